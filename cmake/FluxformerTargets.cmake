@@ -1,0 +1,65 @@
+# The libraries the project stands on, and how a floor, an executable and a test are declared.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+find_package(PkgConfig REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(PETSC REQUIRED PETSc)
+pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
+
+# Third-party headers are system headers: our warnings are about our code. (Debian's PETSc.pc also
+# carries _FORTIFY_SOURCE, which warns without optimisation, so only its folders are taken.)
+add_library(fluxformer_petsc INTERFACE)
+target_include_directories(fluxformer_petsc SYSTEM INTERFACE ${PETSC_INCLUDE_DIRS})
+target_link_libraries(fluxformer_petsc INTERFACE ${PETSC_LINK_LIBRARIES} MPI::MPI_C)
+target_compile_definitions(fluxformer_petsc INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+
+find_library(HDF5_HL_LIBRARY NAMES hdf5_openmpi_hl hdf5_hl HINTS ${HDF5_LIBRARY_DIRS} REQUIRED)
+add_library(fluxformer_hdf5 INTERFACE)
+target_include_directories(fluxformer_hdf5 SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
+target_link_libraries(fluxformer_hdf5 INTERFACE ${HDF5_HL_LIBRARY} ${HDF5_LINK_LIBRARIES} MPI::MPI_C)
+
+# Matrix products. docs/performance.md holds the measurements behind the default.
+add_library(fluxformer_blas INTERFACE)
+target_link_libraries(fluxformer_blas INTERFACE Eigen3::Eigen)
+if(FLUXFORMER_BLAS STREQUAL "openblas")
+  # The serial build: one thread per MPI rank, whatever the environment says.
+  find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)
+  target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_OPENBLAS})
+  target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_OPENBLAS)
+elseif(FLUXFORMER_BLAS STREQUAL "blis")
+  find_library(FLUXFORMER_BLIS NAMES blis PATH_SUFFIXES blis-serial REQUIRED)
+  target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_BLIS})
+  target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_BLIS)
+elseif(NOT FLUXFORMER_BLAS STREQUAL "eigen")
+  message(FATAL_ERROR "FLUXFORMER_BLAS must be openblas, blis or eigen, not '${FLUXFORMER_BLAS}'")
+endif()
+
+add_library(fluxformer_flags INTERFACE)
+target_compile_options(fluxformer_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  -Woverloaded-virtual $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3 -fno-math-errno>
+  $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
+# The same source gives the same bits wherever it is inlined only if products and sums are fused
+# by one rule: the compiler's default (fast) is kept, kernels do not depend on position.
+if(FLUXFORMER_SANITIZE)
+  target_compile_options(fluxformer_flags INTERFACE -fsanitize=${FLUXFORMER_SANITIZE} -fno-omit-frame-pointer
+                                                    -fno-sanitize-recover=undefined)
+  target_link_options(fluxformer_flags INTERFACE -fsanitize=${FLUXFORMER_SANITIZE})
+endif()
+
+# fluxformer_floor(name FOLDER DEPENDS ...): every .cpp of FOLDER as library fluxformer_<name>.
+function(fluxformer_floor name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(fluxformer_${name} STATIC ${sources})
+  target_link_libraries(fluxformer_${name} PUBLIC fluxformer_flags ${ARG_DEPENDS})
+  target_include_directories(fluxformer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,74 @@
+#pragma once
+
+// Owners of PETSc objects and MPI communicators. Handles own, views borrow.
+
+#include <mpi.h>
+#include <petscsnes.h>
+#include <petscts.h>
+
+#include <utility>
+
+namespace fluxformer {
+
+/// Owns one PETSc object; `Destroy` is PETSc's XxxDestroy. Moves, never copies.
+template <class T, PetscErrorCode (*Destroy)(T*)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T object) : object_(object) {}
+  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (object_ != nullptr) Destroy(&object_);
+  }
+
+  operator T() const noexcept { return object_; }  // NOLINT(google-explicit-constructor): PETSc takes T by value
+  T get() const noexcept { return object_; }
+  /// For PETSc's XxxCreate(..., T*): what was owned before is destroyed first.
+  T* out() {
+    if (object_ != nullptr) Destroy(&object_);
+    object_ = nullptr;
+    return &object_;
+  }
+
+ private:
+  T object_ = nullptr;
+};
+
+using VecHandle = Handle<Vec, VecDestroy>;
+using MatHandle = Handle<Mat, MatDestroy>;
+using DMHandle = Handle<DM, DMDestroy>;
+using TSHandle = Handle<TS, TSDestroy>;
+using SNESHandle = Handle<SNES, SNESDestroy>;
+using ScatterHandle = Handle<VecScatter, VecScatterDestroy>;
+using IndexSetHandle = Handle<IS, ISDestroy>;
+
+/// Owns a communicator; errors on it return instead of aborting.
+class Communicator {
+ public:
+  Communicator() = default;
+  /// Takes over `comm` (made by MPI_Comm_split or MPI_Comm_dup).
+  explicit Communicator(MPI_Comm comm);
+  Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
+  Communicator& operator=(Communicator&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  operator MPI_Comm() const noexcept { return comm_; }  // NOLINT(google-explicit-constructor)
+  int rank() const;
+  int size() const;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,36 @@
+#pragma once
+
+// MPI and PETSc from beginning to end of the process, signals that ask for a polite stop, and versions.
+
+#include <mpi.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fluxformer {
+
+/// Initialises MPI and PETSc (PETSc never sees our command line; it returns errors rather than printing them) and
+/// ends both. Outlives every other object of the library; one per process.
+class Session {
+ public:
+  Session(int& argc, char**& argv);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+};
+
+/// From now on SIGUSR1 and SIGTERM only set a flag.
+void catch_stop_signals();
+/// Collective over `comm`: the signal number some rank has received, or 0.
+int stop_signal(MPI_Comm comm);
+
+/// Forwards [petsc] keys to PETSc's options database. Throws BadInput on a name that starts with a dash or blank.
+void set_petsc_options(const std::vector<std::pair<std::string, std::string>>& options);
+/// The forwarded options that PETSc never asked for (call after the solvers were set up and run).
+std::vector<std::string> unused_petsc_options(const std::vector<std::pair<std::string, std::string>>& options);
+
+/// name -> value: git_revision, git_dirty, compiler, petsc, hdf5, mpi, blas, created (ISO 8601 UTC), host.
+std::vector<std::pair<std::string, std::string>> provenance();
+
+}  // namespace fluxformer

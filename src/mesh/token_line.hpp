@@ -1,0 +1,69 @@
+#pragma once
+
+// The tokens of one depth cell: a line (text) or a W x H grid of patches (images), spread over the ranks of
+// one communicator. Operators that act within a depth cell know the mesh only through this class.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "base/handle.hpp"
+
+namespace fluxformer {
+
+/// The rectangle of tokens one rank holds: columns x0 .. x0+nx-1, rows y0 .. y0+ny-1.
+struct TokenBlock {
+  int x0 = 0, nx = 0, y0 = 0, ny = 0;
+  int count() const { return nx * ny; }
+};
+
+/// Rows received from the neighbours: `west` holds ny token rows (each samples * width numbers), `north` nx of
+/// them (y - 1), and so on. An empty vector: no neighbour on that side (the boundary of the lattice).
+struct TokenHalo {
+  std::vector<double> west, east, north, south;
+};
+
+/// Who holds which token. Tokens of a rank are numbered y-major within its block; the global index of a
+/// token is y * tokens_x + x (on a line, its position), which is what causal masks compare.
+class TokenLine {
+ public:
+  /// Collective over `comm`. Ranks form a px x py grid, rank = ry * px + rx; `columns` and `rows` are the numbers of
+  /// tokens per grid column and row (as DMDAGetOwnershipRanges gives them). Throws BadInput if a part is empty.
+  TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> rows, bool periodic);
+  /// The same with an even split. Throws BadInput if px * py is not the size of `comm`.
+  static TokenLine even(MPI_Comm comm, int tokens_x, int tokens_y, int px = 1, int py = 1, bool periodic = false);
+
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(blocks_.size()); }
+  int tokens_x() const { return tokens_x_; }
+  int tokens_y() const { return tokens_y_; }
+  int tokens() const { return tokens_x_ * tokens_y_; }
+  bool periodic() const { return periodic_; }
+  /// My tokens, and those of any rank of the line.
+  const TokenBlock& block() const { return blocks_[static_cast<std::size_t>(rank_)]; }
+  const TokenBlock& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+  /// Global index of token `local` of `rank`.
+  int global_index(int rank, int local) const;
+  /// The rank one step west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary.
+  int neighbour(int dx, int dy) const;
+
+  /// Collective over the line: the edges of every rank's slab, `row` numbers per token, are sent to the
+  /// neighbours. Begin posts, end waits; `slab` must not change in between. One exchange at a time.
+  void begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const;
+  void end_halo() const;
+  /// The transposed exchange: adds what the neighbours hold in `halo` (as filled by a transposed stencil)
+  /// to the edges of `slab`. Collective over the line.
+  void add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const;
+
+ private:
+  Communicator comm_;
+  int rank_, px_, py_, tokens_x_, tokens_y_;
+  bool periodic_;
+  std::vector<TokenBlock> blocks_;
+  mutable std::vector<MPI_Request> requests_;
+  mutable std::vector<double> send_[4];
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,68 @@
+#pragma once
+
+// Non-local self-attention over the tokens of one depth cell.
+//
+//   A[u](x) = W_O concat_heads( sum_y k(x, y) v(y) ) + b_O,   q, k, v = W_{Q,K,V} N(u) + b_{Q,K,V}
+//
+//   dot (default)   logit(x, y) = q_x . k_y / sqrt(d_h)             d_h = width / heads
+//   l2              logit(x, y) = -|q_x - k_y|^2 / 2
+//   softmax         k(x, y) = w_y exp(logit) / sum_y' ...           rows sum to 1
+//   sinkhorn        N half-steps in the log domain, odd ones normalise rows, even ones columns; N = 1 is softmax
+//
+// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps 1e-5) for
+// norm = pre and the identity otherwise.
+// Tokens spread over ranks: blocks of keys and values travel around the ring; a running maximum keeps the sum exact
+// to round-off and no n x n matrix is ever held. Cost per slab and rank: 8 r d^2 + 4 n r d flops for r local rows of
+// a line of n tokens; memory O(r d).
+// Sources: Vaswani et al. 2017 (dot), MODEL.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+enum class Kernel { dot, l2 };
+enum class Normalisation { softmax, sinkhorn };
+
+struct AttentionSettings {
+  int heads = 1;  ///< divides the width
+  Kernel kernel = Kernel::dot;
+  Normalisation normalisation = Normalisation::softmax;
+  int sinkhorn_iterations = 1;  ///< >= 1
+  bool layer_norm = true;       ///< N inside A
+};
+
+template <class T>
+class Attention final : public SlabTerm<T> {
+ public:
+  /// Throws BadInput if the heads do not divide the width, or sinkhorn meets a causal mask.
+  /// `context` is borrowed.
+  Attention(const SlabContext& context, const AttentionSettings& settings);
+  ~Attention() override;
+
+  std::string_view name() const override { return "attention"; }
+  Locality locality() const override { return Locality::token_line; }
+  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
+  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                   double* out) override;
+  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                   double* u_bar, const LayerWeights<double>* gradient) override;
+
+  /// The kernel k itself, only where attention output was asked for: [sample][head][local query][global key],
+  /// key by global index. Collective over the token line. O(samples * heads * local tokens * n) memory, the caller's.
+  void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
+
+ private:
+  struct Work;
+  const SlabContext& context_;
+  AttentionSettings settings_;
+  std::unique_ptr<Work> work_;
+};
+
+extern template class Attention<float>;
+extern template class Attention<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,55 @@
+#pragma once
+
+// Views of the parameters of one layer (or of one depth of the PDE model). The memory belongs to the model.
+//
+// P is `const float` or `const double` (weights in the arithmetic of the kernels) or `double` (gradients).
+// Matrices are row-major [out][in], as in y = W x + b and as PyTorch stores them.
+
+#include <type_traits>
+
+namespace fluxformer {
+
+/// Coefficients of the equation stay double whatever the arithmetic of the kernels.
+template <class P>
+using Coefficient = std::conditional_t<std::is_const_v<P>, const double, double>;
+
+/// A_s: alpha * sum over heads of W_O k W_V N(u).
+template <class P>
+struct AttentionWeights {
+  P* gain = nullptr;   ///< LayerNorm gain [d]; for norm = post the norm that follows the sub-layer
+  P* bias = nullptr;   ///< LayerNorm bias [d]
+  P* w_qkv = nullptr;  ///< W_Q, W_K, W_V one above the other [3d][d]
+  P* b_qkv = nullptr;  ///< [3d]
+  P* w_o = nullptr;    ///< [d][d]
+  P* b_o = nullptr;    ///< [d]
+  Coefficient<P>* alpha = nullptr;  ///< [1]
+};
+
+/// R_s: rho * (W_2 g(W_1 N(u) + b_1) + b_2).
+template <class P>
+struct ReactionWeights {
+  P* gain = nullptr;  ///< [d]
+  P* bias = nullptr;  ///< [d]
+  P* w_1 = nullptr;   ///< [f][d]
+  P* b_1 = nullptr;   ///< [f]
+  P* w_2 = nullptr;   ///< [d][f]
+  P* b_2 = nullptr;   ///< [d]
+  Coefficient<P>* rho = nullptr;  ///< [1]
+};
+
+/// Token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per unit of depth time.
+template <class P>
+struct DiffusionWeights {
+  Coefficient<P>* kappa = nullptr;  ///< [1] or [d]
+  bool per_channel = false;
+};
+
+template <class P>
+struct LayerWeights {
+  DiffusionWeights<P> diffusion;
+  AttentionWeights<P> attention;
+  ReactionWeights<P> reaction;
+  ReactionWeights<P> first_reaction;  ///< macaron: the half step before attention (may equal `reaction`)
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,31 @@
+// main of every test executable: GoogleTest under MPI. A test fails if it fails on any rank; ranks above 0 only
+// speak when something is wrong.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "base/session.hpp"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  fluxformer::Session session(argc, argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    class FailuresOnly : public testing::EmptyTestEventListener {
+      void OnTestPartResult(const testing::TestPartResult& result) override {
+        if (!result.failed()) return;
+        int me = 0;
+        MPI_Comm_rank(MPI_COMM_WORLD, &me);
+        std::cerr << "rank " << me << ": " << result.file_name() << ':' << result.line_number() << ": "
+                  << result.message() << '\n';
+      }
+    };
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly);
+  }
+  int failed = RUN_ALL_TESTS();
+  MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  return failed;
+}
