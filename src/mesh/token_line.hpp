@@ -18,8 +18,8 @@ struct TokenBlock {
   int count() const { return nx * ny; }
 };
 
-/// Rows received from the neighbours: `west` holds ny token rows (each samples * width numbers), `north` nx of
-/// them (y - 1), and so on. An empty vector: no neighbour on that side (the boundary of the lattice).
+/// Rows received from the neighbours: `west` holds ny token rows (each samples * width numbers), `north` nx
+/// of them (y - 1), and so on. An empty vector: no neighbour on that side (the boundary of the lattice).
 struct TokenHalo {
   std::vector<double> west, east, north, south;
 };
@@ -28,11 +28,13 @@ struct TokenHalo {
 /// token is y * tokens_x + x (on a line, its position), which is what causal masks compare.
 class TokenLine {
  public:
-  /// Collective over `comm`. Ranks form a px x py grid, rank = ry * px + rx; `columns` and `rows` are the numbers of
-  /// tokens per grid column and row (as DMDAGetOwnershipRanges gives them). Throws BadInput if a part is empty.
+  /// Collective over `comm`. Ranks form a px x py grid, rank = ry * px + rx; `columns` and `rows` are the
+  /// numbers of tokens per grid column and row (as DMDAGetOwnershipRanges gives them). Throws BadInput if a
+  /// part is empty.
   TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> rows, bool periodic);
   /// The same with an even split. Throws BadInput if px * py is not the size of `comm`.
-  static TokenLine even(MPI_Comm comm, int tokens_x, int tokens_y, int px = 1, int py = 1, bool periodic = false);
+  static TokenLine even(MPI_Comm comm, int tokens_x, int tokens_y, int px = 1, int py = 1,
+                        bool periodic = false);
 
   MPI_Comm comm() const { return comm_; }
   int rank() const { return rank_; }
@@ -46,7 +48,8 @@ class TokenLine {
   const TokenBlock& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
   /// Global index of token `local` of `rank`.
   int global_index(int rank, int local) const;
-  /// The rank one step west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary.
+  /// The rank one step west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary and
+  /// along a periodic axis of one token (it would be its own neighbour, and nothing flows).
   int neighbour(int dx, int dy) const;
 
   /// Collective over the line: the edges of every rank's slab, `row` numbers per token, are sent to the
@@ -63,7 +66,7 @@ class TokenLine {
   bool periodic_;
   std::vector<TokenBlock> blocks_;
   mutable std::vector<MPI_Request> requests_;
-  mutable std::vector<double> send_[4];
+  mutable std::vector<double> edge_[4];  // sent, or received by the transposed exchange
 };
 
 }  // namespace fluxformer
