@@ -1,0 +1,154 @@
+#include "operators/layer_norm.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "operators/simd.hpp"
+
+namespace fluxformer {
+namespace {
+
+template <class T>
+T sum(const T* x, std::size_t n) {
+  return simd::sum_over<T>(n, [x](auto at) { return at(x); });
+}
+
+template <class T>
+T dot(const T* x, const T* y, std::size_t n) {
+  return simd::sum_over<T>(n, [x, y](auto at) { return at(x) * at(y); });
+}
+
+/// y := x - mean(x), rounded to T first.
+template <class T>
+void centre(const double* __restrict x, std::size_t n, T* __restrict y) {
+  for (std::size_t j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
+  const T mean = sum(y, n) / static_cast<T>(n);
+  for (std::size_t j = 0; j < n; ++j) y[j] -= mean;
+}
+
+/// 1 / sqrt(var + eps) of a centred row.
+template <class T>
+T inverse_deviation(const T* centred, std::size_t n) {
+  return T(1) / std::sqrt(dot(centred, centred, n) / static_cast<T>(n) + static_cast<T>(layer_norm_eps));
+}
+
+/// y := (x - mean) / sqrt(var + eps); returns 1 / sqrt(var + eps).
+template <class T>
+T normalise(const double* x, std::size_t n, T* y) {
+  centre(x, n, y);
+  const T inverse = inverse_deviation(y, n);
+  for (std::size_t j = 0; j < n; ++j) y[j] *= inverse;
+  return inverse;
+}
+
+}  // namespace
+
+template <class T>
+void layer_norm(const double* x, std::size_t x_stride, int rows, int width, const T* gain, const T* bias,
+                T* y, std::size_t y_stride) {
+  const auto n = static_cast<std::size_t>(width);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    T* __restrict row = y + r * y_stride;
+    centre(x + r * x_stride, n, row);
+    const T inverse = inverse_deviation(row, n);
+    for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+  }
+}
+
+// With z = (x - mean) / sigma, sigma = sqrt(var + eps):  J v = gain (v - mean(v) - z mean(z v)) / sigma.
+template <class T>
+void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, int rows, int width,
+                        const T* gain, T* y, std::size_t y_stride) {
+  const auto n = static_cast<std::size_t>(width);
+  std::vector<T> normalised(n);
+  T* __restrict z = normalised.data();
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    T* __restrict row = y + r * y_stride;
+    const T inverse = normalise(x + r * x_stride, n, z);
+    centre(v + r * x_stride, n, row);
+    const T along = dot<T>(z, row, n) / static_cast<T>(n);
+    for (std::size_t j = 0; j < n; ++j) row[j] = gain[j] * inverse * (row[j] - z[j] * along);
+  }
+}
+
+// The same matrix transposed: the part before the gain is symmetric.
+template <class T>
+void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
+                        int width, const T* gain, double scale, double* x_bar, double* gain_bar,
+                        double* bias_bar) {
+  const auto n = static_cast<std::size_t>(width);
+  std::vector<T> scratch(2 * n);
+  T* __restrict z = scratch.data();
+  T* __restrict weighted = z + n;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    const T* __restrict row = w + r * w_stride;
+    const T inverse = normalise(x + r * x_stride, n, z);
+    for (std::size_t j = 0; j < n; ++j) weighted[j] = gain[j] * row[j];
+    const T mean = sum<T>(weighted, n) / static_cast<T>(n);
+    const T along = dot<T>(z, weighted, n) / static_cast<T>(n);
+    double* __restrict bar = x_bar + r * x_stride;
+    for (std::size_t j = 0; j < n; ++j) {
+      bar[j] += scale * static_cast<double>(inverse * (weighted[j] - mean - z[j] * along));
+    }
+    if (gain_bar != nullptr) {
+      for (std::size_t j = 0; j < n; ++j) gain_bar[j] += scale * static_cast<double>(row[j] * z[j]);
+    }
+    if (bias_bar != nullptr) {
+      for (std::size_t j = 0; j < n; ++j) bias_bar[j] += scale * static_cast<double>(row[j]);
+    }
+  }
+}
+
+bool project_to_sphere(double* x, int rows, int width) {
+  const auto n = static_cast<std::size_t>(width);
+  bool all = true;
+  for (double* row = x; row != x + static_cast<std::size_t>(rows) * n; row += n) {
+    const double length = std::sqrt(dot(row, row, n));
+    if (length == 0) {
+      all = false;
+      continue;
+    }
+    for (std::size_t j = 0; j < n; ++j) row[j] /= length;
+  }
+  return all;
+}
+
+namespace {
+
+/// v := factor (v - x (x . v) / |x|^2) per row, factor = 1 / |x| or 1.
+void remove_radial(const double* x, double* v, int rows, int width, bool divide_by_length) {
+  const auto n = static_cast<std::size_t>(width);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    const double* point = x + r * n;
+    double* __restrict row = v + r * n;
+    const double square = dot(point, point, n);
+    const double along = dot<double>(point, row, n) / square;
+    const double factor = divide_by_length ? 1 / std::sqrt(square) : 1;
+    for (std::size_t j = 0; j < n; ++j) row[j] = factor * (row[j] - point[j] * along);
+  }
+}
+
+}  // namespace
+
+void sphere_tangent(const double* x, double* v, int rows, int width) {
+  remove_radial(x, v, rows, width, true);
+}
+
+void project_to_tangent(const double* x, double* v, int rows, int width) {
+  remove_radial(x, v, rows, width, false);
+}
+
+template void layer_norm<float>(const double*, std::size_t, int, int, const float*, const float*, float*,
+                                std::size_t);
+template void layer_norm<double>(const double*, std::size_t, int, int, const double*, const double*, double*,
+                                 std::size_t);
+template void layer_norm_tangent<float>(const double*, const double*, std::size_t, int, int, const float*,
+                                        float*, std::size_t);
+template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, const double*,
+                                         double*, std::size_t);
+template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int, int,
+                                        const float*, double, double*, double*, double*);
+template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int, int,
+                                         const double*, double, double*, double*, double*);
+
+}  // namespace fluxformer

@@ -1,0 +1,186 @@
+#include "operators/vector_math.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "operators/simd.hpp"
+
+// glibc's vector functions carry x86 vector-ABI names; erf joined in 2.35. Elsewhere: std, lane by lane.
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#if defined(__AVX512F__)
+#define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVeN8v_##name
+#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVeN16v_##name
+#elif defined(__AVX2__)
+#define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVdN4v_##name
+#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVdN8v_##name
+#else
+#define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVbN2v_##name
+#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVbN4v_##name
+#endif
+
+extern "C" {
+fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(exp)(fluxformer::simd::Vector<double>);
+fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(erf)(fluxformer::simd::Vector<double>);
+fluxformer::simd::Vector<float> FLUXFORMER_VECTOR_FLOAT(expf)(fluxformer::simd::Vector<float>);
+fluxformer::simd::Vector<float> FLUXFORMER_VECTOR_FLOAT(erff)(fluxformer::simd::Vector<float>);
+}
+#endif
+
+namespace fluxformer {
+namespace {
+
+using simd::broadcast;
+using simd::Vector;
+
+#ifdef FLUXFORMER_VECTOR_DOUBLE
+inline Vector<double> vector_exp(Vector<double> x) {
+  return FLUXFORMER_VECTOR_DOUBLE(exp)(x);
+}
+inline Vector<double> vector_erf(Vector<double> x) {
+  return FLUXFORMER_VECTOR_DOUBLE(erf)(x);
+}
+inline Vector<float> vector_exp(Vector<float> x) {
+  return FLUXFORMER_VECTOR_FLOAT(expf)(x);
+}
+inline Vector<float> vector_erf(Vector<float> x) {
+  return FLUXFORMER_VECTOR_FLOAT(erff)(x);
+}
+#else
+template <class V>
+inline V vector_exp(V x) {
+  for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::exp(x[i]);
+  return x;
+}
+template <class V>
+inline V vector_erf(V x) {
+  for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::erf(x[i]);
+  return x;
+}
+#endif
+
+/// Beyond these the functions are constant to round-off. Arguments are held inside: the vector functions fall
+/// back to slow scalar code near overflow and underflow.
+template <class T>
+struct Range;
+template <>
+struct Range<double> {
+  static constexpr double exp_low = -708;  ///< exp is 0 below (less than 3.4e-308)
+  static constexpr double erf_form = 37;   ///< x^2 / 2 < 708
+  static constexpr double tanh_form = 21;  ///< 2 sqrt(2/pi) (x + 0.044715 x^3) < 708
+};
+template <>
+struct Range<float> {
+  static constexpr float exp_low = -87;
+  static constexpr float erf_form = 13;
+  static constexpr float tanh_form = 9.9F;
+};
+
+template <class T>
+struct ShiftedExp {
+  Vector<T> shift;
+  Vector<T> operator()(const Vector<T>& x) const {
+    const Vector<T> y = x - shift;
+    const Vector<T> low = broadcast(Range<T>::exp_low);
+    return y < low ? Vector<T>{} : vector_exp(y < low ? low : y);
+  }
+};
+
+/// g = x Phi(x), g' = Phi(x) + x phi(x); Phi, phi the normal distribution and its density.
+template <class T>
+struct GeluErf {
+  template <bool with_slope>
+  Vector<T> value(const Vector<T>& x, Vector<T>& slope) const {
+    const Vector<T> limit = broadcast(Range<T>::erf_form);
+    const Vector<T> held = simd::clamp(x, -limit, limit);
+    const Vector<T> cdf = T(0.5) + T(0.5) * vector_erf(held * (std::numbers::sqrt2_v<T> / 2));
+    if constexpr (with_slope) {
+      constexpr T density_at_zero = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
+      slope = cdf + held * density_at_zero * vector_exp(T(-0.5) * held * held);
+    }
+    return x * cdf;
+  }
+};
+
+/// g = x (1 + tanh y) / 2 = x s(2y), y = sqrt(2/pi) (x + 0.044715 x^3), s(z) = 1 / (1 + exp(-z)): one
+/// exponential, and no cancellation for x < 0. g' = s + x s (1 - s) 2y', 1 - s = exp(-2y) s.
+template <class T>
+struct GeluTanh {
+  template <bool with_slope>
+  Vector<T> value(const Vector<T>& x, Vector<T>& slope) const {
+    constexpr T two_root = 2 * std::numbers::sqrt2_v<T> * std::numbers::inv_sqrtpi_v<T>;
+    constexpr T cubic = T(0.044715);
+    const Vector<T> limit = broadcast(Range<T>::tanh_form);
+    const Vector<T> held = simd::clamp(x, -limit, limit);
+    const Vector<T> square = held * held;
+    const Vector<T> decay = vector_exp(-two_root * held * (T(1) + cubic * square));
+    const Vector<T> logistic = T(1) / (T(1) + decay);
+    if constexpr (with_slope) {
+      slope = logistic + held * logistic * (decay * logistic) * (two_root * (T(1) + 3 * cubic * square));
+    }
+    return x * logistic;
+  }
+};
+
+template <class T, class Function>
+void apply(const Function& function, T* x, std::size_t count) {
+  constexpr std::size_t width = simd::lanes<T>;
+  std::size_t i = 0;
+  for (; i + width <= count; i += width) simd::store(x + i, function(simd::load(x + i)));
+  if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
+}
+
+/// x := g(x + bias), slope := g'(x + bias), over rows of `width`; bias null: none.
+template <class T, class Activation>
+void activate(const Activation& g, T* x, T* slope, const T* bias, std::size_t rows, std::size_t width) {
+  constexpr std::size_t step = simd::lanes<T>;
+  const auto piece = [&](const Vector<T>& at, std::size_t i, std::size_t count) {
+    Vector<T> derivative;
+    const Vector<T> value =
+        slope != nullptr ? g.template value<true>(at, derivative) : g.template value<false>(at, derivative);
+    if (count == step) {
+      simd::store(x + i, value);
+      if (slope != nullptr) simd::store(slope + i, derivative);
+    } else {
+      simd::store_part(x + i, value, count);
+      if (slope != nullptr) simd::store_part(slope + i, derivative, count);
+    }
+  };
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t row = r * width;
+    std::size_t j = 0;
+    for (; j + step <= width; j += step) {
+      const Vector<T> at = simd::load(x + row + j);
+      piece(bias != nullptr ? at + simd::load(bias + j) : at, row + j, step);
+    }
+    if (j < width) {
+      const Vector<T> at = simd::load_part(x + row + j, width - j);
+      piece(bias != nullptr ? at + simd::load_part(bias + j, width - j) : at, row + j, width - j);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void exp_shifted(T* x, std::size_t count, T shift) {
+  apply(ShiftedExp<T>{broadcast(shift)}, x, count);
+}
+
+template <class T>
+void gelu_erf(T* x, T* slope, std::size_t count) {
+  activate(GeluErf<T>{}, x, slope, static_cast<const T*>(nullptr), 1, count);
+}
+
+template <class T>
+void gelu_tanh(T* x, T* slope, std::size_t count) {
+  activate(GeluTanh<T>{}, x, slope, static_cast<const T*>(nullptr), 1, count);
+}
+
+template void exp_shifted<float>(float*, std::size_t, float);
+template void exp_shifted<double>(double*, std::size_t, double);
+template void gelu_erf<float>(float*, float*, std::size_t);
+template void gelu_erf<double>(double*, double*, std::size_t);
+template void gelu_tanh<float>(float*, float*, std::size_t);
+template void gelu_tanh<double>(double*, double*, std::size_t);
+
+}  // namespace fluxformer
