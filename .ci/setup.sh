@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# What run.sh and test.sh share: Debian packages, MPI's environment, stages with their times.
+# Source it with the working directory at the top of the project. It writes nothing but what apt installs.
+
+# Debian's own Python is the one its h5py and matplotlib belong to; another may come first on PATH.
+FLUXFORMER_PYTHON=/usr/bin/python3
+[ -x "$FLUXFORMER_PYTHON" ] || FLUXFORMER_PYTHON=$(command -v python3 || echo python3)
+export FLUXFORMER_PYTHON
+
+say() {
+  if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' "$*"; else printf '\n== %s\n' "$*"; fi
+}
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+# packages_of GROUP...: the names listed under "# --- GROUP:" in debian-packages.txt
+packages_of() {
+  local wanted=" $* " group='' line name
+  while IFS= read -r line; do
+    case $line in
+      '# --- '*) group=${line#'# --- '} group=${group%%:*} ;;
+      '#'* | '') ;;
+      *)
+        name=${line%%[ #]*}
+        [[ $wanted == *" $group "* ]] && printf '%s\n' "$name"
+        ;;
+    esac
+  done <debian-packages.txt
+  return 0
+}
+
+# missing_of NAME...: those that dpkg does not hold as installed
+missing_of() {
+  local name
+  for name in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || printf '%s\n' "$name"
+  done
+}
+
+# as_root COMMAND...: runs it as root; fails if that is not possible without a question nobody can answer
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@" </dev/null
+  elif ! command -v sudo >/dev/null; then
+    return 1
+  elif [ -t 0 ]; then
+    sudo "$@"
+  else
+    sudo -n "$@" </dev/null
+  fi
+}
+
+# need_packages GROUP...: installs what is missing; where it cannot, says exactly what and how
+need_packages() {
+  local names missing install
+  mapfile -t names < <(packages_of "$@")
+  if ! command -v dpkg-query >/dev/null; then
+    echo "No dpkg here: taking compilers and libraries as they are (modules, spack.yaml)."
+    return 0
+  fi
+  mapfile -t missing < <(missing_of "${names[@]}")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  install=(apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}")
+  say "installing ${#missing[@]} Debian package(s): ${missing[*]}"
+  if command -v apt-get >/dev/null && as_root apt-get update -q &&
+    as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}"; then
+    mapfile -t missing < <(missing_of "${names[@]}")
+    [ ${#missing[@]} -gt 0 ] || return 0
+  fi
+  {
+    printf '\nThese Debian packages are missing and could not be installed from here:\n'
+    printf '    %s\n' "${missing[@]}"
+    printf 'Have an administrator run\n    apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}"
+    printf 'and start %s again. On other systems: spack env activate . (spack.yaml), then CMake by hand (CONTRIBUTING.md).\n' "${0##*/}"
+  } >&2
+  exit 1
+}
+
+# mpi_environment RANKS: what Open MPI wants to hear where it would otherwise refuse or crawl
+mpi_environment() {
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  if [ "$(id -u)" -eq 0 ]; then # containers
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: share them, and do not spin
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    export OMPI_MCA_hwloc_base_binding_policy=none
+  fi
+}
+
+stage_lines=()
+# stage NAME COMMAND...: runs it under a heading; a failure ends the script after the summary
+stage() {
+  local name=$1 begin=$SECONDS status=0
+  shift
+  say "$name"
+  # In a process of its own, so that `set -e` holds inside (bash drops it where the status is asked for).
+  set +e
+  (
+    set -e
+    "$@"
+  )
+  status=$?
+  set -e
+  local word=ok
+  [ $status -eq 0 ] || word="FAILED ($status)"
+  stage_lines+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - begin)) "$word")")
+  if [ $status -ne 0 ]; then
+    summary
+    exit $status
+  fi
+}
+
+summary() {
+  say "summary"
+  printf '  %s\n' "${stage_lines[@]}"
+  printf '  %-34s %6d s\n' "together" "$SECONDS"
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# From a fresh clone to a picture: installs what is missing (Debian, as root or with sudo), builds, solves the
+# PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and draws its figures.
+#
+#   ./run.sh [--key=value ...]      more settings for the run, e.g. --mesh.layers=24
+#
+# Writes build/ (the executable), out/evolve.h5 (the result) and out/figures/ (PNG and PDF).
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+. .ci/setup.sh
+
+ranks=2
+result=out/evolve.h5
+figures=out/figures
+
+configure() { cmake --preset release -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"; }
+build() { cmake --build build --target fluxformer; }
+solve() {
+  mkdir -p out
+  mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve.ini \
+    --output.file="$result" --output.overwrite=true "$@" </dev/null
+}
+draw() { "$FLUXFORMER_PYTHON" postprocess/plot_evolve.py "$result" --output "$figures"; }
+
+need_packages run
+mpi_environment "$ranks"
+stage "configure" configure
+stage "build" build
+stage "solve on $ranks ranks" solve "$@"
+stage "draw" draw
+summary
+
+printf '\nresult   %s\n' "$PWD/$result"
+printf 'figures  %s\n' "$PWD/$figures"
+printf '         %s\n' "$figures"/*.png
+printf 'again    mpiexec -n %s build/bin/fluxformer evolve input/evolve.ini --help\n' "$ranks"

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian, as root or with sudo), builds with warnings as errors, and runs every test.
+#
+#   ./test.sh [build|ctest|lint|asan|all]     default: all
+#
+#   build   release build with all tests (build/)
+#   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression
+#   lint    shellcheck over the scripts, clang-tidy over src/, solvers/, drivers/ (clang-format is a ctest)
+#   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
+#
+# Writes build/ and build-asan/ only. Ends with the time each stage took; status 0 if all passed.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+. .ci/setup.sh
+
+jobs=$(nproc)
+
+build() {
+  cmake --preset release -DFLUXFORMER_WERROR=ON -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
+  cmake --build build
+}
+run_tests() { ctest --test-dir build --output-on-failure -j "$jobs" </dev/null; }
+
+scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
+shell_lint() { scripts | xargs -r shellcheck -x; }
+tidy() { # build/ must be configured: the compile commands are its
+  run-clang-tidy-16 -quiet -p build -j "$jobs" "^$PWD/(src|solvers|drivers)/" >build/clang-tidy.log 2>build/clang-tidy.err ||
+    {
+      grep -vE '^(clang-tidy-16|$)' build/clang-tidy.log
+      return 1
+    }
+}
+
+asan() {
+  cmake --preset asan -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
+  cmake --build build-asan
+}
+asan_tests() {
+  ctest --test-dir build-asan --output-on-failure -j "$jobs" -R '^unit\.|^mpi\..*\.np2$' </dev/null
+}
+
+what=${1:-all}
+case $what in
+  build | ctest | lint | asan | all) ;;
+  *) die "no stage '$what' (build, ctest, lint, asan, all)" ;;
+esac
+wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+
+need_packages run test
+mpi_environment 6
+if [ "$what" != asan ]; then stage "build" build; fi
+if wants ctest; then stage "ctest" run_tests; fi
+if wants lint; then
+  stage "lint: shellcheck" shell_lint
+  stage "lint: clang-tidy" tidy
+fi
+if wants asan; then
+  stage "asan: build" asan
+  stage "asan: ctest" asan_tests
+fi
+summary
