@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""The rules of the house that a compiler cannot see.
+
+    check_architecture.py ROOT
+
+Prints one line per violation (file:line: what to do) and ends with status 1 if there is any. Reads the files below
+ROOT, writes nothing, needs the standard library only. tests/architecture/test_check_architecture.py plants a violation
+of each rule and asks that it is found.
+"""
+
+import os
+import re
+import sys
+
+from project_files import project_files
+
+# An #include may only go to a lower number or stay in its folder.
+FLOORS = {"base": 0, "mesh": 1, "io": 2, "operators": 3, "data": 3, "model": 4, "training": 5, "analysis": 5,
+          "solvers": 5, "drivers": 6}
+GENERATED_HEADERS = {"git_revision.hpp"}  # written by CMake into the build folder
+HEADER_LINES, SOURCE_LINES, OTHER_LINES = 130, 260, 350
+ROOT_GROUPS = "field|history|attention|training|model|state|timing|analysis"
+COORDINATES = "depth|token|token_x|token_y|time|sample|channel|layer"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+LINK = re.compile(r"fluxformer_floor\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
+DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
+HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')
+# Folders of one person's machine. Written so that the pattern does not match itself.
+FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
+                     r"|\b(?:TO" r"DO|FIX" r"ME)\b")
+NAMED_FILE = re.compile(r"(?<![\w/.-])((?:input|postprocess|jobscripts)/[\w/.-]*\.(?:ini|py|sh|sbatch))\b")
+
+
+def floor_of(path):
+    """The floor a path stands on, "" for a file of src/ itself, None outside the floors."""
+    parts = path.split("/")
+    if parts[0] == "src":
+        return parts[1] if len(parts) > 2 else ""
+    return parts[0] if parts[0] in ("solvers", "drivers") and len(parts) > 1 else None
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def without_comments(text):
+    """C++ comments blanked, line numbers and string literals kept."""
+    pattern = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.S)
+    return pattern.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
+def check_floors(path, text):
+    """Includes go down the floors, and name their floor."""
+    here = floor_of(path)
+    if here is None:
+        return
+    if here not in FLOORS:
+        yield 1, f"folder '{here}' is not on the list of floors"
+        return
+    for match in INCLUDE.finditer(text):
+        there = match.group(1).split("/")[0]
+        if there in GENERATED_HEADERS:
+            continue
+        if there not in FLOORS or "/" not in match.group(1):
+            yield line_of(text, match.start()), f'write "<floor>/<header>", not "{match.group(1)}"'
+        elif there != here and FLOORS[there] >= FLOORS[here]:
+            yield (line_of(text, match.start()),
+                   f"{here} ({FLOORS[here]}) may not include {there} ({FLOORS[there]}): includes only go down")
+
+
+def check_links(path, text):
+    """The libraries link down the same floors."""
+    if os.path.basename(path) != "CMakeLists.txt":
+        return
+    for match in LINK.finditer(text):
+        here = match.group(1)
+        for there in re.findall(r"\bfluxformer_(\w+)", match.group(2)):
+            if here in FLOORS and there in FLOORS and FLOORS[there] >= FLOORS[here]:
+                yield line_of(text, match.start()), f"{here} may not link to {there}: links only go down"
+
+
+def check_handles(path, text):
+    """Only a handle's destructor releases what PETSc or HDF5 gave."""
+    if re.fullmatch(r"src/(base|io)/\w*handles?\.hpp", path):
+        return
+    for match in DESTROY.finditer(without_comments(text)):
+        yield line_of(text, match.start()), f"{match.group(0)} belongs into a handle header"
+
+
+def check_hdf5_paths(path, text):
+    """The schema is the only place that spells a path of the output file."""
+    if floor_of(path) is None or re.match(r"src/io/schema\w*\.[ch]pp$", path):
+        return
+    code = re.sub(r"^\s*#\s*include[^\n]*", "", without_comments(text), flags=re.M)
+    for match in HDF5_PATH.finditer(code):
+        yield line_of(code, match.start()), "paths of the output file are spelled in src/io/schema only"
+
+
+def check_pragma(path, text):
+    if path.endswith(".hpp") and not re.search(r"^#pragma once$", text, re.M):
+        yield 1, "a header begins with #pragma once"
+
+
+def check_length(path, text):
+    limit = OTHER_LINES
+    if floor_of(path) is not None:
+        limit = {".hpp": HEADER_LINES, ".cpp": SOURCE_LINES}.get(os.path.splitext(path)[1], OTHER_LINES)
+    lines = text.count("\n")
+    if lines > limit:
+        yield limit + 1, f"{lines} lines, the limit is {limit}: split it by meaning"
+
+
+def check_foreign_words(path, text):
+    """The project speaks of itself alone, and promises nothing."""
+    for match in FOREIGN.finditer(text):
+        yield line_of(text, match.start()), f"'{match.group(0)}' has no place in the project"
+
+
+def check_cycles(texts):
+    """No header includes itself by way of others."""
+    graph = {}
+    for path, text in texts.items():
+        if floor_of(path) is not None and path.endswith(".hpp"):
+            short = path.removeprefix("src/")
+            graph[short] = [match.group(1) for match in INCLUDE.finditer(text)]
+    done, trail = set(), []
+
+    def visit(node):
+        if node in trail:
+            return trail[trail.index(node):] + [node]
+        if node in done or node not in graph:
+            return None
+        trail.append(node)
+        found = next((cycle for cycle in map(visit, graph[node]) if cycle), None)
+        trail.pop()
+        done.add(node)
+        return found
+
+    for node in sorted(graph):
+        cycle = visit(node)
+        if cycle:
+            path = cycle[0] if cycle[0].startswith(("solvers/", "drivers/")) else "src/" + cycle[0]
+            yield path, 1, "headers include each other: " + " -> ".join(cycle)
+
+
+def check_named_files(texts, files):
+    """Every deck and script that a document or script names exists."""
+    for path, text in texts.items():
+        if path.endswith((".md", ".sh", ".sbatch", ".ini")):
+            for match in NAMED_FILE.finditer(text):
+                if match.group(1) not in files:
+                    yield path, line_of(text, match.start()), f"{match.group(1)} does not exist"
+
+
+CPP = (".hpp", ".cpp")
+CODE = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt")
+TEXT = CODE + (".md", ".ini", ".yaml", ".json", ".cff", ".txt")
+# (rule, files it reads)
+RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_hdf5_paths, CPP),
+         (check_pragma, CPP), (check_length, CODE), (check_foreign_words, TEXT)]
+
+
+def violations(root):
+    files = project_files(root)
+    texts = {}
+    for path in files:
+        if path.endswith(TEXT) or path.startswith(".ci/"):
+            with open(os.path.join(root, path), encoding="utf-8") as stream:
+                texts[path] = stream.read()
+    found = []
+    for path, text in texts.items():
+        for rule, endings in RULES:
+            if path.endswith(endings):
+                found += [(path, line, what) for line, what in rule(path, text)]
+    found += check_cycles(texts)
+    found += check_named_files(texts, set(files))
+    return sorted(found)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = violations(sys.argv[1])
+    for path, line, what in found:
+        print(f"{path}:{line}: {what}")
+    print(f"{len(found)} violation(s) of the architecture")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Every C++ file is as .clang-format would write it.
+
+    check_formatting.py ROOT [CLANG_FORMAT]
+
+Status 0: yes; 1: no, the places are printed; 77: clang-format is not there (ctest shows the test as skipped).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from project_files import project_files
+
+SKIPPED = 77
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    root = sys.argv[1]
+    tool = shutil.which(sys.argv[2] if len(sys.argv) == 3 else "clang-format")
+    if tool is None:
+        print("NOT CHECKED: clang-format is missing (apt-get install clang-format)", file=sys.stderr)
+        return SKIPPED
+    sources = [path for path in project_files(root) if path.endswith((".hpp", ".cpp"))]
+    if not sources:
+        print(f"no C++ file below {root}: nothing was checked", file=sys.stderr)
+        return 1
+    bad = []
+    for path in sources:
+        result = subprocess.run([tool, "--dry-run", "-Werror", "--style=file", path], cwd=os.path.abspath(root),
+                                capture_output=True, text=True)
+        if result.returncode:
+            bad.append(path)
+            places = [line for line in result.stderr.splitlines() if line.startswith(path + ":")]
+            print((places or result.stderr.splitlines() or [path])[0])
+    if bad:
+        print(f"{len(bad)} of {len(sources)} files; this mends them:\n    clang-format -i {' '.join(bad)}")
+        return 1
+    print(f"all {len(sources)} files are formatted")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Each rule of check_architecture.py finds a planted violation, at its line, and nothing in a clean tree."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from check_architecture import violations
+
+CLEAN = {
+    "src/base/error.hpp": '#pragma once\n\n#include <string>\n',
+    "src/base/handle.hpp": "#pragma once\nusing VecHandle = Handle<Vec, VecDestroy>;\n",
+    "src/io/schema.hpp": '#pragma once\ninline constexpr auto field = "/field/u";\n',
+    "src/mesh/mesh.hpp": '#pragma once\n\n#include "base/error.hpp"\n',
+    "src/mesh/mesh.cpp": '#include "mesh/mesh.hpp"\n\n#include "base/handle.hpp"\n// VecDestroy is the handle\'s\n',
+    "src/model/layer.hpp": '#pragma once\n#include "mesh/mesh.hpp"\n',
+    "src/CMakeLists.txt": "fluxformer_floor(mesh DEPENDS fluxformer_base)\n",
+    "solvers/march.hpp": '#pragma once\n#include "model/layer.hpp"\n',
+    "drivers/main.cpp": '#include "solvers/march.hpp"\n',
+    "input/evolve.ini": "[mesh]\nlayers = 12\n",
+    "README.md": "Run `input/evolve.ini`.\n",
+}
+# rule -> (file, its text, line of the violation, a word of the message)
+PLANTED = {
+    "an include that goes up": ("src/mesh/up.cpp", '#include "mesh/mesh.hpp"\n#include "model/layer.hpp"\n', 2, "go down"),
+    "an include across one floor": ("src/training/t.cpp", '#include "solvers/march.hpp"\n', 1, "go down"),
+    "an include without its floor": ("src/mesh/near.cpp", '#include "mesh.hpp"\n', 1, "<floor>"),
+    "a folder that is no floor": ("src/misc/a.cpp", "int a;\n", 1, "floors"),
+    "a link that goes up": ("src/mesh/CMakeLists.txt", "fluxformer_floor(mesh\n DEPENDS fluxformer_model)\n", 1, "link"),
+    "PETSc objects destroyed by hand": ("solvers/a.cpp", "\nvoid f(Vec v) { VecDestroy(&v); }\n", 2, "handle"),
+    "HDF5 objects closed by hand": ("tests/unit/io/a.cpp", "void f(long v) { H5Dclose(v); }\n", 1, "handle"),
+    "an HDF5 path outside the schema": ("drivers/b.cpp", 'auto p = "/history/norm";\n', 1, "schema"),
+    "a group's name outside the schema": ("src/io/archive.cpp", '\n\nauto p = "state/" + n;\n', 3, "schema"),
+    "a coordinate's path outside the schema": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "schema"),
+    "a header without #pragma once": ("src/base/bare.hpp", "int a();\n", 1, "pragma"),
+    "a header that is too long": ("src/base/long.hpp", "#pragma once\n" + "\n" * 130, 131, "split"),
+    "a source that is too long": ("src/base/long.cpp", "\n" * 261, 261, "split"),
+    "a script that is too long": ("postprocess/long.py", "\n" * 351, 351, "split"),
+    "a folder of somebody's machine": ("docs/a.md", "\nsee /" + "home/me/notes\n", 2, "no place"),
+    "a promise": ("src/base/later.cpp", "// TO" + "DO: later\n", 1, "no place"),
+    "a cycle of headers": ("src/base/error.hpp", '#pragma once\n#include "base/error.hpp"\n', 1, "each other"),
+    "a deck that does not exist": ("docs/b.md", "Run `input/missing.ini`.\n", 1, "does not exist"),
+}
+
+
+def plant(root, files):
+    for path, text in files.items():
+        os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(root, path), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+class CheckArchitecture(unittest.TestCase):
+    def test_a_clean_tree_passes(self):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, CLEAN)
+            self.assertEqual(violations(root), [])
+
+    def test_planted_violations_are_found(self):
+        for rule, (path, text, line, word) in PLANTED.items():
+            with self.subTest(rule), tempfile.TemporaryDirectory() as root:
+                plant(root, {**CLEAN, path: text})
+                found = violations(root)
+                self.assertEqual([(p, l) for p, l, _ in found], [(path, line)], found)
+                self.assertIn(word, found[0][2])
+
+    def test_a_longer_cycle_is_found(self):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, {**CLEAN, "src/base/a.hpp": '#pragma once\n#include "base/b.hpp"\n',
+                         "src/base/b.hpp": '#pragma once\n#include "base/a.hpp"\n'})
+            self.assertIn("base/a.hpp -> base/b.hpp -> base/a.hpp", [what.split(": ")[1] for _, _, what in violations(root)])
+
+    def test_the_command_fails_on_a_violation(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_architecture.py")
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, CLEAN)
+            self.assertEqual(subprocess.run([sys.executable, script, root], capture_output=True).returncode, 0)
+            plant(root, {"src/base/bare.hpp": "int a();\n"})
+            bad = subprocess.run([sys.executable, script, root], capture_output=True, text=True)
+            self.assertEqual(bad.returncode, 1)
+            self.assertIn("src/base/bare.hpp:1: a header begins", bad.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
