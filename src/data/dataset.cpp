@@ -1,0 +1,47 @@
+#include "data/dataset.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "data/digits.hpp"
+#include "data/mnist.hpp"
+
+namespace fluxformer {
+
+Shard balanced_shard(std::size_t size, int rank, int ranks) {
+  if (ranks < 1 || rank < 0 || rank >= ranks) {
+    throw std::invalid_argument("balanced_shard: rank " + std::to_string(rank) + " of " +
+                                std::to_string(ranks));
+  }
+  const auto me = static_cast<std::size_t>(rank);
+  const std::size_t each = size / static_cast<std::size_t>(ranks);
+  const std::size_t longer = size % static_cast<std::size_t>(ranks);
+  return {me * each + std::min(me, longer), each + (me < longer ? 1 : 0)};
+}
+
+int Dataset::length(std::size_t index) const {
+  require(index);
+  return tokens_x() * tokens_y();
+}
+
+void Dataset::require(std::size_t index) const {
+  if (index >= size()) {
+    throw std::out_of_range(name() + ": sample " + std::to_string(index) + " of " + std::to_string(size()));
+  }
+}
+
+std::unique_ptr<Dataset> make_dataset(const std::string& name, const std::string& directory,
+                                      const std::string& split, const std::string& tokens, std::uint64_t seed,
+                                      std::size_t at_most) {
+  if (split != "train" && split != "test") {
+    throw BadInput("split '" + split + "' of the data is not known: train or test");
+  }
+  const bool train = split == "train";
+  const ImageTokens layout(token_layout(tokens));
+  if (name == "digits") return std::make_unique<Digits>(train, layout, seed, at_most);
+  if (name == "mnist") return std::make_unique<Mnist>(directory, train, layout, at_most);
+  throw BadInput("data.set = " + name + " is not known: digits or mnist");
+}
+
+}  // namespace fluxformer

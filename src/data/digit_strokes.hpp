@@ -1,0 +1,24 @@
+#pragma once
+
+// The ten digits as pen strokes, in a few handwritten styles each.
+
+#include <vector>
+
+namespace fluxformer {
+
+/// x to the right, y downwards; a digit fills about [-0.6, 0.6] x [-1, 1].
+struct PenPoint {
+  double x = 0, y = 0;
+};
+
+/// The pen goes straight from one point to the next.
+using PenStroke = std::vector<PenPoint>;
+
+/// How many ways of writing `digit` there are.
+int digit_styles(int digit);
+
+/// The strokes of `digit` (0..9) in `style` (0..digit_styles(digit) - 1), curves already cut into short
+/// straight pieces. Strokes that meet share their meeting point.
+std::vector<PenStroke> digit_strokes(int digit, int style);
+
+}  // namespace fluxformer

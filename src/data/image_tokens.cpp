@@ -1,0 +1,56 @@
+#include "data/image_tokens.hpp"
+
+#include <array>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+TokenLayout token_layout(const std::string& word) {
+  if (word == "patches") return TokenLayout::patches;
+  if (word == "rows") return TokenLayout::rows;
+  if (word == "pixels") return TokenLayout::pixels;
+  throw BadInput("data.tokens = " + word + " is not known: patches, rows or pixels");
+}
+
+ImageTokens::ImageTokens(TokenLayout layout) {
+  switch (layout) {
+    case TokenLayout::patches:
+      width_ = height_ = 4;
+      break;
+    case TokenLayout::rows:
+      width_ = image_side;
+      break;
+    case TokenLayout::pixels:
+      break;
+  }
+}
+
+/// visit(place in the image, place in the tokens) for every pixel.
+template <class Visit>
+void ImageTokens::for_each_pixel(Visit visit) const {
+  for (int row = 0; row < image_side; ++row) {
+    for (int column = 0; column < image_side; ++column) {
+      const int token = (row / height_) * tokens_x() + column / width_;
+      const int feature = (row % height_) * width_ + column % width_;
+      visit(row * image_side + column, token * features() + feature);
+    }
+  }
+}
+
+void ImageTokens::arrange(const double* image, double* out) const {
+  for_each_pixel([&](int pixel, int place) { out[place] = image[pixel]; });
+}
+
+void ImageTokens::restore(const double* tokens, double* image) const {
+  for_each_pixel([&](int pixel, int place) { image[pixel] = tokens[place]; });
+}
+
+void ImageDataset::tokens(std::size_t index, double* out) const {
+  std::array<double, image_pixels> pixels;
+  image(index, pixels.data());
+  for (double& pixel : pixels) pixel = (pixel - pixel_mean) / pixel_deviation;
+  layout_.arrange(pixels.data(), out);
+}
+
+}  // namespace fluxformer

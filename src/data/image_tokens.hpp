@@ -1,0 +1,63 @@
+#pragma once
+
+// A 28 x 28 image as a lattice of tokens, and the data sets whose samples are such images.
+
+#include <string>
+
+#include "data/dataset.hpp"
+
+namespace fluxformer {
+
+inline constexpr int image_side = 28;
+inline constexpr int image_pixels = image_side * image_side;
+
+enum class TokenLayout { patches, rows, pixels };
+
+/// "patches", "rows" or "pixels"; throws BadInput for another word.
+TokenLayout token_layout(const std::string& word);
+
+///   patches  7 x 7 tokens of 4 x 4 pixels, row-major within a patch
+///   rows     a line of 28 tokens of 28 pixels
+///   pixels   28 x 28 tokens of 1 pixel
+class ImageTokens {
+ public:
+  explicit ImageTokens(TokenLayout layout);
+
+  int tokens_x() const { return image_side / width_; }
+  int tokens_y() const { return image_side / height_; }
+  int features() const { return width_ * height_; }
+  /// image[row][column] -> out[token][feature], token = y * tokens_x() + x; image_pixels numbers each, no
+  /// overlap.
+  void arrange(const double* image, double* out) const;
+  /// The inverse of `arrange`.
+  void restore(const double* tokens, double* image) const;
+
+ private:
+  template <class Visit>
+  void for_each_pixel(Visit visit) const;
+  int width_ = 1, height_ = 1;  ///< pixels per token
+};
+
+/// Samples are grey-scale images; tokens are their pixels, shifted and scaled by the mean and the standard
+/// deviation of MNIST's training pixels, so that a model meets inputs of mean 0 and variance 1.
+class ImageDataset : public Dataset {
+ public:
+  static constexpr double pixel_mean = 0.1307;
+  static constexpr double pixel_deviation = 0.3081;
+
+  int tokens_x() const final { return layout_.tokens_x(); }
+  int tokens_y() const final { return layout_.tokens_y(); }
+  int features() const final { return layout_.features(); }
+  void tokens(std::size_t index, double* out) const final;
+
+  /// Ink of the image, out[row][column] in [0, 1], row 0 at the top.
+  virtual void image(std::size_t index, double* out) const = 0;
+
+ protected:
+  explicit ImageDataset(const ImageTokens& layout) : layout_(layout) {}
+
+ private:
+  ImageTokens layout_;
+};
+
+}  // namespace fluxformer
