@@ -4,9 +4,9 @@
 //
 //   (D u)(x) = sum over the 2 (line) or 4 (grid) neighbours y of kappa (u(y) - u(x))
 //
-// Zero flux: no neighbour, no term; the first padded token counts as the boundary too. Periodic: wraps around.
-// D is symmetric, its row sums are 0: the mean is conserved. Forward Euler is stable for
-// kappa dt * (number of axes) <= 1/2.
+// Zero flux: no neighbour, no term; the first padded token counts as the boundary too. Periodic: wraps
+// around. D is symmetric, its row sums are 0: the mean is conserved. Forward Euler is stable for kappa dt *
+// (number of axes) <= 1/2.
 
 #include "operators/slab.hpp"
 

@@ -1,0 +1,115 @@
+#include "mesh/ghosts.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+DepthGhosts::DepthGhosts(const Mesh& mesh, int below, int above) : mesh_(mesh), below_(below) {
+  const std::vector<int>& starts = mesh.cell_starts();
+  const int me = owner(mesh.first_cell());
+  // Every rank works out what every other one wants, so nobody has to ask.
+  for (int rank = 0; rank + 1 < static_cast<int>(starts.size()); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const auto visit = [&](int ghost, int cell) {
+      if (cell < 0 || cell > mesh.total_cells()) return;
+      if (rank == me) ghosts_[static_cast<std::size_t>(ghost)].cell = cell;
+      const int holder = owner(std::max(cell, 1));
+      if (holder == rank) return;
+      if (rank == me) wanted_.push_back({holder, ghost, cell});
+      if (holder == me) lent_.push_back({rank, ghost, cell});
+    };
+    for (int k = 0; k < below; ++k) visit(k, starts[r] - 1 - k);
+    if (above > 0) visit(above_ghost, starts[r + 1]);
+  }
+  for (Ghost& ghost : ghosts_) {
+    if (ghost.cell < 0) continue;
+    if (ghost.cell > 0) ghost.value.assign(mesh.slab_size(), 0.0);
+    ghost.bar.assign(mesh.slab_size(), 0.0);
+  }
+}
+
+int DepthGhosts::owner(int cell) const {
+  const std::vector<int>& starts = mesh_.cell_starts();
+  return static_cast<int>(std::upper_bound(starts.begin(), starts.end() - 1, cell) - starts.begin()) - 1;
+}
+
+void DepthGhosts::begin(Vec u) {
+  check(VecGetArrayRead(u, &sent_values_));
+  sent_ = u;
+  const std::size_t slab = mesh_.slab_size();
+  const int count = static_cast<int>(slab);
+  for (const Link& link : wanted_) {
+    if (link.cell == 0) continue;
+    check_mpi(MPI_Irecv(ghosts_[static_cast<std::size_t>(link.ghost)].value.data(), count, MPI_DOUBLE,
+                        link.rank, link.ghost, mesh_.depth_line(), &requests_.emplace_back()));
+  }
+  for (const Link& link : lent_) {
+    if (link.cell == 0) continue;
+    check_mpi(MPI_Isend(sent_values_ + static_cast<std::size_t>(link.cell - mesh_.first_cell()) * slab, count,
+                        MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(), &requests_.emplace_back()));
+  }
+}
+
+void DepthGhosts::end() {
+  wait();
+  check(VecRestoreArrayRead(sent_, &sent_values_));
+  sent_ = nullptr;
+}
+
+void DepthGhosts::wait() {
+  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+  requests_.clear();
+}
+
+const double* DepthGhosts::below(int k) const {
+  const Ghost& ghost = ghosts_[static_cast<std::size_t>(k)];
+  if (ghost.cell == 0) return inflow_;
+  return ghost.cell > 0 ? ghost.value.data() : nullptr;
+}
+
+const double* DepthGhosts::above() const {
+  return ghosts_[above_ghost].cell > 0 ? ghosts_[above_ghost].value.data() : nullptr;
+}
+
+void DepthGhosts::clear_bars() {
+  for (Ghost& ghost : ghosts_) std::fill(ghost.bar.begin(), ghost.bar.end(), 0.0);
+}
+
+double* DepthGhosts::bar(int ghost) {
+  Ghost& g = ghosts_[static_cast<std::size_t>(ghost)];
+  return g.cell < 0 ? nullptr : g.bar.data();
+}
+
+double* DepthGhosts::below_bar(int k) {
+  return bar(k);
+}
+double* DepthGhosts::above_bar() {
+  return bar(above_ghost);
+}
+
+void DepthGhosts::add_to_owners(Vec u_bar) {
+  const std::size_t slab = mesh_.slab_size();
+  const int count = static_cast<int>(slab);
+  std::vector<double> received(lent_.size() * slab);
+  for (std::size_t i = 0; i < lent_.size(); ++i)
+    check_mpi(MPI_Irecv(received.data() + i * slab, count, MPI_DOUBLE, lent_[i].rank, lent_[i].ghost,
+                        mesh_.depth_line(), &requests_.emplace_back()));
+  for (const Link& link : wanted_)
+    check_mpi(MPI_Isend(bar(link.ghost), count, MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(),
+                        &requests_.emplace_back()));
+  wait();
+
+  double* owned = nullptr;
+  check(VecGetArray(u_bar, &owned));
+  for (std::size_t i = 0; i < lent_.size(); ++i) {  // always in this order: the same bits in every run
+    const int cell = lent_[i].cell;
+    double* to = cell == 0 ? bar(0) : owned + static_cast<std::size_t>(cell - mesh_.first_cell()) * slab;
+    const double* from = received.data() + i * slab;
+    for (std::size_t j = 0; j < slab; ++j) to[j] += from[j];
+  }
+  check(VecRestoreArray(u_bar, &owned));
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,209 @@
+#include "operators/token_diffusion.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+struct Step {
+  int dx, dy;
+};
+constexpr std::array<Step, 4> steps = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};  // west, east, north, south
+
+/// Walks over the tokens of a rank and finds the neighbours each exchanges flux with.
+class Lattice {
+ public:
+  Lattice(const SlabContext& context) : context_(context), line_(*context.line), block_(line_.block()) {
+    for (std::size_t k = 0; k < 4; ++k) beyond_[k] = line_.neighbour(steps[k].dx, steps[k].dy) >= 0;
+  }
+
+  /// Whether the token's stencil leaves the block: it has to wait for the halo.
+  bool at_rim(int token) const {
+    for (std::size_t k = 0; k < 4; ++k)
+      if (beyond_[k] && leaves(token, k)) return true;
+    return false;
+  }
+
+  /// Whether flux passes from `token` through side `k` for this sample: not through the boundary of the
+  /// lattice, and neither from nor into padding.
+  bool open(int token, std::size_t k, int sample) const {
+    if (!beyond_[k] && leaves(token, k)) return false;
+    if (context_.mask.length.empty()) return true;
+    const int x = block_.x0 + token % block_.nx, y = block_.y0 + token / block_.nx;
+    const int x2 = (x + steps[k].dx + line_.tokens_x()) % line_.tokens_x();
+    const int y2 = (y + steps[k].dy + line_.tokens_y()) % line_.tokens_y();
+    return context_.mask.real(sample, y * line_.tokens_x() + x) &&
+           context_.mask.real(sample, y2 * line_.tokens_x() + x2);
+  }
+
+  /// The row of the neighbour through an open side.
+  const double* row(const double* u, const TokenHalo& halo, int token, std::size_t k) const {
+    if (!leaves(token, k)) return u + at(token + steps[k].dx + steps[k].dy * block_.nx);
+    switch (k) {
+      case 0:
+        return halo.west.data() + at(token / block_.nx);
+      case 1:
+        return halo.east.data() + at(token / block_.nx);
+      case 2:
+        return halo.north.data() + at(token % block_.nx);
+      default:
+        return halo.south.data() + at(token % block_.nx);
+    }
+  }
+
+  std::size_t at(int token) const { return static_cast<std::size_t>(token) * context_.row(); }
+
+ private:
+  bool leaves(int token, std::size_t k) const {
+    const int x = token % block_.nx + steps[k].dx, y = token / block_.nx + steps[k].dy;
+    return x < 0 || x >= block_.nx || y < 0 || y >= block_.ny;
+  }
+
+  const SlabContext& context_;
+  const TokenLine& line_;
+  const TokenBlock& block_;
+  std::array<bool, 4> beyond_;
+};
+
+/// Calls visit(offset of the row of a token and sample, neighbours' rows, how many) for every row of the
+/// slab; those that need the halo come last, while it travels the others are done. A row's arithmetic does
+/// not depend on the split.
+template <class Visit>
+void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& halo, Visit&& visit) {
+  const Lattice lattice(context);
+  const auto width = static_cast<std::size_t>(context.width);
+  const auto pass = [&](bool rim) {
+    for (int token = 0; token < context.line->block().count(); ++token) {
+      if (lattice.at_rim(token) != rim) continue;
+      for (int sample = 0; sample < context.samples; ++sample) {
+        const std::size_t inside = static_cast<std::size_t>(sample) * width;
+        std::array<const double*, 4> near{};
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < 4; ++k)
+          if (lattice.open(token, k, sample)) near[count++] = lattice.row(u, halo, token, k) + inside;
+        visit(lattice.at(token) + inside, near, count);
+      }
+    }
+  };
+  context.line->begin_halo(u, context.row(), halo);
+  pass(false);
+  context.line->end_halo();
+  pass(true);
+}
+
+/// visit(channel, sum of differences to the neighbours) for the channels of a row: exactly 0 where all are
+/// equal. The number of neighbours is a constant of the inner loop, so that it runs in vector registers.
+template <std::size_t count, class Visit>
+inline void laplacian(const std::array<const double*, 4>& near, const double* u, std::size_t width,
+                      Visit&& visit) {
+  for (std::size_t c = 0; c < width; ++c) {
+    double sum = 0;
+    for (std::size_t k = 0; k < count; ++k) sum += near[k][c] - u[c];
+    visit(c, sum);
+  }
+}
+
+template <class Visit>
+void laplacian(const std::array<const double*, 4>& near, std::size_t count, const double* u,
+               std::size_t width, Visit&& visit) {
+  switch (count) {
+    case 0:
+      return;
+    case 1:
+      return laplacian<1>(near, u, width, visit);
+    case 2:
+      return laplacian<2>(near, u, width, visit);
+    case 3:
+      return laplacian<3>(near, u, width, visit);
+    default:
+      return laplacian<4>(near, u, width, visit);
+  }
+}
+
+/// kappa(c) as a stride: 0 repeats the scalar.
+template <class P>
+std::size_t stride(const DiffusionWeights<P>& weights) {
+  return weights.per_channel ? 1 : 0;
+}
+
+template <class P>
+void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, const double* u, double scale,
+              TokenHalo& halo, double* out) {
+  const auto width = static_cast<std::size_t>(context.width);
+  for_each_stencil(context, u, halo, [&](std::size_t row, const auto& near, std::size_t count) {
+    double* result = out + row;
+    if (weights.per_channel)
+      laplacian(near, count, u + row, width,
+                [=, &weights](std::size_t c, double sum) { result[c] += scale * weights.kappa[c] * sum; });
+    else
+      laplacian(near, count, u + row, width,
+                [=, k = scale * weights.kappa[0]](std::size_t c, double sum) { result[c] += k * sum; });
+  });
+}
+
+}  // namespace
+
+template <class T>
+TokenDiffusion<T>::TokenDiffusion(const SlabContext& context) : context_(context) {
+  if (context.mask.causal)
+    throw BadInput("attention.causal=true requires equation.kappa=0: diffusion lets a token feel later ones");
+}
+
+template <class T>
+void TokenDiffusion<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale,
+                                double* out) {
+  add_flux(context_, weights.diffusion, u, scale, halo_, out);
+}
+
+template <class T>
+void TokenDiffusion<T>::add_tangent(const LayerWeights<const T>& weights, const double*, const double* v,
+                                    double scale, double* out) {
+  add_flux(context_, weights.diffusion, v, scale, halo_, out);  // linear
+}
+
+template <class T>
+void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
+                                    double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  add_flux(context_, weights.diffusion, w, scale, halo_, u_bar);  // symmetric
+  if (gradient == nullptr || gradient->diffusion.kappa == nullptr) return;
+  const auto width = static_cast<std::size_t>(context_.width);
+  double* kappa_bar = gradient->diffusion.kappa;
+  const std::size_t step = stride(weights.diffusion);
+  for_each_stencil(context_, u, halo_, [&](std::size_t row, const auto& near, std::size_t count) {
+    laplacian(near, count, u + row, width,
+              [&](std::size_t c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
+  });
+}
+
+template <class T>
+double TokenDiffusion<T>::max_stable_dt(const LayerWeights<const T>& weights) const {
+  const int axes = (context_.line->tokens_x() > 1 ? 1 : 0) + (context_.line->tokens_y() > 1 ? 1 : 0);
+  const double* kappa = weights.diffusion.kappa;
+  const double largest =
+      *std::max_element(kappa, kappa + (weights.diffusion.per_channel ? context_.width : 1));
+  if (axes == 0 || largest <= 0) return std::numeric_limits<double>::infinity();
+  return 1 / (2 * largest * axes);
+}
+
+template <class T>
+void TokenDiffusion<T>::add_diagonal(const LayerWeights<const T>& weights, double scale,
+                                     double* diagonal) const {
+  const Lattice lattice(context_);
+  const std::size_t step = stride(weights.diffusion);
+  for (int token = 0; token < context_.line->block().count(); ++token)
+    for (int sample = 0; sample < context_.samples; ++sample) {
+      int sides = 0;
+      for (std::size_t k = 0; k < 4; ++k) sides += lattice.open(token, k, sample) ? 1 : 0;
+      double* row = diagonal + lattice.at(token) + static_cast<std::size_t>(sample * context_.width);
+      for (std::size_t c = 0; c < static_cast<std::size_t>(context_.width); ++c)
+        row[c] -= scale * weights.diffusion.kappa[c * step] * sides;
+    }
+}
+
+template class TokenDiffusion<float>;
+template class TokenDiffusion<double>;
+
+}  // namespace fluxformer
