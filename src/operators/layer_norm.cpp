@@ -1,5 +1,6 @@
 #include "operators/layer_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -18,12 +19,22 @@ T dot(const T* x, const T* y, std::size_t n) {
   return simd::sum_over<T>(n, [x, y](auto at) { return at(x) * at(y); });
 }
 
-/// y := x - mean(x), rounded to T first.
 template <class T>
-void centre(const double* __restrict x, std::size_t n, T* __restrict y) {
+void round_to(const double* __restrict x, std::size_t n, T* __restrict y) {
   for (std::size_t j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
+}
+
+template <class T>
+void subtract_mean(std::size_t n, T* __restrict y) {
   const T mean = sum(y, n) / static_cast<T>(n);
   for (std::size_t j = 0; j < n; ++j) y[j] -= mean;
+}
+
+/// y := x - mean(x), rounded to T first.
+template <class T>
+void centre(const double* x, std::size_t n, T* y) {
+  round_to(x, n, y);
+  subtract_mean(n, y);
 }
 
 /// 1 / sqrt(var + eps) of a centred row.
@@ -43,15 +54,24 @@ T normalise(const double* x, std::size_t n, T* y) {
 
 }  // namespace
 
+// Pass by pass over a few rows at a time: the sums of one row would otherwise wait for its stores.
 template <class T>
 void layer_norm(const double* x, std::size_t x_stride, int rows, int width, const T* gain, const T* bias,
                 T* y, std::size_t y_stride) {
+  constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-    T* __restrict row = y + r * y_stride;
-    centre(x + r * x_stride, n, row);
-    const T inverse = inverse_deviation(row, n);
-    for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+  const auto count = static_cast<std::size_t>(rows);
+  T factor[group];
+  for (std::size_t first = 0; first < count; first += group) {
+    const std::size_t end = std::min(first + group, count);
+    for (std::size_t r = first; r < end; ++r) round_to(x + r * x_stride, n, y + r * y_stride);
+    for (std::size_t r = first; r < end; ++r) subtract_mean(n, y + r * y_stride);
+    for (std::size_t r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, n);
+    for (std::size_t r = first; r < end; ++r) {
+      T* __restrict row = y + r * y_stride;
+      const T inverse = factor[r - first];
+      for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+    }
   }
 }
 

@@ -5,7 +5,10 @@
 // address.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace fluxformer::simd {
 
@@ -58,15 +61,22 @@ inline V clamp(const V& x, const V& low, const V& high) {
   return raised > high ? high : raised;
 }
 
+/// v plus its lanes a distance of `half` away, and so on down to 1: every lane becomes the sum.
+template <class T, std::size_t half, std::size_t... lane>
+inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
+  if constexpr (half == 0) {
+    return v;
+  } else {
+    using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+    const Vector<T> other = __builtin_shuffle(v, Vector<Index>{static_cast<Index>(lane ^ half)...});
+    return fold<T, half / 2>(v + other, all);
+  }
+}
+
 /// The sum of the lanes, halves first: log2(lanes) roundings.
 template <class T>
 inline T sum(const Vector<T>& v) {
-  T part[lanes<T>];
-  std::memcpy(part, &v, sizeof v);
-  for (std::size_t half = lanes<T> / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) part[i] += part[i + half];
-  }
-  return part[0];
+  return fold<T, lanes<T> / 2>(v, std::make_index_sequence<lanes<T>>{})[0];
 }
 
 /// sum over i < count of term(part of the arrays at i), where term(load) is built of load(pointer).

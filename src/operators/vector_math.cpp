@@ -129,33 +129,24 @@ void apply(const Function& function, T* x, std::size_t count) {
   if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
 }
 
-/// x := g(x + bias), slope := g'(x + bias), over rows of `width`; bias null: none.
+/// x := g(x) and, if asked for, slope := g'(x).
 template <class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, const T* bias, std::size_t rows, std::size_t width) {
-  constexpr std::size_t step = simd::lanes<T>;
-  const auto piece = [&](const Vector<T>& at, std::size_t i, std::size_t count) {
-    Vector<T> derivative;
-    const Vector<T> value =
-        slope != nullptr ? g.template value<true>(at, derivative) : g.template value<false>(at, derivative);
-    if (count == step) {
-      simd::store(x + i, value);
-      if (slope != nullptr) simd::store(slope + i, derivative);
-    } else {
-      simd::store_part(x + i, value, count);
-      if (slope != nullptr) simd::store_part(slope + i, derivative, count);
-    }
-  };
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t row = r * width;
-    std::size_t j = 0;
-    for (; j + step <= width; j += step) {
-      const Vector<T> at = simd::load(x + row + j);
-      piece(bias != nullptr ? at + simd::load(bias + j) : at, row + j, step);
-    }
-    if (j < width) {
-      const Vector<T> at = simd::load_part(x + row + j, width - j);
-      piece(bias != nullptr ? at + simd::load_part(bias + j, width - j) : at, row + j, width - j);
-    }
+void activate(const Activation& g, T* x, T* slope, std::size_t count) {
+  constexpr std::size_t width = simd::lanes<T>;
+  Vector<T> derivative;
+  if (slope == nullptr) {
+    apply([&](const Vector<T>& at) { return g.template value<false>(at, derivative); }, x, count);
+    return;
+  }
+  std::size_t i = 0;
+  for (; i + width <= count; i += width) {
+    simd::store(x + i, g.template value<true>(simd::load(x + i), derivative));
+    simd::store(slope + i, derivative);
+  }
+  if (i < count) {
+    const Vector<T> value = g.template value<true>(simd::load_part(x + i, count - i), derivative);
+    simd::store_part<T>(x + i, value, count - i);
+    simd::store_part<T>(slope + i, derivative, count - i);
   }
 }
 
@@ -168,12 +159,12 @@ void exp_shifted(T* x, std::size_t count, T shift) {
 
 template <class T>
 void gelu_erf(T* x, T* slope, std::size_t count) {
-  activate(GeluErf<T>{}, x, slope, static_cast<const T*>(nullptr), 1, count);
+  activate(GeluErf<T>{}, x, slope, count);
 }
 
 template <class T>
 void gelu_tanh(T* x, T* slope, std::size_t count) {
-  activate(GeluTanh<T>{}, x, slope, static_cast<const T*>(nullptr), 1, count);
+  activate(GeluTanh<T>{}, x, slope, count);
 }
 
 template void exp_shifted<float>(float*, std::size_t, float);

@@ -1,0 +1,42 @@
+#pragma once
+
+// Work space of an operator: one aligned piece of memory that is handed out in parts and only ever grows. A cache
+// line's alignment keeps vector loads from straddling two lines, and makes timings repeatable.
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+namespace fluxformer {
+
+template <class T>
+class Scratch {
+ public:
+  /// Makes room for `count` numbers in parts of arbitrary sizes (at most `parts` of them) and takes all parts back.
+  void reset(std::size_t count, std::size_t parts) {
+    const std::size_t needed = count + parts * line;
+    if (needed > capacity_) {
+      memory_.reset(static_cast<T*>(::operator new(needed * sizeof(T), std::align_val_t{alignment})));
+      capacity_ = needed;
+    }
+    used_ = 0;
+  }
+  /// The next part, aligned, not initialised.
+  T* take(std::size_t count) {
+    T* part = memory_.get() + used_;
+    used_ += (count + line - 1) / line * line;
+    return part;
+  }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t line = alignment / sizeof(T);
+  struct Free {
+    void operator()(T* memory) const { ::operator delete(memory, std::align_val_t{alignment}); }
+  };
+  std::unique_ptr<T, Free> memory_;
+  std::size_t capacity_ = 0;
+  std::size_t used_ = 0;
+};
+
+}  // namespace fluxformer
