@@ -46,7 +46,8 @@ void GzipSource::expect_end() {
 
 void GzipSource::check_state() {
   int code = Z_OK;
-  const char* text = gzerror(file_, &code);
+  std::string text = gzerror(file_, &code);  // "<path>: <what>"
+  if (const auto colon = text.rfind(": "); colon != std::string::npos) text.erase(0, colon + 2);
   switch (code) {
     case Z_OK:
     case Z_STREAM_END:
@@ -55,7 +56,7 @@ void GzipSource::check_state() {
       refuse_("is truncated: its compressed data ends too early");
       break;
     case Z_DATA_ERROR:
-      refuse_(std::string("is damaged: its compressed data does not unpack (") + text + ")");
+      refuse_("is damaged: its compressed data does not unpack (" + text + ")");
       break;
     default:
       refuse_(std::string("cannot be read: ") + (code == Z_ERRNO ? std::strerror(errno) : text));

@@ -20,6 +20,7 @@ ImageTokens::ImageTokens(TokenLayout layout) {
       break;
     case TokenLayout::rows:
       width_ = image_side;
+      line_ = true;
       break;
     case TokenLayout::pixels:
       break;
@@ -31,7 +32,7 @@ template <class Visit>
 void ImageTokens::for_each_pixel(Visit visit) const {
   for (int row = 0; row < image_side; ++row) {
     for (int column = 0; column < image_side; ++column) {
-      const int token = (row / height_) * tokens_x() + column / width_;
+      const int token = (row / height_) * (image_side / width_) + column / width_;
       const int feature = (row % height_) * width_ + column % width_;
       visit(row * image_side + column, token * features() + feature);
     }

@@ -23,8 +23,8 @@ class ImageTokens {
  public:
   explicit ImageTokens(TokenLayout layout);
 
-  int tokens_x() const { return image_side / width_; }
-  int tokens_y() const { return image_side / height_; }
+  int tokens_x() const { return line_ ? image_side / height_ : image_side / width_; }
+  int tokens_y() const { return line_ ? 1 : image_side / height_; }
   int features() const { return width_ * height_; }
   /// image[row][column] -> out[token][feature], token = y * tokens_x() + x; image_pixels numbers each, no
   /// overlap.
@@ -36,6 +36,7 @@ class ImageTokens {
   template <class Visit>
   void for_each_pixel(Visit visit) const;
   int width_ = 1, height_ = 1;  ///< pixels per token
+  bool line_ = false;           ///< tokens span the image: a line of them, though stacked in the image
 };
 
 /// Samples are grey-scale images; tokens are their pixels, shifted and scaled by the mean and the standard

@@ -1,0 +1,150 @@
+#include "data/digits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "data/digit_strokes.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+using Image = std::vector<double>;
+
+Digits digits(std::uint64_t seed = 1, bool train = true) {
+  return Digits(train, ImageTokens(TokenLayout::patches), seed);
+}
+
+Image image(const Digits& set, std::size_t index) {
+  Image out(image_pixels);
+  set.image(index, out.data());
+  return out;
+}
+
+TEST(Digits, a_sample_depends_on_seed_split_and_index_alone) {
+  const Digits once = digits(), again = digits();
+  const Image late = image(once, 54321), early = image(once, 3);
+  EXPECT_EQ(image(again, 3), early);  // asked for in the other order, of another object
+  EXPECT_EQ(image(again, 54321), late);
+  EXPECT_NE(early, image(digits(2), 3));
+  EXPECT_NE(early, image(digits(1, false), 3));
+}
+
+TEST(Digits, every_ten_samples_hold_each_digit_once_in_changing_order) {
+  const Digits set = digits();
+  std::set<std::vector<int>> orders;
+  for (std::size_t block = 0; block < 200; ++block) {
+    std::vector<int> order;
+    for (std::size_t i = 0; i < 10; ++i) order.push_back(set.label(10 * block + i));
+    orders.insert(order);
+    std::sort(order.begin(), order.end());
+    EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})) << "block " << block;
+  }
+  // 200 of 10! orders: any collision has probability 200^2 / 2 / 3628800 < 0.6 %; the seed is fixed.
+  EXPECT_EQ(orders.size(), 200U);
+}
+
+TEST(Digits, no_two_samples_are_alike) {
+  const Digits train = digits(), test = digits(1, false);
+  std::set<Image> seen;
+  for (std::size_t i = 0; i < 500; ++i) {
+    seen.insert(image(train, i));
+    seen.insert(image(test, i));
+  }
+  EXPECT_EQ(seen.size(), 1000U);
+}
+
+TEST(Digits, ink_lies_in_the_frame_between_0_and_1) {
+  const Digits set = digits();
+  double rim = 0;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const Image picture = image(set, i);
+    for (std::size_t p = 0; p < image_pixels; ++p) {
+      EXPECT_TRUE(picture[p] >= 0 && picture[p] <= 1);
+      const std::size_t row = p / 28, column = p % 28;
+      if (row == 0 || row == 27 || column == 0 || column == 27) rim += picture[p];
+    }
+  }
+  EXPECT_LT(rim / (1000 * 108),
+            0.03);  // noise (clipped at 0, mean below 0.06 / sqrt(2 pi)) and a few stray strokes
+}
+
+TEST(Digits, brightness_is_that_of_mnist) {
+  const Digits set = digits();
+  std::vector<double> tokens(image_pixels);
+  double sum = 0, squares = 0;
+  constexpr int samples = 1000;
+  for (std::size_t i = 0; i < samples; ++i) {
+    set.tokens(i, tokens.data());
+    for (const double x : tokens) sum += x, squares += x * x;
+  }
+  const double mean = sum / (samples * image_pixels);
+  EXPECT_NEAR(mean, 0, 0.1);
+  EXPECT_NEAR(std::sqrt(squares / (samples * image_pixels) - mean * mean), 1, 0.1);
+}
+
+/// Digits are what their labels say if a stranger can tell them apart: the nearest of 3000 other digits
+/// (squared distance, no learning) carries the right label nine times in ten; guessing would be right once in
+/// ten.
+TEST(Digits, the_nearest_neighbour_tells_the_label) {
+  const Digits train = digits(), test = digits(1, false);
+  constexpr std::size_t known = 3000, asked = 200;
+  std::vector<Image> pictures;
+  for (std::size_t i = 0; i < known; ++i) pictures.push_back(image(train, i));
+  int right = 0;
+  for (std::size_t i = 0; i < asked; ++i) {
+    const Image picture = image(test, i);
+    double least = 1e300;
+    int answer = -1;
+    for (std::size_t k = 0; k < known; ++k) {
+      double distance = 0;
+      for (std::size_t p = 0; p < image_pixels; ++p) {
+        distance += (picture[p] - pictures[k][p]) * (picture[p] - pictures[k][p]);
+      }
+      if (distance < least) least = distance, answer = train.label(k);
+    }
+    right += answer == test.label(i) ? 1 : 0;
+  }
+  EXPECT_GE(right, 9 * static_cast<int>(asked) / 10);
+}
+
+TEST(Digits, the_factory_makes_both_splits_without_a_folder) {
+  for (const auto& [split, size] : {std::pair<const char*, std::size_t>{"train", 60000}, {"test", 10000}}) {
+    const auto set = make_dataset("digits", "/nowhere", split, "rows", 1);
+    EXPECT_EQ(set->name(), "digits");
+    EXPECT_EQ(set->size(), size);
+    EXPECT_EQ(set->tokens_x(), 28);
+    EXPECT_EQ(set->tokens_y(), 1);
+    EXPECT_EQ(set->features(), 28);
+    EXPECT_EQ(set->classes(), 10);
+    EXPECT_THROW(set->label(size), std::out_of_range);
+  }
+  EXPECT_EQ(make_dataset("digits", "", "train", "pixels", 1, 5)->size(), 5U);
+}
+
+TEST(DigitStrokes, strokes_fill_the_unit_box_in_every_style) {
+  for (int digit = 0; digit < 10; ++digit) {
+    ASSERT_GE(digit_styles(digit), 2) << digit;
+    for (int style = 0; style < digit_styles(digit); ++style) {
+      double top = 0, bottom = 0, widest = 0;
+      for (const PenStroke& stroke : digit_strokes(digit, style)) {
+        ASSERT_GE(stroke.size(), 2U);
+        for (const PenPoint& point : stroke) {
+          top = std::min(top, point.y), bottom = std::max(bottom, point.y);
+          widest = std::max(widest, std::abs(point.x));
+        }
+      }
+      EXPECT_NEAR(top, -1, 0.08) << digit << " style " << style;
+      EXPECT_NEAR(bottom, 1, 0.12) << digit << " style " << style;
+      EXPECT_LE(widest, 0.65) << digit << " style " << style;
+    }
+    EXPECT_THROW(digit_strokes(digit, digit_styles(digit)), std::out_of_range);
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer::test
