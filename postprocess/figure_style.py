@@ -1,0 +1,44 @@
+"""What all figures share: looks, heading, the footer that leads back to the run, PNG and PDF. Needs no display."""
+
+import os
+
+from fluxformer_io import missing_module
+
+try:
+    import matplotlib
+except ImportError as failure:
+    raise ImportError(missing_module(failure.name)) from None
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402 (after the back end is chosen)
+
+INK, SOFT, ACCENT = "#1b1f24", "#6b7280", "#e4572e"
+HEADING, FOOTER = 0.78, 0.30  # inches kept free at the top and at the bottom
+
+plt.rcParams.update({
+    "savefig.dpi": 150, "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "axes.edgecolor": SOFT, "axes.labelcolor": INK, "text.color": INK,
+    "xtick.color": SOFT, "ytick.color": SOFT, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "grid.color": "#e5e7eb", "legend.frameon": False,
+    "pdf.fonttype": 42,
+})
+
+
+def sheet(width, height, heading, explanation):
+    """An empty figure (inches) with its message in bold and, below it, what is shown."""
+    figure = plt.figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(rect=(0.005, FOOTER / height, 0.99, 1 - (FOOTER + HEADING) / height))
+    figure.text(0.012, 1 - 0.12 / height, heading, fontsize=15, fontweight="bold", va="top")
+    figure.text(0.012, 1 - 0.44 / height, explanation, fontsize=10, color=SOFT, va="top")
+    return figure
+
+
+def save(figure, run, folder, name):
+    """Writes folder/name.png and folder/name.pdf; returns the first path."""
+    os.makedirs(folder, exist_ok=True)
+    figure.text(0.012, 0.07 / figure.get_figheight(), run.origin, fontsize=7.5, color=SOFT, va="bottom")
+    path = os.path.join(folder, name)
+    figure.savefig(path + ".png")
+    figure.savefig(path + ".pdf", metadata={"CreationDate": None})
+    plt.close(figure)
+    return path + ".png"

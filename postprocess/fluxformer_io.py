@@ -1,0 +1,204 @@
+"""The only reader of Fluxformer's output files (docs/output-format.md).
+
+    with Run("out/evolve.h5") as run:
+        run.attributes["git_revision"], run.settings["equation.c"]
+        u = run.field("u")                # lazy: u.dims, u.shape, u[-1] reads the last output time
+        rate = run.history("rate")        # numpy array [step, depth]
+        tau = run.analysis("evolve", "arrival_time")
+
+Reads only. What cannot be read ends in a RunError whose message says what to do.
+"""
+
+import os
+
+INSTALL = ("{name} is missing for {python}.\n"
+           "On Debian: apt-get install python3-h5py python3-numpy python3-matplotlib, and use /usr/bin/python3\n"
+           "(another python3 that comes first on PATH does not see Debian's packages).")
+
+
+def missing_module(name):
+    """The message for a module that cannot be imported."""
+    import sys
+    return INSTALL.format(name=name, python=sys.executable)
+
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as failure:
+    raise ImportError(missing_module(failure.name)) from None
+
+OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
+
+
+class RunError(Exception):
+    """The file cannot be read as a run of Fluxformer, or does not hold what was asked for."""
+
+
+def _plain(value):
+    """An HDF5 attribute as str, int, float or list."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, np.ndarray) and value.size == 1:
+        return _plain(value.reshape(-1)[0])
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _typed(word):
+    """A word of a deck as bool, int, float or str."""
+    if word in ("true", "false"):
+        return word == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            pass
+    return word
+
+
+def _parse_settings(deck):
+    """INI text as {"section.key": value}."""
+    section, settings = "", {}
+    for line in deck.splitlines():
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip() + "."
+        elif "=" in line and line[0] not in "#;":
+            key, word = line.split("=", 1)
+            settings[section + key.strip()] = _typed(word.strip())
+    return settings
+
+
+class Array:
+    """A dataset that is read when it is indexed. `dims` are the names of its axes, "" where it has none."""
+
+    def __init__(self, dataset):
+        self._dataset = dataset
+        self.shape = dataset.shape
+        self.unit = _plain(dataset.attrs.get("unit", ""))
+        self.long_name = _plain(dataset.attrs.get("long_name", dataset.name.split("/")[-1]))
+        self.dims = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
+
+    def __getitem__(self, index):
+        return self._dataset[index]
+
+    def coordinate(self, dim):
+        """The values along the axis named `dim`; 0, 1, 2, ... if the file gives none."""
+        axis = self.dims.index(dim)
+        return self._dataset.dims[axis][0][...]
+
+
+class Run:
+    """One output file, open for reading. A context manager; fields are read when indexed, all else when asked for."""
+
+    def __init__(self, path, unfinished=False):
+        """`unfinished`: also take a file whose run failed, was interrupted or is still going (name.h5.part)."""
+        self.path = os.fspath(path)
+        self._file = self._open(unfinished)
+        try:
+            self.attributes = {name: _plain(value) for name, value in self._file.attrs.items()}
+            self._check(unfinished)
+            self.settings = _parse_settings(self.attributes.get("settings", ""))
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, unfinished):
+        part = self.path + ".part"
+        if not os.path.isfile(self.path):
+            hint = f"; the run that writes it is not finished ({part} is there)" if os.path.isfile(part) else ""
+            raise RunError(f"{self.path}: no such file{hint}")
+        if self.path.endswith(".part") and not unfinished:
+            raise RunError(f"{self.path}: the run that writes it is not finished, or was killed "
+                           "(--unfinished reads it all the same)")
+        try:
+            return h5py.File(self.path, "r")
+        except OSError as failure:
+            raise RunError(f"{self.path}: not a readable HDF5 file ({failure})") from None
+
+    def _check(self, unfinished):
+        version, status = self.attributes.get("schema_version"), self.attributes.get("status")
+        if version is None or "experiment" not in self.attributes:
+            raise RunError(f"{self.path}: an HDF5 file, but not one of Fluxformer (no schema_version, experiment)")
+        if int(version) < OLDEST_SCHEMA:
+            raise RunError(f"{self.path}: schema {version} is too old for this reader ({OLDEST_SCHEMA} to "
+                           f"{NEWEST_SCHEMA}): run it again, fluxformer {self.attributes['experiment']} {self.path}")
+        if int(version) > NEWEST_SCHEMA:
+            raise RunError(f"{self.path}: schema {version} is newer than this reader ({NEWEST_SCHEMA}): "
+                           "use the postprocess/ of the revision that wrote it "
+                           f"({self.attributes.get('git_revision', 'not recorded')})")
+        if status != "done" and not unfinished:
+            raise RunError(f"{self.path}: its run did not end normally (status '{status}'); it holds what there was "
+                           "up to then (--unfinished reads it all the same)")
+
+    def close(self):
+        if self._file:
+            self._file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _names(self, group):
+        return sorted(self._file[group]) if group in self._file else []
+
+    def _array(self, group, name):
+        path = f"{group}/{name}"
+        if path not in self._file:
+            there = ", ".join(self._names(group)) or "nothing"
+            raise RunError(f"{self.path}: no /{path} (/{group} holds {there})")
+        return Array(self._file[path])
+
+    @property
+    def fields(self):
+        return self._names("field")
+
+    @property
+    def histories(self):
+        return self._names("history")
+
+    def analyses(self, kind):
+        return self._names(f"analysis/{kind}")
+
+    def field(self, name):
+        """/field/<name>, lazy: [time, depth, token, sample, channel]."""
+        return self._array("field", name)
+
+    def history(self, name):
+        """/history/<name> as a numpy array: [step] or [step, depth]."""
+        return self._array("history", name)[...]
+
+    def analysis(self, kind, name):
+        """/analysis/<kind>/<name> as a numpy array."""
+        return self._array(f"analysis/{kind}", name)[...]
+
+    def coordinate(self, name):
+        """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
+        if name not in self._file:
+            raise RunError(f"{self.path}: no coordinate /{name}")
+        return self._file[name][...]
+
+    def unit(self, name):
+        """The unit of a root coordinate, "" for a pure number."""
+        unit = _plain(self._file[name].attrs.get("unit", "")) if name in self._file else ""
+        return "" if unit == "1" else unit
+
+    @property
+    def deck_name(self):
+        """The deck (or earlier result) the run was started with, "defaults" if there was none."""
+        for word in self.attributes.get("command_line", "").split()[2:]:
+            if not word.startswith("-"):
+                return word
+        return "defaults"
+
+    @property
+    def origin(self):
+        """One line that leads from a figure back to the run."""
+        get = self.attributes.get
+        dirty = " + changes" if get("git_dirty") in (1, True, "1", "true", "yes") else ""
+        return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision "
+                f"{str(get('git_revision', 'not recorded'))[:10]}{dirty} · seed {get('seed')} · {get('ranks')} rank(s)")
