@@ -4,11 +4,10 @@
 //
 //   R(u) = W_2 g(W_1 N(u) + b_1) + b_2      g = GELU (erf or tanh form) or ReLU
 //
-// N is LayerNorm (eps 1e-5) for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden width f.
-// Source of the GELU forms: Hendrycks and Gimpel, arXiv 1606.08415.
+// N is LayerNorm (eps 1e-5) for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden
+// width f. Source of the GELU forms: Hendrycks and Gimpel, arXiv 1606.08415.
 
-#include <vector>
-
+#include "operators/scratch.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
@@ -41,9 +40,20 @@ class Reaction final : public SlabTerm<T> {
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
   }
+  /// normal := N(u), or u, in T.
+  void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
+                   T* normal) const;
+  /// value := g(z) and slope := g'(z) (if not null), z = W_1 normal + b_1.
+  void hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows, T* value,
+                     T* slope) const;
+  /// body(first number of the block, its rows) over blocks of rows whose hidden values stay in the cache.
+  template <class Body>
+  void over_blocks(Body&& body) const;
+
   const SlabContext& context_;
   ReactionSettings settings_;
-  std::vector<T> work_;
+  std::size_t width_, hidden_, block_;
+  Scratch<T> scratch_;
 };
 
 extern template class Reaction<float>;
