@@ -71,7 +71,11 @@ auto collectively(MPI_Comm comm, Work&& work) {
   }
 }
 
-/// Throws `Error` with PETSc's text and the place of the call if `code` is not 0. If a guarded callback
+/// From now on PETSc keeps the text of an error for `check` instead of printing it. Called by `Session`.
+void return_petsc_errors();
+
+/// Throws `Error` with PETSc's text and the place of the call if `code` is not 0 (a `NumericalFailure` where
+/// PETSc says that a solver did not converge or met a non-finite number). If a guarded callback
 /// (below) threw inside the call, that exception is thrown instead. Not collective: PETSc reports most
 /// errors on every rank; those it does not are a reason to abort, not to go on.
 void check(PetscErrorCode code, std::source_location where = std::source_location::current());

@@ -3,6 +3,7 @@
 // Owners of PETSc objects and MPI communicators. Handles own, views borrow.
 
 #include <mpi.h>
+#include <petscdm.h>
 #include <petscsnes.h>
 #include <petscts.h>
 
@@ -27,7 +28,8 @@ class Handle {
     if (object_ != nullptr) Destroy(&object_);
   }
 
-  operator T() const noexcept { return object_; }  // NOLINT(google-explicit-constructor): PETSc takes T by value
+  // NOLINTNEXTLINE(google-explicit-constructor): PETSc takes T by value
+  operator T() const noexcept { return object_; }
   T get() const noexcept { return object_; }
   /// For PETSc's XxxCreate(..., T*): what was owned before is destroyed first.
   T* out() {

@@ -19,11 +19,11 @@ using OptionValue = std::variant<bool, long, double, std::string>;
 struct Option {
   std::string name;
   OptionValue fallback;
-  std::string doc;                      ///< one sentence
-  std::string unit = {};                ///< "" for a pure number or a word
+  std::string doc;        ///< one sentence
+  std::string unit = {};  ///< "" for a pure number or a word
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
-  bool above_minimum = false;           ///< the minimum itself is not allowed
+  bool above_minimum = false;             ///< the minimum itself is not allowed
   std::vector<std::string> choices = {};  ///< for words; empty: any
 };
 
@@ -46,9 +46,9 @@ class Schema {
 /// A value for every declared key, and who gave it.
 class Settings {
  public:
-  /// Reads an INI deck (may be empty) and then overrides "section.key=value" (which win). Throws BadInput that
-  /// names the key, the value, what is allowed and the nearest known name. Keys of section [petsc] are kept
-  /// apart, see `petsc`. Not collective: pure text in, values out, the same on every rank.
+  /// Reads an INI deck (may be empty) and then overrides "section.key=value" (which win). Throws BadInput
+  /// that names the key, the value, what is allowed and the nearest known name. Keys of section [petsc] are
+  /// kept apart, see `petsc`. Not collective: pure text in, values out, the same on every rank.
   Settings(const Schema& schema, const std::string& deck, const std::vector<std::string>& overrides,
            const std::string& deck_name = "deck");
 

@@ -18,10 +18,10 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view purpose);
 
-  /// The stream of one item (a sample, say) within this family.
+  /// The stream of one item (a sample, say) within this family; items of items are streams of their own too.
   RandomStream item(std::uint64_t index) const;
 
-  /// Uniform on (0, 1), 53 bits.
+  /// Uniform on (0, 1): odd multiples of 2^-53.
   double uniform(std::uint64_t index) const;
   /// Uniform on (low, high).
   double uniform(std::uint64_t index, double low, double high) const;

@@ -1,0 +1,123 @@
+#include "base/error.hpp"
+
+#include <petscsys.h>
+
+#include <string_view>
+#include <utility>
+
+namespace fluxformer {
+
+namespace {
+
+// What PETSc said and what a callback threw, until `check` speaks of it. PETSc is not called from several
+// threads.
+struct Pending {
+  PetscErrorCode code = 0;
+  std::string text;
+  std::exception_ptr thrown;
+};
+
+Pending& pending() {
+  static Pending instance;
+  return instance;
+}
+
+[[noreturn]] void throw_as(ExitCode code, const std::string& what) {
+  switch (code) {
+    case ExitCode::bad_input:
+      throw BadInput(what);
+    case ExitCode::numerical:
+      throw NumericalFailure(what);
+    default:
+      throw Error(code, what);
+  }
+}
+
+std::string place(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  const auto slash = file.rfind('/');
+  return std::string(slash == std::string_view::npos ? file : file.substr(slash + 1)) + ":" +
+         std::to_string(where.line());
+}
+
+ExitCode exit_code_of(PetscErrorCode code) {
+  switch (code) {
+    case PETSC_ERR_FP:
+    case PETSC_ERR_CONV_FAILED:
+    case PETSC_ERR_NOT_CONVERGED:
+    case PETSC_ERR_MAT_LU_ZRPVT:
+    case PETSC_ERR_MAT_CH_ZRPVT:
+      return ExitCode::numerical;
+    default:
+      return ExitCode::failure;
+  }
+}
+
+// Only the innermost report carries a text; the repeats on the way out are PETSc's call stack.
+PetscErrorCode keep_text(MPI_Comm, int, const char* function, const char*, PetscErrorCode code,
+                         PetscErrorType type, const char* message, void*) {
+  if (type == PETSC_ERROR_INITIAL) {
+    pending().code = code;
+    pending().text = message == nullptr ? "" : message;
+    if (function != nullptr) pending().text += std::string(" (in ") + function + ")";
+  }
+  return code;
+}
+
+}  // namespace
+
+void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
+  int rank = 0;
+  int size = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  check_mpi(MPI_Comm_size(comm, &size));
+  int speaker = ok ? size : rank;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm));
+  if (speaker == size) return;
+
+  int head[2] = {static_cast<int>(code), static_cast<int>(why.size())};
+  check_mpi(MPI_Bcast(head, 2, MPI_INT, speaker, comm));
+  std::string text = rank == speaker ? why : std::string(static_cast<std::size_t>(head[1]), ' ');
+  check_mpi(MPI_Bcast(text.data(), head[1], MPI_CHAR, speaker, comm));
+  throw_as(static_cast<ExitCode>(head[0]), text);
+}
+
+void check(PetscErrorCode code, std::source_location where) {
+  Pending& kept = pending();
+  if (code == 0) {
+    // A call that succeeded has dealt with what its callbacks threw.
+    kept.thrown = nullptr;
+    return;
+  }
+  if (kept.thrown) std::rethrow_exception(std::exchange(kept.thrown, nullptr));
+
+  const char* meaning = nullptr;
+  PetscErrorMessage(code, &meaning, nullptr);
+  std::string what = "PETSc: ";
+  what += meaning == nullptr ? "error " + std::to_string(code) : meaning;
+  if (kept.code == code && !kept.text.empty()) what += ": " + kept.text;
+  what += ", called at " + place(where);
+  kept.code = 0;
+  kept.text.clear();
+  throw_as(exit_code_of(code), what);
+}
+
+void check_mpi(int code, std::source_location where) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ExitCode::failure,
+              "MPI: " + std::string(text, static_cast<std::size_t>(length)) + ", called at " + place(where));
+}
+
+PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept {
+  pending().thrown = std::move(thrown);
+  return PETSC_ERR_USER;
+}
+
+void return_petsc_errors() {
+  check(PetscPushErrorHandler(keep_text, nullptr));
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,107 @@
+#include "base/random.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+namespace fluxformer {
+
+namespace {
+
+// The multipliers and Weyl increments of Philox 4x32 (Salmon et al., table 2 and section 3.3).
+constexpr std::uint64_t multiplier_0 = 0xD2511F53;
+constexpr std::uint64_t multiplier_1 = 0xCD9E8D57;
+constexpr std::uint32_t weyl_0 = 0x9E3779B9;
+constexpr std::uint32_t weyl_1 = 0xBB67AE85;
+constexpr int rounds = 10;
+
+// Keys of the two hashes below; any fixed, different words would do.
+constexpr std::array<std::uint32_t, 2> family_key = {0x666c7578, 0x66616d69};
+constexpr std::uint32_t nesting = 0x6e657374;
+
+constexpr std::uint32_t low(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint32_t high(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> 32);
+}
+constexpr std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
+  return (static_cast<std::uint64_t>(upper) << 32) | lower;
+}
+
+// 64-bit FNV-1a.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char character : text) {
+    value ^= static_cast<unsigned char>(character);
+    value *= 0x100000001b3;
+  }
+  return value;
+}
+
+// Odd multiples of 2^-53: neither 0 nor 1 can come out, and every value is exact.
+double open_unit(std::uint64_t bits) {
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+}  // namespace
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < rounds; ++round) {
+    const std::uint64_t product_0 = multiplier_0 * counter[0];
+    const std::uint64_t product_1 = multiplier_1 * counter[2];
+    counter = {high(product_1) ^ counter[1] ^ key[0], low(product_1), high(product_0) ^ counter[3] ^ key[1],
+               low(product_0)};
+    key[0] += weyl_0;
+    key[1] += weyl_1;
+  }
+  return counter;
+}
+
+RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose) : key_{}, item_(0) {
+  const std::uint64_t family = hash(purpose);
+  const auto mixed = philox({low(seed), high(seed), low(family), high(family)}, family_key);
+  key_ = {mixed[0], mixed[1]};
+}
+
+RandomStream RandomStream::item(std::uint64_t index) const {
+  RandomStream stream = *this;
+  if (item_ != 0) {
+    // An item of an item: the outer one moves into the key, so that both levels count.
+    const auto mixed = philox({low(item_), high(item_), nesting, 0}, key_);
+    stream.key_ = {mixed[0], mixed[1]};
+  }
+  stream.item_ = index + 1;  // 0 is the family itself
+  return stream;
+}
+
+std::array<std::uint32_t, 4> RandomStream::block(std::uint64_t index) const {
+  return philox({low(index), high(index), low(item_), high(item_)}, key_);
+}
+
+double RandomStream::uniform(std::uint64_t index) const {
+  const auto words = block(index);
+  return open_unit(join(words[0], words[1]));
+}
+
+double RandomStream::uniform(std::uint64_t index, double low_end, double high_end) const {
+  return low_end + (high_end - low_end) * uniform(index);
+}
+
+double RandomStream::normal(std::uint64_t index) const {
+  const auto words = block(index);
+  const double radius = std::sqrt(-2 * std::log(open_unit(join(words[0], words[1]))));
+  return radius * std::cos(2 * std::numbers::pi * open_unit(join(words[2], words[3])));
+}
+
+std::uint64_t RandomStream::below(std::uint64_t index, std::uint64_t count) const {
+  if (count == 0) throw std::logic_error("RandomStream::below: there is no number below 0");
+  // floor(r count / 2^128) for the 128-bit number r of the block: its bias, count / 2^128, cannot be seen.
+  __extension__ using Wide = unsigned __int128;
+  const auto words = block(index);
+  const Wide lower = static_cast<Wide>(join(words[0], words[1])) * count;
+  const Wide upper = static_cast<Wide>(join(words[2], words[3])) * count;
+  return static_cast<std::uint64_t>((upper + (lower >> 64)) >> 64);
+}
+
+}  // namespace fluxformer

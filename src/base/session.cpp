@@ -1,0 +1,103 @@
+#include "base/session.hpp"
+
+#include <dlfcn.h>
+#include <petscsys.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "base/run_facts.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+bool session_exists = false;
+bool mpi_is_ours = false;
+volatile std::sig_atomic_t received_signal = 0;
+
+void remember_signal(int number) {
+  received_signal = number;
+}
+
+// One thread of BLAS per rank unless the environment asks for more. OpenBLAS reads its environment when it is
+// loaded, before main, so it has to be told by a call; this floor does not link it, hence the look-up.
+void use_one_blas_thread() {
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"})
+    if (std::getenv(name) != nullptr) return;
+  setenv("OMP_NUM_THREADS", "1", 0);
+  if (void* found = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
+    reinterpret_cast<void (*)(int)>(found)(1);
+}
+
+}  // namespace
+
+Session::Session(int& argc, char**& argv) {
+  if (session_exists) throw std::logic_error("Session: one per process");
+  session_exists = true;
+  use_one_blas_thread();
+
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  if (initialised == 0) {
+    int provided = 0;
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
+    mpi_is_ours = true;
+  }
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+
+  // Settings come through one door: no ~/.petscrc. A crash is the debugger's and the core file's, and
+  // SIGTERM is ours, so PETSc's signal handler stays out; unused options are reported by the drivers.
+  check(PetscOptionsSetValue(nullptr, "-skip_petscrc", nullptr));
+  check(PetscOptionsSetValue(nullptr, "-no_signal_handler", nullptr));
+  check(PetscOptionsSetValue(nullptr, "-options_left", "no"));
+  check(PetscInitialize(nullptr, nullptr, nullptr, nullptr));
+  return_petsc_errors();
+  note_run_facts(MPI_COMM_WORLD);
+}
+
+Session::~Session() {
+  PetscPopErrorHandler();
+  PetscFinalize();
+  if (mpi_is_ours) MPI_Finalize();
+}
+
+void catch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = remember_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGUSR1, SIGTERM})
+    if (sigaction(number, &action, nullptr) != 0)
+      throw Error(ExitCode::failure, "cannot catch signal " + std::to_string(number));
+}
+
+int stop_signal(MPI_Comm comm) {
+  int number = received_signal;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, comm));
+  return number;
+}
+
+void set_petsc_options(const std::vector<std::pair<std::string, std::string>>& options) {
+  for (const auto& [name, value] : options)
+    if (name.empty() || name[0] == '-' || name.find_first_of(" \t\r\n") != std::string::npos)
+      throw BadInput("petsc." + name + ": a PETSc option is named without its dash and without blanks");
+  for (const auto& [name, value] : options)
+    check(PetscOptionsSetValue(nullptr, ("-" + name).c_str(), value.empty() ? nullptr : value.c_str()));
+}
+
+std::vector<std::string> unused_petsc_options(
+    const std::vector<std::pair<std::string, std::string>>& options) {
+  std::vector<std::string> unused;
+  for (const auto& [name, value] : options) {
+    PetscBool used = PETSC_FALSE;
+    check(PetscOptionsUsed(nullptr, name.c_str(), &used));
+    if (used == PETSC_FALSE) unused.push_back(name);
+  }
+  return unused;
+}
+
+}  // namespace fluxformer
