@@ -1,0 +1,42 @@
+#pragma once
+
+// A list of Terms applied to PETSc vectors on the mesh: the ghost exchange around it, overlapped with the
+// cells that do not need it.
+
+#include <vector>
+
+#include "base/handle.hpp"
+#include "mesh/ghosts.hpp"
+#include "model/equation.hpp"
+
+namespace fluxformer {
+
+class FieldOperator {
+ public:
+  /// All are borrowed. Not collective.
+  FieldOperator(const Mesh& mesh, const Equation& equation);
+
+  /// The slab of cell 0 (slab_size numbers, borrowed) from now on; zero before the first call.
+  void set_inflow(const double* slab);
+
+  /// out = sum of terms(u). Collective.
+  void apply(const Equation::Terms& terms, Vec u, Vec out);
+  /// out = J(u) v, the inflow held. Collective.
+  void apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out);
+  /// out = J(u)^T w; parameters += this rank's share, if not empty. Collective.
+  void apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Vec out, std::span<double> parameters);
+
+ private:
+  /// Calls body(range) first for the cells no ghost reaches, then, once the ghosts are there, for the others.
+  template <class Begin, class End, class Body>
+  void overlapped(Begin&& begin, End&& end, Body&& body);
+  Column<const double> column(const DepthGhosts& ghosts, const double* owned) const;
+  Column<double> column(double* owned) const;
+
+  const Mesh& mesh_;
+  const Equation& equation_;
+  std::vector<double> zero_;  // the inflow before set_inflow, and of every variation
+  DepthGhosts ghosts_, variation_ghosts_;
+};
+
+}  // namespace fluxformer

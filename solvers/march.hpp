@@ -1,0 +1,46 @@
+#pragma once
+
+// The steady state of equation (1) without depth diffusion, c du/ds = F_s(u), marched through depth with
+// PETSc TS in s.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "model/depth_model.hpp"
+#include "model/model_terms.hpp"
+
+namespace fluxformer {
+
+struct MarchSettings {
+  /// euler: the layer map u_i = G_i(u_{i-1}; h/c), with h = 1 the Transformer's forward pass (steady state of
+  /// `shift`). rk: Runge-Kutta on F_s(u)/c. beuler: backward Euler (steady state of `upwind`). bdf2: BDF2
+  /// with backward Euler in cell 1 (steady state of `upwind2`). Any other TS type by name (cn, theta, ...).
+  std::string method = "euler";
+  std::string variant;       ///< of rk: 1fe, 2a, 3, 3bs, 4, ...; "": 4
+  double tolerance = 1e-13;  ///< of the Newton solves, relative
+};
+
+/// Row i of the steady state, i = 1..M: one slab, valid during the call.
+using RowVisitor = std::function<void(int cell, const double* slab)>;
+
+class March {
+ public:
+  /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for speed <=
+  /// 0, for methods other than euler with norm post, sphere or residual off (there is no field), and for M
+  /// not a multiple of S with constant weights.
+  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings);
+  ~March();
+  March(const March&) = delete;
+  March& operator=(const March&) = delete;
+
+  /// Marches from the inflow slab. Collective over the token line. Throws NumericalFailure (agreed) if a
+  /// solve fails or the state is not finite.
+  void run(const double* inflow, const RowVisitor& row);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,30 @@
+#pragma once
+
+// A matrix-free PETSc matrix made of callables.
+
+#include <functional>
+
+#include "base/handle.hpp"
+
+namespace fluxformer {
+
+class ShellMatrix {
+ public:
+  using Product = std::function<void(Vec in, Vec out)>;
+  using Diagonal = std::function<void(Vec out)>;
+
+  /// Collective. Square, of the layout of `like`. `multiply` is required; the others may be empty.
+  ShellMatrix(Vec like, Product multiply, Product multiply_transposed = {}, Diagonal diagonal = {});
+  ShellMatrix(const ShellMatrix&) = delete;
+  ShellMatrix& operator=(const ShellMatrix&) = delete;
+  Mat get() const { return matrix_; }
+  /// To be called in Jacobian callbacks: tells PETSc that the matrix is new.
+  void changed();
+
+ private:
+  Product multiply_, multiply_transposed_;
+  Diagonal diagonal_;
+  Handle<Mat, MatDestroy> matrix_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,29 @@
+#pragma once
+
+// How far explicit methods may step on equation (1).
+
+#include <petscts.h>
+
+#include "model/equation.hpp"
+
+namespace fluxformer {
+
+/// A method is stable while transport dt / `transport` + diffusion dt / `diffusion` <= 1 (Equation::Rates).
+struct MethodLimits {
+  double transport = 1;
+  double diffusion = 1;
+  bool diffusion_implicit = false;
+};
+
+/// For a TS whose type and options are set. SSP methods: their coefficient (s - 1 for rks2, n^2 - n for rks3
+/// with n^2 stages, 6 for rk104; Ketcheson 2008, Gottlieb, Ketcheson, Shu 2009). Other explicit methods: 1,
+/// forward Euler's own. Second-order upwind (BDF2 in depth) is no convex combination of Euler steps; its
+/// limits come from a scan of |R(-nu (3 - 4 e^{-i theta} + e^{-2 i theta}) / 2)| <= 1 over theta
+/// (tests/unit/solvers repeats it): rks2 with five stages 1.71, rks3 and rk104 2.5, Runge-Kutta of order 3
+/// and more 0.62, of order 2 0.5. Throws BadInput for upwind2 with forward Euler, which no step makes stable.
+MethodLimits method_limits(TS ts, DepthScheme scheme);
+
+/// The largest stable step; infinity if nothing limits it.
+double largest_stable_step(const MethodLimits& limits, const Equation::Rates& rates);
+
+}  // namespace fluxformer

@@ -1,0 +1,66 @@
+#pragma once
+
+// One model on one slab at any depth: the layer map G_s(u; h) and the field F_s(u) of MODEL.md sections 1 and
+// 2, with tangents and adjoints. What evolve, march, steady solvers and back-propagation all call, whatever
+// the arithmetic of the kernels.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "model/depth_weights.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+/// The parts of F_s = kappa Lap u + alpha A_s(u) + rho R_s(u). For norm = sphere attention and reaction are
+/// projected to the tangent space at u.
+enum class FieldPart { diffusion, attention, reaction };
+inline constexpr FieldPart all_field_parts[] = {FieldPart::diffusion, FieldPart::attention,
+                                                FieldPart::reaction};
+
+enum class Precision { single, dbl };
+
+/// Slabs are context().size() doubles. Calls are collective over the token line.
+class DepthModel {
+ public:
+  virtual ~DepthModel() = default;
+  virtual const ModelSpec& spec() const = 0;
+  virtual const SlabContext& context() const = 0;
+
+  /// out = G(u; h) - u, h in layers divided by the speed c. Overwrites `out`. A zero vector with norm =
+  /// sphere gives NaN (the solvers report a non-finite state).
+  virtual void increment(const DepthPoint& at, double h, const double* u, double* out) = 0;
+  /// out = (dG/du - I) v
+  virtual void increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
+                                 double* out) = 0;
+  /// u_bar += (dG/du - I)^T w; parameters (the flat vector, or empty) += this rank's share of (dG/dtheta)^T w
+  virtual void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
+                                 double* u_bar, std::span<double> parameters) = 0;
+
+  /// out += scale * part(u)
+  virtual void add_field(FieldPart part, const DepthPoint& at, double scale, const double* u,
+                         double* out) = 0;
+  virtual void add_field_tangent(FieldPart part, const DepthPoint& at, double scale, const double* u,
+                                 const double* v, double* out) = 0;
+  virtual void add_field_adjoint(FieldPart part, const DepthPoint& at, double scale, const double* u,
+                                 const double* w, double* u_bar, std::span<double> parameters) = 0;
+  /// diagonal += scale * diag of the token diffusion at this depth.
+  virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
+
+  /// Attention in the layer map G(u; h): [sample][head][local query][global key].
+  virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
+
+  /// Whether kappa > 0 somewhere, and the largest one.
+  virtual double largest_kappa() const = 0;
+  /// Keeps the parameters of these depths ready; `refresh` after the parameters changed.
+  virtual void prepare(std::span<const DepthPoint> points) = 0;
+  virtual void refresh() = 0;
+};
+
+/// `parameters` and `context` are borrowed. Throws BadInput for combinations that are not defined (kappa > 0
+/// with a causal mask, sinkhorn with a causal mask, ...).
+std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
+                                             Precision precision);
+
+}  // namespace fluxformer

@@ -1,0 +1,102 @@
+#include "model/depth_weights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace fluxformer {
+
+KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
+  if (spec.variation == DepthVariation::constant) return {point.layer - 1, point.layer - 1, 0.0};
+  const int last = spec.knots - 1;
+  if (last == 0 || spec.layers == 1) return {0, 0, 0.0};
+  const double position = point.s * last / (spec.layers - 1);
+  const int lower = static_cast<int>(std::floor(position));
+  if (lower >= last) return {last, last, 0.0};
+  const double share = position - lower;
+  return share == 0 ? KnotPair{lower, lower, 0.0} : KnotPair{lower, lower + 1, share};
+}
+
+template <class T>
+void DepthWeights<T>::fill(const KnotPair& pair, Block& block) const {
+  const auto& layout = parameters_.layout;
+  const std::size_t size = layout.block_size();
+  const double* source = parameters_.values.data() + layout.block_offset(pair.lower);
+  block.exact.clear();
+  if (pair.share != 0) {
+    const double* upper = parameters_.values.data() + layout.block_offset(pair.upper);
+    block.exact.resize(size);
+    for (std::size_t j = 0; j < size; ++j)
+      block.exact[j] = (1 - pair.share) * source[j] + pair.share * upper[j];
+    source = block.exact.data();
+  }
+  if constexpr (!std::is_same_v<T, double>) block.cast.assign(source, source + size);
+}
+
+template <class T>
+LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, const Block& block) const {
+  const auto& layout = parameters_.layout;
+  const double* exact =
+      block.exact.empty() ? parameters_.values.data() + layout.block_offset(pair.lower) : block.exact.data();
+  const double* alpha_rho = parameters_.values.data() + layout.alpha();
+  if constexpr (std::is_same_v<T, double>)
+    return layout.template layer<const double>(exact, exact, alpha_rho);
+  else
+    return layout.template layer<const T>(block.cast.data(), exact, alpha_rho);
+}
+
+template <class T>
+LayerWeights<const T> DepthWeights<T>::at(const DepthPoint& point) {
+  const auto pair = knots_at(parameters_.spec, point);
+  const auto found = prepared_.find({pair.lower, pair.share});
+  if (found != prepared_.end()) return view(pair, found->second);
+  fill(pair, scratch_);
+  return view(pair, scratch_);
+}
+
+template <class T>
+void DepthWeights<T>::prepare(std::span<const DepthPoint> points) {
+  for (const auto& point : points) {
+    const auto pair = knots_at(parameters_.spec, point);
+    const auto [place, fresh] = prepared_.try_emplace({pair.lower, pair.share});
+    if (fresh) fill(pair, place->second);
+  }
+}
+
+template <class T>
+void DepthWeights<T>::refresh() {
+  for (auto& [key, block] : prepared_) {
+    const int upper = key.second == 0 ? key.first : key.first + 1;
+    fill({key.first, upper, key.second}, block);
+  }
+}
+
+template <class T>
+LayerWeights<double> DepthWeights<T>::begin_gradient(const DepthPoint& point, std::span<double> flat) {
+  const auto& layout = parameters_.layout;
+  const auto pair = knots_at(parameters_.spec, point);
+  double* block = flat.data() + layout.block_offset(pair.lower);
+  if (pair.share != 0) {
+    gradient_.assign(layout.block_size(), 0.0);
+    block = gradient_.data();
+  }
+  return layout.template layer<double>(block, block, flat.data() + layout.alpha());
+}
+
+template <class T>
+void DepthWeights<T>::finish_gradient(const DepthPoint& point, std::span<double> flat) {
+  const auto pair = knots_at(parameters_.spec, point);
+  if (pair.share == 0) return;
+  const auto& layout = parameters_.layout;
+  double* lower = flat.data() + layout.block_offset(pair.lower);
+  double* upper = flat.data() + layout.block_offset(pair.upper);
+  for (std::size_t j = 0; j < gradient_.size(); ++j) {
+    lower[j] += (1 - pair.share) * gradient_[j];
+    upper[j] += pair.share * gradient_[j];
+  }
+}
+
+template class DepthWeights<float>;
+template class DepthWeights<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,134 @@
+#include "model/equation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "operators/depth_terms.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr double round_off = 1e-12;  // limits are inclusive: dt = h/c itself is stable
+
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw BadInput(text.str());
+}
+
+}  // namespace
+
+std::string to_word(DepthScheme scheme) {
+  switch (scheme) {
+    case DepthScheme::shift:
+      return "shift";
+    case DepthScheme::upwind:
+      return "upwind";
+    case DepthScheme::upwind2:
+      break;
+  }
+  return "upwind2";
+}
+
+Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model), spec_(spec) {
+  check_combination();
+  const auto depth = spec_.depth;
+  const double h = depth.spacing();
+  if (spec_.speed > 0)
+    add(std::make_unique<DepthTransport>(spec_.speed, h, spec_.scheme == DepthScheme::upwind2 ? 2 : 1),
+        false);
+  if (spec_.scheme == DepthScheme::shift) {
+    add(std::make_unique<LayerTerm>(model_, depth, spec_.speed), false);
+  } else {
+    for (const auto part : all_field_parts)
+      add(std::make_unique<FieldTerm>(model_, depth, part), part == FieldPart::diffusion);
+  }
+  if (spec_.epsilon > 0) add(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells), true);
+}
+
+void Equation::add(std::unique_ptr<Term> term, bool diffusive) {
+  all_.push_back(term.get());
+  (diffusive ? diffusive_ : rest_).push_back(term.get());
+  owned_.push_back(std::move(term));
+}
+
+int Equation::token_axes() const {
+  const auto& line = *model_.context().line;
+  return std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
+}
+
+void Equation::check_combination() const {
+  const auto& model = model_.spec();
+  const int s = spec_.depth.layers, m = spec_.depth.cells;
+  const double h = spec_.depth.spacing(), c = spec_.speed;
+  if (model.variation == DepthVariation::constant && m % s != 0)
+    refuse("mesh.cells = ", m, ": must be a multiple of mesh.layers = ", s,
+           " when every layer has weights of its own (depth.weights = constant)");
+  if (spec_.scheme == DepthScheme::shift) {
+    if (!(c > 0)) refuse("equation.c = ", c, ": must be > 0 for depth.scheme = shift");
+    const bool unit_step = std::abs(h / c - 1) < round_off;
+    if (!unit_step && (model.norm == Norm::post || !model.residual))
+      refuse(
+          "depth.norm = post and depth.residual = off need a depth step h/c = 1 (mesh.cells = mesh.layers, "
+          "equation.c"
+          " = 1); it is ",
+          h / c);
+    const double number = model_.largest_kappa() * h / c * token_axes();
+    if (number > 0.5 * (1 + round_off))
+      refuse(
+          "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
+          "kappa (h/c) ",
+          token_axes(), " = ", number, " > 1/2; mesh.cells must be at least ",
+          static_cast<long>(std::ceil(2 * model_.largest_kappa() * s / c * token_axes() * (1 - round_off))));
+    return;
+  }
+  if (c < 0) refuse("equation.c = ", c, ": must be >= 0");
+  if (c == 0 && m != 1) refuse("equation.c = 0 (no transport) needs mesh.cells = 1; it is ", m);
+  if (!model.residual) refuse("depth.residual = off needs depth.scheme = shift");
+  if (model.norm == Norm::post) refuse("depth.norm = post needs depth.scheme = shift");
+  if (model.norm == Norm::sphere && (c > 0 || spec_.epsilon > 0 || model_.largest_kappa() > 0))
+    refuse("depth.norm = sphere with depth.scheme = ", to_word(spec_.scheme),
+           " needs equation.c = epsilon = kappa = 0: they would carry the state off the sphere");
+}
+
+int Equation::reach_below() const {
+  int reach = 0;
+  for (const auto* term : all_) reach = std::max(reach, term->reach_below());
+  return reach;
+}
+
+int Equation::reach_above() const {
+  int reach = 0;
+  for (const auto* term : all_) reach = std::max(reach, term->reach_above());
+  return reach;
+}
+
+Equation::Rates Equation::rates() const {
+  Rates rates{spec_.speed / spec_.depth.spacing(), 0};
+  for (const auto* term : diffusive_) rates.diffusion += 1 / term->max_stable_dt();
+  return rates;
+}
+
+std::string Equation::limit_rule(bool diffusion_implicit) const {
+  std::string rule = spec_.speed > 0 ? "c dt/h" : "";
+  if (!diffusion_implicit) {
+    const auto plus = [&](const std::string& part) { rule += (rule.empty() ? "" : " + ") + part; };
+    if (spec_.epsilon > 0) plus("2 epsilon dt/h^2");
+    if (spec_.scheme != DepthScheme::shift && model_.largest_kappa() > 0)
+      plus("2 kappa dt * " + std::to_string(token_axes()));
+  }
+  return rule;
+}
+
+void Equation::add_diffusive_diagonal(int cell, double scale, double* diagonal) const {
+  if (spec_.scheme != DepthScheme::shift)
+    model_.add_diffusion_diagonal(cell_exit(cell, spec_.depth.layers, spec_.depth.cells), scale, diagonal);
+  if (spec_.epsilon == 0) return;
+  const double h = spec_.depth.spacing(), value = scale * -2 * spec_.epsilon / (h * h);
+  for (std::size_t j = 0; j < model_.context().size(); ++j) diagonal[j] += value;
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,125 @@
+#include "model/model_spec.hpp"
+
+#include <array>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+template <class E>
+struct Words;
+template <class E, std::size_t n>
+using WordList = std::array<std::pair<E, const char*>, n>;
+
+template <>
+struct Words<ModelKind> {
+  static constexpr WordList<ModelKind, 2> list{
+      {{ModelKind::transformer, "transformer"}, {ModelKind::pde, "pde"}}};
+};
+template <>
+struct Words<DepthVariation> {
+  static constexpr WordList<DepthVariation, 2> list{
+      {{DepthVariation::constant, "constant"}, {DepthVariation::linear, "linear"}}};
+};
+template <>
+struct Words<Norm> {
+  static constexpr WordList<Norm, 4> list{
+      {{Norm::pre, "pre"}, {Norm::post, "post"}, {Norm::sphere, "sphere"}, {Norm::none, "none"}}};
+};
+template <>
+struct Words<Order> {
+  static constexpr WordList<Order, 3> list{
+      {{Order::sequential, "sequential"}, {Order::parallel, "parallel"}, {Order::macaron, "macaron"}}};
+};
+template <>
+struct Words<Subflow> {
+  static constexpr WordList<Subflow, 2> list{{{Subflow::euler, "euler"}, {Subflow::midpoint, "midpoint"}}};
+};
+template <>
+struct Words<Activation> {
+  static constexpr WordList<Activation, 3> list{
+      {{Activation::gelu_erf, "gelu_erf"}, {Activation::gelu_tanh, "gelu_tanh"}, {Activation::relu, "relu"}}};
+};
+template <>
+struct Words<Kernel> {
+  static constexpr WordList<Kernel, 2> list{{{Kernel::dot, "dot"}, {Kernel::l2, "l2"}}};
+};
+template <>
+struct Words<Normalisation> {
+  static constexpr WordList<Normalisation, 2> list{
+      {{Normalisation::softmax, "softmax"}, {Normalisation::sinkhorn, "sinkhorn"}}};
+};
+
+template <class E>
+std::string word_of(E value) {
+  for (const auto& [known, word] : Words<E>::list)
+    if (known == value) return word;
+  return "?";
+}
+
+void require(bool ok, const std::string& why) {
+  if (!ok) throw BadInput(why);
+}
+
+}  // namespace
+
+template <class E>
+E from_word(const std::string& word) {
+  std::string allowed;
+  for (const auto& [value, known] : Words<E>::list) {
+    if (word == known) return value;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(known);
+  }
+  throw BadInput("'" + word + "' is not one of: " + allowed);
+}
+template ModelKind from_word(const std::string&);
+template DepthVariation from_word(const std::string&);
+template Norm from_word(const std::string&);
+template Order from_word(const std::string&);
+template Subflow from_word(const std::string&);
+template Activation from_word(const std::string&);
+template Kernel from_word(const std::string&);
+template Normalisation from_word(const std::string&);
+
+std::string to_word(ModelKind value) {
+  return word_of(value);
+}
+std::string to_word(DepthVariation value) {
+  return word_of(value);
+}
+std::string to_word(Norm value) {
+  return word_of(value);
+}
+std::string to_word(Order value) {
+  return word_of(value);
+}
+std::string to_word(Subflow value) {
+  return word_of(value);
+}
+std::string to_word(Activation value) {
+  return word_of(value);
+}
+std::string to_word(Kernel value) {
+  return word_of(value);
+}
+std::string to_word(Normalisation value) {
+  return word_of(value);
+}
+
+void ModelSpec::validate() const {
+  require(attention.heads >= 1 && width % attention.heads == 0,
+          "attention.heads = " + std::to_string(attention.heads) +
+              ": must divide model.width = " + std::to_string(width));
+  require(variation == DepthVariation::linear || knots == layers,
+          "model.knots = " + std::to_string(knots) + ": constant weights have one set per layer, " +
+              std::to_string(layers) + " (mesh.layers)");
+  require(attention.layer_norm == (norm == Norm::pre),
+          "depth.norm: LayerNorm stands inside attention for norm = pre and only then");
+  require(residual || norm != Norm::sphere || order != Order::macaron,
+          "depth.residual = off is not defined for depth.norm = sphere with depth.order = macaron");
+  require(!own_halves || order == Order::macaron, "depth.halves = own needs depth.order = macaron");
+}
+
+}  // namespace fluxformer

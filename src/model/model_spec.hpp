@@ -1,0 +1,75 @@
+#pragma once
+
+// What a model is, before it has numbers: sizes, depth structure, order of sub-layers, place of
+// normalisation.
+
+#include <string>
+
+#include "operators/attention.hpp"
+#include "operators/reaction.hpp"
+
+namespace fluxformer {
+
+enum class ModelKind { transformer, pde };
+/// How parameters vary with depth: one set per layer, or linear between knots.
+enum class DepthVariation { constant, linear };
+enum class Norm { pre, post, sphere, none };
+enum class Order { sequential, parallel, macaron };
+/// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
+enum class Subflow { euler, midpoint };
+
+struct ModelSpec {
+  ModelKind kind = ModelKind::transformer;
+  int layers = 1;  ///< S, the depth of the domain in layers
+  int knots = 1;   ///< parameter sets: S for constant weights, K >= 1 for linear
+  DepthVariation variation = DepthVariation::constant;
+  int width = 1;  ///< d
+  int ffn = 1;    ///< f
+  AttentionSettings attention = {};
+  Activation activation = Activation::gelu_erf;
+  Norm norm = Norm::pre;
+  bool residual = true;
+  Order order = Order::sequential;
+  Subflow subflow = Subflow::euler;
+  bool own_halves = false;  ///< macaron: the first half step has weights of its own
+  bool kappa_per_channel = false;
+  int features = 0;  ///< numbers per input token; 0: no embedding
+  int tokens = 0;    ///< learned positions; 0: none
+  int classes = 0;   ///< outputs of the head; 0: no head
+
+  /// Throws BadInput naming the key for combinations that are not defined: heads that do not divide the
+  /// width, sinkhorn with a causal mask is checked by Attention, post or residual off with order parallel is
+  /// allowed, ...
+  void validate() const;
+};
+
+/// Names as in decks and model files; the parsers throw BadInput on an unknown word.
+std::string to_word(ModelKind);
+std::string to_word(DepthVariation);
+std::string to_word(Norm);
+std::string to_word(Order);
+std::string to_word(Subflow);
+std::string to_word(Activation);
+std::string to_word(Kernel);
+std::string to_word(Normalisation);
+template <class E>
+E from_word(const std::string& word);
+
+/// A depth at which parameters are wanted: `layer` (1..S) decides for constant weights, `s` for linear ones.
+struct DepthPoint {
+  int layer = 1;
+  double s = 0;
+};
+
+/// Cell i of M (M a multiple of S for constant weights): layer floor((i-1)h) + 1; s = (i-1)h at the entry of
+/// the cell (shift), ih at its exit (upwind, upwind2).
+inline DepthPoint cell_entry(int cell, int layers, int cells) {
+  return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
+          static_cast<double>(cell - 1) * layers / cells};
+}
+inline DepthPoint cell_exit(int cell, int layers, int cells) {
+  return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
+          static_cast<double>(cell) * layers / cells};
+}
+
+}  // namespace fluxformer

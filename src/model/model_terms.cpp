@@ -1,0 +1,93 @@
+#include "model/model_terms.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
+    : model_(model), depth_(depth), speed_(speed), increment_(model.context().size()) {
+  if (!(speed > 0)) throw BadInput("equation.c must be > 0 for depth.scheme = shift");
+}
+
+void LayerTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  const double h = depth_.spacing(), rate = speed_ / h;
+  for (int i = cells.begin; i < cells.end; ++i) {
+    model_.increment(point(i), h / speed_, u.at(i - 1), increment_.data());
+    double* const to = out.at(i);
+    for (std::size_t j = 0; j < increment_.size(); ++j) to[j] += rate * increment_[j];
+  }
+}
+
+void LayerTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                            const Column<double>& out) {
+  const double h = depth_.spacing(), rate = speed_ / h;
+  for (int i = cells.begin; i < cells.end; ++i) {
+    model_.increment_tangent(point(i), h / speed_, u.at(i - 1), v.at(i - 1), increment_.data());
+    double* const to = out.at(i);
+    for (std::size_t j = 0; j < increment_.size(); ++j) to[j] += rate * increment_[j];
+  }
+}
+
+void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                            const Column<double>& u_bar, std::span<double> parameters) {
+  const double h = depth_.spacing(), rate = speed_ / h;
+  for (int i = cells.begin; i < cells.end; ++i) {
+    const double* const from = w.at(i);
+    for (std::size_t j = 0; j < increment_.size(); ++j) increment_[j] = rate * from[j];
+    model_.increment_adjoint(point(i), h / speed_, u.at(i - 1), increment_.data(), u_bar.at(i - 1),
+                             parameters);
+  }
+}
+
+std::string_view FieldTerm::name() const {
+  switch (part_) {
+    case FieldPart::diffusion:
+      return "token diffusion";
+    case FieldPart::attention:
+      return "attention";
+    case FieldPart::reaction:
+      break;
+  }
+  return "reaction";
+}
+
+Locality FieldTerm::locality() const {
+  switch (part_) {
+    case FieldPart::diffusion:
+      return Locality::token_stencil;
+    case FieldPart::attention:
+      return Locality::token_line;
+    case FieldPart::reaction:
+      break;
+  }
+  return Locality::pointwise;
+}
+
+void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  for (int i = cells.begin; i < cells.end; ++i) model_.add_field(part_, point(i), 1.0, u.at(i), out.at(i));
+}
+
+void FieldTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                            const Column<double>& out) {
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.add_field_tangent(part_, point(i), 1.0, u.at(i), v.at(i), out.at(i));
+}
+
+void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                            const Column<double>& u_bar, std::span<double> parameters) {
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.add_field_adjoint(part_, point(i), 1.0, u.at(i), w.at(i), u_bar.at(i), parameters);
+}
+
+double FieldTerm::max_stable_dt() const {
+  const double kappa = model_.largest_kappa();
+  if (part_ != FieldPart::diffusion || kappa == 0) return std::numeric_limits<double>::infinity();
+  const auto& line = *model_.context().line;
+  const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
+  return 1 / (2 * kappa * axes);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,121 @@
+#include "model/parameters.hpp"
+
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+namespace fluxformer {
+
+std::size_t ParameterView::size() const {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1},
+                         [](std::size_t n, int extent) { return n * static_cast<std::size_t>(extent); });
+}
+
+void ParameterLayout::add(const std::string& group, const std::string& name, std::vector<int> shape) {
+  views_.push_back({group, name, std::move(shape), size_});
+  size_ += views_.back().size();
+}
+
+ParameterLayout::ParameterLayout(const ModelSpec& spec)
+    : own_halves_(spec.own_halves), kappa_per_channel_(spec.kappa_per_channel) {
+  const int d = spec.width, f = spec.ffn;
+  if (spec.features > 0) {
+    add("embedding", "W", {d, spec.features});
+    add("embedding", "b", {d});
+  }
+  if (spec.tokens > 0) add("embedding", "position", {spec.tokens, d});
+  first_block_ = size_;
+  first_block_view_ = views_.size();
+  const auto reaction = [&](const std::string& group, const std::string& prefix, const std::string& norm) {
+    add(group, prefix + norm + "_gain", {d});
+    add(group, prefix + norm + "_bias", {d});
+    add(group, prefix + "W_1", {f, d});
+    add(group, prefix + "b_1", {f});
+    add(group, prefix + "W_2", {d, f});
+    add(group, prefix + "b_2", {d});
+  };
+  for (int knot = 1; knot <= spec.knots; ++knot) {
+    const std::string group = "layers/" + std::to_string(knot);
+    add(group, "norm1_gain", {d});
+    add(group, "norm1_bias", {d});
+    for (const char* name : {"W_Q", "W_K", "W_V"}) add(group, name, {d, d});
+    for (const char* name : {"b_Q", "b_K", "b_V"}) add(group, name, {d});
+    add(group, "W_O", {d, d});
+    add(group, "b_O", {d});
+    reaction(group, "", "norm2");
+    if (own_halves_) reaction(group, "half_", "norm");
+    add(group, "kappa", {kappa_per_channel_ ? d : 1});
+    if (knot == 1) block_size_ = size_ - first_block_;
+  }
+  if (spec.norm == Norm::pre && spec.classes > 0) {
+    add("final_norm", "gain", {d});
+    add("final_norm", "bias", {d});
+  }
+  if (spec.classes > 0) {
+    add("head", "W", {spec.classes, d});
+    add("head", "b", {spec.classes});
+  }
+  alpha_ = size_;
+  add("equation", "alpha", {1});
+  add("equation", "rho", {1});
+}
+
+bool ParameterLayout::has(const std::string& path) const {
+  for (const auto& view : views_)
+    if (view.path() == path) return true;
+  return false;
+}
+
+const ParameterView& ParameterLayout::at(const std::string& path) const {
+  for (const auto& view : views_)
+    if (view.path() == path) return view;
+  throw std::out_of_range("no parameter " + path);
+}
+
+template <class P>
+LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
+                                       Coefficient<P>* alpha_rho) const {
+  // The views of the first block, in the order the constructor laid them out.
+  std::size_t next = first_block_view_;
+  const auto offset = [&] { return views_[next++].offset - first_block_; };
+  const auto take = [&] { return block + offset(); };
+  LayerWeights<P> w;
+  w.attention.gain = take();
+  w.attention.bias = take();
+  w.attention.w_qkv = take(), next += 2;
+  w.attention.b_qkv = take(), next += 2;
+  w.attention.w_o = take();
+  w.attention.b_o = take();
+  w.attention.alpha = alpha_rho;
+  const auto reaction = [&](ReactionWeights<P>& r) {
+    r.gain = take();
+    r.bias = take();
+    r.w_1 = take();
+    r.b_1 = take();
+    r.w_2 = take();
+    r.b_2 = take();
+    r.rho = alpha_rho + 1;
+  };
+  reaction(w.reaction);
+  if (own_halves_)
+    reaction(w.first_reaction);
+  else
+    w.first_reaction = w.reaction;
+  w.diffusion.kappa = coefficients + offset();
+  w.diffusion.per_channel = kappa_per_channel_;
+  return w;
+}
+template LayerWeights<double> ParameterLayout::layer(double*, double*, double*) const;
+template LayerWeights<const double> ParameterLayout::layer(const double*, const double*, const double*) const;
+template LayerWeights<const float> ParameterLayout::layer(const float*, const double*, const double*) const;
+
+std::span<double> Parameters::view(const std::string& path) {
+  const auto& v = layout.at(path);
+  return {values.data() + v.offset, v.size()};
+}
+std::span<const double> Parameters::view(const std::string& path) const {
+  const auto& v = layout.at(path);
+  return {values.data() + v.offset, v.size()};
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,66 @@
+#pragma once
+
+// All parameters of a model in one flat vector of doubles, with named views.
+//
+// Order: embedding | one block per knot, all of the same layout | final norm | head | alpha, rho.
+// Within a block the names are those of model files: norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V,
+// W_O, b_O, norm2_gain, norm2_bias, W_1, b_1, W_2, b_2, [half_* for the first half of macaron], kappa.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/model_spec.hpp"
+
+namespace fluxformer {
+
+/// Where one named array lies.
+struct ParameterView {
+  std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "equation"
+  std::string name;   ///< "W_Q", ...
+  std::vector<int> shape;
+  std::size_t offset = 0;
+  std::size_t size() const;
+  std::string path() const { return group + "/" + name; }
+};
+
+class ParameterLayout {
+ public:
+  explicit ParameterLayout(const ModelSpec& spec);
+  std::size_t size() const { return size_; }
+  const std::vector<ParameterView>& views() const { return views_; }
+  /// Throws std::out_of_range for a name that is not there.
+  const ParameterView& at(const std::string& path) const;
+  bool has(const std::string& path) const;
+  /// The block of knot k = 0 .. knots-1.
+  std::size_t block_offset(int knot) const {
+    return first_block_ + block_size_ * static_cast<std::size_t>(knot);
+  }
+  std::size_t block_size() const { return block_size_; }
+  std::size_t alpha() const { return alpha_; }
+  std::size_t rho() const { return alpha_ + 1; }
+
+  /// The layer's views of a block that starts at `block`, coefficients from `coefficients` (the block in
+  /// double) and `alpha_rho` (two numbers).
+  template <class P>
+  LayerWeights<P> layer(P* block, Coefficient<P>* coefficients, Coefficient<P>* alpha_rho) const;
+
+ private:
+  void add(const std::string& group, const std::string& name, std::vector<int> shape);
+  bool own_halves_, kappa_per_channel_;
+  std::vector<ParameterView> views_;
+  std::size_t size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
+};
+
+struct Parameters {
+  explicit Parameters(const ModelSpec& model) : spec(model), layout(model), values(layout.size(), 0.0) {}
+  std::span<double> view(const std::string& path);
+  std::span<const double> view(const std::string& path) const;
+
+  ModelSpec spec;
+  ParameterLayout layout;
+  std::vector<double> values;
+};
+
+}  // namespace fluxformer
