@@ -96,31 +96,35 @@ def _chosen_depths(count, most=6):
     return np.unique(np.round(np.arange(1, min(count, most) + 1) * count / min(count, most)).astype(int)) - 1
 
 
-def _chosen_moments(count, most):
+def chosen_moments(count, most):
     """At most `most` indices out of 0..count-1, evenly spaced, the last among them and the first not."""
     return np.unique(np.round(np.linspace(0, count - 1, most + 1)[1:]).astype(int))
 
 
-def _strength(evolution, field, moment, row, sample):
-    """Norm over channels per token (rms) on the patch grid [y, x]; on a line [1, x]."""
-    values = np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1))
-    columns, lines = evolution.run.coordinate("token_x"), evolution.run.coordinate("token_y")
+def on_lattice(run, values):
+    """One number per token as the patch grid [y, x]; on a line [1, x]."""
+    columns, lines = (run.coordinate(name).astype(int) for name in ("token_x", "token_y"))
+    columns, lines = columns - columns.min(), lines - lines.min()
     grid = np.full((lines.max() + 1, columns.max() + 1), np.nan)
     grid[lines, columns] = values
     return grid
+
+
+def _strength(evolution, field, moment, row, sample):
+    """Norm over channels (rms), token by token."""
+    return on_lattice(evolution.run, np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1)))
 
 
 def token_maps(evolution, folder, sample=0):
     """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end)."""
     field = evolution.run.field("u")
     depth, time = field.coordinate("depth"), field.coordinate("time")
-    rows, moments = _chosen_depths(len(depth)), _chosen_moments(len(time), 4)
+    rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
     maps = np.array([[_strength(evolution, field, m, r, sample) for r in rows] for m in moments])
     on_grid = maps.shape[2] > 1
-    figure = sheet(1.55 * len(rows) + 1.6, (1.5 if on_grid else 0.8) * len(moments) + 1.9,
-                   "What each token holds, layer by layer" if len(depth) > 1 else "What each token holds",
-                   "Norm of u over the channels (rms). " +
-                   (f"Across: {evolution.depth_name};  down: {evolution.time_name}.  " if len(depth) > 1 else "") +
+    figure = sheet(max(1.55 * len(rows) + 1.6, 9.5), (1.5 if on_grid else 0.8) * len(moments) + 1.9,
+                   "What each token holds, layer by layer",
+                   f"Norm of u over the channels (rms). Across: {evolution.depth_name};  down: {evolution.time_name}.  "
                    "Grey: below the scale, not arrived.")
     colours = plt.get_cmap("viridis").with_extremes(under="#e5e7eb", bad="white")
     panels = figure.subplots(len(moments), len(rows), squeeze=False)
@@ -141,12 +145,12 @@ def token_maps(evolution, folder, sample=0):
     return save(figure, evolution.run, folder, "token_maps")
 
 
-def _no_data(axes, why):
+def no_data(axes, why):
     axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
     axes.set(xticks=[], yticks=[])
 
 
-def _panel(axes, title, ylabel, xlabel):
+def panel(axes, title, ylabel, xlabel):
     axes.set_title(title)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.grid(True, axis="y")
@@ -161,7 +165,7 @@ MEASURES = (  # history, title, axis
 
 
 def _by_depth(axes, evolution, values, colours):
-    for moment in _chosen_moments(len(evolution.time), 6):
+    for moment in chosen_moments(len(evolution.time), 6):
         axes.plot(evolution.depth, values[moment], "o-", ms=3 if len(evolution.depth) <= MOST_MARKERS else 0, lw=1.6,
                   color=colours(evolution.time[moment]))
     axes.set_xlim(0, None)
@@ -170,7 +174,7 @@ def _by_depth(axes, evolution, values, colours):
 def _arrivals(axes, evolution):
     tau = evolution.arrival
     if tau is None or not np.isfinite(tau).any():
-        _no_data(axes, "the front arrived nowhere" if tau is not None else "no steady state to compare with")
+        no_data(axes, "the front arrived nowhere" if tau is not None else "no steady state to compare with")
     else:
         axes.plot(evolution.depth, tau, "o-", color=ACCENT, lw=1.8, label="τ(s)",
                   ms=4 if len(evolution.depth) <= MOST_MARKERS else 0)
@@ -178,20 +182,20 @@ def _arrivals(axes, evolution):
             axes.plot(evolution.depth, evolution.depth / evolution.speed, "--", color=INK, lw=1.4, label="s / c")
         axes.set(xlim=(0, None), ylim=(0, None))
         axes.legend(loc="upper left")
-    _panel(axes, "Arrival of the front", evolution.time_name.replace("time t", "time τ"), evolution.depth_name)
+    panel(axes, "Arrival of the front", evolution.time_name.replace("time t", "time τ"), evolution.depth_name)
 
 
 def _entropies(axes, evolution):
     entropy = evolution.entropy
     if entropy is None:
-        _no_data(axes, "no attention in this run")
+        no_data(axes, "no attention in this run")
     else:
         axes.plot(evolution.depth, entropy, "o", ms=4, color=SOFT, alpha=0.55, mew=0)
         axes.plot(evolution.depth, entropy.mean(axis=1), color=ACCENT, lw=2, label="mean over heads")
         axes.plot([], [], "o", ms=4, color=SOFT, alpha=0.55, mew=0, label="one head")
         axes.set(xlim=(0, None), ylim=(0, 1.04))
         axes.legend(loc="lower left")
-    _panel(axes, "Attention entropy", "entropy / log n   (1: uniform)", evolution.depth_name)
+    panel(axes, "Attention entropy", "entropy / log n   (1: uniform)", evolution.depth_name)
 
 
 def profiles(evolution, folder):
@@ -204,32 +208,11 @@ def profiles(evolution, folder):
     for axes, (name, title, unit) in zip(panels[[0, 1, 2, 3]], MEASURES):
         values = evolution.history(name)
         if values is None:
-            _no_data(axes, "not recorded")
+            no_data(axes, "not recorded")
         else:
             _by_depth(axes, evolution, values, lambda t: TIME_COLOURS(scale(t)))
-        _panel(axes, title, unit, evolution.depth_name)
+        panel(axes, title, unit, evolution.depth_name)
     figure.colorbar(plt.cm.ScalarMappable(scale, TIME_COLOURS), ax=panels, label=evolution.time_name, aspect=40, pad=0.01)
     _arrivals(panels[4], evolution)
     _entropies(panels[5], evolution)
     return save(figure, evolution.run, folder, "profiles")
-
-
-def histories(evolution, folder):
-    """The same measures over time, for a run whose depth is a single row."""
-    figure = sheet(12.6, 7.6, "How the tokens change in time", "One depth row: particles and diffusion alone.")
-    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
-    panels = figure.subplots(2, 3).ravel()
-    chosen = (*MEASURES[:3], ("rate", "Rate of change", "‖∂u/∂t‖  (rms)"),
-              ("step_size", "Step size", evolution.time_name.replace("time t", "Δt")),
-              ("cfl", "CFL number", "c Δt / h"))
-    for axes, (name, title, unit) in zip(panels, chosen):
-        values = evolution.history(name)
-        if values is None:
-            _no_data(axes, "not recorded")
-        else:
-            axes.plot(evolution.time, values.reshape(len(evolution.time), -1)[:, 0], color=ACCENT, lw=2)
-            axes.set_xlim(evolution.time[0], evolution.time[-1])
-            if name in ("step_size", "cfl"):
-                axes.set_ylim(0, 1.1 * np.nanmax(values) or 1)
-        _panel(axes, title, unit, evolution.time_name)
-    return save(figure, evolution.run, folder, "histories")

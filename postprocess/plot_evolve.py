@@ -4,7 +4,7 @@
     /usr/bin/python3 postprocess/plot_evolve.py out/evolve.h5 [--output DIR] [--sample N] [--unfinished]
 
 Writes front, token_maps and profiles, each as .png and .pdf, into DIR (default: figures/ beside the file). A run with a
-single depth row has no front: token_maps and histories (over time) instead. A field the run did not keep is not drawn.
+single depth row has no front: histories and tokens (over time) instead. A field the run did not keep is not drawn.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import sys
 
 try:
     from fluxformer_io import Run, RunError  # first: it says how to install what is missing
-    from evolve_figures import Evolution, front, histories, profiles, token_maps
+    from evolve_figures import Evolution, front, profiles, token_maps
+    from single_row_figures import histories, token_history
 except ImportError as failure:
     sys.exit(f"plot_evolve.py: {failure}")
 
@@ -21,13 +22,13 @@ except ImportError as failure:
 def draw(run, folder, sample):
     """Draws what the run holds; returns the paths written."""
     evolution = Evolution(run)
-    many_rows = len(evolution.depth) > 1
-    written = [front(evolution, folder), profiles(evolution, folder)] if many_rows else [histories(evolution, folder)]
+    deep = len(evolution.depth) > 1
+    written = [front(evolution, folder), profiles(evolution, folder)] if deep else [histories(evolution, folder)]
     if "u" in run.fields:
         samples = run.field("u").shape[3]
         if not 0 <= sample < samples:
             raise RunError(f"--sample {sample}: the field holds samples 0 to {samples - 1}")
-        written.append(token_maps(evolution, folder, sample))
+        written.append((token_maps if deep else token_history)(evolution, folder, sample))
     return written
 
 
