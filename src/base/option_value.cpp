@@ -1,0 +1,155 @@
+#include "base/option_value.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <type_traits>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+[[noreturn]] void refuse(const Option& option, const std::string& text, const std::string& why) {
+  throw BadInput(option.name + " = " + text + ": " + why);
+}
+
+// Above this not every whole number is a double, so a text like 1e300 names no particular one.
+constexpr double exact_integers = 0x1p53;
+
+// The whole text as a number; from_chars knows no leading plus.
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool parse_flag(const Option& option, const std::string& text) {
+  const auto is_one_of = [&](std::initializer_list<const char*> words) {
+    return std::any_of(words.begin(), words.end(), [&](const char* word) { return text == word; });
+  };
+  if (is_one_of({"true", "on", "yes", "1"})) return true;
+  if (is_one_of({"false", "off", "no", "0"})) return false;
+  refuse(option, text, "must be true or false (or on, off, yes, no, 1, 0)");
+}
+
+long parse_integer(const Option& option, const std::string& text) {
+  if (const auto value = number<long>(text)) return *value;
+  // 1e6 is a whole number too.
+  const auto value = number<double>(text);
+  if (!value || *value != std::floor(*value)) refuse(option, text, "must be a whole number");
+  if (std::abs(*value) > exact_integers) refuse(option, text, "must be a whole number of at most 53 bits");
+  return static_cast<long>(*value);
+}
+
+double parse_real(const Option& option, const std::string& text) {
+  const auto value = number<double>(text);
+  if (!value || !std::isfinite(*value)) refuse(option, text, "must be a finite number");
+  return *value;
+}
+
+std::string list(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// Optimal string alignment: insertions, deletions, changes and swaps of neighbours.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> older(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(older, last);
+    std::swap(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], older[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+OptionValue parse_value(const Option& option, const std::string& text) {
+  OptionValue value = std::visit(
+      [&](const auto& fallback) -> OptionValue {
+        using Type = std::decay_t<decltype(fallback)>;
+        if constexpr (std::is_same_v<Type, bool>)
+          return parse_flag(option, text);
+        else if constexpr (std::is_same_v<Type, long>)
+          return parse_integer(option, text);
+        else if constexpr (std::is_same_v<Type, double>)
+          return parse_real(option, text);
+        else
+          return text;
+      },
+      option.fallback);
+  if (const std::string why = objection(option, value); !why.empty()) refuse(option, text, why);
+  return value;
+}
+
+std::string objection(const Option& option, const OptionValue& value) {
+  if (const auto* word = std::get_if<std::string>(&value)) {
+    const auto& choices = option.choices;
+    if (choices.empty() || std::find(choices.begin(), choices.end(), *word) != choices.end()) return {};
+    const std::string near = nearest_word(*word, choices);
+    return "must be one of " + list(choices) + (near.empty() ? "" : "; did you mean " + near + "?");
+  }
+  if (std::holds_alternative<bool>(value)) return {};
+  const auto* whole = std::get_if<long>(&value);
+  const double x = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
+  const bool allowed = std::isfinite(x) &&
+                       (option.above_minimum ? x > option.minimum : x >= option.minimum) &&
+                       x <= option.maximum;
+  if (allowed) return {};
+  return "must be " + range_text(option) + (option.unit.empty() ? "" : " (" + option.unit + ")");
+}
+
+std::string value_text(const OptionValue& value) {
+  return std::visit(
+      [](const auto& x) -> std::string {
+        using Type = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<Type, bool>) {
+          return x ? "true" : "false";
+        } else if constexpr (std::is_same_v<Type, std::string>) {
+          return x;
+        } else {
+          char text[32];
+          return {text, std::to_chars(text, text + sizeof text, x).ptr};
+        }
+      },
+      value);
+}
+
+std::string range_text(const Option& option) {
+  std::string text;
+  if (std::isfinite(option.minimum))
+    text = (option.above_minimum ? "> " : ">= ") + value_text(option.minimum);
+  if (std::isfinite(option.maximum)) text += (text.empty() ? "<= " : " and <= ") + value_text(option.maximum);
+  return text;
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t fewest = 0;
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edits(word, candidate);
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    // One slip, and one more for every four letters, but some letters must have been right.
+    if (distance > 1 + longer / 4 || distance >= longer) continue;
+    if (best.empty() || distance < fewest) best = candidate, fewest = distance;
+  }
+  return best;
+}
+
+}  // namespace fluxformer
