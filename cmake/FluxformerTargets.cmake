@@ -46,7 +46,8 @@ endif()
 add_library(fluxformer_flags INTERFACE)
 target_compile_options(fluxformer_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Woverloaded-virtual
-  -Wno-maybe-uninitialized # g++ 12 warns inside its own AVX-512 headers (GCC bug 105593)
+  # g++ 12 warns inside its own headers: AVX-512 intrinsics (GCC bug 105593), std::string + "..." (105651)
+  -Wno-maybe-uninitialized -Wno-restrict
   $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3 -fno-math-errno>
   $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
 # The same source gives the same bits wherever it is inlined only if products and sums are fused

@@ -41,10 +41,10 @@ ShellMatrix::ShellMatrix(Vec like, Product multiply, Product multiply_transposed
     check(MatShellSetOperation(matrix_, MATOP_MULT_TRANSPOSE, reinterpret_cast<Operation>(transposed)));
   }
   if (diagonal_) {
-    PetscErrorCode (*get)(Mat, Vec) = [](Mat m, Vec y) {
+    PetscErrorCode (*diag)(Mat, Vec) = [](Mat m, Vec y) {
       return with_context(m, [&](void* self) { static_cast<ShellMatrix*>(self)->diagonal_(y); });
     };
-    check(MatShellSetOperation(matrix_, MATOP_GET_DIAGONAL, reinterpret_cast<Operation>(get)));
+    check(MatShellSetOperation(matrix_, MATOP_GET_DIAGONAL, reinterpret_cast<Operation>(diag)));
   }
 }
 
