@@ -1,0 +1,220 @@
+#include "io/archive_reader.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "io/hdf5_check.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+// Runs `read` on rank 0 and gives its bytes to all.
+std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read) {
+  std::string bytes = collectively(comm, [&] { return root ? read() : std::string(); });
+  std::uint64_t size = bytes.size();
+  check_mpi(MPI_Bcast(&size, 1, MPI_UINT64_T, 0, comm));
+  bytes.resize(size);
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;  // MPI counts are int
+  for (std::uint64_t done = 0; done < size; done += most)
+    check_mpi(
+        MPI_Bcast(bytes.data() + done, static_cast<int>(std::min(most, size - done)), MPI_BYTE, 0, comm));
+  return bytes;
+}
+
+template <class T>
+std::string as_bytes(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+template <class T>
+std::vector<T> from_bytes(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::string tagged(char tag, const std::string& bytes) {
+  std::string all(1, tag);
+  all += bytes;
+  return all;
+}
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text;
+  for (const std::size_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text.empty() ? "a single number" : text;
+}
+
+FileHandle open_ordinary(const std::string& path) {
+  if (!std::filesystem::exists(path)) throw BadInput(path + ": no such file");
+  if (std::filesystem::is_directory(path)) throw BadInput(path + ": is a folder, not an HDF5 file");
+  if (H5Fis_hdf5(path.c_str()) <= 0)
+    throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
+  const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+  // Parallel file systems often refuse locks, and finished files do not change.
+  h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
+  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
+  if (!file.open()) throw BadInput(path + ": truncated or damaged HDF5 file (" + hdf5_complaint() + ")");
+  return file;
+}
+
+void check_version(hid_t file, const std::string& path) {
+  const GroupHandle group = open_group(file, "/");
+  const auto version = read_attribute(group, names::version);
+  const long* number = version ? std::get_if<long>(&*version) : nullptr;
+  if (number == nullptr)
+    throw BadInput(path + ": an HDF5 file, but not written by Fluxformer (no " + names::version + ")");
+  if (*number < 1 || *number > schema_version)
+    throw BadInput(path + ": " + names::version + " " + std::to_string(*number) +
+                   "; this program reads 1 to " + std::to_string(schema_version));
+}
+
+DatasetHandle open_dataset(hid_t file, const std::string& path, const std::string& dataset) {
+  if (!path_exists(file, dataset)) throw BadInput(path + ": no " + dataset);
+  DatasetHandle handle(H5Dopen2(file, dataset.c_str(), H5P_DEFAULT));
+  if (!handle.open()) throw BadInput(path + ": " + dataset + " is not a dataset (" + hdf5_complaint() + ")");
+  const TypeHandle type(h5(H5Dget_type(handle), dataset));
+  if (const auto kind = H5Tget_class(type); kind != H5T_INTEGER && kind != H5T_FLOAT)
+    throw BadInput(path + ": " + dataset + " does not hold numbers");
+  return handle;
+}
+
+std::vector<std::size_t> shape_of(hid_t dataset) {
+  const auto dims = dataset_shape(dataset);
+  return {dims.begin(), dims.end()};
+}
+
+}  // namespace
+
+ArchiveReader::ArchiveReader(MPI_Comm comm, const std::string& path) : comm_(comm), path_(path) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  root_ = rank == 0;
+  quiet_hdf5();
+  collectively(comm_, [&] {
+    if (!root_) return;
+    small_ = open_ordinary(path_);
+    check_version(small_, path_);
+  });
+}
+
+bool ArchiveReader::has(const std::string& object) const {
+  return from_root(comm_, root_, [&] { return path_exists(small_, object) ? "y" : ""; }) == "y";
+}
+
+std::vector<std::string> ArchiveReader::children(const std::string& group) const {
+  const std::string listed = from_root(comm_, root_, [&] {
+    if (!path_exists(small_, group)) throw BadInput(path_ + ": no " + group);
+    const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), path_ + ": " + group));
+    std::string all;
+    const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
+      *static_cast<std::string*>(out) += std::string(name) + '\0';
+      return 0;
+    };
+    h5(H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &all), path_ + ": " + group);
+    return all;
+  });
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at < listed.size(); at += found.back().size() + 1)
+    found.emplace_back(listed.c_str() + at);
+  return found;
+}
+
+std::optional<AttributeValue> ArchiveReader::attribute(const std::string& name,
+                                                       const std::string& object) const {
+  const std::string bytes = from_root(comm_, root_, [&]() -> std::string {
+    if (!path_exists(small_, object)) throw BadInput(path_ + ": no " + object);
+    const ObjectHandle handle(h5(H5Oopen(small_, object.c_str(), H5P_DEFAULT), path_ + ": " + object));
+    const auto value = read_attribute(handle, name);
+    if (!value) return {};
+    if (const auto* text = std::get_if<std::string>(&*value)) return tagged('t', *text);
+    if (const auto* whole = std::get_if<long>(&*value)) return tagged('i', as_bytes(std::vector{*whole}));
+    return tagged('r', as_bytes(std::vector{std::get<double>(*value)}));
+  });
+  if (bytes.empty()) return {};
+  if (bytes[0] == 't') return bytes.substr(1);
+  if (bytes[0] == 'i') return from_bytes<long>(bytes.substr(1)).front();
+  return from_bytes<double>(bytes.substr(1)).front();
+}
+
+AttributeValue ArchiveReader::required(const std::string& name, const std::string& object) const {
+  if (auto value = attribute(name, object)) return *value;
+  throw BadInput(path_ + ": " + object + " has no attribute " + name);
+}
+
+bool ArchiveReader::has_attribute(const std::string& name, const std::string& object) const {
+  return attribute(name, object).has_value();
+}
+
+std::string ArchiveReader::text(const std::string& name, const std::string& object) const {
+  const auto value = required(name, object);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a text");
+}
+
+long ArchiveReader::integer(const std::string& name, const std::string& object) const {
+  const auto value = required(name, object);
+  if (const auto* whole = std::get_if<long>(&value)) return *whole;
+  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a whole number");
+}
+
+double ArchiveReader::real(const std::string& name, const std::string& object) const {
+  const auto value = required(name, object);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* whole = std::get_if<long>(&value)) return static_cast<double>(*whole);
+  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a number");
+}
+
+std::vector<std::size_t> ArchiveReader::shape(const std::string& dataset) const {
+  return from_bytes<std::size_t>(
+      from_root(comm_, root_, [&] { return as_bytes(shape_of(open_dataset(small_, path_, dataset))); }));
+}
+
+Array ArchiveReader::array(const std::string& dataset) const {
+  Array array{.shape = shape(dataset), .values = {}};
+  array.values = from_bytes<double>(from_root(comm_, root_, [&] {
+    std::size_t count = 1;
+    for (const std::size_t extent : array.shape) count *= extent;
+    std::vector<double> values(count);
+    if (count == 0) return std::string();
+    const DatasetHandle handle = open_dataset(small_, path_, dataset);
+    h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+       path_ + ": " + dataset);
+    return as_bytes(values);
+  }));
+  return array;
+}
+
+Array ArchiveReader::array(const std::string& dataset, const std::vector<std::size_t>& expected) const {
+  if (const auto found = shape(dataset); found != expected)
+    throw BadInput(path_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
+                   shape_text(expected));
+  return array(dataset);
+}
+
+void ArchiveReader::field(const std::string& dataset, const FieldPart& part, double* memory,
+                          std::optional<std::size_t> time) const {
+  const FieldSlab slab = collectively(comm_, [&] { return FieldSlab(part); });
+  std::vector<std::size_t> expected(slab.shape().begin(), slab.shape().end());
+  const auto found = shape(dataset);
+  if (time) expected.insert(expected.begin(), found.empty() ? 0 : std::max(found[0], *time + 1));
+  if (found != expected)
+    throw BadInput(path_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
+                   shape_text(expected));
+  collectively(comm_, [&] {
+    if (!shared_.open()) {
+      const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+      h5(H5Pset_fapl_mpio(access, comm_, MPI_INFO_NULL), "H5Pset_fapl_mpio");
+      h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
+      shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), path_));
+    }
+    read_slab(open_dataset(shared_, path_, dataset), slab, time.value_or(0), memory);
+  });
+}
+
+}  // namespace fluxformer

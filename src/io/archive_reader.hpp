@@ -1,0 +1,67 @@
+#pragma once
+
+// Reads archives, model files and checkpoints. Attributes and small arrays are read by rank 0 and broadcast;
+// fields by all ranks with collective MPI-IO, whatever rank count wrote them.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/field_slab.hpp"
+#include "io/handles.hpp"
+#include "io/hdf5_objects.hpp"
+
+namespace fluxformer {
+
+/// A small array, the same on all ranks; row-major.
+struct Array {
+  std::vector<std::size_t> shape;
+  std::vector<double> values;
+};
+
+/// Every member is collective and takes the same arguments on all ranks, except the part and its memory. What
+/// is missing or of the wrong type is BadInput that names file and object.
+class ArchiveReader {
+ public:
+  /// BadInput if the file is missing, not HDF5, truncated, not one of ours (no schema_version), or of a newer
+  /// schema.
+  ArchiveReader(MPI_Comm comm, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  /// Whether a group or dataset is there.
+  bool has(const std::string& object) const;
+  /// Names in a group, in alphabetical order.
+  std::vector<std::string> children(const std::string& group) const;
+
+  bool has_attribute(const std::string& name, const std::string& object = "/") const;
+  std::string text(const std::string& name, const std::string& object = "/") const;
+  long integer(const std::string& name, const std::string& object = "/") const;
+  /// An integer attribute will do.
+  double real(const std::string& name, const std::string& object = "/") const;
+
+  /// The shape of a dataset.
+  std::vector<std::size_t> shape(const std::string& dataset) const;
+  Array array(const std::string& dataset) const;
+  /// The same, BadInput unless it has this shape.
+  Array array(const std::string& dataset, const std::vector<std::size_t>& expected) const;
+
+  /// The rank's part of a dataset [depth, token, sample, channel], or of one with a leading time at `time`,
+  /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
+  void field(const std::string& dataset, const FieldPart& part, double* memory,
+             std::optional<std::size_t> time = {}) const;
+
+ private:
+  std::optional<AttributeValue> attribute(const std::string& name, const std::string& object) const;
+  AttributeValue required(const std::string& name, const std::string& object) const;
+
+  MPI_Comm comm_;
+  std::string path_;
+  bool root_ = false;
+  FileHandle small_;           ///< rank 0, ordinary access
+  mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read
+};
+
+}  // namespace fluxformer

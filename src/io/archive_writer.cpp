@@ -1,0 +1,182 @@
+#include "io/archive_writer.hpp"
+
+#include <hdf5_hl.h>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+#include <stdexcept>
+
+#include "io/hdf5_check.hpp"
+#include "io/schema.hpp"
+#include "io/xdmf.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+std::vector<hsize_t> as_dims(const std::vector<std::size_t>& shape) {
+  return {shape.begin(), shape.end()};
+}
+
+// netCDF-4's name for a scale that is a dimension but holds no coordinate (netCDF-C, nc4hdf.c).
+std::string without_variable(std::size_t size) {
+  char text[96];
+  std::snprintf(text, sizeof text, "This is a netCDF dimension but not a netCDF variable.%10zu", size);
+  return text;
+}
+
+hid_t stored_type(bool whole_numbers) {
+  return whole_numbers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+}
+
+}  // namespace
+
+Axis Axis::index(std::string name, std::size_t size, std::string long_name) {
+  Axis axis{.name = std::move(name), .values = std::vector<double>(size), .long_name = std::move(long_name)};
+  std::iota(axis.values.begin(), axis.values.end(), 0.0);
+  axis.whole_numbers = true;
+  return axis;
+}
+
+ArchiveWriter::ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite)
+    : file_(comm, path, overwrite) {
+  check_mpi(MPI_Comm_rank(comm, &rank_));
+  attribute(names::version, schema_version);
+  attribute(names::status, names::running);
+}
+
+void ArchiveWriter::attribute(const std::string& name, const AttributeValue& value,
+                              const std::string& object) {
+  const auto* text = std::get_if<std::string>(&value);
+  file_.change("attribute " + name, text != nullptr ? text->size() : 0, [&] {
+    const bool exists = path_exists(file_.id(), object);
+    const ObjectHandle target(exists ? h5(H5Oopen(file_.id(), object.c_str(), H5P_DEFAULT), object)
+                                     : h5(H5Oopen(open_group(file_.id(), object), ".", H5P_DEFAULT), object));
+    write_attribute(target, name, value);
+  });
+}
+
+const ArchiveWriter::KnownAxis& ArchiveWriter::known(const std::string& axis) const {
+  const auto found = axes_.find(axis);
+  if (found == axes_.end()) throw std::logic_error("archive: no axis named " + axis);
+  return found->second;
+}
+
+void ArchiveWriter::axis(const Axis& axis) {
+  if (axes_.contains(axis.name)) throw std::logic_error("archive: axis " + axis.name + " is defined twice");
+  const std::string path = "/" + axis.name;
+  const std::size_t size = axis.growing ? 0 : axis.values.size();
+  file_.change("axis " + axis.name, 8 * size, [&] {
+    const DatasetShape shape{.dims = {size},
+                             .chunk = axis.growing ? std::vector<hsize_t>{512} : std::vector<hsize_t>{},
+                             .extendible = axis.growing};
+    DatasetHandle scale = create_dataset(file_.id(), path, stored_type(axis.whole_numbers), shape);
+    h5(H5DSset_scale(scale, axis.name.c_str()), "H5DSset_scale");
+    write_attribute(scale, names::unit, axis.unit.empty() ? "1" : axis.unit);
+    write_attribute(scale, names::long_name, axis.long_name);
+    write_whole(scale, axis.whole_numbers, axis.values.data(), size);
+    axes_[axis.name] = {
+        .scale = std::move(scale), .growing = axis.growing, .values = axis.values, .size = size};
+  });
+  if (!axis.growing) return;
+  axes_[axis.name].values.clear();
+  Growing& growing = growing_[path];
+  growing.dataset = DatasetHandle(h5(H5Dopen2(file_.id(), path.c_str(), H5P_DEFAULT), path));
+}
+
+const std::string& ArchiveWriter::anonymous_axis(std::size_t size, std::size_t repetition) {
+  const std::string name = names::anonymous_axis(size, repetition);
+  const auto found = axes_.find(name);
+  if (found != axes_.end()) return found->first;
+  file_.change("axis " + name, 4 * size, [&] {
+    DatasetHandle scale = create_dataset(file_.id(), "/" + name, H5T_IEEE_F32BE, {.dims = {size}});
+    h5(H5DSset_scale(scale, without_variable(size).c_str()), "H5DSset_scale");
+    axes_[name] = {.scale = std::move(scale), .growing = false, .values = {}, .size = size};
+  });
+  return axes_.find(name)->first;
+}
+
+void ArchiveWriter::write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count) {
+  if (count == 0) return;
+  if (!whole_numbers) {
+    write_from_root(dataset, root(), H5T_NATIVE_DOUBLE, data);
+    return;
+  }
+  const std::vector<std::int64_t> whole(data, data + (root() ? count : 0));
+  write_from_root(dataset, root(), H5T_NATIVE_INT64, whole.data());
+}
+
+void ArchiveWriter::attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning) {
+  for (std::size_t k = 0; k < axes.size(); ++k)
+    h5(H5DSattach_scale(dataset, known(axes[k]).scale, static_cast<unsigned>(k)),
+       "attaching axis " + axes[k]);
+  write_attribute(dataset, names::unit, meaning.unit.empty() ? "1" : meaning.unit);
+  write_attribute(dataset, names::long_name, meaning.long_name);
+}
+
+void ArchiveWriter::array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
+                          const Meaning& meaning, const std::vector<std::string>& axes) {
+  std::vector<std::string> all = axes;
+  all.resize(shape.size());
+  std::map<std::size_t, std::size_t> repetitions;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    if (all[k].empty()) all[k] = anonymous_axis(shape[k], ++repetitions[shape[k]]);
+    if (known(all[k]).growing || known(all[k]).size != shape[k])
+      throw std::logic_error("archive: " + path + " is not as long as its axis " + all[k]);
+  }
+  const auto dims = as_dims(shape);
+  const hsize_t count = stored_numbers(dims, {});
+  file_.change(path, 8 * count, [&] {
+    const DatasetHandle dataset =
+        create_dataset(file_.id(), path, stored_type(meaning.whole_numbers), {.dims = dims});
+    attach(dataset, all, meaning);
+    write_whole(dataset, meaning.whole_numbers, data, count);
+  });
+}
+
+void ArchiveWriter::timing(const std::string& phase, double seconds) {
+  int ranks = 1;
+  check_mpi(MPI_Comm_size(file_.comm(), &ranks));
+  double summary[3] = {seconds, seconds, seconds};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &summary[0], 1, MPI_DOUBLE, MPI_MIN, file_.comm()));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &summary[1], 1, MPI_DOUBLE, MPI_SUM, file_.comm()));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &summary[2], 1, MPI_DOUBLE, MPI_MAX, file_.comm()));
+  summary[1] /= ranks;
+  array(names::in(names::timing, phase), {3}, summary,
+        {"s", "wall time of " + phase + ": min, mean, max over ranks"});
+  attribute(names::statistics, "min mean max", names::timing);
+}
+
+std::string ArchiveWriter::side_car() const {
+  XdmfScene scene;
+  scene.file = std::filesystem::path(file_.path()).filename().string();
+  for (const XdmfChoice& choice : shown_) {
+    const auto found = fields_.find(choice.field);
+    if (found == fields_.end()) throw std::logic_error("archive: no field named " + choice.field);
+    const Field& field = found->second;
+    std::vector<std::size_t> shape = {field.times};
+    shape.insert(shape.end(), field.slab.shape().begin(), field.slab.shape().end());
+    scene.times = known(field.axes[0]).values;
+    scene.depths = known(field.axes[1]).values;
+    scene.tokens_x = static_cast<std::size_t>(field.tokens_x);
+    scene.tokens_y = static_cast<std::size_t>(field.tokens_y);
+    for (const std::size_t channel : choice.channels)
+      scene.scalars.push_back({choice.field + "_channel_" + std::to_string(channel),
+                               names::in(names::field, choice.field), shape, choice.sample, channel});
+  }
+  return xdmf_document(scene);
+}
+
+void ArchiveWriter::finish(const std::string& status) {
+  flush();
+  const std::string scene = shown_.empty() ? "" : side_car();
+  attribute(names::status, status);
+  fields_.clear();
+  growing_.clear();
+  axes_.clear();
+  file_.commit();
+  if (!scene.empty()) write_text_file(file_.comm(), side_car_path(file_.path()), scene);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,129 @@
+#pragma once
+
+// The output file while it is being written (format: docs/output-format.md; names: io/schema.hpp).
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/field_slab.hpp"
+#include "io/hdf5_objects.hpp"
+#include "io/output_file.hpp"
+
+namespace fluxformer {
+
+/// A coordinate at the root of the file, which dimensions of datasets refer to by name.
+struct Axis {
+  std::string name;
+  std::vector<double> values;  ///< ignored if `growing`: then values are appended
+  std::string unit = {};       ///< "" for a pure number
+  std::string long_name = {};
+  bool growing = false;
+  bool whole_numbers = false;  ///< stored as 64-bit integers
+
+  /// 0 .. size-1.
+  static Axis index(std::string name, std::size_t size, std::string long_name);
+};
+
+/// What the numbers of a dataset mean.
+struct Meaning {
+  std::string unit = {};  ///< "" for a pure number
+  std::string long_name = {};
+  bool whole_numbers = false;  ///< an array stored as 64-bit integers
+};
+
+/// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.
+struct XdmfChoice {
+  std::string field;
+  std::size_t sample = 0;
+  std::vector<std::size_t> channels;
+};
+
+/// Writes "<path>.part" with collective MPI-IO and gives it its name in `finish`. Every member is collective
+/// and takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error
+/// for a call the format does not allow (same on all ranks); Error (exit code 1) naming the file if writing
+/// fails, "no space left on device" if the disk is full. A writer that is destroyed unfinished leaves the
+/// part alone and `path` untouched.
+class ArchiveWriter {
+ public:
+  /// BadInput if `path` exists and `overwrite` is false, or its folder is missing or cannot be written.
+  ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite);
+
+  /// Sets or replaces an attribute of a group (made if missing) or dataset.
+  void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");
+  void axis(const Axis& axis);
+  /// A small array that all ranks know (rank 0's is written), row-major, at an absolute path. Dimensions
+  /// without a named axis ("" or a shorter list) get an anonymous one.
+  void array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
+             const Meaning& meaning = {}, const std::vector<std::string>& axes = {});
+
+  /// A dataset that grows by rows; the first of `axes` is a growing one.
+  void series(const std::string& path, const std::vector<std::string>& axes, const Meaning& meaning);
+  /// One more row of a series, or one more value of a growing axis ("/time"). Kept in memory until `flush` or
+  /// until there are many.
+  void append(const std::string& path, std::span<const double> row);
+  void append(const std::string& path, double value) { append(path, std::span(&value, 1)); }
+
+  /// Field <name>[time, depth, token, sample, channel]; `axes` names the five, the first a growing one, the
+  /// others as long as the selection. `deflate`: 0 .. 9.
+  void field(const std::string& name, const std::vector<std::string>& axes, const FieldPart& part,
+             const FieldSelection& selection, const Meaning& meaning, int deflate = 0);
+  /// Time `index` (at most one beyond the last written) of a field from the rank's memory
+  /// [cell][token][sample][channel]; may be null where the rank holds nothing.
+  void write(const std::string& name, std::size_t index, const double* memory);
+
+  /// /timing/<phase>: least, mean and greatest of the ranks' `seconds`.
+  void timing(const std::string& phase, double seconds);
+  /// The side-car shows these; without a call there is none. The field has all tokens.
+  void show(const XdmfChoice& choice) { shown_.push_back(choice); }
+
+  /// Everything so far is with the operating system: after a crash of the program the part is readable up to
+  /// here.
+  void flush();
+  /// status (done, failed, interrupted), fsync, rename, XDMF side-car. The writer cannot be used afterwards.
+  void finish(const std::string& status);
+
+ private:
+  struct Growing {  // a series or a growing axis
+    DatasetHandle dataset;
+    std::size_t row = 1;   // numbers per row
+    std::size_t rows = 0;  // written
+    std::vector<double> pending;
+  };
+  struct KnownAxis {
+    DatasetHandle scale;
+    bool growing;
+    std::vector<double> values;  // for the side-car
+    std::size_t size;
+  };
+  struct Field {
+    DatasetHandle dataset;
+    FieldSlab slab;
+    std::vector<std::string> axes;
+    std::vector<hsize_t> chunk;
+    std::size_t times = 0;
+    int tokens_x, tokens_y;
+  };
+
+  const KnownAxis& known(const std::string& axis) const;
+  const std::string& anonymous_axis(std::size_t size, std::size_t repetition);
+  void write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count);
+  void attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning);
+  void write_pending(const std::string& path, Growing& growing);
+  std::string side_car() const;
+  bool root() const { return rank_ == 0; }
+
+  OutputFile file_;
+  int rank_ = 0;
+  std::map<std::string, KnownAxis> axes_;
+  std::map<std::string, Growing> growing_;  // by absolute path
+  std::map<std::string, Field> fields_;
+  std::vector<XdmfChoice> shown_;
+  std::vector<double> scratch_;
+};
+
+}  // namespace fluxformer

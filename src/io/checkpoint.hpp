@@ -1,0 +1,59 @@
+#pragma once
+
+// Restart files: named numbers, words and fields under /state of "<name>.checkpoint.h5". Fields are stored in
+// their global layout, so any rank count can read them. Two generations are kept: whenever the program dies,
+// one of them is complete.
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "io/archive_reader.hpp"
+#include "io/field_slab.hpp"
+#include "io/output_file.hpp"
+
+namespace fluxformer {
+
+/// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors
+/// as ArchiveWriter; an earlier checkpoint is never touched before `commit` has the new one on the disk.
+class CheckpointWriter {
+ public:
+  /// `output`: path of the run's output file, beside which the checkpoint stands.
+  CheckpointWriter(MPI_Comm comm, const std::string& output);
+
+  /// A word or a number (kept exactly).
+  void put(const std::string& name, const AttributeValue& value);
+  /// Numbers all ranks know (rank 0's are written).
+  void put(const std::string& name, const std::vector<double>& values);
+  /// A field from the rank's memory [cell][token][sample][channel].
+  void put(const std::string& name, const FieldPart& part, const double* memory);
+  /// Marks it complete and gives it its name; the checkpoint before becomes the previous generation.
+  void commit();
+
+ private:
+  OutputFile file_;
+  std::string previous_;
+};
+
+/// Reads what CheckpointWriter wrote, to the bit.
+class CheckpointReader {
+ public:
+  /// Collective: `path` is a checkpoint file; BadInput as ArchiveReader, or if the checkpoint is incomplete.
+  CheckpointReader(MPI_Comm comm, const std::string& path);
+  /// Collective: the newest complete generation beside `output`; BadInput that says why none can be read.
+  static CheckpointReader newest(MPI_Comm comm, const std::string& output);
+
+  const std::string& path() const { return reader_.path(); }
+  bool has(const std::string& name) const;
+  long integer(const std::string& name) const;
+  double real(const std::string& name) const;
+  std::string text(const std::string& name) const;
+  std::vector<double> numbers(const std::string& name) const;
+  void field(const std::string& name, const FieldPart& part, double* memory) const;
+
+ private:
+  ArchiveReader reader_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,144 @@
+#include "io/field_slab.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "io/hdf5_check.hpp"
+#include "io/hdf5_objects.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+std::vector<int> resolve(const std::vector<int>& chosen, int size, const char* what) {
+  std::vector<int> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  if (chosen.empty()) return all;
+  for (std::size_t k = 0; k < chosen.size(); ++k)
+    if (chosen[k] < 0 || chosen[k] >= size || (k > 0 && chosen[k] <= chosen[k - 1]))
+      throw BadInput("output selection: " + std::string(what) + " " + std::to_string(chosen[k]) +
+                     " is out of order or not one of 0 .. " + std::to_string(size - 1));
+  return chosen;
+}
+
+std::vector<std::size_t> as_indices(const std::vector<int>& values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+std::size_t FieldPart::size() const {
+  return static_cast<std::size_t>(cell_count) * static_cast<std::size_t>(block.count()) *
+         static_cast<std::size_t>(samples) * static_cast<std::size_t>(channels);
+}
+
+std::vector<int> FieldSelection::every(int stride, int size, int first) {
+  std::vector<int> chosen;
+  for (int k = first; k < size; k += stride) chosen.push_back(k);
+  return chosen;
+}
+
+FieldSlab::FieldSlab(const FieldPart& part, const FieldSelection& selection)
+    : local_tokens_(static_cast<std::size_t>(part.block.count())),
+      samples_(static_cast<std::size_t>(part.samples)),
+      channels_(static_cast<std::size_t>(part.channels)) {
+  const TokenBlock& block = part.block;
+  if (part.first_cell < 0 || part.first_cell + part.cell_count > part.cells || block.x0 < 0 || block.y0 < 0 ||
+      block.x0 + block.nx > part.tokens_x || block.y0 + block.ny > part.tokens_y)
+    throw std::logic_error("a field part reaches beyond its field");
+  const auto depths = resolve(selection.depths, part.cells, "depth cell");
+  const auto tokens = resolve(selection.tokens, part.tokens_x * part.tokens_y, "token");
+  const auto samples = resolve(selection.samples, part.samples, "sample");
+  const auto channels = resolve(selection.channels, part.channels, "channel");
+  shape_ = {depths.size(), tokens.size(), samples.size(), channels.size()};
+  samples_here_ = as_indices(samples);
+  channels_here_ = as_indices(channels);
+
+  const auto mine = std::lower_bound(depths.begin(), depths.end(), part.first_cell);
+  first_depth_ = static_cast<hsize_t>(mine - depths.begin());
+  for (auto cell = mine; cell != depths.end() && *cell < part.first_cell + part.cell_count; ++cell)
+    cells_here_.push_back(static_cast<std::size_t>(*cell - part.first_cell));
+
+  std::vector<hsize_t> positions;
+  for (std::size_t p = 0; p < tokens.size(); ++p) {
+    const int x = tokens[p] % part.tokens_x - block.x0, y = tokens[p] / part.tokens_x - block.y0;
+    if (x < 0 || x >= block.nx || y < 0 || y >= block.ny) continue;
+    positions.push_back(p);
+    tokens_here_.push_back(static_cast<std::size_t>(y * block.nx + x));
+  }
+  token_runs_ = runs(positions);
+  count_ = cells_here_.size() * tokens_here_.size() * samples_here_.size() * channels_here_.size();
+  whole_ = count_ == part.size();
+}
+
+// A rectangle of the lattice is one regular hyperslab (ny blocks of nx tokens, tokens_x apart); a free choice
+// of tokens is a union of runs.
+std::vector<FieldSlab::Run> FieldSlab::runs(const std::vector<hsize_t>& positions) {
+  std::vector<Run> found;
+  for (const hsize_t p : positions) {
+    if (!found.empty() && found.back().start + found.back().block == p)
+      ++found.back().block;
+    else
+      found.push_back({p, 1, 1, 1});
+  }
+  if (found.size() < 2) return found;
+  const hsize_t stride = found[1].start - found[0].start;
+  for (std::size_t k = 1; k < found.size(); ++k)
+    if (found[k].block != found[0].block || found[k].start - found[k - 1].start != stride) return found;
+  return {{found[0].start, stride, found.size(), found[0].block}};
+}
+
+const double* FieldSlab::pack(const double* memory, std::vector<double>& scratch) const {
+  if (whole_) return memory;
+  scratch.resize(count_);
+  double* to = scratch.data();
+  for (const std::size_t cell : cells_here_)
+    for (const std::size_t token : tokens_here_)
+      for (const std::size_t sample : samples_here_) {
+        const double* row = memory + ((cell * local_tokens_ + token) * samples_ + sample) * channels_;
+        for (const std::size_t channel : channels_here_) *to++ = row[channel];
+      }
+  return scratch.data();
+}
+
+void FieldSlab::select(hid_t space, hsize_t index) const {
+  if (count_ == 0) {
+    h5(H5Sselect_none(space), "selecting nothing");
+    return;
+  }
+  const int rank = h5(H5Sget_simple_extent_ndims(space), "asking for the rank of a field");
+  const std::size_t lead = rank == 5 ? 0 : 1;  // without a leading dimension its entries are skipped
+  H5S_seloper_t how = H5S_SELECT_SET;
+  for (const Run& run : token_runs_) {
+    const hsize_t start[] = {index, first_depth_, run.start, 0, 0};
+    const hsize_t stride[] = {1, 1, run.stride, 1, 1};
+    const hsize_t count[] = {1, 1, run.count, 1, 1};
+    const hsize_t block[] = {1, cells_here_.size(), run.block, shape_[2], shape_[3]};
+    h5(H5Sselect_hyperslab(space, how, start + lead, stride + lead, count + lead, block + lead),
+       "selecting a part of a field");
+    how = H5S_SELECT_OR;
+  }
+}
+
+void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed) {
+  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
+  slab.select(space, index);
+  const hsize_t count = slab.count();
+  const SpaceHandle local(h5(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+  static constexpr double nothing = 0;  // HDF5 wants an address even for no data
+  h5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, local, space, collective_transfer(), count > 0 ? packed : &nothing),
+     "writing");
+}
+
+void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed) {
+  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
+  slab.select(space, index);
+  const hsize_t count = slab.count();
+  const SpaceHandle local(h5(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+  double nothing = 0;  // HDF5 wants an address even for no data
+  h5(H5Dread(dataset, H5T_NATIVE_DOUBLE, local, space, collective_transfer(), count > 0 ? packed : &nothing),
+     "reading");
+}
+
+}  // namespace fluxformer

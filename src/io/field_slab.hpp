@@ -1,0 +1,73 @@
+#pragma once
+
+// Which part of a field [depth, token, sample, channel] a rank holds, and where it lies in the file.
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "mesh/token_line.hpp"
+
+namespace fluxformer {
+
+/// What one rank holds: contiguous memory [cell][local token][sample][channel]. A rank may hold no cells or
+/// tokens.
+struct FieldPart {
+  int cells = 0, first_cell = 0,
+      cell_count = 0;              ///< all depth cells; mine are first_cell .. first_cell + cell_count - 1
+  int tokens_x = 1, tokens_y = 1;  ///< the whole lattice; global token = y * tokens_x + x
+  TokenBlock block;                ///< mine
+  int samples = 1, channels = 1;   ///< held whole by every rank
+
+  std::size_t size() const;  ///< numbers in my memory
+};
+
+/// What of a field goes to the file: ascending global indices; an empty list means all.
+struct FieldSelection {
+  std::vector<int> depths, tokens, samples, channels;
+
+  /// first, first + stride, ... below `size`.
+  static std::vector<int> every(int stride, int size, int first = 0);
+};
+
+/// A part and a selection, resolved: shape in the file, my hyperslab in it, and the packing of what it takes.
+class FieldSlab {
+ public:
+  FieldSlab() = default;
+  /// Throws BadInput if a list is not ascending or leaves the field, std::logic_error if the part does.
+  /// Rank-local.
+  FieldSlab(const FieldPart& part, const FieldSelection& selection = {});
+
+  /// [depth, token, sample, channel] in the file.
+  const std::vector<hsize_t>& shape() const { return shape_; }
+  /// Numbers I contribute.
+  std::size_t count() const { return count_; }
+  /// My numbers in file order: `memory` itself if nothing is left out, else packed into `scratch`.
+  const double* pack(const double* memory, std::vector<double>& scratch) const;
+  /// Selects my hyperslab in a file space of 4 dimensions, or of 5 at `index` of the leading one.
+  void select(hid_t space, hsize_t index = 0) const;
+
+ private:
+  struct Run {
+    hsize_t start, stride, count, block;
+  };
+  static std::vector<Run> runs(const std::vector<hsize_t>& positions);
+
+  std::vector<hsize_t> shape_;
+  std::size_t count_ = 0;
+  bool whole_ = true;
+  std::size_t local_tokens_ = 0, samples_ = 0, channels_ = 0;
+  std::vector<std::size_t> cells_here_, tokens_here_, samples_here_, channels_here_;  ///< local indices taken
+  hsize_t first_depth_ = 0;  ///< my first row of the file; my rows are consecutive there
+  std::vector<Run> token_runs_;
+};
+
+/// Collective: writes every rank's numbers (in file order, as `pack` gives them) into an open dataset of the
+/// slab's shape, or at `index` of its leading dimension.
+void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed);
+/// Collective: reads them back.
+void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed);
+
+}  // namespace fluxformer

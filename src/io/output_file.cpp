@@ -1,0 +1,65 @@
+#include "io/output_file.hpp"
+
+#include "base/error.hpp"
+#include "io/hdf5_check.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+// More than HDF5 ever holds back between two flushes for archives of our shape: object headers, attributes,
+// chunk indices. It is always reserved, so that a file can be closed properly on a disk that has just run
+// full.
+constexpr std::uint64_t metadata_margin = std::uint64_t{1} << 20;
+
+PropertyHandle parallel_access(MPI_Comm comm) {
+  PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "preparing MPI-IO"));
+  h5(H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL), "preparing MPI-IO");
+  // 1.8's object headers take large attributes (the list of users of a dimension scale); every reader knows
+  // them.
+  h5(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST), "choosing the file format");
+  h5(H5Pset_coll_metadata_write(access, true), "preparing MPI-IO");
+  h5(H5Pset_all_coll_metadata_ops(access, true), "preparing MPI-IO");
+  return access;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
+    : part_(comm, path, overwrite) {
+  part_.reserve(0, metadata_margin);
+  collectively(comm, [&] {
+    quiet_hdf5();
+    const PropertyHandle access = parallel_access(comm);
+    // The truncation keeps the inode that rank 0 has open.
+    file_ = FileHandle(h5(H5Fcreate(part_.part().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), part_.part()));
+  });
+  part_.reserve(0, metadata_margin);
+}
+
+void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work) {
+  haddr_t end = 0;
+  collectively(comm(), [&] { h5(H5Fget_eoa(file_, &end), part_.part()); });
+  part_.reserve(end, bytes + metadata_margin);
+  collectively(comm(), [&] {
+    try {
+      work();
+    } catch (const Error& e) {
+      throw Error(e.code(), part_.part() + ": " + doing + ": " + e.what());
+    }
+  });
+}
+
+void OutputFile::flush() {
+  change("flushing", 0, [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), "H5Fflush"); });
+  // Flushing cuts the file to its length, and with it the margin.
+  change("flushing", 0, [] {});
+}
+
+void OutputFile::commit(const std::string& previous) {
+  flush();
+  collectively(comm(), [&] { h5(file_.close(), part_.part() + ": closing"); });
+  part_.commit(previous);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,43 @@
+#pragma once
+
+// One HDF5 file under construction, opened for collective MPI-IO: the machinery that archive and checkpoint
+// share.
+
+#include <hdf5.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "io/handles.hpp"
+#include "io/part_file.hpp"
+
+namespace fluxformer {
+
+/// A part file with HDF5 in it. Every member is collective.
+class OutputFile {
+ public:
+  /// Errors as PartFile.
+  OutputFile(MPI_Comm comm, const std::string& path, bool overwrite);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  hid_t id() const { return file_; }
+  MPI_Comm comm() const { return part_.comm(); }
+  const std::string& path() const { return part_.path(); }
+
+  /// Makes room for `bytes` more of data (and the metadata that goes with them), then runs `work` (HDF5 calls
+  /// that all ranks make alike); a failure on one rank is thrown by all, with the file's name in front.
+  void change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work);
+  /// Everything so far is with the operating system.
+  void flush();
+  /// Closes, and gives the file its name (see PartFile::commit).
+  void commit(const std::string& previous = {});
+
+ private:
+  PartFile part_;
+  FileHandle file_;
+};
+
+}  // namespace fluxformer

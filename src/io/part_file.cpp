@@ -1,0 +1,131 @@
+#include "io/part_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+bool is_root(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  return rank == 0;
+}
+
+[[noreturn]] void fail(const std::string& file, const char* doing, int error, ExitCode code) {
+  if (error == ENOSPC) throw Error(ExitCode::failure, file + ": " + doing + ": no space left on device");
+  throw Error(code, file + ": " + doing + ": " + std::strerror(error));
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+void sync_folder(const std::string& path) {
+  const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY);
+  if (folder < 0) return;
+  ::fsync(folder);  // some file systems refuse it for folders; the rename itself has succeeded
+  ::close(folder);
+}
+
+bool can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
+  for (;;) {
+    if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) ==
+        0)
+      return true;
+    if (errno != EINTR) break;
+  }
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
+  // No reservation on this file system: at least look at what is free.
+  struct statvfs space {};
+  if (::fstatvfs(descriptor, &space) != 0 ||
+      static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize >= bytes)
+    return true;
+  errno = ENOSPC;
+  return false;
+}
+
+}  // namespace
+
+PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
+    : comm_(comm), path_(std::move(path)), overwrite_(overwrite) {
+  collectively(comm_, [&] {
+    if (!is_root(comm_)) return;
+    struct stat found {};
+    if (::stat(path_.c_str(), &found) == 0) {
+      if (!S_ISREG(found.st_mode))
+        throw BadInput("output.file: " + path_ + " exists and is not a regular file");
+      if (!overwrite_)
+        throw BadInput("output.file: " + path_ + " exists; choose another name or allow output.overwrite");
+    }
+    if (::unlink(part().c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
+      fail("output.file: " + part(), "cannot be replaced", errno, ExitCode::bad_input);
+    descriptor_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0)
+      fail("output.file: " + path_, ("cannot write in folder " + folder_of(path_)).c_str(), errno,
+           ExitCode::bad_input);
+  });
+}
+
+PartFile::~PartFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void PartFile::reserve(std::uint64_t offset, std::uint64_t bytes) const {
+  collectively(comm_, [&] {
+    if (is_root(comm_) && bytes > 0 && !can_hold(descriptor_, offset, bytes))
+      fail(part(), ("cannot grow by " + std::to_string(bytes) + " bytes").c_str(), errno, ExitCode::failure);
+  });
+}
+
+void PartFile::commit(const std::string& previous) {
+  collectively(comm_, [&] {
+    if (!is_root(comm_)) return;
+    if (::fsync(descriptor_) != 0) fail(part(), "cannot be written to the disk", errno, ExitCode::failure);
+    struct stat ours {
+    }, named{};
+    if (::fstat(descriptor_, &ours) != 0 || ::stat(part().c_str(), &named) != 0 ||
+        ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
+      throw Error(ExitCode::failure, part() + ": another run has replaced or removed this file");
+    if (!overwrite_ && ::access(path_.c_str(), F_OK) == 0)
+      throw Error(ExitCode::failure,
+                  path_ + ": appeared during the run and is kept; the result is in " + part());
+    if (!previous.empty() && std::rename(path_.c_str(), previous.c_str()) != 0 && errno != ENOENT)
+      fail(path_, ("cannot be renamed to " + previous).c_str(), errno, ExitCode::failure);
+    if (std::rename(part().c_str(), path_.c_str()) != 0)
+      fail(part(), ("cannot be renamed to " + path_).c_str(), errno, ExitCode::failure);
+    sync_folder(path_);
+  });
+}
+
+void write_text_file(MPI_Comm comm, const std::string& path, const std::string& text) {
+  PartFile file(comm, path, true);
+  file.reserve(0, text.size());
+  collectively(comm, [&] {
+    if (!is_root(comm)) return;
+    const int descriptor = ::open(file.part().c_str(), O_WRONLY);
+    std::size_t done = 0;
+    while (descriptor >= 0 && done < text.size()) {
+      const ssize_t wrote = ::write(descriptor, text.data() + done, text.size() - done);
+      if (wrote < 0 && errno != EINTR) break;
+      if (wrote > 0) done += static_cast<std::size_t>(wrote);
+    }
+    const int error = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    if (done < text.size()) fail(file.part(), "cannot be written", error, ExitCode::failure);
+  });
+  file.commit();
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,45 @@
+#pragma once
+
+// A file that appears under its name only when it is complete: work goes into "<path>.part", which is
+// renamed. POSIX calls, made by rank 0 alone; failures are collective.
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+
+namespace fluxformer {
+
+/// "<path>.part" from birth to its rename. An unfinished one stays on the disk under that name.
+class PartFile {
+ public:
+  /// Collective: creates an empty "<path>.part" (a left-over one is unlinked first). BadInput if `path`
+  /// exists and `overwrite` is false, or if the folder is missing or cannot be written; Error if the disk is
+  /// full.
+  PartFile(MPI_Comm comm, std::string path, bool overwrite);
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+  ~PartFile();
+
+  MPI_Comm comm() const { return comm_; }
+  const std::string& path() const { return path_; }
+  std::string part() const { return path_ + ".part"; }
+
+  /// Collective: makes sure that `bytes` from `offset` on can be written, so that a full disk is met here,
+  /// where ranks can agree on it, and not within MPI-IO, where they cannot. Error naming the file otherwise.
+  void reserve(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Collective: fsync, rename to `path` (what stood there is first renamed to `previous` if that is given),
+  /// and fsync of the folder. Error if another process replaced the part.
+  void commit(const std::string& previous = {});
+
+ private:
+  MPI_Comm comm_;
+  std::string path_;
+  int descriptor_ = -1;  ///< rank 0 only
+  bool overwrite_;
+};
+
+/// Collective: writes `text` to `path` through its own part. Error on failure.
+void write_text_file(MPI_Comm comm, const std::string& path, const std::string& text);
+
+}  // namespace fluxformer

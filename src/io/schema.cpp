@@ -1,0 +1,156 @@
+#include "io/schema.hpp"
+
+#include <stdexcept>
+
+namespace fluxformer {
+
+namespace {
+
+constexpr SchemaEntry entries[] = {
+    {"/@schema_version", "", "", "version of this format"},
+    {"/@experiment", "", "", "name of the experiment"},
+    {"/@created", "", "", "when the run began, ISO 8601, UTC"},
+    {"/@git_revision", "", "", "revision of the source"},
+    {"/@git_dirty", "", "", "yes if the source differed from that revision"},
+    {"/@command_line", "", "", "how the program was called"},
+    {"/@deck", "", "", "the input deck, verbatim"},
+    {"/@settings", "", "", "every setting as resolved, as a deck that repeats the run"},
+    {"/@seed", "", "", "seed of all random streams"},
+    {"/@ranks", "", "", "number of MPI ranks"},
+    {"/@compiler", "", "", "compiler and version"},
+    {"/@petsc", "", "", "version of PETSc"},
+    {"/@hdf5", "", "", "version of HDF5"},
+    {"/@mpi", "", "", "version of MPI"},
+    {"/@blas", "", "", "matrix product library and kernel in use"},
+    {"/@host", "", "", "machine of rank 0"},
+    {"/@cites", "", "", "sources whose numbers or methods the run uses"},
+    {"/@status", "", "", "running, done, failed or interrupted"},
+    {"/@message", "", "", "why the status is not done"},
+    {"<dataset>@unit", "", "", "unit of the numbers; 1 for a pure number"},
+    {"<dataset>@long_name", "", "", "what the numbers are"},
+    {"/depth", "depth", "layer", "depth of the stored rows"},
+    {"/token", "token", "", "token index, y * tokens_x + x"},
+    {"/token_x", "token", "", "column of each token in the lattice"},
+    {"/token_y", "token", "", "row of each token in the lattice"},
+    {"/time", "time", "time", "propagation time of the stored states"},
+    {"/step", "step", "", "time step"},
+    {"/sample", "sample", "", "sample of the batch"},
+    {"/channel", "channel", "", "channel of the hidden state"},
+    {"/layer", "layer", "", "layer, counted from 1"},
+    {"/head", "head", "", "attention head"},
+    {"/query", "query", "", "token that looks"},
+    {"/key", "key", "", "token that is looked at"},
+    {"/extent_<n>", "extent_<n>", "",
+     "dimension of length n without a coordinate (extent_<n>_2: its second use)"},
+    {"/field/u", "time, depth, token, sample, channel", "", "hidden state"},
+    {"/field/u@tokens_x", "", "", "columns of the token lattice (of every field)"},
+    {"/field/u@tokens_y", "", "", "rows of the token lattice (of every field)"},
+    {"/history/time", "step", "time", "propagation time at the end of the step"},
+    {"/history/step_size", "step", "time", "length of the step"},
+    {"/history/cfl", "step", "", "step over the largest stable step"},
+    {"/history/wall_time", "step", "s", "wall time since the first step"},
+    {"/history/norm", "step, depth", "", "norm of the hidden state (root mean square)"},
+    {"/history/rate", "step, depth", "1/time", "norm of its rate of change (root mean square)"},
+    {"/history/distance", "step, depth", "", "distance to the steady state over the steady state's norm"},
+    {"/history/token_variance", "step, depth", "", "mean square distance to the token mean"},
+    {"/history/dirichlet_energy", "step, depth", "", "Dirichlet energy over the tokens"},
+    {"/history/flux", "step, depth", "1/time", "flux through depth, c <u> - epsilon d<u>/ds"},
+    {"/analysis/evolve/arrival_time", "depth", "time", "arrival of the front; NaN where it has not arrived"},
+    {"/analysis/evolve/attention_entropy", "depth, head", "",
+     "mean entropy of the attention rows over log n"},
+    {"/attention/weights", "layer, sample, head, query, key", "", "attention weights"},
+    {"/analysis/<kind>/<measure>", "any", "", "measures of comparison experiments"},
+    {"/training/<scalar>", "epoch", "", "course of a training"},
+    {"/timing/<phase>", "extent_3", "s", "wall time: least, mean and greatest over the ranks"},
+    {"/timing@statistics", "", "", "what the three numbers of each phase are"},
+    {"/model@kind", "", "", "transformer or pde"},
+    {"/model@layers", "", "", "number of layers S"},
+    {"/model@knots", "", "", "number of depth knots K; 0: constant per layer"},
+    {"/model@width", "", "", "channels d"},
+    {"/model@heads", "", "", "attention heads"},
+    {"/model@ffn", "", "", "hidden width of the feed-forward network"},
+    {"/model@activation", "", "", "gelu_erf, gelu_tanh or relu"},
+    {"/model@norm", "", "", "pre, post, sphere or none"},
+    {"/model@order", "", "", "sequential, parallel or macaron"},
+    {"/model@residual", "", "", "on or off"},
+    {"/model@kernel", "", "", "dot or l2"},
+    {"/model@inputs", "", "", "numbers per token before the embedding"},
+    {"/model@tokens", "", "", "tokens n"},
+    {"/model@classes", "", "", "classes of the head; 0: none"},
+    {"/model/layers/<l>/W_Q", "d, d", "", "query weights; l counts layers (or knots) from 1"},
+    {"/model/layers/<l>/b_Q", "d", "", "query bias"},
+    {"/model/layers/<l>/W_K", "d, d", "", "key weights"},
+    {"/model/layers/<l>/b_K", "d", "", "key bias"},
+    {"/model/layers/<l>/W_V", "d, d", "", "value weights"},
+    {"/model/layers/<l>/b_V", "d", "", "value bias"},
+    {"/model/layers/<l>/W_O", "d, d", "", "output weights"},
+    {"/model/layers/<l>/b_O", "d", "", "output bias"},
+    {"/model/layers/<l>/W_1", "ffn, d", "", "feed-forward weights, first"},
+    {"/model/layers/<l>/b_1", "ffn", "", "feed-forward bias, first"},
+    {"/model/layers/<l>/W_2", "d, ffn", "", "feed-forward weights, second"},
+    {"/model/layers/<l>/b_2", "d", "", "feed-forward bias, second"},
+    {"/model/layers/<l>/norm1_gain", "d", "", "gain of the LayerNorm of attention"},
+    {"/model/layers/<l>/norm1_bias", "d", "", "bias of the LayerNorm of attention"},
+    {"/model/layers/<l>/norm2_gain", "d", "", "gain of the LayerNorm of the reaction"},
+    {"/model/layers/<l>/norm2_bias", "d", "", "bias of the LayerNorm of the reaction"},
+    {"/model/layers/<l>/kappa", "1 or d", "", "token diffusion"},
+    {"/model/embedding/W", "d, inputs", "", "embedding weights"},
+    {"/model/embedding/b", "d", "", "embedding bias"},
+    {"/model/embedding/position", "n, d", "", "learned positions"},
+    {"/model/final_norm/gain", "d", "", "gain of the final LayerNorm"},
+    {"/model/final_norm/bias", "d", "", "bias of the final LayerNorm"},
+    {"/model/head/W", "classes, d", "", "weights of the classifier"},
+    {"/model/head/b", "classes", "", "bias of the classifier"},
+    {"/state/<name>", "any", "",
+     "checkpoint: what shapes the next step (fields: [cell, token, sample, channel])"},
+    {"/state@<name>", "", "", "checkpoint: numbers and words that shape the next step"},
+    {"/state@complete", "", "", "checkpoint: 1, written after everything else"},
+};
+
+std::string with_suffix(const std::string& output, const std::string& suffix) {
+  const std::string usual = ".h5";
+  const bool has = output.size() > usual.size() && output.ends_with(usual);
+  return (has ? output.substr(0, output.size() - usual.size()) : output) + suffix;
+}
+
+}  // namespace
+
+std::span<const SchemaEntry> schema() {
+  return entries;
+}
+
+const SchemaEntry& schema_entry(std::string_view name) {
+  for (const SchemaEntry& entry : entries)
+    if (entry.name == name) return entry;
+  throw std::logic_error("the format has no " + std::string(name));
+}
+
+std::string schema_table() {
+  std::string table = "| name | dimensions | unit | meaning |\n| --- | --- | --- | --- |\n";
+  for (const SchemaEntry& entry : entries) {
+    table += "| `" + std::string(entry.name) + "` | " + std::string(entry.dimensions);
+    table += " | " + std::string(entry.unit) + " | " + std::string(entry.doc) + " |\n";
+  }
+  return table;
+}
+
+std::string names::anonymous_axis(std::size_t size, std::size_t repetition) {
+  std::string name = "extent_" + std::to_string(size);
+  return repetition == 1 ? name : name + "_" + std::to_string(repetition);
+}
+
+std::string names::model_layer(int l) {
+  return "/model/layers/" + std::to_string(l);
+}
+
+std::string checkpoint_path(const std::string& output) {
+  return with_suffix(output, ".checkpoint.h5");
+}
+std::string previous_checkpoint_path(const std::string& output) {
+  return with_suffix(output, ".checkpoint.previous.h5");
+}
+std::string side_car_path(const std::string& output) {
+  return with_suffix(output, ".xdmf");
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,236 @@
+// What is written on any number of ranks is what stands in the file, entry by entry: whole fields,
+// selections, compressed fields, ranks that hold nothing, and checkpoints read on another layout.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "io/archive_reader.hpp"
+#include "io/archive_writer.hpp"
+#include "io/checkpoint.hpp"
+#include "io/schema.hpp"
+#include "tests/support/every_rank.hpp"
+
+namespace fluxformer {
+namespace {
+
+using test::rank_in;
+using test::size_of;
+using test::sum_over;
+
+const MPI_Comm world = MPI_COMM_WORLD;
+
+// The rank's share of `size` things over `parts`; later parts get the larger shares, so the first may get
+// none.
+std::pair<int, int> share(int size, int parts, int part) {
+  const int first = size * part / parts;
+  return {first, size * (part + 1) / parts - first};
+}
+
+// Ranks as depth x (px x py); with more parts than things some ranks hold nothing.
+FieldPart cut(int pz, int px, int py) {
+  const int rank = rank_in(world);
+  FieldPart part{.cells = 5, .tokens_x = 7, .tokens_y = 3, .block = {}, .samples = 2, .channels = 11};
+  std::tie(part.first_cell, part.cell_count) = share(part.cells, pz, rank / (px * py));
+  std::tie(part.block.x0, part.block.nx) = share(part.tokens_x, px, rank % px);
+  std::tie(part.block.y0, part.block.ny) = share(part.tokens_y, py, rank / px % py);
+  return part;
+}
+
+std::vector<FieldPart> every_cut() {
+  std::vector<FieldPart> cuts;
+  const int size = size_of(world);
+  for (int pz = 1; pz <= size; ++pz)
+    for (int px = 1; px <= size / pz; ++px)
+      if (size % pz == 0 && size / pz % px == 0) cuts.push_back(cut(pz, px, size / pz / px));
+  FieldPart lonely = cut(size, 1, 1);  // only the last rank holds anything
+  lonely.first_cell = 0;
+  lonely.cell_count = rank_in(world) == size - 1 ? lonely.cells : 0;
+  cuts.push_back(lonely);
+  return cuts;
+}
+
+// A number that says where it belongs; not exact in decimal, so that every bit counts.
+double entry(int time, int cell, int token, int sample, int channel) {
+  return std::sqrt(2.0 + time + 10 * cell + 100 * token + 10000 * sample + 100000 * channel);
+}
+
+std::vector<double> filled(const FieldPart& part, int time) {
+  std::vector<double> memory;
+  for (int cell = part.first_cell; cell < part.first_cell + part.cell_count; ++cell)
+    for (int y = part.block.y0; y < part.block.y0 + part.block.ny; ++y)
+      for (int x = part.block.x0; x < part.block.x0 + part.block.nx; ++x)
+        for (int sample = 0; sample < part.samples; ++sample)
+          for (int channel = 0; channel < part.channels; ++channel)
+            memory.push_back(entry(time, cell, y * part.tokens_x + x, sample, channel));
+  return memory;
+}
+
+int differences(const std::vector<double>& one, const std::vector<double>& other) {
+  int count = one.size() != other.size();
+  for (std::size_t k = 0; k < std::min(one.size(), other.size()); ++k) count += one[k] != other[k];
+  return static_cast<int>(sum_over(world, count));
+}
+
+// The whole of /field/u at a time, replicated; compared on every rank with what should stand there.
+int wrong_entries(const ArchiveReader& reader, int times, const FieldSelection& taken) {
+  const Array field = reader.array(names::in(names::field, names::hidden_state));
+  const std::vector<std::size_t> shape = {static_cast<std::size_t>(times), taken.depths.size(),
+                                          taken.tokens.size(), taken.samples.size(), taken.channels.size()};
+  if (field.shape != shape) return -1;
+  std::size_t at = 0;
+  int wrong = 0;
+  for (int time = 0; time < times; ++time)
+    for (const int cell : taken.depths)
+      for (const int token : taken.tokens)
+        for (const int sample : taken.samples)
+          for (const int channel : taken.channels)
+            wrong += field.values[at++] != entry(time, cell, token, sample, channel);
+  return wrong;
+}
+
+class ArchiveRoundTrip : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("fluxformer-archive-np" + std::to_string(size_of(world)));
+    clean();
+    if (rank_in(world) == 0) std::filesystem::create_directories(folder_);
+    MPI_Barrier(world);
+  }
+  void TearDown() override { clean(); }
+  void clean() {
+    MPI_Barrier(world);
+    if (rank_in(world) == 0) std::filesystem::remove_all(folder_);
+    MPI_Barrier(world);
+  }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  static FieldSelection everything(const FieldPart& part) {
+    return {FieldSelection::every(1, part.cells), FieldSelection::every(1, part.tokens_x * part.tokens_y),
+            FieldSelection::every(1, part.samples), FieldSelection::every(1, part.channels)};
+  }
+
+  void write(const std::string& path, const FieldPart& part, const FieldSelection& taken, int times,
+             int deflate = 0) const {
+    ArchiveWriter writer(world, path, true);
+    writer.axis({.name = names::time, .values = {}, .unit = "time", .growing = true});
+    writer.axis(Axis::index(names::depth, taken.depths.size(), "depth"));
+    writer.axis(Axis::index(names::token, taken.tokens.size(), "token"));
+    writer.axis(Axis::index(names::sample, taken.samples.size(), "sample"));
+    writer.axis(Axis::index(names::channel, taken.channels.size(), "channel"));
+    writer.field(names::hidden_state,
+                 {names::time, names::depth, names::token, names::sample, names::channel}, part, taken,
+                 {.long_name = "hidden state"}, deflate);
+    for (int time = 0; time < times; ++time) {
+      writer.append("/time", 0.5 * time);
+      const auto memory = filled(part, time);
+      writer.write(names::hidden_state, static_cast<std::size_t>(time),
+                   memory.empty() ? nullptr : memory.data());
+      writer.flush();
+    }
+    writer.finish(names::done);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ArchiveRoundTrip, every_entry_of_a_field_stands_in_its_place_for_every_split) {
+  for (const FieldPart& part : every_cut()) {
+    write(file("a.h5"), part, everything(part), 3);
+    const ArchiveReader reader(world, file("a.h5"));
+    EXPECT_EQ(wrong_entries(reader, 3, everything(part)), 0);
+    EXPECT_EQ(reader.text(names::status), names::done);
+    EXPECT_EQ(reader.array("/time").values, (std::vector<double>{0, 0.5, 1}));
+  }
+}
+
+TEST_F(ArchiveRoundTrip, compressed_fields_hold_the_same_entries) {
+  const auto cuts = every_cut();
+  for (const FieldPart& part : {cuts.front(), cuts.back()}) {
+    write(file("a.h5"), part, everything(part), 2, 4);
+    EXPECT_EQ(wrong_entries(ArchiveReader(world, file("a.h5")), 2, everything(part)), 0);
+  }
+}
+
+TEST_F(ArchiveRoundTrip, a_selection_holds_the_chosen_entries_in_order) {
+  for (const FieldPart& part : every_cut()) {
+    // Tokens without any pattern, so that the file hyperslab is a union of runs.
+    const FieldSelection taken{FieldSelection::every(2, 5, 1), {0, 1, 5, 9, 13, 14, 20}, {1}, {2, 3, 10}};
+    write(file("a.h5"), part, taken, 2);
+    EXPECT_EQ(wrong_entries(ArchiveReader(world, file("a.h5")), 2, taken), 0);
+  }
+}
+
+TEST_F(ArchiveRoundTrip, a_field_written_on_one_split_is_read_on_any_other) {
+  write(file("a.h5"), every_cut().front(), everything(every_cut().front()), 2);
+  const ArchiveReader reader(world, file("a.h5"));
+  for (const FieldPart& part : every_cut()) {
+    std::vector<double> memory(part.size());
+    reader.field("/field/u", part, memory.data(), 1);
+    EXPECT_EQ(differences(memory, filled(part, 1)), 0);
+  }
+}
+
+TEST_F(ArchiveRoundTrip, a_checkpoint_gives_back_the_same_bits_on_any_split) {
+  const auto cuts = every_cut();
+  {
+    CheckpointWriter writer(world, file("run.h5"));
+    writer.put("step", 123456789012L);
+    writer.put("t", 0.1 + 0.2);
+    writer.put("method", std::string("ssp"));
+    writer.put("stages", std::vector<double>{1.0 / 3, -0.0, 1e-310});
+    writer.put("u", cuts.back(), filled(cuts.back(), 7).data());
+    writer.commit();
+  }
+  const auto reader = CheckpointReader::newest(world, file("run.h5"));
+  EXPECT_EQ(reader.integer("step"), 123456789012L);
+  EXPECT_EQ(reader.real("t"), 0.1 + 0.2);
+  EXPECT_EQ(reader.text("method"), "ssp");
+  EXPECT_EQ(reader.numbers("stages"), (std::vector<double>{1.0 / 3, -0.0, 1e-310}));
+  EXPECT_FALSE(reader.has("v"));
+  for (const FieldPart& part : cuts) {
+    std::vector<double> memory(part.size());
+    reader.field("u", part, memory.data());
+    EXPECT_EQ(differences(memory, filled(part, 7)), 0);
+  }
+}
+
+TEST_F(ArchiveRoundTrip, timings_are_the_extremes_and_the_mean_over_ranks) {
+  const int size = size_of(world);
+  {
+    ArchiveWriter writer(world, file("a.h5"), false);
+    writer.timing("solve", 1.0 + rank_in(world));
+    writer.finish(names::done);
+  }
+  EXPECT_EQ(ArchiveReader(world, file("a.h5")).array("/timing/solve").values,
+            (std::vector<double>{1.0, 1.0 + 0.5 * (size - 1), static_cast<double>(size)}));
+}
+
+TEST_F(ArchiveRoundTrip, every_rank_meets_bad_input_alike) {
+  int refused = 0;
+  const auto refuses = [&](const auto& attempt) {
+    try {
+      attempt();
+    } catch (const BadInput&) {
+      ++refused;
+    }
+  };
+  refuses([&] { ArchiveWriter(world, file("missing/a.h5"), false); });
+  refuses([&] { ArchiveReader(world, file("missing.h5")); });
+  write(file("a.h5"), every_cut().front(), everything(every_cut().front()), 1);
+  refuses([&] { ArchiveWriter(world, file("a.h5"), false); });
+  refuses([&] {
+    FieldPart wrong = every_cut().front();
+    wrong.channels += 1;
+    std::vector<double> memory(wrong.size());
+    ArchiveReader(world, file("a.h5")).field("/field/u", wrong, memory.data(), 0);
+  });
+  EXPECT_EQ(sum_over(world, refused), 4 * size_of(world));
+}
+
+}  // namespace
+}  // namespace fluxformer
