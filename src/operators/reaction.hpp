@@ -52,7 +52,8 @@ class Reaction final : public SlabTerm<T> {
 
   const SlabContext& context_;
   ReactionSettings settings_;
-  std::size_t width_, hidden_, block_;
+  std::size_t width_, hidden_;
+  std::size_t block_;  ///< rows worked on at a time
   Scratch<T> scratch_;
 };
 

@@ -1,0 +1,68 @@
+#include "tests/support/reference_layer.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace fluxformer::reference {
+
+Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias) {
+  const auto d = static_cast<std::size_t>(width);
+  Rows y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += d) {
+    double mean = 0;
+    for (std::size_t j = 0; j < d; ++j) mean += x[row + j] / width;
+    double variance = 0;
+    for (std::size_t j = 0; j < d; ++j) variance += (x[row + j] - mean) * (x[row + j] - mean) / width;
+    for (std::size_t j = 0; j < d; ++j) {
+      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + 1e-5) * gain[j] + bias[j];
+    }
+  }
+  return y;
+}
+
+Rows project_to_sphere(const Rows& x, int width) {
+  const auto d = static_cast<std::size_t>(width);
+  Rows y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += d) {
+    double square = 0;
+    for (std::size_t j = 0; j < d; ++j) square += x[row + j] * x[row + j];
+    for (std::size_t j = 0; j < d; ++j) y[row + j] = x[row + j] / std::sqrt(square);
+  }
+  return y;
+}
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::gelu_erf:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return x > 0 ? x : 0;
+  }
+  return NAN;
+}
+
+Rows feed_forward(const Rows& u, int width, const ReactionSettings& settings,
+                  const ReactionWeights<const double>& weights) {
+  const auto d = static_cast<std::size_t>(width);
+  const auto f = static_cast<std::size_t>(settings.hidden);
+  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias) : u;
+  Rows result(u.size());
+  for (std::size_t row = 0; row < u.size(); row += d) {
+    Rows hidden(f);
+    for (std::size_t i = 0; i < f; ++i) {
+      double z = weights.b_1[i];
+      for (std::size_t j = 0; j < d; ++j) z += weights.w_1[i * d + j] * input[row + j];
+      hidden[i] = activate(settings.activation, z);
+    }
+    for (std::size_t j = 0; j < d; ++j) {
+      double y = weights.b_2[j];
+      for (std::size_t i = 0; i < f; ++i) y += weights.w_2[j * f + i] * hidden[i];
+      result[row + j] = *weights.rho * y;
+    }
+  }
+  return result;
+}
+
+}  // namespace fluxformer::reference

@@ -1,0 +1,214 @@
+#include "operators/layer_norm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/support/reference_layer.hpp"
+#include "tests/support/test_vectors.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+
+constexpr double eps = std::numeric_limits<double>::epsilon();
+
+std::vector<double> apply(const std::vector<double>& x, int width, const std::vector<double>& gain,
+                          const std::vector<double>& bias) {
+  const auto d = static_cast<std::size_t>(width);
+  std::vector<double> y(x.size());
+  layer_norm(x.data(), d, static_cast<int>(x.size() / d), width, gain.data(), bias.data(), y.data(), d);
+  return y;
+}
+
+// Widths below, at and between multiples of the vector length; rows that do not fill a group of rows.
+TEST(LayerNorm, matches_the_plain_loops_on_odd_sizes) {
+  for (const int width : {1, 2, 3, 7, 8, 13, 31, 64, 67}) {
+    for (const int rows : {0, 1, 5, 8, 19}) {
+      const auto d = static_cast<std::size_t>(width);
+      const std::vector<double> x = random_vector(d * static_cast<std::size_t>(rows), 1, 2, 0.5);
+      const std::vector<double> gain = random_vector(d, 2, 0.3, 1), bias = random_vector(d, 3);
+      // Two sums of `width` terms, in another order.
+      EXPECT_LE(relative_difference(apply(x, width, gain, bias),
+                                    reference::layer_norm(x, width, gain.data(), bias.data())),
+                16 * eps)
+          << rows << " x " << width;
+    }
+  }
+}
+
+TEST(LayerNorm, in_float_agrees_to_float_round_off) {
+  const std::size_t d = 67, rows = 19;
+  const std::vector<double> x = random_vector(rows * d, 1, 2, 0.5), gain = random_vector(d, 2, 0.3, 1),
+                            bias = random_vector(d, 3);
+  const auto gain_f = rounded_to<float>(gain), bias_f = rounded_to<float>(bias);
+  std::vector<float> y(rows * d);
+  layer_norm(x.data(), d, 19, 67, gain_f.data(), bias_f.data(), y.data(), d);
+  const std::vector<double> expected = reference::layer_norm(x, 67, gain.data(), bias.data());
+  EXPECT_LE(relative_difference(rounded_to<double>({y.begin(), y.end()}), expected), 8 * 6e-8);
+}
+
+// x = 1e7 + O(1): round-off of x itself is 1e7 eps. A one-pass variance would lose all digits (1e14 eps of
+// 1).
+TEST(LayerNorm, keeps_its_digits_far_from_zero) {
+  const int width = 64;
+  std::vector<double> near_zero = random_vector(64, 4), far(64);
+  for (std::size_t j = 0; j < 64; ++j) {
+    far[j] = 1e7 + near_zero[j];
+    near_zero[j] = far[j] - 1e7;  // exact: what is left of the number at 1e7
+  }
+  const std::vector<double> gain(64, 1), bias(64, 0);
+  EXPECT_LE(relative_difference(apply(far, width, gain, bias), apply(near_zero, width, gain, bias)),
+            4 * 1e7 * eps);
+}
+
+TEST(LayerNorm, of_a_constant_row_is_the_bias) {
+  const std::vector<double> bias = random_vector(13, 5);
+  EXPECT_EQ(apply(std::vector<double>(13, 3.0), 13, std::vector<double>(13, 2), bias), bias);
+}
+
+TEST(LayerNorm, respects_strides_and_leaves_the_gaps_alone) {
+  const std::size_t rows = 11, d = 7, x_stride = 9, y_stride = 12;
+  const std::vector<double> x = random_vector(rows * x_stride, 6), gain = random_vector(d, 7),
+                            bias = random_vector(d, 8);
+  std::vector<double> y(rows * y_stride, -5.0);
+  layer_norm(x.data(), x_stride, 11, 7, gain.data(), bias.data(), y.data(), y_stride);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto start = x.begin() + static_cast<std::ptrdiff_t>(r * x_stride);
+    const std::vector<double> alone = apply({start, start + 7}, 7, gain, bias);
+    for (std::size_t j = 0; j < y_stride; ++j) EXPECT_EQ(y[r * y_stride + j], j < d ? alone[j] : -5.0);
+  }
+}
+
+// Restart and repeated runs are compared bit for bit, and an allocator gives what address it likes.
+TEST(LayerNorm, does_not_depend_on_addresses) {
+  const std::size_t d = 61;
+  const std::vector<double> x = random_vector(d, 9), gain = random_vector(d, 10), bias = random_vector(d, 11);
+  const std::vector<double> expected = apply(x, 61, gain, bias);
+  for (std::size_t offset = 1; offset < 9; ++offset) {
+    std::vector<double> moved(d + offset), y(d + 2 * offset);
+    std::copy(x.begin(), x.end(), moved.begin() + static_cast<std::ptrdiff_t>(offset));
+    layer_norm(moved.data() + offset, d, 1, 61, gain.data(), bias.data(), y.data() + 2 * offset, d);
+    EXPECT_TRUE(
+        std::equal(expected.begin(), expected.end(), y.begin() + static_cast<std::ptrdiff_t>(2 * offset)));
+  }
+}
+
+class LayerNormDerivatives : public testing::TestWithParam<int> {
+ protected:
+  static constexpr int rows = 11;
+  int width = GetParam();
+  std::size_t d = static_cast<std::size_t>(width);
+  std::vector<double> x = random_vector(rows * d, 1, 1.5, 0.4), v = random_vector(rows * d, 2),
+                      w = random_vector(rows * d, 3), gain = random_vector(d, 4, 0.3, 1),
+                      bias = random_vector(d, 5);
+
+  std::vector<double> tangent() const {
+    std::vector<double> y(x.size());
+    layer_norm_tangent(x.data(), v.data(), d, rows, width, gain.data(), y.data(), d);
+    return y;
+  }
+};
+
+TEST_P(LayerNormDerivatives, tangent_leaves_a_second_order_remainder) {
+  const auto remainder = [&](double h) {
+    const std::vector<double> linear = plus(apply(x, width, gain, bias), h, tangent());
+    return norm(plus(apply(plus(x, h, v), width, gain, bias), -1, linear));
+  };
+  EXPECT_NEAR(std::log2(remainder(1e-3) / remainder(5e-4)), 2, 0.05);
+}
+
+TEST_P(LayerNormDerivatives, adjoint_is_the_transposed_tangent) {
+  std::vector<double> x_bar(x.size(), 0.25);
+  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, gain.data(), 0.7, x_bar.data(), nullptr,
+                             nullptr);
+  // x_bar is added to.
+  const double pulled_back = dot(plus(x_bar, -1, std::vector<double>(x.size(), 0.25)), v);
+  EXPECT_NEAR(pulled_back, 0.7 * dot(tangent(), w), 1e-12 * norm(tangent()) * norm(w));
+}
+
+// y is linear in gain and bias, so a difference is exact to round-off.
+TEST_P(LayerNormDerivatives, gain_and_bias_gradients_are_differences) {
+  std::vector<double> x_bar(x.size()), gain_bar(d, 0.5), bias_bar(d, -0.5);
+  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, gain.data(), 0.7, x_bar.data(),
+                             gain_bar.data(), bias_bar.data());
+  const std::vector<double> zero(d, 0);
+  for (std::size_t j = 0; j < d; ++j) {
+    std::vector<double> unit(d, 0);
+    unit[j] = 1;
+    EXPECT_NEAR(gain_bar[j] - 0.5, 0.7 * dot(apply(x, width, unit, zero), w), 1e-12 * norm(w));
+    EXPECT_NEAR(bias_bar[j] + 0.5, 0.7 * dot(apply(x, width, zero, unit), w), 1e-12 * norm(w));
+  }
+}
+
+TEST_P(LayerNormDerivatives, agree_between_float_and_double) {
+  const auto gain_f = rounded_to<float>(gain), w_f = rounded_to<float>(w);
+  std::vector<float> y(x.size());
+  layer_norm_tangent(x.data(), v.data(), d, rows, width, gain_f.data(), y.data(), d);
+  EXPECT_LE(relative_difference({y.begin(), y.end()}, tangent()), 32 * 6e-8);
+  std::vector<double> x_bar(x.size()), x_bar_f(x.size()), gain_bar(d), gain_bar_f(d), bias_bar(d),
+      bias_bar_f(d);
+  layer_norm_adjoint(x.data(), d, w.data(), d, rows, width, gain.data(), 1.0, x_bar.data(), gain_bar.data(),
+                     bias_bar.data());
+  layer_norm_adjoint(x.data(), d, w_f.data(), d, rows, width, gain_f.data(), 1.0, x_bar_f.data(),
+                     gain_bar_f.data(), bias_bar_f.data());
+  EXPECT_LE(relative_difference(x_bar_f, x_bar), 32 * 6e-8);
+  EXPECT_LE(relative_difference(gain_bar_f, gain_bar), 32 * 6e-8);
+  EXPECT_LE(relative_difference(bias_bar_f, bias_bar), 32 * 6e-8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, LayerNormDerivatives, testing::Values(3, 8, 37, 64));
+
+TEST(Sphere, projection_matches_the_plain_loops) {
+  for (const int width : {1, 3, 8, 21, 64}) {
+    std::vector<double> x = random_vector(static_cast<std::size_t>(7 * width), 1, 3);
+    const std::vector<double> expected = reference::project_to_sphere(x, width);
+    EXPECT_TRUE(project_to_sphere(x.data(), 7, width));
+    EXPECT_LE(relative_difference(x, expected), 8 * eps);
+  }
+}
+
+TEST(Sphere, a_zero_row_is_reported_and_left_alone) {
+  std::vector<double> x{3, 4, 0, 0, 0, 2};
+  EXPECT_FALSE(project_to_sphere(x.data(), 3, 2));
+  EXPECT_LE(relative_difference(x, {0.6, 0.8, 0, 0, 0, 1}), 2 * eps);
+}
+
+TEST(Sphere, tangent_leaves_a_second_order_remainder_and_is_symmetric) {
+  const int rows = 5, width = 13;
+  const std::vector<double> x = random_vector(65, 1, 2), v = random_vector(65, 2), w = random_vector(65, 3);
+  std::vector<double> along = v, pulled = w;
+  sphere_tangent(x.data(), along.data(), rows, width);
+  sphere_tangent(x.data(), pulled.data(), rows, width);
+  const auto remainder = [&](double h) {
+    const std::vector<double> linear = plus(reference::project_to_sphere(x, width), h, along);
+    return norm(plus(reference::project_to_sphere(plus(x, h, v), width), -1, linear));
+  };
+  EXPECT_NEAR(std::log2(remainder(1e-3) / remainder(5e-4)), 2, 0.05);
+  EXPECT_NEAR(dot(along, w), dot(v, pulled), 1e-12 * norm(along) * norm(w));
+}
+
+TEST(Sphere, tangent_projection_removes_the_radial_part_and_nothing_else) {
+  const int rows = 5, width = 13;
+  const std::vector<double> x = random_vector(65, 1, 2), v = random_vector(65, 2);
+  std::vector<double> tangential = v;
+  project_to_tangent(x.data(), tangential.data(), rows, width);
+  for (std::size_t r = 0; r < 65; r += 13) {
+    double radial = 0, square = 0, removed = 0;
+    for (std::size_t j = r; j < r + 13; ++j) {
+      radial += tangential[j] * x[j];
+      square += x[j] * x[j];
+      removed += (v[j] - tangential[j]) * x[j];
+    }
+    EXPECT_NEAR(radial, 0, 1e-13 * square);
+    // What was removed is parallel to x.
+    for (std::size_t j = r; j < r + 13; ++j)
+      EXPECT_NEAR(v[j] - tangential[j], removed / square * x[j], 1e-13);
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer
