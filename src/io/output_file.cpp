@@ -7,10 +7,11 @@ namespace fluxformer {
 
 namespace {
 
-// More than HDF5 ever holds back between two flushes for archives of our shape: object headers, attributes,
-// chunk indices. It is always reserved, so that a file can be closed properly on a disk that has just run
-// full.
-constexpr std::uint64_t metadata_margin = std::uint64_t{1} << 20;
+// What one change may add to the file besides its data (object headers, attributes, chunk index), and more
+// than HDF5 ever holds back between two flushes. The margin is always reserved, so that a file can be closed
+// properly on a disk that has just run full.
+constexpr std::uint64_t metadata_of_a_change = std::uint64_t{1} << 14;
+constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 PropertyHandle parallel_access(MPI_Comm comm) {
   PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "preparing MPI-IO"));
@@ -27,20 +28,26 @@ PropertyHandle parallel_access(MPI_Comm comm) {
 
 OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
     : part_(comm, path, overwrite) {
-  part_.reserve(0, metadata_margin);
+  part_.reserve(0, margin);
   collectively(comm, [&] {
     quiet_hdf5();
     const PropertyHandle access = parallel_access(comm);
     // The truncation keeps the inode that rank 0 has open.
     file_ = FileHandle(h5(H5Fcreate(part_.part().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), part_.part()));
   });
-  part_.reserve(0, metadata_margin);
+  flush();  // which also reserves again what the truncation let go
+}
+
+void OutputFile::make_room(std::uint64_t bytes) {
+  end_ += bytes;
+  if (end_ + margin <= reserved_) return;
+  const std::uint64_t enough = end_ + 2 * margin;
+  part_.reserve(reserved_, enough - reserved_);
+  reserved_ = enough;
 }
 
 void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work) {
-  haddr_t end = 0;
-  collectively(comm(), [&] { h5(H5Fget_eoa(file_, &end), part_.part()); });
-  part_.reserve(end, bytes + metadata_margin);
+  make_room(bytes + metadata_of_a_change);
   collectively(comm(), [&] {
     try {
       work();
@@ -51,9 +58,10 @@ void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std
 }
 
 void OutputFile::flush() {
-  change("flushing", 0, [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), "H5Fflush"); });
-  // Flushing cuts the file to its length, and with it the margin.
-  change("flushing", 0, [] {});
+  collectively(comm(), [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), part_.part() + ": flushing"); });
+  // Flushing cuts the file to its length, and with that gives the reservation back.
+  end_ = reserved_ = part_.size();
+  make_room(0);
 }
 
 void OutputFile::commit(const std::string& previous) {

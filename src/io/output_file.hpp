@@ -36,8 +36,12 @@ class OutputFile {
   void commit(const std::string& previous = {});
 
  private:
+  void make_room(std::uint64_t bytes);
+
   PartFile part_;
   FileHandle file_;
+  std::uint64_t end_ = 0;       ///< the file does not reach beyond this
+  std::uint64_t reserved_ = 0;  ///< the disk has room up to here
 };
 
 }  // namespace fluxformer

@@ -82,6 +82,18 @@ PartFile::~PartFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::uint64_t PartFile::size() const {
+  std::uint64_t bytes = 0;
+  collectively(comm_, [&] {
+    struct stat found {};
+    if (is_root(comm_) && ::fstat(descriptor_, &found) != 0)
+      fail(part(), "cannot be looked at", errno, ExitCode::failure);
+    bytes = static_cast<std::uint64_t>(found.st_size);
+  });
+  check_mpi(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, comm_));
+  return bytes;
+}
+
 void PartFile::reserve(std::uint64_t offset, std::uint64_t bytes) const {
   collectively(comm_, [&] {
     if (is_root(comm_) && bytes > 0 && !can_hold(descriptor_, offset, bytes))

@@ -25,6 +25,8 @@ class PartFile {
   const std::string& path() const { return path_; }
   std::string part() const { return path_ + ".part"; }
 
+  /// Collective: bytes in the part.
+  std::uint64_t size() const;
   /// Collective: makes sure that `bytes` from `offset` on can be written, so that a full disk is met here,
   /// where ranks can agree on it, and not within MPI-IO, where they cannot. Error naming the file otherwise.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
