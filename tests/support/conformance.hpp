@@ -1,0 +1,85 @@
+#pragma once
+
+// A term seen from outside: a function of the whole state, whatever ranks the lattice is spread over.
+//
+// A state is [cell 0..M][token][sample][channel] on every rank; cell 0 is the inflow. What the harness
+// returns is the same on every rank. Between it and the term stand the mesh, the ghosts and the gathering, as
+// in a solver.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mesh/ghosts.hpp"
+#include "operators/term.hpp"
+
+namespace fluxformer::test {
+
+using State = std::vector<double>;
+
+/// A term and whatever it borrows from.
+struct BuiltTerm {
+  std::shared_ptr<void> owned;
+  std::unique_ptr<Term> term;
+};
+
+/// One term with one choice of settings, on one lattice.
+struct TermCase {
+  using Build = std::function<BuiltTerm(const Mesh&, const SlabContext&, const State& parameters)>;
+  using Reference = std::function<State(const State& parameters, const State& u)>;
+
+  std::string name;
+  MeshSpec lattice = {};
+  TokenMask mask = {};
+  State parameters = {};        ///< all cells one after the other; empty: none
+  Build build = {};             ///< in double
+  Build build_single = {};      ///< kernels in float; may be empty
+  Build build_scaled = {};      ///< the term times `scale`; may be empty
+  Reference reference = {};     ///< naive
+  bool compare_padding = true;  ///< whether what stands in padded rows is defined
+
+  std::size_t slab() const {
+    return static_cast<std::size_t>(lattice.tokens_x * lattice.tokens_y * lattice.samples * lattice.width);
+  }
+  std::size_t size() const { return slab() * static_cast<std::size_t>(lattice.cells + 1); }
+};
+
+/// What build_scaled multiplies with.
+inline constexpr double conformance_scale = -0.37;
+
+/// The operators, in all their settings.
+std::vector<TermCase> every_term();
+
+/// A term on a mesh; all calls are collective over the communicator.
+class Harness {
+ public:
+  struct Adjoint {
+    State u_bar, parameters;
+  };
+  /// `split` is a lattice of the case with ranks_depth and ranks_token chosen.
+  Harness(MPI_Comm comm, const TermCase& term_case, const MeshSpec& split, const TermCase::Build& build);
+  Harness(MPI_Comm comm, const TermCase& term_case, const MeshSpec& split)
+      : Harness(comm, term_case, split, term_case.build) {}
+
+  /// term(u; p) in cells 1..M, 0 in cell 0. `start` is what every number of the output holds before.
+  State rhs(const State& p, const State& u, double start = 0);
+  State tangent(const State& p, const State& u, const State& v, double start = 0);
+  Adjoint adjoint(const State& p, const State& u, const State& w, double start = 0);
+
+ private:
+  struct Filled;
+  template <class Apply>
+  State through(const State& p, const State& u, const State* v, double start, Apply&& apply);
+  VecHandle scatter(const State& global) const;
+  State inflow(const State& global) const;
+  State gather(const double* owned, const double* inflow) const;
+  std::size_t global_index(int cell, std::size_t local) const;
+
+  const TermCase& case_;
+  Mesh mesh_;
+  SlabContext context_;
+  TermCase::Build build_;
+};
+
+}  // namespace fluxformer::test

@@ -1,0 +1,256 @@
+// Every operator, in all its settings, as a case of the conformance suite.
+
+#include <type_traits>
+
+#include "base/random.hpp"
+#include "operators/attention.hpp"
+#include "operators/cell_term.hpp"
+#include "operators/depth_terms.hpp"
+#include "operators/reaction.hpp"
+#include "operators/token_diffusion.hpp"
+#include "tests/support/conformance.hpp"
+#include "tests/support/reference_terms.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+/// A slab term with a factor in front: the `scale` of its calls.
+template <class T>
+class Scaled final : public SlabTerm<T> {
+ public:
+  Scaled(std::unique_ptr<SlabTerm<T>> term, double scale) : term_(std::move(term)), scale_(scale) {}
+  std::string_view name() const override { return term_->name(); }
+  Locality locality() const override { return term_->locality(); }
+  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override {
+    term_->add_rhs(weights, u, scale * scale_, out);
+  }
+  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                   double* out) override {
+    term_->add_tangent(weights, u, v, scale * scale_, out);
+  }
+  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                   double* u_bar, const LayerWeights<double>* gradient) override {
+    term_->add_adjoint(weights, u, w, scale * scale_, u_bar, gradient);
+  }
+
+ private:
+  std::unique_ptr<SlabTerm<T>> term_;
+  double scale_;
+};
+
+/// A slab term on all cells: its context, its parameters (all cells one after the other) in T and in double.
+template <class T>
+struct Owned {
+  SlabContext context;
+  State coefficients;
+  std::vector<T> weights;
+  std::unique_ptr<SlabTerm<T>> term;
+};
+
+/// `make`.operator()<T>(context) makes the slab term; `views`(base, coefficients) lays out the parameters of
+/// one cell.
+template <class T, class Make, class Views>
+TermCase::Build builder(Make make, Views views, std::size_t per_cell, double scale) {
+  return [=](const Mesh& mesh, const SlabContext& context, const State& parameters) -> BuiltTerm {
+    auto owned = std::make_shared<Owned<T>>();
+    owned->context = context;
+    owned->coefficients = parameters;
+    owned->weights.assign(parameters.begin(), parameters.end());
+    owned->term = std::make_unique<Scaled<T>>(make.template operator()<T>(owned->context), scale);
+    const auto offset = [per_cell](int cell) { return static_cast<std::size_t>(cell - 1) * per_cell; };
+    CellWeights<T> weights;
+    weights.of = [o = owned.get(), views, offset](int cell) -> LayerWeights<const T> {
+      return views(std::as_const(o->weights).data() + offset(cell),
+                   std::as_const(o->coefficients).data() + offset(cell));
+    };
+    weights.gradient = [views, offset](int cell, std::span<double> all) -> LayerWeights<double> {
+      return views(all.data() + offset(cell), all.data() + offset(cell));
+    };
+    auto term =
+        std::make_unique<CellTerm<T>>(*owned->term, std::move(weights), mesh.first_cell(), mesh.cells());
+    return {std::move(owned), std::move(term)};
+  };
+}
+
+naive::Tokens tokens_of(const TermCase& c) {
+  return {c.lattice.tokens_x, c.lattice.tokens_y, c.lattice.samples,
+          c.lattice.width,    c.lattice.periodic, c.mask};
+}
+
+std::vector<naive::Slab> slabs_of(const State& u, std::size_t slab) {
+  std::vector<naive::Slab> slabs;
+  for (std::size_t i = 0; i < u.size(); i += slab)
+    slabs.emplace_back(u.begin() + static_cast<std::ptrdiff_t>(i),
+                       u.begin() + static_cast<std::ptrdiff_t>(i + slab));
+  return slabs;
+}
+
+State joined(const std::vector<naive::Slab>& slabs) {
+  State u;
+  for (const auto& slab : slabs) u.insert(u.end(), slab.begin(), slab.end());
+  return u;
+}
+
+/// Completes a case of a slab term; `reference`(tokens, weights, slab) acts on one cell.
+template <class Make, class Views, class Reference>
+TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Reference reference) {
+  const RandomStream stream(11, c.name);
+  for (std::size_t i = 0; i < per_cell * static_cast<std::size_t>(c.lattice.cells); ++i)
+    c.parameters.push_back(stream.uniform(i, 0.1, 0.9) *
+                           (c.name.starts_with("diffusion") || i % 3 != 0 ? 1 : -1));
+  c.build = builder<double>(make, views, per_cell, 1);
+  c.build_scaled = builder<double>(make, views, per_cell, conformance_scale);
+  c.build_single = builder<float>(make, views, per_cell, 1);
+  c.reference = [=, tokens = tokens_of(c), slab = c.slab()](const State& p, const State& u) {
+    std::vector<naive::Slab> slabs = slabs_of(u, slab);
+    for (std::size_t cell = 1; cell < slabs.size(); ++cell) {
+      const double* base = p.data() + (cell - 1) * per_cell;
+      const LayerWeights<const double> weights = views(base, base);
+      slabs[cell] = reference(tokens, weights, slabs[cell]);
+    }
+    std::fill(slabs[0].begin(), slabs[0].end(), 0.0);
+    return joined(slabs);
+  };
+  return c;
+}
+
+/// The 4 x 4 tokens of most cases; six cells, so that six ranks hold one each.
+MeshSpec lattice(int x = 4, int y = 4, bool periodic = false) {
+  return {.cells = 6, .tokens_x = x, .tokens_y = y, .samples = 2, .width = 6, .periodic = periodic};
+}
+
+TermCase diffusion(std::string name, MeshSpec mesh, bool per_channel, std::vector<int> length = {}) {
+  TermCase c{.name = "diffusion_" + std::move(name), .lattice = mesh};
+  c.mask.length = std::move(length);
+  return slab_case(
+      c, per_channel ? static_cast<std::size_t>(mesh.width) : 1,
+      []<class T>(const SlabContext& context) { return std::make_unique<TokenDiffusion<T>>(context); },
+      [per_channel]<class P, class C>(P*, C* coefficients) {
+        LayerWeights<P> weights;
+        weights.diffusion = {coefficients, per_channel};
+        return weights;
+      },
+      naive::token_diffusion);
+}
+
+TermCase attention(std::string name, AttentionSettings settings, TokenMask mask = {},
+                   MeshSpec mesh = lattice()) {
+  TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
+  c.mask = std::move(mask);
+  // Sinkhorn balances rows and columns of real tokens; what a padded row holds is nobody's business.
+  c.compare_padding = settings.normalisation == Normalisation::softmax;
+  const std::size_t d = static_cast<std::size_t>(mesh.width), per_cell = 4 * d * d + 6 * d + 1;
+  return slab_case(
+      c, per_cell,
+      [settings]<class T>(const SlabContext& context) {
+        return std::make_unique<Attention<T>>(context, settings);
+      },
+      [d]<class P, class C>(P* p, C* coefficients) {
+        LayerWeights<P> weights;
+        P* const matrices = p + 2 * d;
+        P* const w_o = matrices + 3 * d * d + 3 * d;
+        weights.attention = {
+            p, p + d, matrices, matrices + 3 * d * d, w_o, w_o + d * d, coefficients + 4 * d * d + 6 * d};
+        return weights;
+      },
+      [settings](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
+        return naive::attention(tokens, settings, weights, u);
+      });
+}
+
+TermCase reaction(std::string name, ReactionSettings settings, MeshSpec mesh = lattice()) {
+  settings.hidden = 5;
+  const TermCase c{.name = "reaction_" + std::move(name), .lattice = mesh};
+  const std::size_t d = static_cast<std::size_t>(mesh.width), f = 5, per_cell = 2 * d * f + 3 * d + f + 1;
+  return slab_case(
+      c, per_cell,
+      [settings]<class T>(const SlabContext& context) {
+        return std::make_unique<Reaction<T>>(context, settings);
+      },
+      [=]<class P, class C>(P* p, C* coefficients) {
+        LayerWeights<P> weights;
+        P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
+        (settings.first_half ? weights.first_reaction : weights.reaction) = {
+            p, p + d, w_1, b_1, w_2, b_2, coefficients + 2 * d * f + 3 * d + f};
+        return weights;
+      },
+      [settings](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
+        return naive::reaction(tokens, settings, weights, u);
+      });
+}
+
+/// A depth term; `reference` acts on the slabs of all cells.
+template <class T, class Reference>
+TermCase depth_case(std::string name, MeshSpec mesh, const T& term, Reference reference) {
+  TermCase c{.name = std::move(name), .lattice = mesh};
+  c.build = [term](const Mesh&, const SlabContext&, const State&) -> BuiltTerm {
+    return {nullptr, std::make_unique<T>(term)};
+  };
+  c.reference = [reference, slab = c.slab()](const State&, const State& u) {
+    return joined(reference(slabs_of(u, slab)));
+  };
+  return c;
+}
+
+TermCase transport(std::string name, int order, MeshSpec mesh = lattice()) {
+  return depth_case(
+      "transport_" + std::move(name), mesh, DepthTransport(1.5, 0.25, order),
+      [order](const std::vector<naive::Slab>& u) { return naive::depth_transport(1.5, 0.25, order, u); });
+}
+
+TermCase depth_diffusion(std::string name, MeshSpec mesh = lattice()) {
+  return depth_case("depth_diffusion_" + std::move(name), mesh, DepthDiffusion(0.3, 0.5, mesh.cells),
+                    [](const std::vector<naive::Slab>& u) { return naive::depth_diffusion(0.3, 0.5, u); });
+}
+
+MeshSpec cells(MeshSpec mesh, int count) {
+  mesh.cells = count;
+  return mesh;
+}
+
+}  // namespace
+
+std::vector<TermCase> every_term() {
+  constexpr auto sinkhorn = Normalisation::sinkhorn;
+  const std::vector<double> weight = {1, 2, 0.5, 1, 3, 1, 0.25, 1, 1, 2, 1, 1, 0.5, 1, 1, 4};
+  std::vector<TermCase> cases = {
+      transport("first_order", 1),
+      transport("second_order", 2),
+      transport("second_order_13_cells", 2, cells(lattice(3, 2), 13)),
+      transport("one_cell", 2, cells(lattice(), 1)),
+      depth_diffusion("six_cells"),
+      depth_diffusion("seven_cells", cells(lattice(3, 2), 7)),
+      depth_diffusion("one_cell", cells(lattice(), 1)),
+      diffusion("scalar", lattice(), false),
+      diffusion("per_channel", lattice(), true),
+      diffusion("line", lattice(7, 1), true),
+      diffusion("column", lattice(1, 5), false),
+      diffusion("uneven_grid", lattice(5, 3), true),
+      diffusion("padded", lattice(), true, {16, 10}),
+      diffusion("periodic", lattice(4, 4, true), true),
+      diffusion("periodic_two_columns", lattice(2, 5, true), true),
+      diffusion("periodic_line", lattice(5, 1, true), false),
+      diffusion("periodic_padded", lattice(4, 4, true), false, {16, 9}),
+      attention("dot", {.heads = 2}),
+      attention("one_head_no_norm", {.heads = 1, .layer_norm = false}),
+      attention("l2", {.heads = 3, .kernel = Kernel::l2}),
+      attention("causal", {.heads = 2}, {.length = {}, .causal = true, .weight = {}}),
+      attention("padded", {.heads = 2}, {.length = {16, 7}, .causal = false, .weight = {}}),
+      attention("causal_padded", {.heads = 2}, {.length = {5, 16}, .causal = true, .weight = {}}),
+      attention("weighted", {.heads = 2}, {.length = {}, .causal = false, .weight = weight}),
+      attention("line_of_7", {.heads = 6}, {}, lattice(7, 1)),
+      attention("sinkhorn", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 4}),
+      attention("sinkhorn_odd_l2",
+                {.heads = 2, .kernel = Kernel::l2, .normalisation = sinkhorn, .sinkhorn_iterations = 5}),
+      attention("sinkhorn_padded", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 3},
+                {.length = {16, 7}, .causal = false, .weight = {}}),
+      reaction("gelu_erf", {}),
+      reaction("gelu_tanh", {.activation = Activation::gelu_tanh}),
+      reaction("relu", {.activation = Activation::relu}),
+      reaction("no_norm", {.layer_norm = false}),
+      reaction("first_half", {.first_half = true}),
+  };
+  return cases;
+}
+
+}  // namespace fluxformer::test

@@ -1,0 +1,170 @@
+#include "tests/support/reference_terms.hpp"
+
+#include <cmath>
+
+namespace fluxformer::test::naive {
+namespace {
+
+using Row = std::vector<double>;
+
+Row row_of(const Tokens& tokens, const Slab& u, int token, int sample) {
+  const auto first = u.begin() + static_cast<std::ptrdiff_t>(tokens.at(token, sample, 0));
+  return {first, first + tokens.width};
+}
+
+Row normalised(const Row& x, const double* gain, const double* bias) {
+  const auto d = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double value : x) mean += value / d;
+  for (const double value : x) variance += (value - mean) * (value - mean) / d;
+  Row y;
+  for (std::size_t c = 0; c < x.size(); ++c)
+    y.push_back((x[c] - mean) / std::sqrt(variance + 1e-5) * gain[c] + bias[c]);
+  return y;
+}
+
+/// W x + b, W row-major with `rows` rows.
+Row affine(const double* w, const double* b, int rows, const Row& x) {
+  Row y(b, b + rows);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
+  return y;
+}
+
+double activation(Activation which, double x) {
+  const double pi = std::acos(-1.0);
+  switch (which) {
+    case Activation::gelu_erf:
+      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+    default:
+      return x > 0 ? x : 0;
+  }
+}
+
+/// q, k or v (part = 0, 1, 2) of one head.
+Row head_of(const Row& qkv, int part, int width, int head, int channels) {
+  const auto first = qkv.begin() + part * width + head * channels;
+  return {first, first + channels};
+}
+
+double logit(Kernel kernel, const Row& q, const Row& k) {
+  double product = 0, distance = 0;
+  for (std::size_t c = 0; c < q.size(); ++c) {
+    product += q[c] * k[c];
+    distance += (q[c] - k[c]) * (q[c] - k[c]);
+  }
+  return kernel == Kernel::dot ? product / std::sqrt(static_cast<double>(q.size())) : -distance / 2;
+}
+
+/// Normalises in place: rows in odd half-steps, columns in even ones.
+void normalise(std::vector<Row>& k, int half_steps) {
+  for (int step = 1; step <= half_steps; ++step)
+    for (std::size_t a = 0; a < k.size(); ++a) {
+      double sum = 0;
+      for (std::size_t b = 0; b < k.size(); ++b) sum += step % 2 == 1 ? k[a][b] : k[b][a];
+      for (std::size_t b = 0; b < k.size(); ++b)
+        if (sum > 0) (step % 2 == 1 ? k[a][b] : k[b][a]) /= sum;
+    }
+}
+
+}  // namespace
+
+Slab token_diffusion(const Tokens& tokens, const Weights& weights, const Slab& u) {
+  Slab out(tokens.size(), 0.0);
+  for (int y = 0; y < tokens.y; ++y)
+    for (int x = 0; x < tokens.x; ++x)
+      for (int s = 0; s < tokens.samples; ++s)
+        for (const auto& [dx, dy] : {std::pair{-1, 0}, {1, 0}, {0, -1}, {0, 1}}) {
+          int x2 = x + dx, y2 = y + dy;
+          if (tokens.periodic) x2 = (x2 + tokens.x) % tokens.x, y2 = (y2 + tokens.y) % tokens.y;
+          if (x2 < 0 || x2 >= tokens.x || y2 < 0 || y2 >= tokens.y) continue;
+          const int here = y * tokens.x + x, there = y2 * tokens.x + x2;
+          if (!tokens.mask.real(s, here) || !tokens.mask.real(s, there)) continue;
+          for (int c = 0; c < tokens.width; ++c)
+            out[tokens.at(here, s, c)] += weights.diffusion.kappa[weights.diffusion.per_channel ? c : 0] *
+                                          (u[tokens.at(there, s, c)] - u[tokens.at(here, s, c)]);
+        }
+  return out;
+}
+
+Slab attention(const Tokens& tokens, const AttentionSettings& settings, const Weights& weights,
+               const Slab& u) {
+  const AttentionWeights<const double>& w = weights.attention;
+  const int d = tokens.width, channels = d / settings.heads;
+  const auto n = static_cast<std::size_t>(tokens.count());
+  Slab out(tokens.size(), 0.0);
+  for (int s = 0; s < tokens.samples; ++s) {
+    std::vector<Row> qkv, mixed(n);
+    for (int x = 0; x < tokens.count(); ++x) {
+      const Row row = row_of(tokens, u, x, s);
+      qkv.push_back(
+          affine(w.w_qkv, w.b_qkv, 3 * d, settings.layer_norm ? normalised(row, w.gain, w.bias) : row));
+    }
+    for (int head = 0; head < settings.heads; ++head) {
+      std::vector<Row> k(n, Row(n, 0.0));
+      for (std::size_t x = 0; x < n; ++x)
+        for (std::size_t y = 0; y < n; ++y) {
+          if (!tokens.mask.real(s, static_cast<int>(y)) || (tokens.mask.causal && y > x)) continue;
+          // A padded query looks at real tokens, but takes no part in the balance of columns.
+          if (settings.normalisation == Normalisation::sinkhorn && !tokens.mask.real(s, static_cast<int>(x)))
+            continue;
+          const double weight = tokens.mask.weight.empty() ? 1.0 : tokens.mask.weight[y];
+          k[x][y] = weight * std::exp(logit(settings.kernel, head_of(qkv[x], 0, d, head, channels),
+                                            head_of(qkv[y], 1, d, head, channels)));
+        }
+      normalise(k, settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations);
+      for (std::size_t x = 0; x < n; ++x)
+        for (int c = 0; c < channels; ++c) {
+          double sum = 0;
+          for (std::size_t y = 0; y < n; ++y)
+            sum += k[x][y] * qkv[y][static_cast<std::size_t>(2 * d + head * channels + c)];
+          mixed[x].push_back(sum);
+        }
+    }
+    for (int x = 0; x < tokens.count(); ++x) {
+      const Row result = affine(w.w_o, w.b_o, d, mixed[static_cast<std::size_t>(x)]);
+      for (int c = 0; c < d; ++c) out[tokens.at(x, s, c)] = *w.alpha * result[static_cast<std::size_t>(c)];
+    }
+  }
+  return out;
+}
+
+Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weights& weights, const Slab& u) {
+  const ReactionWeights<const double>& w = settings.first_half ? weights.first_reaction : weights.reaction;
+  Slab out(tokens.size(), 0.0);
+  for (int x = 0; x < tokens.count(); ++x)
+    for (int s = 0; s < tokens.samples; ++s) {
+      const Row row = row_of(tokens, u, x, s);
+      Row hidden =
+          affine(w.w_1, w.b_1, settings.hidden, settings.layer_norm ? normalised(row, w.gain, w.bias) : row);
+      for (double& value : hidden) value = activation(settings.activation, value);
+      const Row result = affine(w.w_2, w.b_2, tokens.width, hidden);
+      for (int c = 0; c < tokens.width; ++c)
+        out[tokens.at(x, s, c)] = *w.rho * result[static_cast<std::size_t>(c)];
+    }
+  return out;
+}
+
+std::vector<Slab> depth_transport(double speed, double spacing, int order, const std::vector<Slab>& u) {
+  std::vector<Slab> out(u.size(), Slab(u[0].size(), 0.0));
+  for (std::size_t i = 1; i < u.size(); ++i)
+    for (std::size_t j = 0; j < u[i].size(); ++j)
+      out[i][j] = order == 1 || i == 1
+                      ? speed / spacing * (u[i - 1][j] - u[i][j])
+                      : -speed / (2 * spacing) * (3 * u[i][j] - 4 * u[i - 1][j] + u[i - 2][j]);
+  return out;
+}
+
+std::vector<Slab> depth_diffusion(double epsilon, double spacing, const std::vector<Slab>& u) {
+  std::vector<Slab> out(u.size(), Slab(u[0].size(), 0.0));
+  for (std::size_t i = 1; i < u.size(); ++i)
+    for (std::size_t j = 0; j < u[i].size(); ++j) {
+      const double next = i + 1 < u.size() ? u[i + 1][j] : u[i - 1][j];  // reflected at the outflow
+      out[i][j] = epsilon * (next - 2 * u[i][j] + u[i - 1][j]) / (spacing * spacing);
+    }
+  return out;
+}
+
+}  // namespace fluxformer::test::naive
