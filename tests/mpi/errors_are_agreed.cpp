@@ -1,0 +1,150 @@
+// A failure that one rank sees is thrown by all, with the same text and code; so are stops, and where a
+// result comes from. A rank that did not agree would leave the others waiting: the test would run into its
+// time-out.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <csignal>
+#include <functional>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/handle.hpp"
+#include "base/session.hpp"
+
+namespace fluxformer {
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// "type code text" of what `work` throws.
+std::string thrown_by(const std::function<void()>& work) {
+  const auto tell = [](const std::string& type, const Error& e) {
+    return type + " " + std::to_string(static_cast<int>(e.code())) + " " + e.what();
+  };
+  try {
+    work();
+  } catch (const BadInput& e) {
+    return tell("BadInput", e);
+  } catch (const NumericalFailure& e) {
+    return tell("NumericalFailure", e);
+  } catch (const Error& e) {
+    return tell("Error", e);
+  }
+  return "nothing";
+}
+
+TEST(Agree, is_silent_where_every_rank_is_well) {
+  EXPECT_EQ(thrown_by([] { agree(MPI_COMM_WORLD, true, "never said"); }), "nothing");
+}
+
+// Every set of failing ranks: the lowest of them speaks for all.
+TEST(Agree, every_rank_throws_what_the_lowest_failing_rank_says) {
+  const int rank = world_rank();
+  for (int failing = 1; failing < 1 << world_size(); ++failing) {
+    int lowest = 0;
+    while ((failing >> lowest & 1) == 0) ++lowest;
+    const bool ok = (failing >> rank & 1) == 0;
+    // Texts of different lengths, so that a rank's own would show.
+    const std::string why = "rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '!');
+    EXPECT_EQ(
+        thrown_by([&] { agree(MPI_COMM_WORLD, ok, why); }),
+        "BadInput 2 rank " + std::to_string(lowest) + std::string(static_cast<std::size_t>(lowest), '!'));
+  }
+}
+
+TEST(Agree, the_exit_code_travels_with_the_text) {
+  const bool ok = world_rank() != world_size() - 1;
+  // What a rank that is well would have said does not matter.
+  const auto outcome = [&](ExitCode code) {
+    return thrown_by([&] { agree(MPI_COMM_WORLD, ok, ok ? "" : "why", ok ? ExitCode::failure : code); });
+  };
+  EXPECT_EQ(outcome(ExitCode::numerical), "NumericalFailure 3 why");
+  EXPECT_EQ(outcome(ExitCode::bad_input), "BadInput 2 why");
+  EXPECT_EQ(outcome(ExitCode::failure), "Error 1 why");
+  EXPECT_EQ(outcome(ExitCode::stopped), "Error 4 why");
+}
+
+TEST(Agree, an_empty_text_is_agreed_on_too) {
+  EXPECT_EQ(thrown_by([] { agree(MPI_COMM_WORLD, world_rank() != 0); }), "BadInput 2 ");
+}
+
+TEST(Agree, concerns_the_ranks_of_its_communicator_alone) {
+  const int half = world_rank() % 2;
+  MPI_Comm split = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(MPI_COMM_WORLD, half, -world_rank(), &split));
+  const Communicator comm(split);
+  const bool ok =
+      half == 1 || comm.rank() != comm.size() - 1;  // the last of the even ranks fails: world rank 0
+  EXPECT_EQ(thrown_by([&] { agree(comm, ok, "even"); }), half == 1 ? "nothing" : "BadInput 2 even");
+}
+
+TEST(Collectively, every_rank_throws_what_one_rank_threw) {
+  const int last = world_size() - 1;
+  const auto fail_on_the_last = [&](const std::function<void()>& failure) {
+    return thrown_by([&] {
+      collectively(MPI_COMM_WORLD, [&] {
+        if (world_rank() == last) failure();
+      });
+    });
+  };
+  EXPECT_EQ(fail_on_the_last([] { throw BadInput("no such file"); }), "BadInput 2 no such file");
+  EXPECT_EQ(fail_on_the_last([] { throw NumericalFailure("not finite"); }), "NumericalFailure 3 not finite");
+  EXPECT_EQ(fail_on_the_last([] { throw std::runtime_error("disk full"); }), "Error 1 disk full");
+  EXPECT_EQ(fail_on_the_last([] { throw std::bad_alloc(); }), "Error 1 std::bad_alloc");
+  EXPECT_EQ(fail_on_the_last([] {}), "nothing");
+}
+
+TEST(Collectively, each_rank_keeps_its_own_result) {
+  EXPECT_EQ(collectively(MPI_COMM_WORLD, [] { return world_rank() * 10; }), world_rank() * 10);
+  std::string result = "before";
+  EXPECT_EQ(thrown_by([&] {
+              result = collectively(MPI_COMM_WORLD, []() -> std::string {
+                if (world_rank() == 0) throw BadInput("rank 0 only");
+                return "after";
+              });
+            }),
+            "BadInput 2 rank 0 only");
+  EXPECT_EQ(result, "before");
+}
+
+// Compares the texts of all ranks with that of rank 0.
+bool same_on_every_rank(const std::string& text) {
+  unsigned long long length = text.size();
+  MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG_LONG, 0, MPI_COMM_WORLD);
+  std::string first = text;
+  first.resize(length);
+  MPI_Bcast(first.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD);
+  int same = first == text ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  return same == 1;
+}
+
+TEST(Provenance, is_the_same_on_every_rank) {
+  std::string text;
+  for (const auto& [name, value] : provenance()) text += name + "=" + value + "\n";
+  EXPECT_TRUE(same_on_every_rank(text)) << text;
+}
+
+TEST(StopSignals, received_by_one_rank_stop_all) {
+  catch_stop_signals();
+  EXPECT_EQ(stop_signal(MPI_COMM_WORLD), 0);
+  if (world_rank() == world_size() - 1) std::raise(SIGUSR1);
+  EXPECT_EQ(stop_signal(MPI_COMM_WORLD), SIGUSR1);
+}
+
+}  // namespace
+}  // namespace fluxformer

@@ -1,0 +1,184 @@
+#include "base/progress.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+namespace fluxformer {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
+
+// Standard error becomes a terminal of the given width for as long as this lives.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns) {
+    winsize size = {};
+    size.ws_row = 24;
+    size.ws_col = columns;
+    int terminal = -1;
+    if (openpty(&screen_, &terminal, nullptr, nullptr, &size) != 0) throw std::runtime_error("no pty");
+    termios raw = {};  // no translation of line ends
+    tcgetattr(terminal, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(terminal, TCSANOW, &raw);
+    std::fflush(stderr);
+    saved_ = dup(STDERR_FILENO);
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  ~Terminal() {
+    restore();
+    close(screen_);
+  }
+
+  // What was shown; standard error is itself again.
+  std::string shown() {
+    restore();
+    std::string text;
+    char part[256];
+    // With the other end closed a read ends with an error once everything was read.
+    for (ssize_t length = 0; (length = read(screen_, part, sizeof part)) > 0;)
+      text.append(part, static_cast<std::size_t>(length));
+    return text;
+  }
+
+ private:
+  void restore() {
+    if (saved_ < 0) return;
+    std::fflush(stderr);
+    dup2(saved_, STDERR_FILENO);
+    close(saved_);
+    saved_ = -1;
+  }
+  int screen_ = -1;
+  int saved_ = -1;
+};
+
+TEST(Progress, in_a_log_file_ends_with_one_plain_line) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("evolve", 100, "steps", true);
+    for (int step = 1; step <= 100; ++step) progress.update(step);
+    progress.finish("front at layer 12");
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              MatchesRegex("evolve 100 of 100 steps, [0-9.e+]+ a second, took 0:00, front at layer 12\n"));
+}
+
+TEST(Progress, reports_what_was_done_not_what_was_hoped_for) {
+  testing::internal::CaptureStderr();
+  Progress progress("evolve", 100, "steps", true);
+  progress.update(40);
+  progress.finish("steady");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), StartsWith("evolve 40 of 100 steps, "));
+}
+
+TEST(Progress, is_silent_on_the_ranks_that_do_not_speak) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("evolve", 1, "steps", false);
+    progress.update(1);
+    progress.finish();
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Progress, on_a_terminal_draws_over_one_line_with_bar_rate_and_time_left) {
+  std::string text;
+  {
+    Terminal terminal(120);
+    Progress progress("evolve", 100, "steps", true);
+    std::this_thread::sleep_for(300ms);
+    progress.update(50, "norm 2");
+    progress.update(51);
+    progress.finish();
+    text = terminal.shown();
+  }
+  const auto second = text.find('\r', 1);
+  ASSERT_NE(second, std::string::npos) << text;
+  const std::string first_line = text.substr(0, second);
+  EXPECT_THAT(first_line, StartsWith("\revolve [###############...............] 50 of 100 steps, "));
+  // 50 steps took 0.3 s, or more on a busy machine: at most 167 a second, and as long again to go.
+  EXPECT_THAT(first_line,
+              MatchesRegex(".*, (1[0-6][0-9]|[1-9][0-9](\\.[0-9])?) a second, 0:0[0-9] left, norm 2"
+                           "\x1b\\[K"));
+  EXPECT_THAT(text.substr(second), HasSubstr("51 of 100 steps"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, is_cheap_however_often_it_is_updated) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string text;
+  {
+    Terminal terminal(120);
+    Progress progress("evolve", 10'000, "steps", true);
+    for (int step = 1; step <= 10'000; ++step) progress.update(step);
+    progress.finish();
+    text = terminal.shown();
+  }
+  const auto fifths = (std::chrono::steady_clock::now() - start) / 200ms;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), 1 + fifths);
+}
+
+TEST(Progress, of_a_restarted_run_does_not_count_what_the_first_run_did) {
+  std::string text;
+  {
+    Terminal terminal(120);
+    Progress progress("evolve", 2000, "steps", true, 1000);
+    std::this_thread::sleep_for(250ms);
+    progress.update(1001);
+    progress.finish();
+    text = terminal.shown();
+  }
+  // One step in a quarter of a second: 4 a second, or less on a busy machine; 999 to go take 4 minutes and
+  // more.
+  EXPECT_THAT(text,
+              testing::ContainsRegex("1001 of 2000 steps, [0-4](\\.[0-9]+)? a second, ([4-9]|[1-9][0-9]):"));
+}
+
+TEST(Progress, never_wraps_on_a_narrow_terminal) {
+  std::string text;
+  {
+    Terminal terminal(20);
+    Progress progress("evolve", 100, "steps", true);
+    std::this_thread::sleep_for(250ms);
+    progress.update(50);
+    text = terminal.shown();
+  }
+  EXPECT_EQ(text, "\revolve [###########\x1b[K");
+}
+
+TEST(Progress, leaves_the_line_to_an_error_message) {
+  std::string text;
+  {
+    Terminal terminal(120);
+    try {
+      Progress progress("evolve", 0, "steps", true);
+      std::this_thread::sleep_for(250ms);
+      progress.update(3);
+      throw std::runtime_error("stop");
+    } catch (const std::runtime_error&) {
+    }
+    text = terminal.shown();
+  }
+  EXPECT_THAT(text, StartsWith("\revolve 3 steps, "));  // nobody knows of how many: no bar, no time left
+  EXPECT_EQ(text.find("left"), std::string::npos);
+  EXPECT_EQ(text.back(), '\n');
+}
+
+}  // namespace
+}  // namespace fluxformer
