@@ -10,6 +10,11 @@ MOST_MARKERS = 24  # on a line: more depth rows are drawn as a line alone
 TIME_COLOURS = plt.get_cmap("viridis")
 
 
+def _plural(unit):
+    """How an axis names a unit of the file."""
+    return {"layer": "layers", "time": "time units"}.get(unit, unit)
+
+
 class Evolution:
     """What every figure needs of one run: axes with names and units, histories, the front."""
 
@@ -21,9 +26,9 @@ class Evolution:
         there = run.analyses("evolve")
         self.arrival = run.analysis("evolve", "arrival_time") if "arrival_time" in there else None
         self.entropy = run.analysis("evolve", "attention_entropy") if "attention_entropy" in there else None
-        self.threshold = float(run.settings.get("evolve.arrival", 0.05))
-        self.depth_name = f"depth s  [{run.unit('depth') or 'layers'}]"
-        self.time_name = f"time t  [{run.unit('time') or 'time units'}]"
+        self.threshold = float(run.settings.get("front.threshold", 0.05))
+        self.depth_name = f"depth s  [{_plural(run.unit('depth')) or 'layers'}]"
+        self.time_name = f"time t  [{_plural(run.unit('time')) or 'time units'}]"
 
     def history(self, name):
         """[step, depth], or None if the run did not record it."""
@@ -118,7 +123,7 @@ def _strength(evolution, field, moment, row, sample):
 def token_maps(evolution, folder, sample=0):
     """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end)."""
     field = evolution.run.field("u")
-    depth, time = field.coordinate("depth"), field.coordinate("time")
+    depth, time = field.coordinate(1), field.coordinate(0)
     rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
     maps = np.array([[_strength(evolution, field, m, r, sample) for r in rows] for m in moments])
     on_grid = maps.shape[2] > 1

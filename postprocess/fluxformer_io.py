@@ -84,10 +84,11 @@ class Array:
     def __getitem__(self, index):
         return self._dataset[index]
 
-    def coordinate(self, dim):
-        """The values along the axis named `dim`; 0, 1, 2, ... if the file gives none."""
-        axis = self.dims.index(dim)
-        return self._dataset.dims[axis][0][...]
+    def coordinate(self, axis):
+        """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file gives none."""
+        axis = self.dims.index(axis) if isinstance(axis, str) else axis
+        scales = self._dataset.dims[axis]
+        return scales[0][...] if len(scales) else np.arange(self.shape[axis])
 
 
 class Run:
@@ -130,8 +131,9 @@ class Run:
                            "use the postprocess/ of the revision that wrote it "
                            f"({self.attributes.get('git_revision', 'not recorded')})")
         if status != "done" and not unfinished:
-            raise RunError(f"{self.path}: its run did not end normally (status '{status}'); it holds what there was "
-                           "up to then (--unfinished reads it all the same)")
+            why = self.attributes.get("message")
+            raise RunError(f"{self.path}: its run did not end normally (status '{status}'{': ' + why if why else ''}); "
+                           "it holds what there was up to then (--unfinished reads it all the same)")
 
     def close(self):
         if self._file:

@@ -29,7 +29,7 @@ def histories(evolution, folder):
 def token_history(evolution, folder, sample=0):
     """The first channel of u: on a line tokens x time, on a patch grid one map per chosen moment."""
     field = evolution.run.field("u")
-    time, first = field.coordinate("time"), field[:, 0, :, sample, 0].astype(float)
+    time, first = field.coordinate(0), field[:, 0, :, sample, 0].astype(float)
     bound = np.nanmax(np.abs(first)) or 1.0
     look = {"cmap": "RdBu_r", "vmin": -bound, "vmax": bound}
     moments = np.concatenate([[0], chosen_moments(len(time), 5)]) if len(time) > 1 else np.array([0])

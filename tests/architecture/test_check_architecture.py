@@ -18,7 +18,7 @@ CLEAN = {
     "src/model/layer.hpp": '#pragma once\n#include "mesh/mesh.hpp"\n',
     "src/CMakeLists.txt": "fluxformer_floor(mesh DEPENDS fluxformer_base)\n",
     "solvers/march.hpp": '#pragma once\n#include "model/layer.hpp"\n',
-    "drivers/main.cpp": '#include "solvers/march.hpp"\n',
+    "drivers/main.cpp": '#include "solvers/march.hpp"\nHandle<Mat, MatDestroy> matrix;\n',
     "input/evolve.ini": "[mesh]\nlayers = 12\n",
     "README.md": "Run `input/evolve.ini`.\n",
 }
