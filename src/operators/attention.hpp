@@ -7,14 +7,14 @@
 //   dot (default)   logit(x, y) = q_x . k_y / sqrt(d_h)             d_h = width / heads
 //   l2              logit(x, y) = -|q_x - k_y|^2 / 2
 //   softmax         k(x, y) = w_y exp(logit) / sum_y' ...           rows sum to 1
-//   sinkhorn        N half-steps in the log domain, odd ones normalise rows, even ones columns; N = 1 is softmax
+//   sinkhorn        N half-steps in the log domain, odd ones normalise rows, even ones columns; N = 1 is
+//   softmax
 //
-// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps 1e-5) for
-// norm = pre and the identity otherwise.
-// Tokens spread over ranks: blocks of keys and values travel around the ring; a running maximum keeps the sum exact
-// to round-off and no n x n matrix is ever held. Cost per slab and rank: 8 r d^2 + 4 n r d flops for r local rows of
-// a line of n tokens; memory O(r d).
-// Sources: Vaswani et al. 2017 (dot), MODEL.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
+// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps
+// 1e-5) for norm = pre and the identity otherwise. Tokens spread over ranks: blocks of keys and values travel
+// around the ring; a running maximum keeps the sum exact to round-off and no n x n matrix is ever held. Cost
+// per slab and rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources:
+// Vaswani et al. 2017 (dot), MODEL.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
 
 #include <memory>
 #include <string>
@@ -38,8 +38,9 @@ struct AttentionSettings {
 template <class T>
 class Attention final : public SlabTerm<T> {
  public:
-  /// Throws BadInput if the heads do not divide the width, or sinkhorn meets a causal mask.
-  /// `context` is borrowed.
+  /// Throws BadInput if the heads do not divide the width, sinkhorn meets a causal mask, a sample has no real
+  /// token (its rows would have nothing to look at), or a weight is not positive. The mask must not change
+  /// afterwards. `context` is borrowed.
   Attention(const SlabContext& context, const AttentionSettings& settings);
   ~Attention() override;
 
@@ -52,8 +53,12 @@ class Attention final : public SlabTerm<T> {
                    double* u_bar, const LayerWeights<double>* gradient) override;
 
   /// The kernel k itself, only where attention output was asked for: [sample][head][local query][global key],
-  /// key by global index. Collective over the token line. O(samples * heads * local tokens * n) memory, the caller's.
+  /// key by global index. Collective over the token line. O(samples * heads * local tokens * n) memory, the
+  /// caller's.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
+
+  /// Bytes of work space held by this rank so far; O(local rows * width), whatever the length of the line.
+  std::size_t work_bytes() const;
 
  private:
   struct Work;

@@ -1,0 +1,83 @@
+#pragma once
+
+// Attention of one head of one sample between tokens at home and a block of items (which may have travelled
+// here).
+//
+//   logit(x, y) = scale * a_x . b_y + beta_y                      P(x, y) = exp(logit + offset_x)
+//
+// With a = q, b = k this is a row of attention: beta_y = log w_y (- |k_y|^2 / 2 for l2, + g_y for sinkhorn),
+// offset_x = -log sum_y exp(logit). With the roles of q and k exchanged it is a column. Items a token may not
+// look at are not touched, so that they change nothing, not even a rounding error.
+
+#include <cstddef>
+
+namespace fluxformer {
+
+template <class T>
+struct HeadShape {
+  int channels = 1;  ///< d_h
+  T scale = 1;       ///< 1/sqrt(d_h) for dot, 1 for l2
+  bool causal = false;
+};
+
+/// Tokens at home, channel by channel: channel c of token t is a[c * stride + t]. Arrays of home tokens may
+/// be read (not written) up to one vector past their end.
+template <class T>
+struct Home {
+  const T* a = nullptr;
+  std::size_t stride = 0;
+  int count = 0;
+  const int* index = nullptr;  ///< global indices, increasing
+};
+
+/// Items, token by token: channel c of item y is b[y * stride + c], its value v[y * stride + c].
+template <class T>
+struct Items {
+  const T* b = nullptr;
+  const T* v = nullptr;  ///< null: only the logits matter
+  std::size_t stride = 0;
+  const T* beta = nullptr;
+  int count = 0;  ///< real items; padding comes after them
+  const int* index = nullptr;
+};
+
+/// Running sums over the items seen so far; `mix` is laid out as Home::a.
+///   sum = sum_y exp(logit - top)       mix = sum_y exp(logit - top) v_y
+template <class T>
+struct RunningMix {
+  T* top;
+  T* sum;
+  T* mix;
+};
+
+/// Adds the items to the sums (`fresh`: starts them).
+template <class T>
+void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
+                 const RunningMix<T>& out);
+
+/// k[x * row + index_y] = P(x, y).
+template <class T>
+void write_plan(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, const T* offset,
+                double* k, std::size_t row);
+
+/// Tangent of a pass whose offsets are known:   u = d logit = scale (da_x . b_y + a_x . db_y) + dbeta_y
+///   slope += sum_y P u       mix += sum_y P (u v_y + dv_y)   (only if the items have values)
+/// `items_dot` holds db, dv, dbeta; `home_dot` da.
+template <class T>
+void tangent_head(const HeadShape<T>& shape, const Home<T>& home, const T* home_dot, const Items<T>& items,
+                  const Items<T>& items_dot, const T* offset, T* slope, T* mix);
+
+/// Adjoint of the same pass:   s = P (mix_bar_x . v_y - centre_x)       (values absent: s = -P centre_x)
+///   a_bar_x += scale sum_y s b_y    b_bar_y += scale sum_x s a_x    v_bar_y += sum_x P mix_bar_x
+///   beta_bar_y += sum_x s
+template <class T>
+struct ItemBars {
+  T* b;
+  T* v;
+  T* beta;
+};
+template <class T>
+void adjoint_head(const HeadShape<T>& shape, const Home<T>& home, const T* mix_bar, const Items<T>& items,
+                  const T* offset, const T* centre, T* a_bar, const ItemBars<T>& bars);
+
+}  // namespace fluxformer

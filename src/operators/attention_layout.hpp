@@ -1,0 +1,49 @@
+#pragma once
+
+// Where things lie in the buffers of attention.
+//
+// Rows of a chunk are [sample][token]. Two layouts: "lanes" [channel][row] (or [head][row], one number per
+// head), of row stride `ld`, which leaves room for a vector load past the last row; and "items", which travel
+// around the ring: a matrix [row][columns] followed by beta [head][row].
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+namespace fluxformer {
+
+template <class T>
+auto row_major(T* data, std::size_t rows, std::size_t columns, std::size_t stride) {
+  using Plain = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Seen = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;
+  using Index = Eigen::Index;
+  return Eigen::Map<Seen, 0, Eigen::OuterStride<>>(data, static_cast<Index>(rows),
+                                                   static_cast<Index>(columns),
+                                                   Eigen::OuterStride<>(static_cast<Index>(stride)));
+}
+template <class T>
+auto row_major(T* data, std::size_t rows, std::size_t columns) {
+  return row_major(data, rows, columns, columns);
+}
+
+/// Who stays at home: queries (a row of the kernel; keys and values travel) or keys (a column; queries
+/// travel).
+enum class Side { rows, columns };
+
+/// Where one head of one sample lies: in lanes buffers, and in the travelling block.
+struct Place {
+  std::size_t sample, head;
+  std::size_t lane, lane_number;  ///< of its first token in [channel][row] and [head][row]
+  std::size_t item, item_beta;    ///< of its first item in the block
+  std::size_t block;              ///< numbers in the block
+  bool fresh;                     ///< the first block of a tour
+};
+
+/// numbers -> bytes of memory held
+template <class... V>
+std::size_t bytes_of(const V&... vectors) {
+  return (std::size_t{0} + ... + (vectors.capacity() * sizeof(typename V::value_type)));
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,59 @@
+#pragma once
+
+// Blocks of numbers travelling once around the ranks of a token line.
+//
+// Every rank owns one block (its tokens); after size() steps every rank has seen every block, its own first,
+// then those of rank-1, rank-2, ... The next block arrives and the present one leaves while the visitor works
+// on it. At any time a rank holds two foreign blocks, whatever the number of ranks.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "mesh/token_line.hpp"
+
+namespace fluxformer {
+
+template <class T>
+class TokenRing {
+ public:
+  /// `line` is borrowed.
+  explicit TokenRing(const TokenLine& line) : line_(line) {}
+
+  using Visit = std::function<void(int rank, const T* block)>;
+  using VisitBack = std::function<void(int rank, const T* block, T* bar)>;
+
+  /// Collective over the line. `own` holds per_token numbers for each of this rank's tokens (in any order).
+  void visit(const T* own, std::size_t per_token, const Visit& visitor);
+
+  /// The same with an accumulator travelling behind each block: the visitor adds to `bar` (bar_per_token
+  /// numbers per token of the visited block, zero at first), and own_bar += what all ranks added for this
+  /// rank's block.
+  void visit_and_collect(const T* own, std::size_t per_token, std::size_t bar_per_token,
+                         const VisitBack& visitor, T* own_bar);
+
+  /// Lets messages advance; visitors call it now and then. Without it most MPI libraries move large messages
+  /// only when somebody waits for them.
+  void progress();
+
+  std::size_t bytes() const;
+
+ private:
+  int before() const { return (line_.rank() + line_.size() - 1) % line_.size(); }
+  int after() const { return (line_.rank() + 1) % line_.size(); }
+  int visited(int step) const { return (line_.rank() + line_.size() - step) % line_.size(); }
+  /// Posts the exchange that brings the block of step + 1; `present` is the block of this step.
+  const T* begin_exchange(int step, const T* present, std::size_t per_token);
+  void end_exchange();
+
+  const TokenLine& line_;
+  std::vector<T> arriving_[2], bar_[2], collected_;
+  MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+};
+
+extern template class TokenRing<float>;
+extern template class TokenRing<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,122 @@
+#pragma once
+
+// One attention problem on the whole line of tokens, seeded, and the operator on any split of it: states are
+// global on every rank, so that results of different splits can be compared number by number.
+
+#include <mpi.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operators/attention.hpp"
+#include "tests/support/every_rank.hpp"
+#include "tests/support/reference_attention.hpp"
+#include "tests/support/test_vectors.hpp"
+
+namespace fluxformer::test {
+
+/// gain, bias, W_QKV, b_QKV, W_O, b_O, alpha, one after the other.
+struct AttentionParameters {
+  AttentionParameters(int width, unsigned seed) : d(static_cast<std::size_t>(width)) {
+    flat = random_vector(4 * d * d + 6 * d + 1, seed, 1 / std::sqrt(width));
+    for (std::size_t j = 0; j < d; ++j) flat[j] += 1;  // gain
+    flat.back() = 0.8;
+  }
+  template <class P>
+  LayerWeights<P> view(P* begin, Coefficient<P>* alpha) const {
+    LayerWeights<P> weights;
+    P* w_qkv = begin + 2 * d;
+    P* w_o = w_qkv + 3 * d * d + 3 * d;
+    weights.attention = {begin, begin + d, w_qkv, w_qkv + 3 * d * d, w_o, w_o + d * d, alpha};
+    return weights;
+  }
+  /// First number of each part, and the end.
+  std::vector<std::size_t> offsets() const {
+    const std::size_t qkv = 2 * d, o = qkv + 3 * d * d + 3 * d;
+    return {0, d, qkv, qkv + 3 * d * d, o, o + d * d, o + d * d + d, flat.size()};
+  }
+  static std::vector<std::string> names() {
+    return {"gain", "bias", "W_QKV", "b_QKV", "W_O", "b_O", "alpha"};
+  }
+
+  std::size_t d;
+  std::vector<double> flat;
+};
+
+/// The operator on one split of the line; calls are collective and take and return global vectors.
+template <class T>
+class SplitAttention {
+ public:
+  SplitAttention(const TokenLine& line, const reference::WholeLine& whole, const AttentionSettings& settings)
+      : line_(line), context_{&line, whole.samples, whole.width, whole.mask}, term_(context_, settings) {}
+
+  std::vector<double> rhs(const AttentionParameters& p, const std::vector<double>& u, double scale = 1,
+                          double start = 0) {
+    std::vector<double> out(context_.size(), start);
+    const auto weights = rounded_to<T>(p.flat);
+    term_.add_rhs(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), scale, out.data());
+    return everyones(out);
+  }
+  std::vector<double> tangent(const AttentionParameters& p, const std::vector<double>& u,
+                              const std::vector<double>& v, double scale = 1) {
+    std::vector<double> out(context_.size(), 0.0);
+    const auto weights = rounded_to<T>(p.flat);
+    term_.add_tangent(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), mine(v).data(), scale,
+                      out.data());
+    return everyones(out);
+  }
+  /// u_bar; the gradient of all parameters in `gradient`.
+  std::vector<double> adjoint(const AttentionParameters& p, const std::vector<double>& u,
+                              const std::vector<double>& w, std::vector<double>& gradient, double scale = 1) {
+    std::vector<double> u_bar(context_.size(), 0.0);
+    gradient.assign(p.flat.size(), 0.0);
+    const auto weights = rounded_to<T>(p.flat);
+    const auto bars = p.view<double>(gradient.data(), &gradient.back());
+    term_.add_adjoint(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), mine(w).data(), scale,
+                      u_bar.data(), &bars);
+    gradient = sum_over(line_.comm(), gradient);
+    return everyones(u_bar);
+  }
+  /// [sample][head][query][key]
+  std::vector<double> matrix(const AttentionParameters& p, const std::vector<double>& u, int heads) {
+    const auto blocks = static_cast<std::size_t>(context_.samples * heads);
+    const auto n = static_cast<std::size_t>(line_.tokens()),
+               local = static_cast<std::size_t>(line_.block().count());
+    std::vector<double> k(blocks * local * n, NAN), all(blocks * n * n, 0.0);
+    const auto weights = rounded_to<T>(p.flat);
+    term_.matrix(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), k.data());
+    for (std::size_t b = 0; b < blocks; ++b)
+      for (std::size_t x = 0; x < local; ++x)
+        std::copy_n(k.begin() + static_cast<std::ptrdiff_t>((b * local + x) * n), n,
+                    all.begin() + static_cast<std::ptrdiff_t>((b * n + global(x)) * n));
+    return sum_over(line_.comm(), all);
+  }
+  const Attention<T>& term() const { return term_; }
+
+ private:
+  std::size_t global(std::size_t local) const {
+    return static_cast<std::size_t>(line_.global_index(line_.rank(), static_cast<int>(local)));
+  }
+  std::vector<double> mine(const std::vector<double>& all) const {
+    std::vector<double> part(context_.size());
+    const std::size_t row = context_.row();
+    for (std::size_t t = 0; t < part.size() / row; ++t)
+      for (std::size_t i = 0; i < row; ++i) part[t * row + i] = all[global(t) * row + i];
+    return part;
+  }
+  std::vector<double> everyones(const std::vector<double>& part) const {
+    const std::size_t row = context_.row();
+    std::vector<double> all(static_cast<std::size_t>(line_.tokens()) * row, 0.0);
+    for (std::size_t t = 0; t < part.size() / row; ++t)
+      for (std::size_t i = 0; i < row; ++i) all[global(t) * row + i] = part[t * row + i];
+    return sum_over(line_.comm(), all);
+  }
+
+  const TokenLine& line_;
+  SlabContext context_;
+  Attention<T> term_;
+};
+
+}  // namespace fluxformer::test

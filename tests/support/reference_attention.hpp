@@ -1,0 +1,29 @@
+#pragma once
+
+// Attention as plainly as it can be written: the whole line of tokens on one process, n x n kernels, loops in
+// double, no logarithms and no running maximum. What the blocked, distributed operator is compared with.
+
+#include <vector>
+
+#include "operators/attention.hpp"
+#include "tests/support/reference_layer.hpp"
+
+namespace fluxformer::reference {
+
+/// A line of tokens without ranks. u is [token][sample][channel].
+struct WholeLine {
+  int tokens = 1, samples = 1, width = 1;
+  TokenMask mask = {};
+};
+
+/// k as [sample][head][query][key]; 0 where a key is hidden. Rows of padded queries are filled: sinkhorn
+/// normalises them in odd half-steps, but no column counts them. With weights w, rows sum to 1 and columns
+/// obey sum_x w_x k(x, y) / w_y = 1 after an even half-step.
+std::vector<double> attention_matrix(const WholeLine& line, const AttentionSettings& settings,
+                                     const AttentionWeights<const double>& weights, const Rows& u);
+
+/// alpha (W_O concat_heads(sum_y k(x, y) v(y)) + b_O)
+Rows attention(const WholeLine& line, const AttentionSettings& settings,
+               const AttentionWeights<const double>& weights, const Rows& u);
+
+}  // namespace fluxformer::reference
