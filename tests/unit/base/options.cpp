@@ -1,16 +1,15 @@
-#include "base/options.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/options.hpp"
 #include "base/random.hpp"
+#include "small_schema.hpp"
 
 namespace fluxformer {
 namespace {
@@ -19,31 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 using testing::StartsWith;
-
-Schema small_schema() {
-  Schema schema;
-  schema.declare(
-      {.name = "mesh.layers", .fallback = 12L, .doc = "Number of layers.", .minimum = 1, .maximum = 1000});
-  schema.declare({.name = "equation.kappa",
-                  .fallback = 0.0,
-                  .doc = "Diffusion over tokens.",
-                  .unit = "token spacings^2 per unit time",
-                  .minimum = 0});
-  schema.declare({.name = "equation.c",
-                  .fallback = 1.0,
-                  .doc = "Speed through depth.",
-                  .minimum = 0,
-                  .maximum = 10,
-                  .above_minimum = true});
-  schema.declare({.name = "attention.kernel",
-                  .fallback = "dot",
-                  .doc = "How queries meet keys.",
-                  .choices = {"dot", "l2"}});
-  schema.declare({.name = "attention.causal", .fallback = false, .doc = "Hides later tokens."});
-  schema.declare({.name = "output.file", .fallback = "", .doc = "Where to write."});
-  schema.declare({.name = "run.seed", .fallback = 1L, .doc = "Seed."});
-  return schema;
-}
 
 Settings read(const std::string& deck, const std::vector<std::string>& overrides = {}) {
   return {small_schema(), deck, overrides};
@@ -241,56 +215,6 @@ TEST(Settings, asked_for_what_was_not_declared_blame_the_program) {
   EXPECT_THROW(settings.integer("mesh.tokens"), std::logic_error);
   EXPECT_THROW(settings.integer("equation.c"), std::logic_error);
   EXPECT_THROW(settings.word("mesh.layers"), std::logic_error);
-}
-
-TEST(Schema, refuses_wrong_declarations) {
-  Schema schema = small_schema();
-  EXPECT_THROW(schema.declare({.name = "mesh.layers", .fallback = 1L, .doc = ""}), std::logic_error);
-  EXPECT_THROW(schema.declare({.name = "layers", .fallback = 1L, .doc = ""}), std::logic_error);
-  EXPECT_THROW(schema.declare({.name = "petsc.x", .fallback = 1L, .doc = ""}), std::logic_error);
-  EXPECT_THROW(schema.declare({.name = "a.b", .fallback = 0L, .doc = "", .minimum = 1}), std::logic_error);
-  EXPECT_THROW(schema.declare({.name = "a.b", .fallback = "x", .doc = "", .choices = {"y"}}),
-               std::logic_error);
-  EXPECT_EQ(schema.options().size(), 7U);
-}
-
-TEST(Schema, help_teaches_every_key_in_aligned_columns) {
-  const std::string help = small_schema().help();
-  EXPECT_THAT(help,
-              StartsWith("[mesh]\n"
-                         "  mesh.layers = 12          Number of layers. (whole number >= 1 and <= 1000)\n"
-                         "\n[equation]\n"
-                         "  equation.kappa = 0        Diffusion over tokens. (number >= 0; token spacings^2 "
-                         "per unit time)\n"));
-  EXPECT_THAT(help, HasSubstr("  attention.kernel = dot    How queries meet keys. (dot | l2)\n"));
-  EXPECT_THAT(help, HasSubstr("  attention.causal = false  Hides later tokens. (true | false)\n"));
-  EXPECT_THAT(help, HasSubstr("  output.file =             Where to write. (text)\n"));
-}
-
-TEST(Schema, help_wraps_at_a_hundred_columns_and_keeps_every_word) {
-  Schema schema;
-  std::string doc = "word0";
-  for (int i = 1; i < 60; ++i) doc += " word" + std::to_string(i);
-  schema.declare({.name = "a.short", .fallback = 1L, .doc = doc});
-  schema.declare(
-      {.name = "a.with_a_very_long_name_that_would_push_the_text_away", .fallback = 1L, .doc = doc});
-  const std::string help = schema.help();
-  std::istringstream lines(help);
-  std::size_t widest = 0;
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
-    widest = std::max(widest, line.size());
-  }
-  EXPECT_LE(widest, 100U);
-  EXPECT_GE(widest, 94U);  // the next word has six letters: lines are filled
-  std::istringstream words(help);
-  int expected = 0;
-  for (std::string word; words >> word;) {
-    if (!word.starts_with("word")) continue;
-    EXPECT_EQ(word, "word" + std::to_string(expected % 60));
-    ++expected;
-  }
-  EXPECT_EQ(expected, 120);
 }
 
 }  // namespace
