@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""postprocess/import_weights.py: a state dict comes out as the model PyTorch had, or is refused with a reason.
+
+Runs the script as a user would. The judge is tests/support/torch_reference.h5: a plain numpy forward pass over the
+imported file must give PyTorch's hidden states. Status 0 if all holds.
+"""
+
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPT = os.path.join(ROOT, "postprocess", "import_weights.py")
+REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
+USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
+erf = np.vectorize(math.erf)
+
+
+def torch_names(prefix="layers."):
+    """The reference weights as nn.TransformerEncoder names them."""
+    state = {}
+    with h5py.File(REFERENCE, "r") as file:
+        layers = file["pre_plain/model/layers"]
+        for number in range(1, len(layers) + 1):
+            w = {name: item[...] for name, item in layers[str(number)].items()}
+            here = f"{prefix}{number - 1}."
+            state[here + "self_attn.in_proj_weight"] = np.concatenate([w["W_Q"], w["W_K"], w["W_V"]])
+            state[here + "self_attn.in_proj_bias"] = np.concatenate([w["b_Q"], w["b_K"], w["b_V"]])
+            state[here + "self_attn.out_proj.weight"], state[here + "self_attn.out_proj.bias"] = w["W_O"], w["b_O"]
+            for which in "12":
+                state[f"{here}linear{which}.weight"] = w["W_" + which]
+                state[f"{here}linear{which}.bias"] = w["b_" + which]
+                state[f"{here}norm{which}.weight"] = w[f"norm{which}_gain"]
+                state[f"{here}norm{which}.bias"] = w[f"norm{which}_bias"]
+    return state
+
+
+def layer_norm(x, gain, bias):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias
+
+
+def forward(model, u):
+    """Hidden states after each layer of a pre- or post-norm Transformer without masks, by the book."""
+    heads, pre = int(model.attrs["heads"]), model.attrs["norm"] == "pre"
+    samples, tokens, width = u.shape
+    states = [u]
+    for number in range(1, int(model.attrs["layers"]) + 1):
+        w = {name: item[...] for name, item in model[f"layers/{number}"].items()}
+
+        def attention(x):
+            q, k, v = ((x @ w["W_" + name].T + w["b_" + name]).reshape(samples, tokens, heads, -1).swapaxes(1, 2)
+                       for name in "QKV")
+            weights = np.exp(q @ k.swapaxes(2, 3) / math.sqrt(width / heads))
+            mixed = weights / weights.sum(-1, keepdims=True) @ v
+            return mixed.swapaxes(1, 2).reshape(u.shape) @ w["W_O"].T + w["b_O"]
+
+        def reaction(x):
+            z = x @ w["W_1"].T + w["b_1"]
+            return 0.5 * z * (1 + erf(z / math.sqrt(2))) @ w["W_2"].T + w["b_2"]
+
+        for term, norm in ((attention, "norm1"), (reaction, "norm2")):
+            gain, bias = w[norm + "_gain"], w[norm + "_bias"]
+            u = u + term(layer_norm(u, gain, bias)) if pre else layer_norm(u + term(u), gain, bias)
+        states.append(u)
+    return np.array(states)
+
+
+def limit_file_size(most):
+    """Writing past `most` bytes fails from now on, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+class ImportWeights(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.model = os.path.join(self.folder, "model.h5")
+
+    def run_script(self, state_path, *options, **process):
+        return subprocess.run([sys.executable, SCRIPT, state_path, self.model, *options], capture_output=True,
+                              text=True, check=False, timeout=120, **process)
+
+    def save(self, state, name="state.npz"):
+        path = os.path.join(self.folder, name)
+        if name.endswith(".npz"):
+            np.savez(path, **state)
+        elif name.endswith(".h5"):
+            with h5py.File(path, "w") as file:
+                for key, value in state.items():
+                    file[key] = value
+        else:
+            import torch
+            torch.save({key: torch.from_numpy(value) for key, value in state.items()}, path)
+        return path
+
+    def accepted(self, state, *options, name="state.npz"):
+        done = self.run_script(self.save(state, name), *(options or USUAL))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return h5py.File(self.model, "r")
+
+    def refused(self, state, reason, *options, name="state.npz"):
+        path = self.save(state, name) if isinstance(state, dict) else state
+        done = self.run_script(path, *(options or USUAL))
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn(reason, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, "one message: " + done.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("model")], [])
+
+    def same_as_torch(self, model, case):
+        with h5py.File(REFERENCE, "r") as file:
+            expected = file[case]["hidden"][...]
+            got = forward(model, file[case]["input"][...])
+        # Three layers of sums of at most 40 terms of order one: some hundred roundings of 1.1e-16.
+        self.assertLess(abs(got - expected).max(), 1e-13 * abs(expected).max())
+
+    def test_the_imported_model_has_pytorchs_hidden_states(self):
+        for norm in ("pre", "post"):
+            with self.subTest(norm=norm):
+                options = ("--heads", "4", "--norm", norm, "--activation", "gelu_erf", "--overwrite")
+                with self.accepted(torch_names(), *options) as file:
+                    self.same_as_torch(file["model"], norm + "_plain")
+
+    def test_every_format_gives_the_same_file(self):
+        state = torch_names()
+        nested = {name.replace(".", "/"): value for name, value in state.items()}
+        formats = [("flat.h5", state), ("nested.h5", nested)]
+        try:
+            import torch  # noqa: F401  only whether it is there
+            formats.append(("state.pt", state))
+        except ImportError:
+            print("PyTorch is not installed: .pt is not tested", file=sys.stderr)
+        with self.accepted(state) as file:
+            expected = {name: item[...] for name, item in file["model/layers/2"].items()}
+        self.assertEqual(len(expected), 17)
+        for name, arrays in formats:
+            with self.subTest(name=name), self.accepted(arrays, *USUAL, "--overwrite", name=name) as file:
+                for key, value in expected.items():
+                    np.testing.assert_array_equal(file["model/layers/2"][key][...], value)
+
+    def test_the_file_says_what_it_is(self):
+        with self.accepted(torch_names("net.encoder.layers.")) as file:
+            self.assertEqual(file.attrs["schema_version"], 1)
+            self.assertEqual(file.attrs["status"], "done")
+            expected = dict(kind="transformer", layers=3, width=16, heads=4, ffn=40, activation="gelu_erf", norm="pre",
+                            order="sequential", residual="on", kernel="dot", inputs=0, tokens=0, classes=0, knots=0)
+            self.assertEqual(dict(file["model"].attrs), expected)
+
+    def test_embedding_positions_final_norm_and_head_are_named_by_options(self):
+        random = np.random.RandomState(1)
+        extra = {"patch.weight": (16, 9), "patch.bias": (16,), "where": (1, 11, 16), "norm.weight": (16,),
+                 "norm.bias": (16,), "out.weight": (10, 16), "out.bias": (10,), "steps": (2, 2)}
+        extra = {name: random.standard_normal(shape).astype(np.float32) for name, shape in extra.items()}
+        options = (*USUAL, "--embedding-weight", "patch.weight", "--embedding-bias", "patch.bias",
+                   "--position", "where", "--head-weight", "out.weight", "--head-bias", "out.bias", "--ignore", "st*")
+        places = {"embedding/W": "patch.weight", "embedding/b": "patch.bias", "embedding/position": "where",
+                  "final_norm/gain": "norm.weight", "final_norm/bias": "norm.bias", "head/W": "out.weight",
+                  "head/b": "out.bias"}
+        with self.accepted({**torch_names(), **extra}, *options) as file:
+            for ours, theirs in places.items():
+                self.assertEqual(file["model"][ours].dtype, np.float64)
+                np.testing.assert_array_equal(file["model"][ours][...], extra[theirs].squeeze())
+            self.assertEqual([file["model"].attrs[name] for name in ("inputs", "tokens", "classes")], [9, 11, 10])
+
+    def test_a_single_layer_and_layers_without_biases_are_taken(self):
+        single = {name.removeprefix("layers.0."): value for name, value in torch_names().items()
+                  if name.startswith("layers.0.") and not name.endswith("bias")}
+        with self.accepted(single) as file:
+            self.assertEqual(file["model"].attrs["layers"], 1)
+            np.testing.assert_array_equal(file["model/layers/1/W_2"][...], single["linear2.weight"])
+            for name in ("b_Q", "b_1", "norm2_bias"):
+                self.assertFalse(file["model/layers/1"][name][...].any())
+
+    def test_what_does_not_fit_is_refused_with_the_name(self):
+        state, weight = torch_names(), "layers.1.linear1.weight"
+
+        def without(name):
+            return {key: value for key, value in state.items() if key != name}
+
+        self.refused(state, "--heads 3 does not divide the width 16", "--heads", "3", *USUAL[2:])
+        self.refused(without(weight), f"{weight} is not in the state dict")
+        self.refused(without("layers.2.norm1.bias"), "layers.2.norm1.bias is not in the state dict")
+        self.refused({**state, weight: state[weight].T}, f"{weight} is 16 x 40 where 40 x 16 is expected")
+        self.refused({**state, weight: state[weight] * np.nan}, f"{weight} holds numbers that are not finite")
+        self.refused({**state, "cls": np.zeros(16)}, "no place for cls")
+        self.refused({**state, "norm.weight": np.ones(16), "norm.bias": np.zeros(16)},
+                     "no place for norm.bias, norm.weight",
+                     "--heads", "4", "--norm", "post", "--activation", "gelu_erf")
+        self.refused({**state, "out.weight": np.zeros((10, 16))}, "no final LayerNorm", *USUAL,
+                     "--head-weight", "out.weight")
+        self.refused({key: value for key, value in state.items() if not key.startswith("layers.1")}, "layers 0, 2 of")
+        self.refused({**state, **torch_names("decoder.layers.")}, "choose one with --prefix")
+        self.refused({"conv.weight": np.zeros(3)}, "no encoder layer")
+        with self.accepted({**state, **torch_names("decoder.layers.")}, *USUAL, "--prefix", "decoder.", "--ignore",
+                           "layers.*"):
+            pass
+
+    def test_files_that_are_not_state_dicts_are_refused(self):
+        for ending in (".npz", ".h5", ".pt", ".txt"):
+            path = os.path.join(self.folder, "broken" + ending)
+            self.refused(path, "no such file")
+            with open(path, "wb") as file:
+                file.write(b"not what it says it is")
+            with self.subTest(ending=ending):
+                self.refused(path, path)
+        with open(self.save(torch_names(), "whole.npz"), "rb") as file:
+            whole = file.read()
+        cut = os.path.join(self.folder, "cut.npz")
+        with open(cut, "wb") as file:
+            file.write(whole[:len(whole) // 2])
+        self.refused(cut, "not a readable .npz file")
+
+    def test_an_earlier_model_is_only_replaced_when_asked(self):
+        with open(self.model, "w", encoding="utf-8") as file:
+            file.write("precious")
+        path = self.save(torch_names())
+        done = self.run_script(path, *USUAL)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--overwrite", done.stderr)
+        broken = self.run_script(self.save({"conv.weight": np.zeros(3)}, "broken.npz"), *USUAL, "--overwrite")
+        self.assertEqual(broken.returncode, 2)
+        with open(self.model, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+        full = self.run_script(path, *USUAL, "--overwrite", preexec_fn=lambda: limit_file_size(20000))
+        self.assertEqual(full.returncode, 1, full.stderr)
+        self.assertIn("cannot be written", full.stderr)
+        with open(self.model, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".part")], [])
+        self.assertEqual(self.run_script(path, *USUAL, "--overwrite").returncode, 0)
+        self.assertTrue(h5py.is_hdf5(self.model))
+
+
+if __name__ == "__main__":
+    unittest.main()
