@@ -151,7 +151,7 @@ class ImportWeights(unittest.TestCase):
             self.assertEqual(file.attrs["schema_version"], 1)
             self.assertEqual(file.attrs["status"], "done")
             expected = dict(kind="transformer", layers=3, width=16, heads=4, ffn=40, activation="gelu_erf", norm="pre",
-                            order="sequential", residual="on", kernel="dot", inputs=0, tokens=0, classes=0, knots=0)
+                            order="sequential", residual="on", kernel="dot", inputs=0, tokens=0, classes=0, knots=3)
             self.assertEqual(dict(file["model"].attrs), expected)
 
     def test_embedding_positions_final_norm_and_head_are_named_by_options(self):

@@ -81,7 +81,7 @@ def attention_of(layer, u):
 
 
 def write_model(group, norm, shared_layers):
-    attributes = dict(kind="transformer", layers=LAYERS, knots=0, width=WIDTH, heads=HEADS, ffn=FFN,
+    attributes = dict(kind="transformer", layers=LAYERS, knots=LAYERS, width=WIDTH, heads=HEADS, ffn=FFN,
                       activation="gelu_erf", norm=norm, order="sequential", residual="on", kernel="dot", inputs=0,
                       tokens=0, classes=0)
     for name, value in attributes.items():
