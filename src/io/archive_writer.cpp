@@ -44,6 +44,9 @@ ArchiveWriter::ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwr
   check_mpi(MPI_Comm_rank(comm, &rank_));
   attribute(names::version, schema_version);
   attribute(names::status, names::running);
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  attribute(names::hdf5, std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release));
 }
 
 void ArchiveWriter::attribute(const std::string& name, const AttributeValue& value,

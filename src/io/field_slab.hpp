@@ -26,7 +26,7 @@ struct FieldPart {
 
 /// What of a field goes to the file: ascending global indices; an empty list means all.
 struct FieldSelection {
-  std::vector<int> depths, tokens, samples, channels;
+  std::vector<int> depths = {}, tokens = {}, samples = {}, channels = {};
 
   /// first, first + stride, ... below `size`.
   static std::vector<int> every(int stride, int size, int first = 0);

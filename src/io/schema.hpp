@@ -47,8 +47,9 @@ inline constexpr const char *unit = "unit", *long_name = "long_name", *statistic
 
 // Axes (datasets at the root).
 inline constexpr const char *depth = "depth", *token = "token", *token_x = "token_x", *token_y = "token_y",
-                            *time = "time", *step = "step", *sample = "sample", *channel = "channel",
-                            *layer = "layer", *head = "head", *query = "query", *key = "key";
+                            *stored_depth = "stored_depth", *time = "time", *step = "step",
+                            *sample = "sample", *channel = "channel", *layer = "layer", *head = "head",
+                            *query = "query", *key = "key";
 /// The axis of a dimension that has no coordinate.
 std::string anonymous_axis(std::size_t size, std::size_t repetition);
 
@@ -70,8 +71,9 @@ inline constexpr const char *arrival_time = "arrival_time", *attention_entropy =
 // /model: attributes.
 inline constexpr const char *kind = "kind", *layers = "layers", *knots = "knots", *width = "width",
                             *heads = "heads", *ffn = "ffn", *activation = "activation", *norm = "norm",
-                            *order = "order", *residual = "residual", *kernel = "kernel", *inputs = "inputs",
-                            *tokens = "tokens", *classes = "classes";
+                            *order = "order", *residual = "residual", *kernel = "kernel",
+                            *weights = "weights", *normalisation = "normalisation",
+                            *iterations = "iterations", *subflow = "subflow";
 // /model: datasets.
 /// Group of layer (or knot) `l`, counted from 1.
 std::string model_layer(int l);

@@ -1,0 +1,85 @@
+// The table of names and the page that documents it are the same.
+
+#include "io/schema.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+namespace fluxformer {
+namespace {
+
+std::string content(const std::string& name) {
+  std::ifstream in(FLUXFORMER_SOURCE_DIR + name);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(SchemaTable, stands_in_the_documentation_word_for_word) {
+  EXPECT_NE(content("/docs/output-format.md").find(schema_table()), std::string::npos)
+      << "docs/output-format.md should hold this table:\n\n"
+      << schema_table();
+}
+
+TEST(SchemaTable, lists_every_name_once_with_a_meaning) {
+  std::set<std::string_view> seen;
+  for (const SchemaEntry& entry : schema()) {
+    EXPECT_TRUE(seen.insert(entry.name).second) << entry.name;
+    EXPECT_FALSE(entry.doc.empty()) << entry.name;
+  }
+}
+
+// Every quoted word of schema.hpp's names, split at slashes.
+std::set<std::string> spelled_words() {
+  const std::string text = content("/src/io/schema.hpp");
+  const auto begin = text.find("namespace names {"), end = text.find("}  // namespace names");
+  const std::string body = text.substr(begin, end - begin);
+  static const std::regex quoted("\"([^\"]*)\""), word("[A-Za-z0-9_]+");
+  std::set<std::string> words;
+  for (std::sregex_iterator q(body.begin(), body.end(), quoted), none; q != none; ++q) {
+    const std::string literal = (*q)[1];
+    for (std::sregex_iterator w(literal.begin(), literal.end(), word); w != none; ++w) words.insert(w->str());
+  }
+  return words;
+}
+
+TEST(SchemaTable, knows_every_word_the_program_spells) {
+  const std::string table = schema_table();
+  const auto words = spelled_words();
+  EXPECT_GT(words.size(), 80U);
+  for (const std::string& word : words)
+    EXPECT_TRUE(std::regex_search(table, std::regex("(^|[^A-Za-z0-9_])" + word + "([^A-Za-z0-9_]|$)")))
+        << word;
+  EXPECT_EQ(schema_entry("/field/u").dimensions, "time, depth, token, sample, channel");
+  EXPECT_THROW(schema_entry("/history/mood"), std::logic_error);
+}
+
+// No other source file spells a path of the file. (The words themselves are common English.)
+TEST(SchemaTable, is_the_only_place_that_spells_paths) {
+  static const std::regex path("\"/(field|history|analysis|attention|training|timing|model|state)[/\"]");
+  int files = 0;
+  for (const char* folder : {"/src", "/solvers", "/drivers"})
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(FLUXFORMER_SOURCE_DIR + std::string(folder))) {
+      const std::string name = entry.path().string();
+      if (!name.ends_with("pp") || name.find("/io/schema.") != std::string::npos) continue;
+      ++files;
+      std::ifstream in(name);
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      EXPECT_FALSE(std::regex_search(text, path)) << name;
+    }
+  EXPECT_GT(files, 40);
+}
+
+TEST(FileNames, of_checkpoints_and_side_cars_stand_beside_the_output) {
+  EXPECT_EQ(checkpoint_path("out/evolve.h5"), "out/evolve.checkpoint.h5");
+  EXPECT_EQ(previous_checkpoint_path("out/evolve.h5"), "out/evolve.checkpoint.previous.h5");
+  EXPECT_EQ(side_car_path("out/evolve.h5"), "out/evolve.xdmf");
+  EXPECT_EQ(side_car_path("out.h5/result"), "out.h5/result.xdmf");
+}
+
+}  // namespace
+}  // namespace fluxformer

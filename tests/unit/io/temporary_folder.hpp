@@ -1,0 +1,39 @@
+#pragma once
+
+// A folder of its own for each test, removed afterwards.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace fluxformer::test {
+
+class InAFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() / ("fluxformer-" + std::string(test->name()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+  std::filesystem::path folder_;
+};
+
+/// What `work` says when it throws `Failure`; "" if it does not.
+template <class Failure, class Work>
+std::string complaint(const Work& work) {
+  try {
+    work();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+}  // namespace fluxformer::test
