@@ -70,7 +70,7 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   const auto seed = row_major<const T>(bar.seed.data(), r, width);
   bar.mix.resize(width * ld);
   auto mix_bar = row_major(bar.mix.data(), width, r, ld);
-  mix_bar.noalias() = row_major(p.w_o, width, width).transpose() * seed.transpose();
+  set_product(mix_bar, row_major(p.w_o, width, width).transpose(), seed.transpose());
 
   bar.f.assign(chunk.heads * ld, T(0));
   for (std::size_t c = 0; c < width; ++c)
@@ -91,7 +91,7 @@ void Backwards<T>::pull_output(const double* w, double scale) {
     *to.alpha += alpha_bar;
     bar.product.resize(width * width);
     auto product = row_major(bar.product.data(), width, width);
-    product.noalias() = seed.transpose() * row_major(chunk.mix.data(), width, r, ld).transpose();
+    set_product(product, seed.transpose(), row_major(chunk.mix.data(), width, r, ld).transpose());
     row_major(to.w_o, width, width) += *p.alpha * product.template cast<double>();
   }
   mix_bar *= alpha;
@@ -159,8 +159,8 @@ void Backwards<T>::pull_input(const double* u, double* u_bar) {
     const AttentionWeights<double>& to = gradient->attention;
     const auto x = row_major<const T>(chunk.x.data(), r, width);
     bar.product.resize(3 * width * width);
-    row_major(bar.product.data(), width, width).noalias() = q_bar * x;
-    row_major(bar.product.data() + width * width, 2 * width, width).noalias() = kv_bar.transpose() * x;
+    set_product(row_major(bar.product.data(), width, width), q_bar, x);
+    set_product(row_major(bar.product.data() + width * width, 2 * width, width), kv_bar.transpose(), x);
     row_major(to.w_qkv, 3 * width, width) +=
         row_major<const T>(bar.product.data(), 3 * width, width).template cast<double>();
     // Plain loops: Eigen's sums along rows depend on addresses in the last bit.
@@ -175,8 +175,8 @@ void Backwards<T>::pull_input(const double* u, double* u_bar) {
   }
   bar.x.resize(r * width);
   auto x_bar = row_major(bar.x.data(), r, width);
-  x_bar.noalias() = q_bar.transpose() * row_major(p.w_qkv, width, width);
-  x_bar.noalias() += kv_bar * row_major(w_kv, 2 * width, width);
+  set_product(x_bar, q_bar.transpose(), row_major(p.w_qkv, width, width));
+  set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), true);
   for (std::size_t s = 0; s < static_cast<std::size_t>(chunk.samples); ++s) {
     const std::size_t at = (static_cast<std::size_t>(chunk.first) + s) * width;
     const T* from = bar.x.data() + s * chunk.tokens * width;

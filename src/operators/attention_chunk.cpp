@@ -85,10 +85,10 @@ void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const 
   const std::size_t r = rows();
   const auto input = row_major<const T>(x.data(), r, width);
   auto queries = row_major(q.data(), width, r, ld);
-  queries.noalias() = row_major(weights.w_qkv, width, width) * input.transpose();
+  set_product(queries, row_major(weights.w_qkv, width, width), input.transpose());
   queries.colwise() += Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(weights.b_qkv, context.width);
   auto keys_values = row_major(kv.data(), r, 2 * width);
-  keys_values.noalias() = input * row_major(weights.w_qkv + width * width, 2 * width, width).transpose();
+  set_product(keys_values, input, row_major(weights.w_qkv + width * width, 2 * width, width).transpose());
   keys_values.rowwise() +=
       Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(weights.b_qkv + width, 2 * context.width);
   if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
@@ -110,8 +110,8 @@ template <class T>
 void AttentionChunk<T>::add_output(const AttentionWeights<const T>& weights, const T* b_o,
                                    const std::vector<T>& lanes, double scale, double* out) {
   const std::size_t r = rows();
-  row_major(projected.data(), r, width).noalias() =
-      row_major(lanes.data(), width, r, ld).transpose() * row_major(weights.w_o, width, width).transpose();
+  set_product(row_major(projected.data(), r, width), row_major(lanes.data(), width, r, ld).transpose(),
+              row_major(weights.w_o, width, width).transpose());
   const T* from = projected.data();
   for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
     double* to = out + (static_cast<std::size_t>(first) + s) * width;

@@ -27,6 +27,26 @@ auto row_major(T* data, std::size_t rows, std::size_t columns) {
   return row_major(data, rows, columns, columns);
 }
 
+/// y := a b, or y += a b. Eigen multiplies tiny matrices by a kernel whose last bits depend on where y lies
+/// in memory, which would make restarts and repeated runs differ; those are spelled out here.
+template <class Y, class A, class B>
+void set_product(Y&& y, const A& a, const B& b, bool add = false) {
+  if (y.rows() + y.cols() + a.cols() >= 20 && y.rows() > 1 && y.cols() > 1) {
+    if (add) {
+      y.noalias() += a * b;
+    } else {
+      y.noalias() = a * b;
+    }
+    return;
+  }
+  for (Eigen::Index i = 0; i < y.rows(); ++i)
+    for (Eigen::Index j = 0; j < y.cols(); ++j) {
+      auto sum = add ? y(i, j) : decltype(+y(i, j))(0);
+      for (Eigen::Index k = 0; k < a.cols(); ++k) sum += a(i, k) * b(k, j);
+      y(i, j) = sum;
+    }
+}
+
 /// Who stays at home: queries (a row of the kernel; keys and values travel) or keys (a column; queries
 /// travel).
 enum class Side { rows, columns };

@@ -81,9 +81,9 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
     const auto x_dot = row_major<const T>(chunk.x.data(), r, width);
     dot.q.resize(width * ld);
     dot.kv.resize(r * (2 * width + heads));
-    row_major(dot.q.data(), width, r, ld).noalias() = row_major(w.w_qkv, width, width) * x_dot.transpose();
-    row_major(dot.kv.data(), r, 2 * width).noalias() =
-        x_dot * row_major(w.w_qkv + width * width, 2 * width, width).transpose();
+    set_product(row_major(dot.q.data(), width, r, ld), row_major(w.w_qkv, width, width), x_dot.transpose());
+    set_product(row_major(dot.kv.data(), r, 2 * width), x_dot,
+                row_major(w.w_qkv + width * width, 2 * width, width).transpose());
     dot.half_norm.assign(heads * ld, T(0));
     if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
     if (chunk.half_steps > 1) {

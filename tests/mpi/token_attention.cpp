@@ -1,0 +1,246 @@
+// Attention over a line of tokens spread over ranks: the split changes nothing but rounding, and memory
+// shrinks with it.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "operators/token_ring.hpp"
+#include "tests/support/attention_case.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+using reference::WholeLine;
+
+/// Ranks left over when a lattice cannot be cut into as many parts as there are ranks stay out: the first
+/// `ranks`.
+struct SubLine {
+  explicit SubLine(int ranks) : takes_part(rank_in(MPI_COMM_WORLD) < ranks) {
+    MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &comm);
+  }
+  SubLine(const SubLine&) = delete;
+  SubLine& operator=(const SubLine&) = delete;
+  ~SubLine() {
+    if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+  }
+  bool takes_part;
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+/// Parts of very different sizes: all but one part hold one token.
+std::vector<int> lopsided(int tokens, int parts) {
+  std::vector<int> sizes(static_cast<std::size_t>(parts), 1);
+  sizes[static_cast<std::size_t>(parts / 2)] += tokens - parts;
+  return sizes;
+}
+
+/// Every way to cut the lattice into `parts`, even and lopsided.
+std::vector<TokenLine> every_cut(MPI_Comm comm, int parts, int x, int y) {
+  std::vector<TokenLine> lines;
+  for (int px = 1; px <= parts; ++px) {
+    const int py = parts / px;
+    if (px * py != parts || px > x || py > y) continue;
+    lines.push_back(TokenLine::even(comm, x, y, px, py));
+    lines.emplace_back(comm, lopsided(x, px), lopsided(y, py), false);
+  }
+  return lines;
+}
+
+struct Case {
+  int x, y, samples, width, heads;
+  Kernel kernel;
+  int sinkhorn_iterations;  // 0: softmax
+  bool padding, causal, weights;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.x << " x " << c.y << " tokens, " << (c.kernel == Kernel::dot ? "dot" : "l2") << ", sinkhorn "
+       << c.sinkhorn_iterations << (c.padding ? ", padding" : "") << (c.causal ? ", causal" : "")
+       << (c.weights ? ", weights" : "");
+}
+
+class TokenAttention : public testing::TestWithParam<Case> {
+ protected:
+  TokenAttention() {
+    const Case& c = GetParam();
+    settings.heads = c.heads;
+    settings.kernel = c.kernel;
+    settings.normalisation = c.sinkhorn_iterations == 0 ? Normalisation::softmax : Normalisation::sinkhorn;
+    settings.sinkhorn_iterations = std::max(1, c.sinkhorn_iterations);
+    whole = {c.x * c.y, c.samples, c.width, {}};
+    whole.mask.causal = c.causal;
+    for (int s = 0; c.padding && s < c.samples; ++s)
+      whole.mask.length.push_back(std::max(1, whole.tokens - 3 * s));
+    for (int t = 0; c.weights && t < whole.tokens; ++t) whole.mask.weight.push_back(0.4 + 0.2 * (t % 5));
+    const auto count = static_cast<std::size_t>(whole.tokens * c.samples * c.width);
+    u = random_vector(count, 1), v = random_vector(count, 2), w = random_vector(count, 3);
+  }
+  /// f(line) for every cut into as many parts as there are ranks and tokens for; collective over each line.
+  template <class F>
+  void for_every_cut(F&& f) {
+    const Case& c = GetParam();
+    int parts = size_of(MPI_COMM_WORLD);
+    while (parts > 1 && every_part_count_fails(parts)) --parts;
+    const SubLine sub(parts);
+    if (!sub.takes_part) return;
+    for (const TokenLine& line : every_cut(sub.comm, parts, c.x, c.y)) f(line);
+  }
+  bool every_part_count_fails(int parts) const {
+    for (int px = 1; px <= parts; ++px)
+      if (parts % px == 0 && px <= GetParam().x && parts / px <= GetParam().y) return false;
+    return true;
+  }
+
+  AttentionSettings settings;
+  WholeLine whole;
+  AttentionParameters p{GetParam().width, 5};
+  std::vector<double> u, v, w;
+};
+
+// Sums over tokens are taken in another order: a few units of 1e-16 per term, relative to the largest number.
+constexpr double rounding = 1e-14;
+
+TEST_P(TokenAttention, does_not_depend_on_the_split) {
+  const TokenLine alone = TokenLine::even(MPI_COMM_SELF, GetParam().x, GetParam().y);
+  SplitAttention<double> one(alone, whole, settings);
+  std::vector<double> gradient_alone, gradient;
+  const auto rhs = one.rhs(p, u, 1.3, 0.1), tangent = one.tangent(p, u, v, 1.3);
+  const auto u_bar = one.adjoint(p, u, w, gradient_alone, 1.3);
+  const auto k = one.matrix(p, u, settings.heads);
+  for_every_cut([&](const TokenLine& line) {
+    SplitAttention<double> split(line, whole, settings);
+    EXPECT_LT(relative_difference(split.rhs(p, u, 1.3, 0.1), rhs), rounding);
+    EXPECT_LT(relative_difference(split.matrix(p, u, settings.heads), k), rounding);
+    // Derivatives cancel: the mean is taken off the logits' variations.
+    EXPECT_LT(relative_difference(split.tangent(p, u, v, 1.3), tangent), 10 * rounding);
+    EXPECT_LT(relative_difference(split.adjoint(p, u, w, gradient, 1.3), u_bar), 10 * rounding);
+    EXPECT_LT(relative_difference(gradient, gradient_alone), 10 * rounding);
+  });
+}
+
+TEST_P(TokenAttention, equals_the_plain_reference) {
+  const auto weights = p.view<const double>(p.flat.data(), &p.flat.back());
+  const auto expected = reference::attention(whole, settings, weights.attention, u);
+  for_every_cut([&](const TokenLine& line) {
+    EXPECT_LT(relative_difference(SplitAttention<double>(line, whole, settings).rhs(p, u), expected), 1e-13);
+    // 6e-8 per operation.
+    EXPECT_LT(relative_difference(SplitAttention<float>(line, whole, settings).rhs(p, u), expected), 2e-5);
+  });
+}
+
+TEST_P(TokenAttention, has_an_adjoint_that_is_the_transpose) {
+  for_every_cut([&](const TokenLine& line) {
+    SplitAttention<double> split(line, whole, settings);
+    std::vector<double> gradient;
+    const auto tangent = split.tangent(p, u, v);
+    const auto u_bar = split.adjoint(p, u, w, gradient);
+    EXPECT_NEAR(dot(tangent, w), dot(v, u_bar), 1e-12 * norm(tangent) * norm(w));
+  });
+}
+
+TEST_P(TokenAttention, gives_the_same_bits_on_the_same_split) {
+  for_every_cut([&](const TokenLine& line) {
+    SplitAttention<double> first(line, whole, settings), second(line, whole, settings);
+    std::vector<double> a, b;
+    EXPECT_EQ(first.rhs(p, u), second.rhs(p, u));
+    EXPECT_EQ(first.adjoint(p, u, w, a), second.adjoint(p, u, w, b));
+    EXPECT_EQ(a, b);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Lattices, TokenAttention,
+                         testing::Values(Case{7, 1, 2, 6, 2, Kernel::dot, 0, false, false, false},
+                                         Case{7, 1, 3, 6, 3, Kernel::dot, 0, true, true, false},
+                                         Case{3, 5, 2, 8, 2, Kernel::l2, 0, true, true, true},
+                                         Case{7, 7, 3, 16, 1, Kernel::dot, 0, false, true, false},
+                                         Case{1, 53, 2, 10, 2, Kernel::dot, 0, true, false, true},
+                                         Case{7, 1, 2, 6, 2, Kernel::l2, 2, true, false, true},
+                                         Case{3, 5, 2, 8, 2, Kernel::dot, 3, true, false, true},
+                                         Case{23, 1, 2, 4, 1, Kernel::l2, 4, false, false, false},
+                                         Case{2, 11, 2, 4, 2, Kernel::dot, 5, true, false, false},
+                                         // Chunks of one sample each: 6 * 211 * 96 numbers fill the cache.
+                                         Case{211, 1, 3, 96, 3, Kernel::dot, 0, true, true, false}));
+
+TEST(TokenRing, shows_every_block_to_every_rank_and_brings_the_sums_home) {
+  const int size = size_of(MPI_COMM_WORLD), rank = rank_in(MPI_COMM_WORLD);
+  std::vector<int> sizes(static_cast<std::size_t>(size));
+  std::iota(sizes.begin(), sizes.end(), 1);
+  const TokenLine line(MPI_COMM_WORLD, sizes, {1}, false);
+  // Rank r holds r + 1 tokens of 2 numbers: 100 r + place.
+  const auto block_of = [](int r) {
+    std::vector<double> block(2 * static_cast<std::size_t>(r + 1));
+    std::iota(block.begin(), block.end(), 100.0 * r);
+    return block;
+  };
+  TokenRing<double> ring(line);
+  const auto own = block_of(rank);
+  std::vector<int> order;
+  ring.visit(own.data(), 2, [&](int r, const double* block) {
+    order.push_back(r);
+    EXPECT_EQ(std::vector<double>(block, block + 2 * (r + 1)), block_of(r));
+    ring.progress();
+  });
+  ASSERT_EQ(order.size(), static_cast<std::size_t>(size));
+  for (int step = 0; step < size; ++step)
+    EXPECT_EQ(order[static_cast<std::size_t>(step)], (rank + size - step) % size);
+
+  // Each rank adds (its rank + 1) * block to three numbers per token; starting from 0.5.
+  std::vector<double> home(3 * static_cast<std::size_t>(rank + 1), 0.5);
+  ring.visit_and_collect(
+      own.data(), 2, 3,
+      [&](int r, const double* block, double* bar) {
+        for (int i = 0; i < 3 * (r + 1); ++i) bar[i] += (rank + 1) * (block[0] + i);
+      },
+      home.data());
+  for (std::size_t i = 0; i < home.size(); ++i)
+    EXPECT_EQ(home[i], 0.5 + size * (size + 1) / 2 * (100.0 * rank + static_cast<double>(i)));
+}
+
+/// Work space after everything was used once, for one sample of n tokens on the first `ranks` ranks; the
+/// largest.
+std::size_t work_bytes(int tokens, int ranks, int sinkhorn_iterations) {
+  const SubLine sub(ranks);
+  double bytes = 0;
+  if (sub.takes_part) {
+    const TokenLine line = TokenLine::even(sub.comm, tokens, 1, ranks, 1);
+    AttentionSettings settings;
+    if (sinkhorn_iterations > 0) {
+      settings.normalisation = Normalisation::sinkhorn;
+      settings.sinkhorn_iterations = sinkhorn_iterations;
+    }
+    SplitAttention<float> split(line, {tokens, 1, 4, {}}, settings);
+    const AttentionParameters p(4, 5);
+    const auto u = random_vector(static_cast<std::size_t>(tokens) * 4, 1);
+    std::vector<double> gradient;
+    split.rhs(p, u);
+    split.adjoint(p, u, u, gradient);
+    bytes = static_cast<double>(split.term().work_bytes());
+  }
+  return static_cast<std::size_t>(max_over(MPI_COMM_WORLD, bytes));
+}
+
+TEST(TokenAttentionMemory, of_a_rank_grows_with_its_own_tokens) {
+  const auto numbers = [](std::size_t bytes) { return static_cast<double>(bytes) / sizeof(float); };
+  // Width 4, one sample: about 20 rows of 4 numbers per token, and far below n numbers per token.
+  const double short_line = numbers(work_bytes(4096, 1, 0)), long_line = numbers(work_bytes(16384, 1, 0));
+  EXPECT_NEAR(long_line / short_line, 4, 0.1);
+  EXPECT_LT(long_line / 16384, 100);
+  if (size_of(MPI_COMM_WORLD) == 1) return;
+  // Half the tokens, and the buffers of the ring: two foreign blocks of items and three of their adjoints,
+  // each of (2 * width + heads) = 9 numbers per token.
+  const double halved = numbers(work_bytes(16384, 2, 0));
+  EXPECT_LT(halved, long_line / 2 + 5 * 9 * 8192 + 1000);
+  EXPECT_NEAR(halved / numbers(work_bytes(4096, 2, 0)), 4, 0.1);
+}
+
+TEST(TokenAttentionMemory, of_sinkhorn_grows_with_its_own_tokens_too) {
+  const auto one = static_cast<double>(work_bytes(512, 1, 4)),
+             four = static_cast<double>(work_bytes(2048, 1, 4));
+  EXPECT_NEAR(four / one, 4, 0.2);
+}
+
+}  // namespace
+}  // namespace fluxformer
