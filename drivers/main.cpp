@@ -1,1 +1,7 @@
-int main() { return 0; }
+#include "base/session.hpp"
+#include "drivers/command_line.hpp"
+
+int main(int argc, char** argv) {
+  fluxformer::Session session(argc, argv);
+  return fluxformer::run_command_line(argc, argv);
+}

@@ -74,7 +74,7 @@ void March::Impl::field(const DepthPoint& point, Vec x, Vec f) {
   double* to = nullptr;
   check(VecGetArrayRead(x, &from));
   check(VecGetArray(f, &to));
-  for (const auto part : all_field_parts) model.add_field(part, point, 1 / speed, from, to);
+  for (const auto part : all_mechanisms) model.add_field(part, point, 1 / speed, from, to);
   check(VecRestoreArray(f, &to));
   check(VecRestoreArrayRead(x, &from));
 }
@@ -86,7 +86,7 @@ void March::Impl::field_tangent(const DepthPoint& point, Vec x, Vec v, Vec f) {
   check(VecGetArrayRead(x, &from));
   check(VecGetArrayRead(v, &direction));
   check(VecGetArray(f, &to));
-  for (const auto part : all_field_parts)
+  for (const auto part : all_mechanisms)
     model.add_field_tangent(part, point, 1 / speed, from, direction, to);
   check(VecRestoreArray(f, &to));
   check(VecRestoreArrayRead(v, &direction));

@@ -15,9 +15,9 @@ namespace fluxformer {
 
 /// The parts of F_s = kappa Lap u + alpha A_s(u) + rho R_s(u). For norm = sphere attention and reaction are
 /// projected to the tangent space at u.
-enum class FieldPart { diffusion, attention, reaction };
-inline constexpr FieldPart all_field_parts[] = {FieldPart::diffusion, FieldPart::attention,
-                                                FieldPart::reaction};
+enum class Mechanism { diffusion, attention, reaction };
+inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::attention,
+                                                Mechanism::reaction};
 
 enum class Precision { single, dbl };
 
@@ -39,11 +39,11 @@ class DepthModel {
                                  double* u_bar, std::span<double> parameters) = 0;
 
   /// out += scale * part(u)
-  virtual void add_field(FieldPart part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
                          double* out) = 0;
-  virtual void add_field_tangent(FieldPart part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                  const double* v, double* out) = 0;
-  virtual void add_field_adjoint(FieldPart part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                  const double* w, double* u_bar, std::span<double> parameters) = 0;
   /// diagonal += scale * diag of the token diffusion at this depth.
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;

@@ -43,8 +43,8 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   if (spec_.scheme == DepthScheme::shift) {
     add(std::make_unique<LayerTerm>(model_, depth, spec_.speed), false);
   } else {
-    for (const auto part : all_field_parts)
-      add(std::make_unique<FieldTerm>(model_, depth, part), part == FieldPart::diffusion);
+    for (const auto part : all_mechanisms)
+      add(std::make_unique<FieldTerm>(model_, depth, part), part == Mechanism::diffusion);
   }
   if (spec_.epsilon > 0) add(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells), true);
 }

@@ -44,11 +44,11 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
 
 std::string_view FieldTerm::name() const {
   switch (part_) {
-    case FieldPart::diffusion:
+    case Mechanism::diffusion:
       return "token diffusion";
-    case FieldPart::attention:
+    case Mechanism::attention:
       return "attention";
-    case FieldPart::reaction:
+    case Mechanism::reaction:
       break;
   }
   return "reaction";
@@ -56,11 +56,11 @@ std::string_view FieldTerm::name() const {
 
 Locality FieldTerm::locality() const {
   switch (part_) {
-    case FieldPart::diffusion:
+    case Mechanism::diffusion:
       return Locality::token_stencil;
-    case FieldPart::attention:
+    case Mechanism::attention:
       return Locality::token_line;
-    case FieldPart::reaction:
+    case Mechanism::reaction:
       break;
   }
   return Locality::pointwise;
@@ -84,7 +84,7 @@ void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const do
 
 double FieldTerm::max_stable_dt() const {
   const double kappa = model_.largest_kappa();
-  if (part_ != FieldPart::diffusion || kappa == 0) return std::numeric_limits<double>::infinity();
+  if (part_ != Mechanism::diffusion || kappa == 0) return std::numeric_limits<double>::infinity();
   const auto& line = *model_.context().line;
   const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
   return 1 / (2 * kappa * axes);

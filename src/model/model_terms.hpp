@@ -40,7 +40,7 @@ class LayerTerm final : public Term {
 /// upwind, upwind2: one part of F_s at u_i, parameters at the exit of the cell.
 class FieldTerm final : public Term {
  public:
-  FieldTerm(DepthModel& model, DepthCells depth, FieldPart part)
+  FieldTerm(DepthModel& model, DepthCells depth, Mechanism part)
       : model_(model), depth_(depth), part_(part) {}
   std::string_view name() const override;
   Locality locality() const override;
@@ -56,7 +56,7 @@ class FieldTerm final : public Term {
   DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
   DepthCells depth_;
-  FieldPart part_;
+  Mechanism part_;
 };
 
 }  // namespace fluxformer

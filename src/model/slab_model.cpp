@@ -106,20 +106,20 @@ double* SlabModel<T>::buffer(std::size_t index) {
 }
 
 template <class T>
-SlabTerm<T>* SlabModel<T>::term(FieldPart part) {
+SlabTerm<T>* SlabModel<T>::term(Mechanism part) {
   switch (part) {
-    case FieldPart::diffusion:
+    case Mechanism::diffusion:
       return largest_kappa_ > 0 ? diffusion_.get() : nullptr;
-    case FieldPart::attention:
+    case Mechanism::attention:
       return &attention_;
-    case FieldPart::reaction:
+    case Mechanism::reaction:
       return &reaction_;
   }
   throw std::logic_error("unknown part of the field");
 }
 
 template <class T>
-void SlabModel<T>::add_field(FieldPart part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
                              double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
@@ -132,7 +132,7 @@ void SlabModel<T>::add_field(FieldPart part, const DepthPoint& at, double scale,
 }
 
 template <class T>
-void SlabModel<T>::add_field_tangent(FieldPart part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                      const double* v, double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
@@ -154,7 +154,7 @@ void SlabModel<T>::add_field_tangent(FieldPart part, const DepthPoint& at, doubl
 }
 
 template <class T>
-void SlabModel<T>::add_field_adjoint(FieldPart part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                      const double* w, double* u_bar, std::span<double> parameters) {
   auto* const t = term(part);
   if (t == nullptr) return;

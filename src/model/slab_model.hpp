@@ -24,10 +24,10 @@ class SlabModel final : public DepthModel {
                          double* out) override;
   void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
                          std::span<double> parameters) override;
-  void add_field(FieldPart part, const DepthPoint& at, double scale, const double* u, double* out) override;
-  void add_field_tangent(FieldPart part, const DepthPoint& at, double scale, const double* u, const double* v,
+  void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u, double* out) override;
+  void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* v,
                          double* out) override;
-  void add_field_adjoint(FieldPart part, const DepthPoint& at, double scale, const double* u, const double* w,
+  void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* w,
                          double* u_bar, std::span<double> parameters) override;
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
@@ -46,8 +46,8 @@ class SlabModel final : public DepthModel {
     After after;
   };
   std::vector<SubLayer> compose();
-  SlabTerm<T>* term(FieldPart part);
-  bool projected(FieldPart part) const { return spec().norm == Norm::sphere && part != FieldPart::diffusion; }
+  SlabTerm<T>* term(Mechanism part);
+  bool projected(Mechanism part) const { return spec().norm == Norm::sphere && part != Mechanism::diffusion; }
 
   /// One sub-layer: z = residual * u + flow(u), v = N(z).
   void advance(const SubLayer& sub, const Weights& w, double h, const double* u, double* z, double* v);

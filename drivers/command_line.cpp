@@ -1,0 +1,155 @@
+#include "drivers/command_line.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "base/session.hpp"
+#include "drivers/experiment.hpp"
+#include "io/archive_reader.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+struct Arguments {
+  std::string experiment, deck;
+  std::vector<std::string> overrides;
+  bool help = false, validate = false, quiet = false, version = false;
+  std::string command_line;
+};
+
+Arguments read_arguments(int argc, char** argv) {
+  Arguments a;
+  for (int i = 0; i < argc; ++i) a.command_line += (i > 0 ? " " : "") + std::string(argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      a.help = true;
+    } else if (argument == "--validate") {
+      a.validate = true;
+    } else if (argument == "--quiet") {
+      a.quiet = true;
+    } else if (argument == "--version") {
+      a.version = true;
+    } else if (argument.rfind("--", 0) == 0) {
+      if (argument.find('=') == std::string::npos)
+        throw BadInput(argument +
+                       ": a setting is written --section.key=value; others are --help, --validate, --quiet"
+                       " and --version");
+      a.overrides.push_back(argument.substr(2));
+    } else if (a.experiment.empty()) {
+      a.experiment = argument;
+    } else if (a.deck.empty()) {
+      a.deck = argument;
+    } else {
+      throw BadInput(argument + ": one deck at a time (the first was " + a.deck + ")");
+    }
+  }
+  return a;
+}
+
+std::string overview() {
+  std::ostringstream text;
+  text << "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
+       << "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
+       << "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n\n"
+       << "experiments:\n";
+  for (const auto& entry : experiments()) text << "  " << entry.name << "    " << entry.sentence << '\n';
+  return text.str();
+}
+
+const ExperimentEntry& find_experiment(const std::string& name) {
+  for (const auto& entry : experiments())
+    if (entry.name == name) return entry;
+  std::string known;
+  for (const auto& entry : experiments()) known += (known.empty() ? "" : ", ") + entry.name;
+  throw BadInput(name + ": no such experiment; there are: " + known);
+}
+
+bool is_hdf5(const std::string& text) {
+  return text.rfind("\x89HDF\r\n", 0) == 0;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw BadInput(path + ": cannot be read; the deck is an INI file (see input/) or an output file");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The deck as text: of an output file, the settings it was made with. Collective.
+std::string read_deck(MPI_Comm comm, const std::string& path) {
+  if (path.empty()) return {};
+  const auto text = collectively(comm, [&] { return read_file(path); });
+  if (!is_hdf5(text)) return text;
+  const ArchiveReader archive(comm, path);
+  return archive.text(names::settings);
+}
+
+void warn_unused(const std::vector<std::string>& unused) {
+  if (unused.empty()) return;
+  std::string list;
+  for (const auto& name : unused) list += (list.empty() ? "" : ", ") + name;
+  throw BadInput("[petsc] " + list + ": PETSc did not use this; check the name");
+}
+
+int run(int argc, char** argv, MPI_Comm comm, bool root) {
+  const auto arguments = read_arguments(argc, argv);
+  if (arguments.version) {
+    if (root)
+      for (const auto& [name, value] : provenance()) std::cout << name << " = " << value << '\n';
+    return 0;
+  }
+  if (arguments.experiment.empty()) {
+    if (root) std::cout << overview();
+    return 0;
+  }
+  const auto& entry = find_experiment(arguments.experiment);
+  Schema schema;
+  entry.declare(schema);
+  if (arguments.help) {
+    if (root) std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << schema.help();
+    return 0;
+  }
+  const auto deck = read_deck(comm, arguments.deck);
+  const Settings settings(schema, deck, arguments.overrides,
+                          arguments.deck.empty() ? "no deck" : arguments.deck);
+  set_petsc_options(settings.petsc());
+  const auto experiment = entry.make(settings, {comm, arguments.command_line, deck, arguments.quiet});
+  // All solvers exist now: what PETSc has not asked for it never will.
+  warn_unused(unused_petsc_options(settings.petsc()));
+  if (arguments.validate) {
+    if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
+    return 0;
+  }
+  const auto report = experiment->run();
+  if (root && !report.summary.empty())
+    (report.code == ExitCode::done ? std::cout : std::cerr) << report.summary << std::endl;
+  return static_cast<int>(report.code);
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  try {
+    return run(argc, argv, comm, rank == 0);
+  } catch (const Error& e) {
+    if (rank == 0) std::cerr << "fluxformer: " << e.what() << std::endl;
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    // Not agreed: the other ranks may be waiting in a collective call, so all must end.
+    std::cerr << "fluxformer: rank " << rank << ": " << e.what() << std::endl;
+    MPI_Abort(comm, static_cast<int>(ExitCode::failure));
+    return static_cast<int>(ExitCode::failure);
+  }
+}
+
+}  // namespace fluxformer

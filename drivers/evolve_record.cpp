@@ -1,0 +1,277 @@
+#include "drivers/evolve_record.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/session.hpp"
+#include "io/schema.hpp"
+#include "model/model_file.hpp"
+#include "operators/blas.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wall time
+constexpr const char* scalar_names[] = {names::history_time, names::step_size, names::cfl, names::wall_time};
+
+/// The measures of a line, in the order they are stored.
+std::vector<std::pair<const char*, const std::vector<double>*>> measures(const DepthMeasures& m) {
+  return {{names::state_norm, &m.norm},
+          {names::rate, &m.rate},
+          {names::token_variance, &m.token_variance},
+          {names::dirichlet_energy, &m.dirichlet_energy},
+          {names::flux, &m.flux},
+          {names::distance, &m.distance}};
+}
+
+Meaning meaning_of(const std::string& path) {
+  const auto& entry = schema_entry(path);
+  return {std::string(entry.unit), std::string(entry.doc)};
+}
+
+std::string history(const char* name) {
+  return names::in(names::history, name);
+}
+
+}  // namespace
+
+FieldPart field_part(const Mesh& mesh) {
+  const auto& line = mesh.token_line();
+  return {mesh.total_cells(), mesh.first_cell() - 1, mesh.cells(),        line.tokens_x(),
+          line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
+}
+
+void ArrivalTimes::update(double time, const std::vector<double>& distance) {
+  for (std::size_t i = 0; i < distance.size(); ++i) {
+    if (!(distance[i] <= threshold_))
+      since_[i] = std::numeric_limits<double>::quiet_NaN();
+    else if (std::isnan(since_[i]))
+      since_[i] = time;
+  }
+}
+
+EvolveRecord::EvolveRecord(const Settings& settings, const RunContext& context, const Mesh& mesh,
+                           const Equation& equation, const Parameters& parameters, const Inflow& inflow,
+                           DepthMeter& meter)
+    : settings_(settings),
+      mesh_(mesh),
+      equation_(equation),
+      parameters_(parameters),
+      inflow_(inflow),
+      meter_(meter),
+      part_(field_part(mesh)),
+      archive_(mesh.comm(), settings.word("output.file"), settings.flag("output.overwrite")),
+      arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
+      fields_(settings.word("output.fields") == "u") {
+  describe(context);
+  define_axes();
+  if (settings.flag("output.model")) write_model(archive_, parameters);
+}
+
+void EvolveRecord::describe(const RunContext& context) {
+  archive_.attribute(names::experiment, std::string("evolve"));
+  archive_.attribute(names::command_line, context.command_line);
+  archive_.attribute(names::deck, context.deck);
+  archive_.attribute(names::settings, settings_.resolved());
+  archive_.attribute(names::seed, settings_.integer("run.seed"));
+  int ranks = 1;
+  MPI_Comm_size(mesh_.comm(), &ranks);
+  archive_.attribute(names::ranks, static_cast<long>(ranks));
+  for (const auto& [name, value] : provenance()) archive_.attribute(name, value);
+  archive_.attribute(names::blas, blas_description());
+  archive_.attribute(names::cites, std::string("MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762"));
+}
+
+void EvolveRecord::define_axes() {
+  const auto& line = mesh_.token_line();
+  const double h = equation_.spec().depth.spacing();
+  const int tokens = line.tokens();
+  const auto range = [](int count) {
+    std::vector<double> list(static_cast<std::size_t>(count));
+    for (std::size_t j = 0; j < list.size(); ++j) list[j] = static_cast<double>(j);
+    return list;
+  };
+  const auto axis = [&](const char* name, std::vector<double> values, bool growing = false,
+                        bool whole = false) {
+    const auto m = meaning_of("/" + std::string(name));
+    archive_.axis({name, std::move(values), m.unit, m.long_name, growing, whole});
+  };
+  std::vector<double> depth, column, row;
+  for (int i = 1; i <= mesh_.total_cells(); ++i) depth.push_back(i * h);
+  for (int token = 0; token < tokens; ++token) {
+    column.push_back(token % line.tokens_x());
+    row.push_back(token / line.tokens_x());
+  }
+  const FieldSelection selection{
+      FieldSelection::every(static_cast<int>(settings_.integer("output.depth_stride")), mesh_.total_cells()),
+      {},
+      {},
+      FieldSelection::every(static_cast<int>(settings_.integer("output.channel_stride")),
+                            mesh_.spec().width)};
+  std::vector<double> channels(selection.channels.begin(), selection.channels.end());
+  std::vector<double> samples;
+  for (const auto index : inflow_.indices(0)) samples.push_back(static_cast<double>(index));
+
+  axis(names::depth, depth);
+  axis(names::token, range(tokens), false, true);
+  archive_.array("/" + std::string(names::token_x), {static_cast<std::size_t>(tokens)}, column.data(),
+                 meaning_of("/token_x"), {names::token});
+  archive_.array("/" + std::string(names::token_y), {static_cast<std::size_t>(tokens)}, row.data(),
+                 meaning_of("/token_y"), {names::token});
+  axis(names::sample, samples, false, true);
+  axis(names::channel, channels, false, true);
+  axis(names::time, {}, true);
+  axis(names::step, {}, true, true);
+
+  if (fields_) {
+    std::string depth_axis = names::depth;
+    if (selection.depths.size() != depth.size()) {
+      depth_axis = names::stored_depth;
+      std::vector<double> stored;
+      for (const int i : selection.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
+      axis(names::stored_depth, stored);
+    }
+    archive_.field(names::hidden_state,
+                   {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection,
+                   meaning_of("/field/u"), static_cast<int>(settings_.integer("output.compression")));
+    XdmfChoice shown{names::hidden_state, 0, {}};
+    for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
+    archive_.show(shown);
+  }
+  for (const char* name : scalar_names)
+    archive_.series(history(name), {names::step}, meaning_of(history(name)));
+  line_size_ = scalars;
+  for (const auto& [name, values] : measures(last_)) {
+    if (std::string(name) == names::distance && !meter_.has_reference()) continue;
+    archive_.series(history(name), {names::step, names::depth}, meaning_of(history(name)));
+    line_size_ += static_cast<std::size_t>(mesh_.total_cells());
+  }
+}
+
+void EvolveRecord::write_fields(double time, Vec u) {
+  archive_.append("/" + std::string(names::time), time);
+  if (fields_) {
+    const double* values = nullptr;
+    check(VecGetArrayRead(u, &values));
+    archive_.write(names::hidden_state, fields_written_, values);
+    check(VecRestoreArrayRead(u, &values));
+  }
+  ++fields_written_;
+}
+
+void EvolveRecord::write_history(const Step& step, double courant, double wall_time) {
+  last_ = meter_.measure(step.u, step.previous, step.clock.step_size);
+  if (meter_.has_reference()) arrival_.update(step.clock.time, last_.distance);
+  std::vector<double> line{static_cast<double>(step.clock.step), step.clock.time, step.clock.step_size,
+                           courant, wall_time};
+  for (const auto& [name, values] : measures(last_)) line.insert(line.end(), values->begin(), values->end());
+  append_line(line);
+}
+
+void EvolveRecord::append_line(const std::vector<double>& line) {
+  lines_.insert(lines_.end(), line.begin(), line.end());
+  archive_.append("/" + std::string(names::step), line[0]);
+  for (std::size_t k = 0; k + 1 < scalars; ++k) archive_.append(history(scalar_names[k]), line[k + 1]);
+  std::size_t at = scalars;
+  const auto rows = static_cast<std::size_t>(mesh_.total_cells());
+  for (const auto& [name, values] : measures(last_)) {
+    if (at >= line.size()) break;  // no reference, no distance
+    archive_.append(history(name), std::span(line).subspan(at, rows));
+    at += rows;
+  }
+}
+
+void EvolveRecord::save(CheckpointWriter& checkpoint) const {
+  checkpoint.put("history", lines_);
+  checkpoint.put("arrival", arrival_.times());
+}
+
+void EvolveRecord::load(const CheckpointReader& checkpoint) {
+  arrival_.restore(checkpoint.numbers("arrival"));
+  const auto lines = checkpoint.numbers("history");
+  if (lines.size() % line_size_ != 0)
+    throw BadInput(checkpoint.path() + ": its history does not fit this deck (front.threshold, mesh.cells)");
+  for (std::size_t at = 0; at < lines.size(); at += line_size_)
+    append_line({lines.begin() + static_cast<std::ptrdiff_t>(at),
+                 lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
+}
+
+void EvolveRecord::write_attention(Vec u, const std::vector<double>& inflow_slab) {
+  auto& model = equation_.model();
+  const auto& context = model.context();
+  const auto& line = *context.line;
+  const auto depth = equation_.spec().depth;
+  const auto cells = static_cast<std::size_t>(mesh_.total_cells()),
+             samples = static_cast<std::size_t>(context.samples);
+  const auto heads = static_cast<std::size_t>(model.spec().attention.heads),
+             n = static_cast<std::size_t>(line.tokens());
+  const auto local = static_cast<std::size_t>(line.block().count());
+  const bool store = settings_.flag("output.attention");
+  constexpr std::size_t entropy_tokens =
+      1024;  // beyond, the matrices of all heads at once would not be small
+  if ((!store && n > entropy_tokens) || n < 2) return;
+
+  std::vector<double> entropy(cells * heads, 0.0), k(samples * heads * local * n), all;
+  if (store) all.assign(cells * samples * heads * n * n, 0.0);
+  DepthGhosts ghosts(mesh_, 1, 0);
+  ghosts.set_inflow(inflow_slab.data());
+  ghosts.begin(u);
+  ghosts.end();
+  const double* values = nullptr;
+  check(VecGetArrayRead(u, &values));
+  const bool shift = equation_.spec().scheme == DepthScheme::shift;
+  for (int i = 0; i < mesh_.cells(); ++i) {
+    const int cell = mesh_.first_cell() + i;
+    const double* const here = values + static_cast<std::size_t>(i) * context.size();
+    const double* const seen = !shift ? here : i > 0 ? here - context.size() : ghosts.below(0);
+    const auto point =
+        shift ? cell_entry(cell, depth.layers, depth.cells) : cell_exit(cell, depth.layers, depth.cells);
+    model.attention_matrix(point, shift ? depth.spacing() / equation_.spec().speed : 0.0, seen, k.data());
+    for (std::size_t row = 0; row < samples * heads * local; ++row) {
+      const std::size_t head = row / local % heads, sample = row / (local * heads);
+      const int query = line.global_index(line.rank(), static_cast<int>(row % local));
+      const double* const p = k.data() + row * n;
+      for (std::size_t y = 0; y < n; ++y)
+        if (p[y] > 0)
+          entropy[static_cast<std::size_t>(cell - 1) * heads + head] -=
+              p[y] * std::log(p[y]) / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));
+      if (store) {
+        const std::size_t at = (((static_cast<std::size_t>(cell - 1) * samples + sample) * heads + head) * n +
+                                static_cast<std::size_t>(query)) *
+                               n;
+        std::copy_n(p, n, all.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+  }
+  check(VecRestoreArrayRead(u, &values));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, entropy.data(), static_cast<int>(entropy.size()), MPI_DOUBLE, MPI_SUM,
+                          mesh_.comm()));
+  archive_.axis(Axis::index(names::head, heads, "attention head"));
+  const auto path = names::in(names::evolve, names::attention_entropy);
+  archive_.array(path, {cells, heads}, entropy.data(), meaning_of(path), {names::depth, names::head});
+  if (!store) return;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM,
+                          mesh_.comm()));
+  archive_.axis(Axis::index(names::layer, cells, "depth cell"));
+  archive_.axis(Axis::index(names::query, n, "token that looks"));
+  archive_.axis(Axis::index(names::key, n, "token looked at"));
+  archive_.array(names::attention_weights, {cells, samples, heads, n, n}, all.data(),
+                 meaning_of(names::attention_weights),
+                 {names::layer, names::sample, names::head, names::query, names::key});
+}
+
+void EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
+                          const std::vector<double>& inflow_slab,
+                          const std::vector<std::pair<std::string, double>>& seconds) {
+  if (meter_.has_reference()) {
+    const auto path = names::in(names::evolve, names::arrival_time);
+    archive_.array(path, {arrival_.times().size()}, arrival_.times().data(), meaning_of(path),
+                   {names::depth});
+  }
+  if (status == names::done) write_attention(u, inflow_slab);
+  for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
+  if (!message.empty()) archive_.attribute(names::message, message);
+  archive_.finish(status);
+}
+
+}  // namespace fluxformer

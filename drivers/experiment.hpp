@@ -1,0 +1,53 @@
+#pragma once
+
+// An experiment of the command line: declare its keys, set up (everything that can be wrong in a deck is
+// found here), run.
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/options.hpp"
+
+namespace fluxformer {
+
+/// What a run is told beside its settings.
+struct RunContext {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::string command_line;
+  std::string deck;    ///< verbatim
+  bool quiet = false;  ///< no progress
+};
+
+/// How a run ended.
+struct Report {
+  ExitCode code = ExitCode::done;
+  std::string summary;  ///< printed by rank 0 at the end
+};
+
+class Experiment {
+ public:
+  virtual ~Experiment() = default;
+  /// What --validate prints: what would run, in a line or two.
+  virtual std::string describe() const = 0;
+  /// Collective.
+  virtual Report run() = 0;
+};
+
+/// One line of the registry.
+struct ExperimentEntry {
+  std::string name;
+  std::string sentence;
+  std::function<void(Schema&)> declare;
+  /// Collective; throws BadInput (agreed) for anything in the settings that cannot run on these ranks.
+  std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;
+};
+
+/// All experiments, in the order they are listed.
+const std::vector<ExperimentEntry>& experiments();
+
+}  // namespace fluxformer
