@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 
 #include "base/error.hpp"
@@ -32,6 +33,21 @@ void use_one_blas_thread() {
     reinterpret_cast<void (*)(int)>(found)(1);
 }
 
+// Settings come through one door: no .petscrc (which only an argument can switch off, and PETSc keeps the
+// arguments, hence static). A crash is the debugger's and the core file's, and SIGTERM is ours, so PETSc's
+// signal handler stays out; unused options are reported by the drivers.
+void initialise_petsc() {
+  static char name[] = "fluxformer";
+  static char no_file[] = "-skip_petscrc";
+  static char no_handler[] = "-no_signal_handler";
+  static char not_left[] = "-options_left";
+  static char no[] = "no";
+  static char* words[] = {name, no_file, no_handler, not_left, no, nullptr};
+  static int count = static_cast<int>(std::size(words)) - 1;
+  static char** arguments = words;
+  check(PetscInitialize(&count, &arguments, nullptr, nullptr));
+}
+
 }  // namespace
 
 Session::Session(int& argc, char**& argv) {
@@ -49,12 +65,7 @@ Session::Session(int& argc, char**& argv) {
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
 
-  // Settings come through one door: no ~/.petscrc. A crash is the debugger's and the core file's, and
-  // SIGTERM is ours, so PETSc's signal handler stays out; unused options are reported by the drivers.
-  check(PetscOptionsSetValue(nullptr, "-skip_petscrc", nullptr));
-  check(PetscOptionsSetValue(nullptr, "-no_signal_handler", nullptr));
-  check(PetscOptionsSetValue(nullptr, "-options_left", "no"));
-  check(PetscInitialize(nullptr, nullptr, nullptr, nullptr));
+  initialise_petsc();
   return_petsc_errors();
   note_run_facts(MPI_COMM_WORLD);
 }

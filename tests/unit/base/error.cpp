@@ -46,10 +46,25 @@ TEST(Check, shows_what_petsc_said_and_where_it_was_called_and_prints_nothing) {
                           HasSubstr("called at error.cpp:"), Not(HasSubstr("/"))));
 }
 
-TEST(Check, forgets_an_error_once_it_was_shown) {
+// The functions on the way out report the error too; they have nothing to say.
+TEST(Check, shows_the_innermost_text_of_a_nested_error) {
+  check(PetscOptionsSetValue(nullptr, "-vec_type", "nonsense"));
+  VecHandle v;
+  check(VecCreate(PETSC_COMM_SELF, v.out()));
+  ExitCode code = ExitCode::done;
+  EXPECT_THAT(thrown_by([&] { check(VecSetFromOptions(v)); }, code),
+              AllOf(HasSubstr("nonsense"), HasSubstr("(in VecSetType)")));
+  check(PetscOptionsClearValue(nullptr, "-vec_type"));
+}
+
+TEST(Check, does_not_lend_the_text_of_one_error_to_another) {
   ExitCode code = ExitCode::done;
   thrown_by(make_vector_of_two_minds, code);
   EXPECT_THAT(thrown_by([] { check(PETSC_ERR_ARG_INCOMP); }, code), Not(HasSubstr("VecSetSizes")));
+  VecHandle v;
+  check(VecCreate(PETSC_COMM_SELF, v.out()));
+  EXPECT_NE(VecSetSizes(v, 3, 2), 0);  // nobody asks
+  EXPECT_THAT(thrown_by([] { check(PETSC_ERR_MEM); }, code), Not(HasSubstr("VecSetSizes")));
 }
 
 TEST(Check, knows_numerical_failures_from_others) {
@@ -100,6 +115,7 @@ TEST(Guarded, the_exception_of_a_callback_crosses_petsc_unchanged) {
   EXPECT_EQ(code, ExitCode::numerical);
   EXPECT_EQ(thrown_by([] { Nonlinear(nested_residual).solve(); }, code), "the state is not finite at t = 3");
   EXPECT_THROW(Nonlinear(residual_out_of_memory).solve(), std::bad_alloc);
+  EXPECT_THROW(check(PETSC_ERR_MEM), Error);  // the next error is its own
 }
 
 TEST(Guarded, an_exception_that_petsc_coped_with_is_not_blamed_on_a_later_error) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <petscsys.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/run_facts.hpp"
 
 namespace fluxformer {
 namespace {
@@ -63,6 +65,22 @@ TEST(Provenance, gives_the_time_the_session_began_in_utc) {
   const double age = std::difftime(std::time(nullptr), timegm(&utc));
   EXPECT_GE(age, 0);
   EXPECT_LT(age, 600);
+}
+
+TEST(Provenance, does_not_depend_on_the_time_zone) {
+  const char* zone = std::getenv("TZ");
+  const std::string before = zone == nullptr ? "" : zone;
+  setenv("TZ", "AWAY+7", 1);
+  tzset();
+  note_run_facts(MPI_COMM_WORLD);
+  std::tm utc = {};
+  strptime(facts().at("created").c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  EXPECT_LT(std::abs(std::difftime(std::time(nullptr), timegm(&utc))), 600);
+  if (zone == nullptr)
+    unsetenv("TZ");
+  else
+    setenv("TZ", before.c_str(), 1);
+  tzset();
 }
 
 TEST(Provenance, tells_of_petsc_options_that_came_past_the_deck) {
