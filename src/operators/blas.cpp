@@ -3,7 +3,6 @@
 #include <Eigen/Core>
 #include <cstdlib>
 #include <sstream>
-#include <string_view>
 
 #if defined(FLUXFORMER_OPENBLAS)
 extern "C" {
@@ -36,17 +35,20 @@ std::string blas_description() {
 #endif
 }
 
-std::string blas_warning() {
-#if defined(FLUXFORMER_OPENBLAS) && defined(__x86_64__)
-  const char* asked = std::getenv("OPENBLAS_CORETYPE");
-  if (asked == nullptr || __builtin_cpu_supports("avx512f") == 0) return {};
-  const std::string_view kernel = openblas_get_corename();
+std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512) {
+  if (asked == nullptr || !processor_has_avx512) return {};
   for (const std::string_view wide : {"SkylakeX", "Cooperlake", "SapphireRapids"}) {
     if (kernel == wide) return {};
   }
   return "OPENBLAS_CORETYPE=" + std::string(asked) + " in the environment makes OpenBLAS use its " +
          std::string(kernel) +
          " kernels although this processor has AVX-512; products in float may run at half speed. Unset it.";
+}
+
+std::string blas_warning() {
+#if defined(FLUXFORMER_OPENBLAS) && defined(__x86_64__)
+  return openblas_warning(std::getenv("OPENBLAS_CORETYPE"), openblas_get_corename(),
+                          __builtin_cpu_supports("avx512f") != 0);
 #else
   return {};
 #endif

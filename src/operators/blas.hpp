@@ -3,6 +3,7 @@
 // Which library multiplies matrices, and whether the environment slows it down. For logs and benchmarks.
 
 #include <string>
+#include <string_view>
 
 namespace fluxformer {
 
@@ -13,5 +14,9 @@ std::string blas_description();
 /// Empty, or one sentence for the log: OPENBLAS_CORETYPE makes OpenBLAS use kernels without AVX-512 on a
 /// machine that has it, which can halve the speed of float products.
 std::string blas_warning();
+
+/// The decision behind it: the variable's value (null: not set), the kernels in use, what the processor can
+/// do.
+std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512);
 
 }  // namespace fluxformer
