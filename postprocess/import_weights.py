@@ -213,9 +213,9 @@ def convert(state, options):
     left = state.left(options.ignore)
     if left:
         raise Unfit(f"no place for {', '.join(left)}: name what they are (--help), or leave them out with --ignore")
-    attributes = dict(kind="transformer", layers=len(prefixes), knots=len(prefixes), width=width, heads=options.heads, ffn=ffn,
-                      activation=options.activation, norm=options.norm, order="sequential", residual="on",
-                      kernel="dot", inputs=inputs, tokens=tokens, classes=classes)
+    attributes = dict(kind="transformer", layers=len(prefixes), knots=len(prefixes), width=width,
+                      heads=options.heads, ffn=ffn, activation=options.activation, norm=options.norm,
+                      order="sequential", residual="on", kernel="dot", inputs=inputs, tokens=tokens, classes=classes)
     return attributes, arrays
 
 
