@@ -96,7 +96,7 @@ TEST_P(TermConformance, tangent_is_the_derivative) {
       return norm(sum(sum(term.rhs(c.parameters, sum(u, e, v)), -1, f), -e, jv)) / norm(jv);
     };
     const double whole = remainder(1e-3), half = remainder(5e-4);
-    if (whole < 1e-14) continue;
+    if (whole < 1e-12) continue;
     EXPECT_NEAR(std::log2(whole / half), 2, 0.05);
     EXPECT_LT(whole, 1e-4);
   }
@@ -120,8 +120,7 @@ TEST_P(TermConformance, parameter_gradient_is_the_central_difference) {
     const State gradient = term.adjoint(c.parameters, u, w).parameters;
     const double e = 1e-5;
     const State change = sum(term.rhs(sum(c.parameters, e, q), u), -1, term.rhs(sum(c.parameters, -e, q), u));
-    EXPECT_NEAR(dot(change, w) / (2 * e), dot(gradient, q),
-                1e-7 * norm(gradient) * norm(q) / std::sqrt(norm(q)));
+    EXPECT_NEAR(dot(change, w) / (2 * e), dot(gradient, q), 1e-7 * norm(gradient));
   }
 }
 
