@@ -1,7 +1,7 @@
 #pragma once
 
-// Work space of an operator: one aligned piece of memory that is handed out in parts and only ever grows. A cache
-// line's alignment keeps vector loads from straddling two lines, and makes timings repeatable.
+// Work space of an operator: one aligned piece of memory that is handed out in parts and only ever grows. A
+// cache line's alignment keeps vector loads from straddling two lines, and makes timings repeatable.
 
 #include <cstddef>
 #include <memory>
@@ -12,11 +12,12 @@ namespace fluxformer {
 template <class T>
 class Scratch {
  public:
-  /// Makes room for `count` numbers in parts of arbitrary sizes (at most `parts` of them) and takes all parts back.
+  /// Makes room for `count` numbers in parts of arbitrary sizes (at most `parts` of them) and takes all parts
+  /// back.
   void reset(std::size_t count, std::size_t parts) {
     const std::size_t needed = count + parts * line;
     if (needed > capacity_) {
-      memory_.reset(static_cast<T*>(::operator new(needed * sizeof(T), std::align_val_t{alignment})));
+      memory_.reset(static_cast<T*>(::operator new (needed * sizeof(T), std::align_val_t{alignment})));
       capacity_ = needed;
     }
     used_ = 0;
@@ -32,7 +33,7 @@ class Scratch {
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t line = alignment / sizeof(T);
   struct Free {
-    void operator()(T* memory) const { ::operator delete(memory, std::align_val_t{alignment}); }
+    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{alignment}); }
   };
   std::unique_ptr<T, Free> memory_;
   std::size_t capacity_ = 0;
