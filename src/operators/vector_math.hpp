@@ -1,7 +1,7 @@
 #pragma once
 
-// Elementwise functions on arrays through glibc's vector library (libmvec), about 2 units in the last place. An
-// element's result does not depend on its place in the array (tails go through the same vector code).
+// Elementwise functions on arrays through glibc's vector library (libmvec), about 2 units in the last place.
+// An element's result does not depend on its place in the array (tails go through the same vector code).
 
 #include <cstddef>
 
