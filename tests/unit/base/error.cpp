@@ -179,5 +179,31 @@ TEST(Handle, destroys_the_old_object_before_it_takes_a_new_one) {
   EXPECT_EQ(handle.get(), &other);
 }
 
+int freed = 0;
+int count_free(MPI_Comm, int, void*, void*) {
+  ++freed;
+  return MPI_SUCCESS;
+}
+
+// MPI calls the delete function of an attribute when the communicator is freed.
+TEST(Communicator, is_freed_once_by_its_last_owner) {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_free, &key, nullptr);
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+  check_mpi(MPI_Comm_set_attr(copy, key, nullptr));
+  freed = 0;
+  {
+    Communicator first(copy);
+    Communicator second(std::move(first));
+    first = std::move(second);
+    EXPECT_EQ(first.size(), 1);
+    EXPECT_EQ(first.rank(), 0);
+    EXPECT_EQ(freed, 0);
+  }
+  EXPECT_EQ(freed, 1);
+  MPI_Comm_free_keyval(&key);
+}
+
 }  // namespace
 }  // namespace fluxformer

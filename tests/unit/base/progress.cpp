@@ -73,6 +73,7 @@ TEST(Progress, in_a_log_file_ends_with_one_plain_line) {
     Progress progress("evolve", 100, "steps", true);
     for (int step = 1; step <= 100; ++step) progress.update(step);
     progress.finish("front at layer 12");
+    progress.finish("said once");
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               MatchesRegex("evolve 100 of 100 steps, [0-9.e+]+ a second, took 0:00, front at layer 12\n"));
