@@ -66,7 +66,8 @@ def _draw_front(axes, evolution):
         axes.plot(evolution.arrival, evolution.depth, "o-", color=ACCENT, lw=2.2, mec="white", mew=0.9,
                   ms=6 if len(evolution.depth) <= MOST_MARKERS else 0, label="front: arrival time τ(s)")
     half = 0.5 * (evolution.depth[1] - evolution.depth[0])
-    axes.set(xlim=(0, evolution.time[-1]), ylim=(evolution.depth[0] - half, evolution.depth[-1] + half))
+    time = evolution.time
+    axes.set(xlim=(max(0, time[0] - 0.5 * (time[1] - time[0])), time[-1]) if len(time) > 1 else (0, 1), ylim=(evolution.depth[0] - half, evolution.depth[-1] + half))
     axes.set_xlabel(evolution.time_name)
 
 
@@ -163,8 +164,8 @@ def panel(axes, title, ylabel, xlabel):
 
 MEASURES = (  # history, title, axis
     ("norm", "Size of the state", "‖u‖  (rms)"),
-    ("token_variance", "Token variance", "squared distance to the token mean"),
-    ("dirichlet_energy", "Dirichlet energy over tokens", "½ Σ |∇ₓu|²"),
+    ("token_variance", "Token variance", "⟨|u − ⟨u⟩|²⟩ per channel"),
+    ("dirichlet_energy", "Dirichlet energy over tokens", "½ ⟨|∇ₓu|²⟩ per channel"),
     ("flux", "Flux through depth", "c⟨u⟩ − ε ∂ₛ⟨u⟩"),
 )
 

@@ -17,10 +17,13 @@ def histories(evolution, folder):
         values = evolution.history(name)
         if values is None:
             no_data(axes, "not recorded")
+        elif name == "cfl" and not np.any(values):
+            no_data(axes, "no transport: c = 0")
         else:
-            axes.plot(evolution.time, values.reshape(len(evolution.time), -1)[:, 0], color=ACCENT, lw=2)
+            values = values.reshape(len(evolution.time), -1)[:, 0]
+            axes.plot(evolution.time, values, color=ACCENT, lw=2)
             axes.set_xlim(evolution.time[0], evolution.time[-1])
-            if name in ("step_size", "cfl"):
+            if name in ("step_size", "cfl") or np.ptp(values) < 1e-6 * np.max(values):  # round-off is no change
                 axes.set_ylim(0, 1.1 * np.nanmax(values) or 1)
         panel(axes, title, unit, evolution.time_name)
     return save(figure, evolution.run, folder, "histories")
