@@ -8,6 +8,7 @@
 
 #include "base/random.hpp"
 #include "tests/support/conformance.hpp"
+#include "tests/support/conformance_model_cases.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/lattices.hpp"
 
@@ -208,6 +209,8 @@ TEST_P(TermConformance, single_precision_kernels_agree_to_single_precision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Term, TermConformance, testing::ValuesIn(every_term()),
+                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(ModelTerm, TermConformance, testing::ValuesIn(every_model_term()),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

@@ -1,0 +1,120 @@
+#include "tests/support/conformance_model_cases.hpp"
+
+#include "tests/support/reference_model.hpp"
+#include "tests/support/small_problem.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+constexpr double speed = 1.6;
+
+/// What a model term borrows from.
+struct OwnedModel {
+  OwnedModel(const ModelSpec& spec, const SlabContext& mesh_context, const State& values)
+      : parameters(spec), context(mesh_context) {
+    parameters.values = values;
+  }
+  Parameters parameters;
+  SlabContext context;
+  std::unique_ptr<DepthModel> model;
+};
+
+/// `make`(model, depth) makes the term; `reference`(tokens, parameters, depth, cell, below, here) is its
+/// value.
+template <class Make, class Reference>
+TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference reference) {
+  TermCase c{.name = std::move(name), .lattice = spec.mesh};
+  c.lattice.width = spec.model.width;
+  c.parameters = random_parameters(spec).values;
+  const DepthCells depth{spec.model.layers, spec.mesh.cells};
+  const auto builder = [=](Precision precision) -> TermCase::Build {
+    return [=](const Mesh&, const SlabContext& context, const State& parameters) -> BuiltTerm {
+      auto owned = std::make_shared<OwnedModel>(spec.model, context, parameters);
+      owned->model = make_depth_model(owned->parameters, owned->context, precision);
+      auto term = make(*owned->model, depth);
+      return {std::move(owned), std::move(term)};
+    };
+  };
+  c.build = builder(Precision::dbl);
+  c.build_single = builder(Precision::single);
+  c.reference = [=, slab = c.slab(), lattice = c.lattice](const State& p, const State& u) {
+    const naive::Tokens tokens{lattice.tokens_x, lattice.tokens_y, lattice.samples, lattice.width, false, {}};
+    Parameters parameters(spec.model);
+    parameters.values = p;
+    State out(slab, 0.0);
+    for (int cell = 1; cell <= depth.cells; ++cell) {
+      const auto at = [&](int i) {
+        const auto first = u.begin() + static_cast<std::ptrdiff_t>(slab) * i;
+        return naive::Slab(first, first + static_cast<std::ptrdiff_t>(slab));
+      };
+      const auto row = reference(tokens, parameters, depth, cell, at(cell - 1), at(cell));
+      out.insert(out.end(), row.begin(), row.end());
+    }
+    return out;
+  };
+  return c;
+}
+
+TermCase layer_map(std::string name, const ProblemSpec& spec) {
+  return model_case(
+      "layer_map_" + std::move(name), spec,
+      [](DepthModel& model, DepthCells depth) { return std::make_unique<LayerTerm>(model, depth, speed); },
+      [](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab& below,
+         const naive::Slab&) {
+        const double h = depth.spacing();
+        auto row = naive::layer_map(tokens, parameters, cell_entry(cell, depth.layers, depth.cells),
+                                    h / speed, below);
+        for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - below[j]);
+        return row;
+      });
+}
+
+TermCase field(std::string name, const ProblemSpec& spec, Mechanism part) {
+  return model_case(
+      "field_" + std::move(name), spec,
+      [part](DepthModel& model, DepthCells depth) { return std::make_unique<FieldTerm>(model, depth, part); },
+      [part](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab&,
+             const naive::Slab& here) {
+        return naive::field(tokens, parameters, cell_exit(cell, depth.layers, depth.cells), part, here);
+      });
+}
+
+/// Six cells on three layers, so that six ranks hold one each and h is not 1.
+ProblemSpec base() {
+  ProblemSpec spec;
+  spec.model = small_model(3);
+  spec.mesh = {.cells = 6, .tokens_x = 3, .tokens_y = 2, .samples = 2};
+  spec.kappa = 0.3;
+  spec.alpha = 0.8;
+  return spec;
+}
+
+ProblemSpec knotted(Norm norm) {
+  auto spec = base();
+  spec.model.variation = DepthVariation::linear;
+  spec.model.knots = 2;
+  spec.model.kappa_per_channel = true;
+  spec.model.norm = norm;
+  spec.model.attention.layer_norm = norm == Norm::pre;
+  return spec;
+}
+
+}  // namespace
+
+std::vector<TermCase> every_model_term() {
+  auto macaron = knotted(Norm::pre);
+  macaron.model.order = Order::macaron;
+  macaron.model.own_halves = true;
+  macaron.model.subflow = Subflow::midpoint;
+  return {
+      layer_map("transformer", base()),
+      layer_map("macaron", macaron),
+      layer_map("sphere", knotted(Norm::sphere)),
+      field("diffusion", knotted(Norm::pre), Mechanism::diffusion),
+      field("attention", base(), Mechanism::attention),
+      field("attention_on_the_sphere", knotted(Norm::sphere), Mechanism::attention),
+      field("reaction", knotted(Norm::none), Mechanism::reaction),
+  };
+}
+
+}  // namespace fluxformer::test

@@ -1,0 +1,148 @@
+#include "tests/support/reference_model.hpp"
+
+#include <cmath>
+#include <functional>
+
+namespace fluxformer::test::naive {
+namespace {
+
+Slab plus(const Slab& u, double factor, const Slab& v) {
+  Slab w = u;
+  for (std::size_t j = 0; j < w.size(); ++j) w[j] += factor * v[j];
+  return w;
+}
+
+ReactionSettings reaction_settings(const ModelSpec& spec, bool first_half) {
+  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+}
+
+/// x - mean over sqrt(var + 1e-5), times gain, plus bias, row by row.
+Slab layer_norm(const Slab& u, std::size_t d, const double* gain, const double* bias) {
+  Slab v = u;
+  for (std::size_t row = 0; row < u.size(); row += d) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < d; ++c) mean += u[row + c] / static_cast<double>(d);
+    for (std::size_t c = 0; c < d; ++c)
+      variance += (u[row + c] - mean) * (u[row + c] - mean) / static_cast<double>(d);
+    for (std::size_t c = 0; c < d; ++c)
+      v[row + c] = (u[row + c] - mean) / std::sqrt(variance + 1e-5) * gain[c] + bias[c];
+  }
+  return v;
+}
+
+double row_product(const Slab& u, const Slab& v, std::size_t row, std::size_t d) {
+  double sum = 0;
+  for (std::size_t c = 0; c < d; ++c) sum += u[row + c] * v[row + c];
+  return sum;
+}
+
+Slab to_sphere(const Slab& u, std::size_t d) {
+  Slab v = u;
+  for (std::size_t row = 0; row < u.size(); row += d)
+    for (std::size_t c = 0; c < d; ++c) v[row + c] = u[row + c] / std::sqrt(row_product(u, u, row, d));
+  return v;
+}
+
+/// f - u (u . f) / (u . u), row by row.
+Slab tangent_part(const Slab& u, const Slab& f, std::size_t d) {
+  Slab v = f;
+  for (std::size_t row = 0; row < u.size(); row += d)
+    for (std::size_t c = 0; c < d; ++c)
+      v[row + c] -= u[row + c] * row_product(u, f, row, d) / row_product(u, u, row, d);
+  return v;
+}
+
+}  // namespace
+
+WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
+  const auto& spec = parameters.spec;
+  // between which knots (from 1), and how far towards the upper
+  int knot = at.layer;
+  double share = 0;
+  if (spec.variation == DepthVariation::linear) {
+    knot = 1;
+    const auto position = [&](int k) {
+      return spec.knots == 1 ? 0.0 : static_cast<double>(k - 1) * (spec.layers - 1) / (spec.knots - 1);
+    };
+    while (knot < spec.knots && position(knot + 1) <= at.s) ++knot;
+    if (knot < spec.knots) share = (at.s - position(knot)) / (position(knot + 1) - position(knot));
+  }
+  const auto group = "layers/" + std::to_string(knot), next = "layers/" + std::to_string(knot + 1);
+  for (const auto& view : parameters.layout.views()) {
+    if (view.group != group) continue;
+    const auto lower = parameters.view(view.path());
+    auto& array = arrays_[view.name];
+    array.assign(lower.begin(), lower.end());
+    if (share == 0) continue;
+    const auto upper = parameters.view(next + "/" + view.name);
+    for (std::size_t j = 0; j < array.size(); ++j) array[j] += share * (upper[j] - lower[j]);
+  }
+  const auto alpha = parameters.view("equation/alpha"), rho = parameters.view("equation/rho");
+  alpha_.assign(alpha.begin(), alpha.end());
+  rho_.assign(rho.begin(), rho.end());
+  for (const char* name : {"W_Q", "W_K", "W_V"})
+    qkv_.insert(qkv_.end(), arrays_[name].begin(), arrays_[name].end());
+  for (const char* name : {"b_Q", "b_K", "b_V"})
+    b_qkv_.insert(b_qkv_.end(), arrays_[name].begin(), arrays_[name].end());
+
+  const auto array = [&](const std::string& name) { return std::as_const(arrays_.at(name)).data(); };
+  views_.attention = {array("norm1_gain"), array("norm1_bias"), qkv_.data(),  b_qkv_.data(),
+                      array("W_O"),        array("b_O"),        alpha_.data()};
+  const auto reaction = [&](const std::string& prefix, const std::string& norm) {
+    return ReactionWeights<const double>{array(prefix + norm + "_gain"),
+                                         array(prefix + norm + "_bias"),
+                                         array(prefix + "W_1"),
+                                         array(prefix + "b_1"),
+                                         array(prefix + "W_2"),
+                                         array(prefix + "b_2"),
+                                         rho_.data()};
+  };
+  views_.reaction = reaction("", "norm2");
+  views_.first_reaction = spec.own_halves ? reaction("half_", "norm") : views_.reaction;
+  views_.diffusion = {array("kappa"), spec.kappa_per_channel};
+}
+
+Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, Mechanism part,
+           const Slab& u) {
+  const WeightsAt weights(parameters, at);
+  const auto& spec = parameters.spec;
+  if (part == Mechanism::diffusion) return token_diffusion(tokens, weights.views(), u);
+  const Slab f = part == Mechanism::attention
+                     ? attention(tokens, spec.attention, weights.views(), u)
+                     : reaction(tokens, reaction_settings(spec, false), weights.views(), u);
+  return spec.norm == Norm::sphere ? tangent_part(u, f, static_cast<std::size_t>(spec.width)) : f;
+}
+
+Slab layer_map(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, double h,
+               const Slab& u) {
+  const WeightsAt at_depth(parameters, at);
+  const auto& w = at_depth.views();
+  const auto& spec = parameters.spec;
+  const auto d = static_cast<std::size_t>(spec.width);
+  using Flow = std::function<Slab(const Slab&)>;
+  const Flow mix = [&](const Slab& v) {
+    return plus(token_diffusion(tokens, w, v), 1, attention(tokens, spec.attention, w, v));
+  };
+  const Flow react = [&](const Slab& v) { return reaction(tokens, reaction_settings(spec, false), w, v); };
+  const Flow first = [&](const Slab& v) { return reaction(tokens, reaction_settings(spec, true), w, v); };
+  const Flow both = [&](const Slab& v) { return plus(mix(v), 1, react(v)); };
+  const auto sub_layer = [&](const Flow& flow, double step, const double* gain, const double* bias,
+                             const Slab& v) {
+    const Slab from = spec.subflow == Subflow::midpoint ? plus(v, step / 2, flow(v)) : v;
+    const Slab z = plus(spec.residual ? v : Slab(v.size(), 0.0), step, flow(from));
+    if (spec.norm == Norm::post) return layer_norm(z, d, gain, bias);
+    return spec.norm == Norm::sphere ? to_sphere(z, d) : z;
+  };
+  const auto attend = [&](const Slab& v) { return sub_layer(mix, h, w.attention.gain, w.attention.bias, v); };
+  switch (spec.order) {
+    case Order::sequential:
+      return sub_layer(react, h, w.reaction.gain, w.reaction.bias, attend(u));
+    case Order::parallel:
+      return sub_layer(both, h, w.attention.gain, w.attention.bias, u);
+    default:
+      return sub_layer(react, h / 2, w.reaction.gain, w.reaction.bias,
+                       attend(sub_layer(first, h / 2, w.first_reaction.gain, w.first_reaction.bias, u)));
+  }
+}
+
+}  // namespace fluxformer::test::naive
