@@ -46,7 +46,6 @@ void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>&
     V top = old_top;
     for (int y = 0; y < run.size(); ++y) top = p[y] > top ? p[y] : top;
     exponentials(at, p, run.size(), top);
-    for_hidden(home, at, items, run, [&](int lane, int y) { p[y][lane] = T(0); });
     V keep[1] = {old_top};
     exponentials(at, keep, 1, top);
 

@@ -1,0 +1,71 @@
+#pragma once
+
+// Attention problems of the unit tests: sizes around the kernels' blocks, masks, settings, and seeded states
+// on one rank.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/attention_case.hpp"
+
+namespace fluxformer::test {
+
+enum class Mask { none, padding, causal, both, weights, weights_and_padding };
+
+inline TokenMask make_mask(Mask kind, int tokens, int samples) {
+  TokenMask mask;
+  mask.causal = kind == Mask::causal || kind == Mask::both;
+  if (kind == Mask::padding || kind == Mask::both || kind == Mask::weights_and_padding)
+    for (int s = 0; s < samples; ++s) mask.length.push_back(std::max(1, tokens - 2 * s));
+  if (kind == Mask::weights || kind == Mask::weights_and_padding)
+    for (int t = 0; t < tokens; ++t) mask.weight.push_back(0.5 + 0.3 * (t % 4));
+  return mask;
+}
+
+struct Size {
+  int tokens, samples, width, heads;
+};
+
+// Sizes beside, at and beyond the vector widths (4 to 16 lanes), the channel blocks (16, 8, 4, 2, 1) and the
+// runs of 128 items.
+inline const Size tiny{1, 1, 1, 1}, odd{7, 3, 15, 3}, wide{19, 2, 62, 2}, vit{49, 3, 32, 2},
+    runs{139, 1, 6, 2};
+
+struct Problem {
+  Problem(const Size& s, const AttentionSettings& base, Mask mask)
+      : size(s), settings(base), line(TokenLine::even(MPI_COMM_SELF, s.tokens, 1)), p(s.width, 5) {
+    settings.heads = s.heads;
+    whole = {s.tokens, s.samples, s.width, make_mask(mask, s.tokens, s.samples)};
+    const auto count = static_cast<std::size_t>(s.tokens * s.samples * s.width);
+    u = random_vector(count, 1, 1.2, 0.3);
+    v = random_vector(count, 2);
+    w = random_vector(count, 3);
+  }
+  std::vector<double> reference_rhs() const {
+    return reference::attention(whole, settings,
+                                p.view<const double>(p.flat.data(), &p.flat.back()).attention, u);
+  }
+  std::vector<double> reference_matrix() const {
+    return reference::attention_matrix(whole, settings,
+                                       p.view<const double>(p.flat.data(), &p.flat.back()).attention, u);
+  }
+
+  Size size;
+  AttentionSettings settings;
+  TokenLine line;
+  reference::WholeLine whole;
+  AttentionParameters p;
+  std::vector<double> u, v, w;
+};
+
+inline AttentionSettings make_settings(Kernel kernel, int iterations, bool layer_norm) {
+  AttentionSettings settings;
+  settings.kernel = kernel;
+  settings.normalisation = iterations == 0 ? Normalisation::softmax : Normalisation::sinkhorn;
+  settings.sinkhorn_iterations = std::max(1, iterations);
+  settings.layer_norm = layer_norm;
+  return settings;
+}
+
+}  // namespace fluxformer::test
