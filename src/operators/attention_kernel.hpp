@@ -6,8 +6,8 @@
 //   logit(x, y) = scale * a_x . b_y + beta_y                      P(x, y) = exp(logit + offset_x)
 //
 // With a = q, b = k this is a row of attention: beta_y = log w_y (- |k_y|^2 / 2 for l2, + g_y for sinkhorn),
-// offset_x = -log sum_y exp(logit). With the roles of q and k exchanged it is a column. Items a token may not
-// look at are not touched, so that they change nothing, not even a rounding error.
+// offset_x = -log sum_y exp(logit). With the roles of q and k exchanged it is a column. A token gives the
+// weight 0 exactly to items it may not look at: they change nothing, not even a rounding error.
 
 #include <cstddef>
 
