@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -76,7 +77,9 @@ bool is_hdf5(const std::string& text) {
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw BadInput(path + ": cannot be read; the deck is an INI file (see input/) or an output file");
+  // A folder opens like a file and reads as nothing, which would be a deck of defaults.
+  if (!in || std::filesystem::is_directory(path))
+    throw BadInput(path + ": cannot be read; the deck is an INI file (see input/) or an output file");
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/session.hpp"
+#include "io/archive_reader.hpp"
 #include "io/schema.hpp"
 #include "model/model_file.hpp"
 #include "operators/blas.hpp"
@@ -50,17 +51,22 @@ void ArrivalTimes::update(double time, const std::vector<double>& distance) {
   }
 }
 
-EvolveRecord::EvolveRecord(const Settings& settings, const RunContext& context, const Mesh& mesh,
-                           const Equation& equation, const Parameters& parameters, const Inflow& inflow,
-                           DepthMeter& meter)
+EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context,
+                           const Mesh& mesh, const Equation& equation, const Parameters& parameters,
+                           const Inflow& inflow, DepthMeter& meter)
     : settings_(settings),
       mesh_(mesh),
       equation_(equation),
-      parameters_(parameters),
       inflow_(inflow),
       meter_(meter),
       part_(field_part(mesh)),
-      archive_(mesh.comm(), settings.word("output.file"), settings.flag("output.overwrite")),
+      selection_{FieldSelection::every(static_cast<int>(settings.integer("output.depth_stride")),
+                                       mesh.total_cells()),
+                 {},
+                 {},
+                 FieldSelection::every(static_cast<int>(settings.integer("output.channel_stride")),
+                                       mesh.spec().width)},
+      archive_(mesh.comm(), settings.word("output.file"), overwrite),
       arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
       fields_(settings.word("output.fields") == "u") {
   describe(context);
@@ -102,13 +108,7 @@ void EvolveRecord::define_axes() {
     column.push_back(token % line.tokens_x());
     row.push_back(token / line.tokens_x());
   }
-  const FieldSelection selection{
-      FieldSelection::every(static_cast<int>(settings_.integer("output.depth_stride")), mesh_.total_cells()),
-      {},
-      {},
-      FieldSelection::every(static_cast<int>(settings_.integer("output.channel_stride")),
-                            mesh_.spec().width)};
-  std::vector<double> channels(selection.channels.begin(), selection.channels.end());
+  std::vector<double> channels(selection_.channels.begin(), selection_.channels.end());
   std::vector<double> samples;
   for (const auto index : inflow_.indices(0)) samples.push_back(static_cast<double>(index));
 
@@ -125,14 +125,14 @@ void EvolveRecord::define_axes() {
 
   if (fields_) {
     std::string depth_axis = names::depth;
-    if (selection.depths.size() != depth.size()) {
+    if (selection_.depths.size() != depth.size()) {
       depth_axis = names::stored_depth;
       std::vector<double> stored;
-      for (const int i : selection.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
+      for (const int i : selection_.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
       axis(names::stored_depth, stored);
     }
     archive_.field(names::hidden_state,
-                   {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection,
+                   {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection_,
                    meaning_of("/field/u"), static_cast<int>(settings_.integer("output.compression")));
     XdmfChoice shown{names::hidden_state, 0, {}};
     for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
@@ -181,7 +181,8 @@ void EvolveRecord::append_line(const std::vector<double>& line) {
   }
 }
 
-void EvolveRecord::save(CheckpointWriter& checkpoint) const {
+void EvolveRecord::save(CheckpointWriter& checkpoint) {
+  archive_.flush();
   checkpoint.put("history", lines_);
   checkpoint.put("arrival", arrival_.times());
 }
@@ -194,6 +195,18 @@ void EvolveRecord::load(const CheckpointReader& checkpoint) {
   for (std::size_t at = 0; at < lines.size(); at += line_size_)
     append_line({lines.begin() + static_cast<std::ptrdiff_t>(at),
                  lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
+}
+
+void EvolveRecord::copy_fields(const ArchiveReader& earlier, double time) {
+  const auto times = earlier.array("/" + std::string(names::time)).values;
+  const auto path = names::in(names::field, names::hidden_state);
+  if (fields_ && !earlier.has(path)) return;
+  for (std::size_t k = 0; k < times.size() && times[k] <= time; ++k) {
+    archive_.append("/" + std::string(names::time), times[k]);
+    if (fields_)
+      archive_.write_packed(names::hidden_state, k, earlier.packed(path, part_, selection_, k).data());
+    ++fields_written_;
+  }
 }
 
 void EvolveRecord::write_attention(Vec u, const std::vector<double>& inflow_slab) {

@@ -38,8 +38,9 @@ class ArrivalTimes {
 /// Everything collective over the mesh.
 class EvolveRecord {
  public:
-  /// Opens the output file; BadInput if it exists or cannot be written. All arguments are borrowed.
-  EvolveRecord(const Settings& settings, const RunContext& context, const Mesh& mesh,
+  /// Opens the output file; BadInput if it exists (and may not be overwritten) or cannot be written. All
+  /// arguments are borrowed.
+  EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context, const Mesh& mesh,
                const Equation& equation, const Parameters& parameters, const Inflow& inflow,
                DepthMeter& meter);
 
@@ -47,18 +48,17 @@ class EvolveRecord {
   void write_fields(double time, Vec u);
   /// One line of the history.
   void write_history(const Step& step, double courant, double wall_time);
-  /// The line as it was read from a checkpoint.
-  void save(CheckpointWriter& checkpoint) const;
+  /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
+  void save(CheckpointWriter& checkpoint);
   void load(const CheckpointReader& checkpoint);
+  /// Fields of an interrupted run up to `time`.
+  void copy_fields(const ArchiveReader& earlier, double time);
 
   /// Arrival times, attention entropy (and attention itself if asked for), timings; names the file. `status`
   /// as in the schema; `message` may be empty.
   void finish(const std::string& status, const std::string& message, Vec u,
               const std::vector<double>& inflow_slab,
               const std::vector<std::pair<std::string, double>>& seconds);
-
-  const ArrivalTimes& arrival() const { return arrival_; }
-  const DepthMeasures& last() const { return last_; }
 
  private:
   void describe(const RunContext& context);
@@ -69,10 +69,10 @@ class EvolveRecord {
   const Settings& settings_;
   const Mesh& mesh_;
   const Equation& equation_;
-  const Parameters& parameters_;
   const Inflow& inflow_;
   DepthMeter& meter_;
   FieldPart part_;
+  FieldSelection selection_;
   ArchiveWriter archive_;
   ArrivalTimes arrival_;
   DepthMeasures last_;

@@ -80,6 +80,8 @@ void ArchiveWriter::field(const std::string& name, const std::vector<std::string
     throw std::logic_error("archive: " + path + " needs five axes, the first a growing one");
   Field field;
   field.slab = collectively(file_.comm(), [&] { return FieldSlab(part, selection); });
+  // Pieces of a compressed chunk would unpack and pack it again each time.
+  field.pieces = deflate > 0 ? 1 : field.slab.pieces(file_.comm());
   field.axes = axes;
   field.tokens_x = part.tokens_x;
   field.tokens_y = part.tokens_y;
@@ -98,18 +100,26 @@ void ArchiveWriter::field(const std::string& name, const std::vector<std::string
   fields_[name] = std::move(field);
 }
 
-void ArchiveWriter::write(const std::string& name, std::size_t index, const double* memory) {
+ArchiveWriter::Field& ArchiveWriter::known_field(const std::string& name) {
   const auto found = fields_.find(name);
   if (found == fields_.end()) throw std::logic_error("archive: no field named " + name);
-  Field& field = found->second;
+  return found->second;
+}
+
+void ArchiveWriter::write(const std::string& name, std::size_t index, const double* memory) {
+  const Field& field = known_field(name);
+  // Packed out here: a failure while writing would leave the other ranks waiting in MPI-IO.
+  write_packed(name, index, collectively(file_.comm(), [&] { return field.slab.pack(memory, scratch_); }));
+}
+
+void ArchiveWriter::write_packed(const std::string& name, std::size_t index, const double* packed) {
+  Field& field = known_field(name);
   if (index > field.times)
     throw std::logic_error("archive: field " + name + " would have a gap before time " +
                            std::to_string(index));
   std::vector<hsize_t> one_time = {1};
   one_time.insert(one_time.end(), field.slab.shape().begin(), field.slab.shape().end());
   const hsize_t numbers = stored_numbers(one_time, field.chunk);
-  // Packed out here: a failure inside `change` would leave the other ranks waiting in MPI-IO.
-  const double* mine = collectively(file_.comm(), [&] { return field.slab.pack(memory, scratch_); });
   hsize_t chunk = 1;
   for (const hsize_t extent : field.chunk) chunk *= extent;
   // Each chunk brings an index entry of a few dozen bytes.
@@ -118,7 +128,7 @@ void ArchiveWriter::write(const std::string& name, std::size_t index, const doub
       one_time.front() = index + 1;
       h5(H5Dset_extent(field.dataset, one_time.data()), "H5Dset_extent");
     }
-    write_slab(field.dataset, field.slab, index, mine);
+    write_slab(field.dataset, field.slab, index, packed, field.pieces);
   });
   field.times = std::max(field.times, index + 1);
 }

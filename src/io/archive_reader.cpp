@@ -199,13 +199,26 @@ Array ArchiveReader::array(const std::string& dataset, const std::vector<std::si
 
 void ArchiveReader::field(const std::string& dataset, const FieldPart& part, double* memory,
                           std::optional<std::size_t> time) const {
-  const FieldSlab slab = collectively(comm_, [&] { return FieldSlab(part); });
+  read(dataset, collectively(comm_, [&] { return FieldSlab(part); }), memory, time);
+}
+
+std::vector<double> ArchiveReader::packed(const std::string& dataset, const FieldPart& part,
+                                          const FieldSelection& selection, std::size_t time) const {
+  const FieldSlab slab = collectively(comm_, [&] { return FieldSlab(part, selection); });
+  std::vector<double> numbers(slab.count());
+  read(dataset, slab, numbers.data(), time);
+  return numbers;
+}
+
+void ArchiveReader::read(const std::string& dataset, const FieldSlab& slab, double* packed,
+                         std::optional<std::size_t> time) const {
   std::vector<std::size_t> expected(slab.shape().begin(), slab.shape().end());
   const auto found = shape(dataset);
   if (time) expected.insert(expected.begin(), found.empty() ? 0 : std::max(found[0], *time + 1));
   if (found != expected)
     throw BadInput(path_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
                    shape_text(expected));
+  const std::size_t pieces = slab.pieces(comm_);
   collectively(comm_, [&] {
     if (!shared_.open()) {
       const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
@@ -213,7 +226,7 @@ void ArchiveReader::field(const std::string& dataset, const FieldPart& part, dou
       h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
       shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), path_));
     }
-    read_slab(open_dataset(shared_, path_, dataset), slab, time.value_or(0), memory);
+    read_slab(open_dataset(shared_, path_, dataset), slab, time.value_or(0), packed, pieces);
   });
 }
 

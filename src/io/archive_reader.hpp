@@ -52,8 +52,14 @@ class ArchiveReader {
   /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
   void field(const std::string& dataset, const FieldPart& part, double* memory,
              std::optional<std::size_t> time = {}) const;
+  /// Of a dataset that holds a selection of a field: the rank's numbers in file order, as
+  /// ArchiveWriter::write_packed takes them.
+  std::vector<double> packed(const std::string& dataset, const FieldPart& part,
+                             const FieldSelection& selection, std::size_t time) const;
 
  private:
+  void read(const std::string& dataset, const FieldSlab& slab, double* packed,
+            std::optional<std::size_t> time) const;
   std::optional<AttributeValue> attribute(const std::string& name, const std::string& object) const;
   AttributeValue required(const std::string& name, const std::string& object) const;
 

@@ -75,6 +75,8 @@ class ArchiveWriter {
   /// Time `index` (at most one beyond the last written) of a field from the rank's memory
   /// [cell][token][sample][channel]; may be null where the rank holds nothing.
   void write(const std::string& name, std::size_t index, const double* memory);
+  /// The same from numbers in file order, as ArchiveReader::packed gives them.
+  void write_packed(const std::string& name, std::size_t index, const double* packed);
 
   /// /timing/<phase>: least, mean and greatest of the ranks' `seconds`.
   void timing(const std::string& phase, double seconds);
@@ -105,10 +107,11 @@ class ArchiveWriter {
     FieldSlab slab;
     std::vector<std::string> axes;
     std::vector<hsize_t> chunk;
-    std::size_t times = 0;
+    std::size_t times = 0, pieces = 1;
     int tokens_x, tokens_y;
   };
 
+  Field& known_field(const std::string& name);
   const KnownAxis& known(const std::string& axis) const;
   const std::string& anonymous_axis(std::size_t size, std::size_t repetition);
   void write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count);

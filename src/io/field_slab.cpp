@@ -1,6 +1,7 @@
 #include "io/field_slab.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <stdexcept>
 
@@ -72,8 +73,6 @@ FieldSlab::FieldSlab(const FieldPart& part, const FieldSelection& selection)
   whole_ = count_ == part.size();
 }
 
-// A rectangle of the lattice is one regular hyperslab (ny blocks of nx tokens, tokens_x apart); a free choice
-// of tokens is a union of runs.
 std::vector<FieldSlab::Run> FieldSlab::runs(const std::vector<hsize_t>& positions) {
   std::vector<Run> found;
   for (const hsize_t p : positions) {
@@ -82,11 +81,24 @@ std::vector<FieldSlab::Run> FieldSlab::runs(const std::vector<hsize_t>& position
     else
       found.push_back({p, 1, 1, 1});
   }
-  if (found.size() < 2) return found;
-  const hsize_t stride = found[1].start - found[0].start;
-  for (std::size_t k = 1; k < found.size(); ++k)
-    if (found[k].block != found[0].block || found[k].start - found[k - 1].start != stride) return found;
-  return {{found[0].start, stride, found.size(), found[0].block}};
+  return found;
+}
+
+// A rectangle of the lattice is one regular hyperslab (ny blocks of nx tokens, tokens_x apart); a free choice
+// of tokens is a union of runs.
+std::vector<FieldSlab::Run> FieldSlab::merged(const std::vector<Run>& runs) {
+  if (runs.size() < 2) return runs;
+  const hsize_t stride = runs[1].start - runs[0].start;
+  for (std::size_t k = 1; k < runs.size(); ++k)
+    if (runs[k].block != runs[0].block || runs[k].start - runs[k - 1].start != stride) return runs;
+  return {{runs[0].start, stride, runs.size(), runs[0].block}};
+}
+
+std::size_t FieldSlab::pieces(MPI_Comm comm) const {
+  constexpr std::uint64_t most = 64;  // beyond, the transfers become too small
+  std::uint64_t runs = token_runs_.size();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &runs, 1, MPI_UINT64_T, MPI_MAX, comm));
+  return runs > 1 && runs <= most ? runs : 1;
 }
 
 const double* FieldSlab::pack(const double* memory, std::vector<double>& scratch) const {
@@ -102,15 +114,20 @@ const double* FieldSlab::pack(const double* memory, std::vector<double>& scratch
   return scratch.data();
 }
 
-void FieldSlab::select(hid_t space, hsize_t index) const {
-  if (count_ == 0) {
-    h5(H5Sselect_none(space), "selecting nothing");
-    return;
-  }
+SpaceHandle FieldSlab::select(hid_t space, hsize_t index, std::size_t piece, std::size_t pieces) const {
   const int rank = h5(H5Sget_simple_extent_ndims(space), "asking for the rank of a field");
   const std::size_t lead = rank == 5 ? 0 : 1;  // without a leading dimension its entries are skipped
+  const hsize_t held[] = {1, cells_here_.size(), tokens_here_.size(), shape_[2], shape_[3]};
+  SpaceHandle local(h5(H5Screate_simple(rank, held + lead, nullptr), "describing memory"));
+  const bool in_pieces = pieces > 1;
+  if (count_ == 0 || (in_pieces && piece >= token_runs_.size())) {
+    h5(H5Sselect_none(space), "selecting nothing");
+    h5(H5Sselect_none(local), "selecting nothing");
+    return local;
+  }
+  const auto runs = in_pieces ? std::vector{token_runs_[piece]} : merged(token_runs_);
   H5S_seloper_t how = H5S_SELECT_SET;
-  for (const Run& run : token_runs_) {
+  for (const Run& run : runs) {
     const hsize_t start[] = {index, first_depth_, run.start, 0, 0};
     const hsize_t stride[] = {1, 1, run.stride, 1, 1};
     const hsize_t count[] = {1, 1, run.count, 1, 1};
@@ -119,26 +136,38 @@ void FieldSlab::select(hid_t space, hsize_t index) const {
        "selecting a part of a field");
     how = H5S_SELECT_OR;
   }
+  if (in_pieces) {
+    hsize_t before = 0;
+    for (std::size_t k = 0; k < piece; ++k) before += token_runs_[k].block;
+    const hsize_t start[] = {0, 0, before, 0, 0};
+    const hsize_t block[] = {1, cells_here_.size(), token_runs_[piece].block, shape_[2], shape_[3]};
+    h5(H5Sselect_hyperslab(local, H5S_SELECT_SET, start + lead, nullptr, block + lead, nullptr),
+       "selecting a part of memory");
+  }
+  return local;
 }
 
-void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed) {
-  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
-  slab.select(space, index);
-  const hsize_t count = slab.count();
-  const SpaceHandle local(h5(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed,
+                std::size_t pieces) {
   static constexpr double nothing = 0;  // HDF5 wants an address even for no data
-  h5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, local, space, collective_transfer(), count > 0 ? packed : &nothing),
-     "writing");
+  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
+  const PropertyHandle transfer = collective_transfer();
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const SpaceHandle local = slab.select(space, index, piece, pieces);
+    h5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, local, space, transfer, slab.count() > 0 ? packed : &nothing),
+       "writing");
+  }
 }
 
-void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed) {
-  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
-  slab.select(space, index);
-  const hsize_t count = slab.count();
-  const SpaceHandle local(h5(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed, std::size_t pieces) {
   double nothing = 0;  // HDF5 wants an address even for no data
-  h5(H5Dread(dataset, H5T_NATIVE_DOUBLE, local, space, collective_transfer(), count > 0 ? packed : &nothing),
-     "reading");
+  const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
+  const PropertyHandle transfer = collective_transfer();
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const SpaceHandle local = slab.select(space, index, piece, pieces);
+    h5(H5Dread(dataset, H5T_NATIVE_DOUBLE, local, space, transfer, slab.count() > 0 ? packed : &nothing),
+       "reading");
+  }
 }
 
 }  // namespace fluxformer

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/handles.hpp"
 #include "mesh/token_line.hpp"
 
 namespace fluxformer {
@@ -46,14 +47,20 @@ class FieldSlab {
   std::size_t count() const { return count_; }
   /// My numbers in file order: `memory` itself if nothing is left out, else packed into `scratch`.
   const double* pack(const double* memory, std::vector<double>& scratch) const;
-  /// Selects my hyperslab in a file space of 4 dimensions, or of 5 at `index` of the leading one.
-  void select(hid_t space, hsize_t index = 0) const;
+  /// Collective over `comm`: transfers a chunked dataset wants, the most runs of tokens on a rank. HDF5 maps
+  /// chunks quickly only where memory and file selections have one shape, ten times as slowly element by
+  /// element otherwise.
+  std::size_t pieces(MPI_Comm comm) const;
+  /// Selects my share of piece `piece` of `pieces` in a file space of 4 dimensions, or of 5 at `index` of the
+  /// leading one, and returns the matching selection of my packed memory.
+  SpaceHandle select(hid_t space, hsize_t index = 0, std::size_t piece = 0, std::size_t pieces = 1) const;
 
  private:
   struct Run {
     hsize_t start, stride, count, block;
   };
   static std::vector<Run> runs(const std::vector<hsize_t>& positions);
+  static std::vector<Run> merged(const std::vector<Run>& runs);
 
   std::vector<hsize_t> shape_;
   std::size_t count_ = 0;
@@ -65,9 +72,11 @@ class FieldSlab {
 };
 
 /// Collective: writes every rank's numbers (in file order, as `pack` gives them) into an open dataset of the
-/// slab's shape, or at `index` of its leading dimension.
-void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed);
+/// slab's shape, or at `index` of its leading dimension, in as many transfers as `pieces` says (the same on
+/// all ranks).
+void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed,
+                std::size_t pieces = 1);
 /// Collective: reads them back.
-void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed);
+void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed, std::size_t pieces = 1);
 
 }  // namespace fluxformer
