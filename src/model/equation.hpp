@@ -37,6 +37,8 @@ class Equation {
   const Terms& all() const { return all_; }
   const Terms& diffusive() const { return diffusive_; }
   const Terms& rest() const { return rest_; }
+  /// One more term, not among the diffusive ones (a manufactured source). Before solvers are made of this.
+  void add_source(std::unique_ptr<Term> source) { add(std::move(source), false); }
   int reach_below() const;
   int reach_above() const;
 

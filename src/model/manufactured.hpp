@@ -1,0 +1,66 @@
+#pragma once
+
+// A manufactured solution of equation (1): waves through depth and over tokens, and the source that makes
+// them its steady state, so that the order of the discretisation can be measured (MODEL.md T4).
+//
+//   u*(s, x, y, k, j) = mean_j + a_kj cos(omega_kj (s - S)) cos(pi p (x + 1/2) / n_x) cos(pi q (y + 1/2) /
+//   n_y) f = c du*/ds - epsilon d2u*/ds2 - kappa (Lap u*) - alpha A_s[u*] - rho R_s(u*)
+//
+// for sample k, channel j. It satisfies the boundary conditions: zero flux over tokens, zero gradient at s =
+// S. Derivatives are exact, in the units of the lattice (token spacing 1); attention and reaction act on the
+// values at the tokens, so that what is left is the error of transport and of the diffusions. Source: the
+// method of manufactured solutions, Roache, J. Fluids Eng. 124 (2002).
+
+#include "model/equation.hpp"
+
+namespace fluxformer {
+
+struct ManufacturedWaves {
+  double omega = 1;  ///< depth wave number scale, per layer; 0: constant through depth
+  int waves_x = 0;   ///< p
+  int waves_y = 0;   ///< q
+};
+
+class Manufactured {
+ public:
+  /// `model` is borrowed. kappa must be one number for all channels and depths, namely largest_kappa().
+  Manufactured(DepthModel& model, const EquationSpec& equation, const ManufacturedWaves& waves);
+
+  /// u* at depth s on this rank's tokens: a slab. s = 0 is the inflow. Not collective.
+  void solution(double s, double* slab) const;
+  /// f at the row of cell i (s = ih): a slab, overwritten. Collective over the token line.
+  void source(int cell, double* slab) const;
+
+ private:
+  /// visit(index, mean, depth wave number, amplitude times the token waves)
+  template <class Visit>
+  void over_points(Visit&& visit) const;
+  /// Eigenvalue of the Laplacian over tokens.
+  double laplacian() const;
+
+  DepthModel& model_;
+  EquationSpec equation_;
+  ManufacturedWaves waves_;
+};
+
+/// A source that does not depend on time or state: slab `of(i)` added to the right-hand side of cell i.
+class SourceTerm final : public Term {
+ public:
+  /// Cells first .. first + count - 1 are the rank's. Collective over the token line: f is evaluated here,
+  /// once.
+  SourceTerm(const Manufactured& manufactured, std::size_t slab, int first, int count);
+  std::string_view name() const override { return "source"; }
+  Locality locality() const override { return Locality::pointwise; }
+  void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
+  void add_tangent(const Column<const double>&, const Column<const double>&, CellRange,
+                   const Column<double>&) override {}
+  void add_adjoint(const Column<const double>&, const Column<const double>&, CellRange, const Column<double>&,
+                   std::span<double>) override {}
+
+ private:
+  std::size_t slab_;
+  int first_;
+  std::vector<double> values_;
+};
+
+}  // namespace fluxformer
