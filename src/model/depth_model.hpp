@@ -17,7 +17,7 @@ namespace fluxformer {
 /// projected to the tangent space at u.
 enum class Mechanism { diffusion, attention, reaction };
 inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::attention,
-                                                Mechanism::reaction};
+                                               Mechanism::reaction};
 
 enum class Precision { single, dbl };
 
