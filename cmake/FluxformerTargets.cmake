@@ -30,6 +30,8 @@ target_link_libraries(fluxformer_hdf5 INTERFACE ${HDF5_HL_LIBRARY} ${HDF5_LINK_L
 # Matrix products. docs/performance.md holds the measurements behind the default.
 add_library(fluxformer_blas INTERFACE)
 target_link_libraries(fluxformer_blas INTERFACE Eigen3::Eigen)
+# Eigen's own path for tiny products gives bits that depend on where the operands lie in memory; restarts must not.
+target_compile_definitions(fluxformer_blas INTERFACE EIGEN_GEMM_TO_COEFFBASED_THRESHOLD=1)
 if(FLUXFORMER_BLAS STREQUAL "openblas")
   # The serial build: one thread per MPI rank, whatever the environment says.
   find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)

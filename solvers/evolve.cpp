@@ -60,19 +60,27 @@ Evolve::Impl::Impl(const Mesh& m, const Equation& e, const EvolveSettings& s)
 
 void Evolve::Impl::choose_method() {
   const auto type = [&](const char* name) { check(TSSetType(ts, name)); };
-  const auto variant = [&](const char* fallback) {
-    return settings.variant.empty() ? std::string(fallback) : settings.variant;
+  const auto variant = [&](const char* fallback, auto&& set) {
+    const PetscErrorCode code = set(ts, settings.variant.empty() ? fallback : settings.variant.c_str());
+    if (code == PETSC_ERR_ARG_UNKNOWN_TYPE)
+      throw BadInput(
+          "evolve.variant = " + settings.variant + ": PETSc has no " + settings.method +
+          " of that name; there are, for ssp: rks2, rks3, rk104; for rk: 1fe, 2a, 3, 3bs, 4, 5f, 5dp, "
+          "5bs, 6vr, 7vr, 8vr; for arkimex: a2, l2, ars443, 3, 4, 5");
+    check(code);
   };
   if (settings.method == "ssp") {
     type(TSSSP);
-    check(TSSSPSetType(ts, variant(TSSSPRKS2).c_str()));
+    variant(TSSSPRKS2, TSSSPSetType);
   } else if (settings.method == "rk") {
     type(TSRK);
-    check(TSRKSetType(ts, variant(settings.adaptive_tolerance > 0 ? TSRK5F : TSRK4).c_str()));
+    variant(settings.adaptive_tolerance > 0 ? TSRK5F : TSRK4, TSRKSetType);
   } else if (settings.method == "arkimex") {
     type(TSARKIMEX);
-    check(TSARKIMEXSetType(ts, variant(TSARKIMEX3).c_str()));
+    variant(TSARKIMEX3, TSARKIMEXSetType);
   } else if (settings.method == "euler") {
+    if (!settings.variant.empty())
+      throw BadInput("evolve.variant = " + settings.variant + ": evolve.method = euler has no variants");
     type(TSEULER);
   } else {
     throw BadInput("evolve.method = " + settings.method + ": must be one of ssp, rk, euler, arkimex");

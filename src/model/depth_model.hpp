@@ -4,6 +4,7 @@
 // 2, with tangents and adjoints. What evolve, march, steady solvers and back-propagation all call, whatever
 // the arithmetic of the kernels.
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,9 +29,15 @@ class DepthModel {
   virtual const ModelSpec& spec() const = 0;
   virtual const SlabContext& context() const = 0;
 
-  /// out = G(u; h) - u, h in layers divided by the speed c. Overwrites `out`. A zero vector with norm =
-  /// sphere gives NaN (the solvers report a non-finite state).
-  virtual void increment(const DepthPoint& at, double h, const double* u, double* out) = 0;
+  /// out += scale * (G(u; h) - base), h in layers divided by the speed c. `base` may be `u`; `out` overlaps
+  /// neither. A zero vector with norm = sphere gives NaN (the solvers report a non-finite state).
+  virtual void add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
+                       double* out) = 0;
+  /// out = G(u; h) - u
+  void increment(const DepthPoint& at, double h, const double* u, double* out) {
+    std::fill_n(out, context().size(), 0.0);
+    add_map(at, h, 1.0, u, u, out);
+  }
   /// out = (dG/du - I) v
   virtual void increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
                                  double* out) = 0;

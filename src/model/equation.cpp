@@ -37,12 +37,12 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   check_combination();
   const auto depth = spec_.depth;
   const double h = depth.spacing();
-  if (spec_.speed > 0)
-    add(std::make_unique<DepthTransport>(spec_.speed, h, spec_.scheme == DepthScheme::upwind2 ? 2 : 1),
-        false);
   if (spec_.scheme == DepthScheme::shift) {
     add(std::make_unique<LayerTerm>(model_, depth, spec_.speed), false);
   } else {
+    if (spec_.speed > 0)
+      add(std::make_unique<DepthTransport>(spec_.speed, h, spec_.scheme == DepthScheme::upwind2 ? 2 : 1),
+          false);
     for (const auto part : all_mechanisms)
       add(std::make_unique<FieldTerm>(model_, depth, part), part == Mechanism::diffusion);
   }

@@ -8,37 +8,41 @@
 namespace fluxformer {
 
 LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
-    : model_(model), depth_(depth), speed_(speed), increment_(model.context().size()) {
+    : model_(model), depth_(depth), speed_(speed) {
   if (!(speed > 0)) throw BadInput("equation.c must be > 0 for depth.scheme = shift");
 }
 
 void LayerTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
   const double h = depth_.spacing(), rate = speed_ / h;
-  for (int i = cells.begin; i < cells.end; ++i) {
-    model_.increment(point(i), h / speed_, u.at(i - 1), increment_.data());
-    double* const to = out.at(i);
-    for (std::size_t j = 0; j < increment_.size(); ++j) to[j] += rate * increment_[j];
-  }
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.add_map(point(i), h / speed_, rate, u.at(i - 1), u.at(i), out.at(i));
 }
 
 void LayerTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                             const Column<double>& out) {
   const double h = depth_.spacing(), rate = speed_ / h;
+  work_.resize(u.slab);
   for (int i = cells.begin; i < cells.end; ++i) {
-    model_.increment_tangent(point(i), h / speed_, u.at(i - 1), v.at(i - 1), increment_.data());
+    const double *const below = v.at(i - 1), *const here = v.at(i);
+    model_.increment_tangent(point(i), h / speed_, u.at(i - 1), below, work_.data());
     double* const to = out.at(i);
-    for (std::size_t j = 0; j < increment_.size(); ++j) to[j] += rate * increment_[j];
+    for (std::size_t j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
   }
 }
 
 void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                             const Column<double>& u_bar, std::span<double> parameters) {
   const double h = depth_.spacing(), rate = speed_ / h;
+  work_.resize(u.slab);
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
-    for (std::size_t j = 0; j < increment_.size(); ++j) increment_[j] = rate * from[j];
-    model_.increment_adjoint(point(i), h / speed_, u.at(i - 1), increment_.data(), u_bar.at(i - 1),
-                             parameters);
+    double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
+    for (std::size_t j = 0; j < u.slab; ++j) {
+      work_[j] = rate * from[j];
+      below[j] += work_[j];
+      here[j] -= work_[j];
+    }
+    model_.increment_adjoint(point(i), h / speed_, u.at(i - 1), work_.data(), below, parameters);
   }
 }
 

@@ -14,8 +14,8 @@ struct DepthCells {
   double spacing() const { return static_cast<double>(layers) / cells; }
 };
 
-/// shift: (c/h) (G_i(u_{i-1}; h/c) - u_{i-1}), which with first-order transport (c/h)(u_{i-1} - u_i) makes
-/// (c/h)(G_i(u_{i-1}; h/c) - u_i). Parameters at the entry of the cell.
+/// shift: (c/h) (G_i(u_{i-1}; h/c) - u_i), transport and layer map in one. Parameters at the entry of the
+/// cell.
 class LayerTerm final : public Term {
  public:
   /// `model` is borrowed. Throws BadInput for c <= 0.
@@ -23,6 +23,8 @@ class LayerTerm final : public Term {
   std::string_view name() const override { return "layer map"; }
   Locality locality() const override { return Locality::token_line; }
   int reach_below() const override { return 1; }
+  /// h / c
+  double max_stable_dt() const override { return depth_.spacing() / speed_; }
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                    const Column<double>& out) override;
@@ -34,7 +36,7 @@ class LayerTerm final : public Term {
   DepthModel& model_;
   DepthCells depth_;
   double speed_;
-  std::vector<double> increment_;
+  std::vector<double> work_;  // tangents and adjoints only
 };
 
 /// upwind, upwind2: one part of F_s at u_i, parameters at the exit of the cell.

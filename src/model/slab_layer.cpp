@@ -15,9 +15,10 @@ const double* SlabModel<T>::midpoint(const SubLayer& sub, const Weights& w, doub
 }
 
 template <class T>
-void SlabModel<T>::add_flow(const SubLayer& sub, const Weights& w, double step, const double* u, double* k) {
+void SlabModel<T>::add_flow(const SubLayer& sub, const Weights& w, double step, double scale, const double* u,
+                            double* k) {
   const double* const from = spec().subflow == Subflow::midpoint ? midpoint(sub, w, step, u) : u;
-  for (auto* term : sub.terms) term->add_rhs(w, from, step, k);
+  for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
 }
 
 template <class T>
@@ -116,36 +117,35 @@ void SlabModel<T>::advance(const SubLayer& sub, const Weights& w, double h, cons
     std::copy_n(u, context_.size(), z);
   else
     std::fill_n(z, context_.size(), 0.0);
-  add_flow(sub, w, sub.fraction * h, u, z);
-  normalise(sub.after, w, z, v);
+  add_flow(sub, w, sub.fraction * h, 1.0, u, z);
+  if (v != z) normalise(sub.after, w, z, v);
 }
 
 template <class T>
-void SlabModel<T>::increment(const DepthPoint& at, double h, const double* u, double* out) {
+void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
+                           double* out) {
   const auto w = weights_.at(at);
   const std::size_t size = context_.size();
-  if (spec().residual && sub_layers_.front().after == After::nothing) {
-    // The increments alone are summed, so that G - u loses nothing to cancellation.
-    std::fill_n(out, size, 0.0);
-    const double* from = u;
-    for (const auto& sub : sub_layers_) {
-      if (&sub != &sub_layers_.front()) {
-        double* const v = buffer(0);
-        for (std::size_t j = 0; j < size; ++j) v[j] = u[j] + out[j];
-        from = v;
-      }
-      add_flow(sub, w, sub.fraction * h, from, out);
-    }
-    return;
-  }
-  double* const z = buffer(0);
-  double* const v = buffer(1);
-  std::copy_n(u, size, v);
+  const auto add_difference = [&](const double* v) {
+    for (std::size_t j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
+  };
+  const auto& last = sub_layers_.back();
+  const bool additive = spec().residual && last.after == After::nothing;
+  const double* v = u;
+  std::size_t next = 0;
   for (const auto& sub : sub_layers_) {
-    advance(sub, w, h, v, z, out);
-    std::copy_n(out, size, v);
+    if (additive && &sub == &last) {
+      // The last sub-layer adds to what is there: no pass over a state of its own.
+      add_difference(v);
+      return add_flow(sub, w, sub.fraction * h, scale, v, out);
+    }
+    double* const z = buffer(next);
+    double* const to = sub.after == After::nothing ? z : buffer(next + 1);
+    advance(sub, w, h, v, z, to);
+    v = to;
+    next = next == 0 ? 2 : 0;
   }
-  for (std::size_t j = 0; j < size; ++j) out[j] -= u[j];
+  add_difference(v);
 }
 
 template <class T>

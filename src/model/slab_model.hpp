@@ -19,7 +19,8 @@ class SlabModel final : public DepthModel {
 
   const ModelSpec& spec() const override { return parameters_.spec; }
   const SlabContext& context() const override { return context_; }
-  void increment(const DepthPoint& at, double h, const double* u, double* out) override;
+  void add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
+               double* out) override;
   void increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
                          double* out) override;
   void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
@@ -49,10 +50,10 @@ class SlabModel final : public DepthModel {
   SlabTerm<T>* term(Mechanism part);
   bool projected(Mechanism part) const { return spec().norm == Norm::sphere && part != Mechanism::diffusion; }
 
-  /// One sub-layer: z = residual * u + flow(u), v = N(z).
+  /// One sub-layer: z = residual * u + flow(u), v = N(z). Without normalisation v may be z.
   void advance(const SubLayer& sub, const Weights& w, double h, const double* u, double* z, double* v);
-  /// k += step * (terms, or their midpoint rule)(u)
-  void add_flow(const SubLayer& sub, const Weights& w, double step, const double* u, double* k);
+  /// k += scale * step * (terms, or their midpoint rule over the step)(u)
+  void add_flow(const SubLayer& sub, const Weights& w, double step, double scale, const double* u, double* k);
   void add_flow_tangent(const SubLayer& sub, const Weights& w, double step, const double* u, const double* v,
                         double* k);
   void add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,

@@ -60,11 +60,11 @@ TermCase layer_map(std::string name, const ProblemSpec& spec) {
       "layer_map_" + std::move(name), spec,
       [](DepthModel& model, DepthCells depth) { return std::make_unique<LayerTerm>(model, depth, speed); },
       [](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab& below,
-         const naive::Slab&) {
+         const naive::Slab& here) {
         const double h = depth.spacing();
         auto row = naive::layer_map(tokens, parameters, cell_entry(cell, depth.layers, depth.cells),
                                     h / speed, below);
-        for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - below[j]);
+        for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - here[j]);
         return row;
       });
 }
