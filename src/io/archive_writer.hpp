@@ -10,38 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "io/axis.hpp"
 #include "io/field_slab.hpp"
 #include "io/hdf5_objects.hpp"
 #include "io/output_file.hpp"
 
 namespace fluxformer {
-
-/// A coordinate at the root of the file, which dimensions of datasets refer to by name.
-struct Axis {
-  std::string name;
-  std::vector<double> values;  ///< ignored if `growing`: then values are appended
-  std::string unit = {};       ///< "" for a pure number
-  std::string long_name = {};
-  bool growing = false;
-  bool whole_numbers = false;  ///< stored as 64-bit integers
-
-  /// 0 .. size-1.
-  static Axis index(std::string name, std::size_t size, std::string long_name);
-};
-
-/// What the numbers of a dataset mean.
-struct Meaning {
-  std::string unit = {};  ///< "" for a pure number
-  std::string long_name = {};
-  bool whole_numbers = false;  ///< an array stored as 64-bit integers
-};
-
-/// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.
-struct XdmfChoice {
-  std::string field;
-  std::size_t sample = 0;
-  std::vector<std::size_t> channels;
-};
 
 /// Writes "<path>.part" with collective MPI-IO and gives it its name in `finish`. Every member is collective
 /// and takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error

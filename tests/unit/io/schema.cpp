@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -55,23 +54,6 @@ TEST(SchemaTable, knows_every_word_the_program_spells) {
         << word;
   EXPECT_EQ(schema_entry("/field/u").dimensions, "time, depth, token, sample, channel");
   EXPECT_THROW(schema_entry("/history/mood"), std::logic_error);
-}
-
-// No other source file spells a path of the file. (The words themselves are common English.)
-TEST(SchemaTable, is_the_only_place_that_spells_paths) {
-  static const std::regex path("\"/(field|history|analysis|attention|training|timing|model|state)[/\"]");
-  int files = 0;
-  for (const char* folder : {"/src", "/solvers", "/drivers"})
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(FLUXFORMER_SOURCE_DIR + std::string(folder))) {
-      const std::string name = entry.path().string();
-      if (!name.ends_with("pp") || name.find("/io/schema.") != std::string::npos) continue;
-      ++files;
-      std::ifstream in(name);
-      const std::string text{std::istreambuf_iterator<char>(in), {}};
-      EXPECT_FALSE(std::regex_search(text, path)) << name;
-    }
-  EXPECT_GT(files, 40);
 }
 
 TEST(FileNames, of_checkpoints_and_side_cars_stand_beside_the_output) {

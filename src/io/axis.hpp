@@ -1,0 +1,38 @@
+#pragma once
+
+// What an archive is told about its numbers: axes, meaning, and what the side-car shows.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace fluxformer {
+
+/// A coordinate at the root of the file, which dimensions of datasets refer to by name.
+struct Axis {
+  std::string name;
+  std::vector<double> values;  ///< ignored if `growing`: then values are appended
+  std::string unit = {};       ///< "" for a pure number
+  std::string long_name = {};
+  bool growing = false;
+  bool whole_numbers = false;  ///< stored as 64-bit integers
+
+  /// 0 .. size-1.
+  static Axis index(std::string name, std::size_t size, std::string long_name);
+};
+
+/// What the numbers of a dataset mean.
+struct Meaning {
+  std::string unit = {};  ///< "" for a pure number
+  std::string long_name = {};
+  bool whole_numbers = false;  ///< an array stored as 64-bit integers
+};
+
+/// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.
+struct XdmfChoice {
+  std::string field;
+  std::size_t sample = 0;
+  std::vector<std::size_t> channels;
+};
+
+}  // namespace fluxformer
