@@ -12,13 +12,13 @@ void declare_evolve(Schema& schema) {
   declare(
       {.name = "inflow.source",
        .fallback = std::string("data"),
-       .doc = "what flows in at s = 0: embedded samples of data.set, normal noise keyed by index, or nothing",
+       .doc = "what flows in at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
        .choices = {"data", "noise", "none"}});
   declare({.name = "inflow.samples", .fallback = 1L, .doc = "samples solved side by side", .minimum = 1});
   declare({.name = "inflow.first", .fallback = 0L, .doc = "index of the first sample", .minimum = 0});
   declare({.name = "inflow.every",
            .fallback = 0.0,
-           .doc = "streaming: the next samples flow in after this time; 0: the inflow is constant",
+           .doc = "streaming: time after which the next samples flow in; 0: the inflow is constant",
            .unit = "time",
            .minimum = 0});
 
@@ -26,72 +26,74 @@ void declare_evolve(Schema& schema) {
            .fallback = std::string("digits"),
            .doc = "digits is built in, mnist is read from files",
            .choices = {"digits", "mnist"}});
-  declare({.name = "data.directory", .fallback = std::string(), .doc = "folder of the data files"});
+  declare({.name = "data.directory",
+           .fallback = std::string(),
+           .doc = "folder of the MNIST files, plain or gzip'd"});
   declare({.name = "data.split",
            .fallback = std::string("test"),
-           .doc = "which part of the data",
+           .doc = "part of the data set that samples are taken from",
            .choices = {"train", "test"}});
   declare({.name = "data.tokens",
            .fallback = std::string("patches"),
-           .doc = "an image as 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
+           .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
            .choices = {"patches", "rows", "pixels"}});
 
   declare({.name = "start.state",
            .fallback = std::string("zero"),
-           .doc = "u at t = 0: zero; the inflow in every cell; the inflow with noise; points on the unit "
-                  "sphere (equiangular: "
-                  "all pairs have the inner product start.gamma); a cosine mode over tokens; quantiles of a "
-                  "normal law",
+           .doc = "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or "
+                  "random points on the unit sphere, a cosine mode over tokens, or quantiles of a normal law",
            .choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
   declare({.name = "start.gamma",
            .fallback = 0.0,
-           .doc = "inner product of equiangular points",
+           .doc = "inner product of every pair of equiangular points",
            .minimum = -1,
            .maximum = 1});
   declare({.name = "start.mode",
            .fallback = 1L,
-           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n)",
+           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n), on a grid in both directions",
            .minimum = 0});
   declare({.name = "start.scale",
            .fallback = 1.0,
-           .doc = "amplitude of the start; standard deviation of noise and quantiles"});
+           .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles"});
 
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
-           .doc = "time integrator (PETSc TS)",
+           .doc = "time integrator (PETSc TS): Runge-Kutta that preserves strong stability, other "
+                  "Runge-Kutta, forward Euler, or implicit for the diffusions and explicit for the rest",
            .choices = {"ssp", "rk", "euler", "arkimex"}});
   declare({.name = "evolve.variant",
            .fallback = std::string(),
-           .doc = "PETSc's name within the method: ssp rks2 (default), rks3, rk104; rk 4, 3bs, 5f, ...; "
-                  "arkimex 3, 4, ..."});
+           .doc = "member of the method's family by PETSc's name: ssp rks2 (default), rks3, rk104; rk 4 "
+                  "(default; 5f with a tolerance), 3bs, ...; arkimex 3 (default), 4, ..."});
   declare({.name = "evolve.dt",
            .fallback = 0.0,
-           .doc = "step; 0: from evolve.cfl",
+           .doc = "time step; 0: from evolve.cfl",
            .unit = "time",
            .minimum = 0});
-  declare({.name = "evolve.cfl",
-           .fallback = 0.5,
-           .doc = "step as a multiple of forward Euler's limit (1 is c dt/h = 1 without diffusion)",
-           .minimum = 0,
-           .above_minimum = true});
+  declare(
+      {.name = "evolve.cfl",
+       .fallback = 0.5,
+       .doc = "time step relative to forward Euler's largest; without diffusion the Courant number c dt/h",
+       .minimum = 0,
+       .above_minimum = true});
   declare({.name = "evolve.time",
            .fallback = 0.0,
-           .doc = "end time; 0: twice the crossing time S/c",
+           .doc = "end time; 0: twice the crossing time S/c, or 1 without transport",
            .unit = "time",
            .minimum = 0});
   declare({.name = "evolve.stop",
            .fallback = std::string("time"),
-           .doc = "at the end time, or earlier if steady",
+           .doc = "run to the end time, or end earlier once the state is steady",
            .choices = {"time", "steady"}});
   declare({.name = "evolve.steady",
            .fallback = 1e-6,
-           .doc = "steady: largest |du/dt| relative to the largest |u|",
+           .doc = "the state is steady once the largest |du/dt| is below this times the largest |u|",
            .unit = "1/time",
            .minimum = 0,
            .above_minimum = true});
   declare({.name = "evolve.tolerance",
            .fallback = 0.0,
-           .doc = "error-controlled steps (rk, arkimex), absolute and relative; 0: fixed steps",
+           .doc = "absolute and relative tolerance of error-controlled steps (rk, arkimex); 0: equal steps",
            .minimum = 0});
   declare({.name = "evolve.max_norm",
            .fallback = 1e8,
@@ -99,40 +101,39 @@ void declare_evolve(Schema& schema) {
            .minimum = 0,
            .above_minimum = true});
 
-  declare(
-      {.name = "front.threshold",
-       .fallback = 0.05,
-       .doc =
-           "the front has arrived when |u - u*| <= threshold |u*| stays true; 0: no reference u* is computed",
-       .minimum = 0,
-       .maximum = 1});
+  declare({.name = "front.threshold",
+           .fallback = 0.05,
+           .doc = "the front has arrived when |u - u*| <= threshold |u*| stays true, u* the steady state; 0: "
+                  "u* is not computed",
+           .minimum = 0,
+           .maximum = 1});
 
   declare({.name = "output.file",
            .fallback = std::string("evolve.h5"),
-           .doc = "written as <file>.part, renamed when complete"});
-  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing file is refused otherwise"});
+           .doc = "HDF5 file to write; called <file>.part until it is complete"});
+  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"});
   declare({.name = "output.every",
            .fallback = 0.0,
-           .doc = "time between stored fields; 0: start and end only",
+           .doc = "time between stored states; 0: start and end only",
            .unit = "time",
            .minimum = 0});
   declare({.name = "output.fields",
            .fallback = std::string("u"),
-           .doc = "what is stored over depth and tokens",
+           .doc = "what is stored over depth and tokens: the hidden state, or nothing",
            .choices = {"u", "none"}});
   declare({.name = "output.depth_stride",
            .fallback = 1L,
-           .doc = "store every so many depth cells",
+           .doc = "store one of so many depth cells",
            .unit = "cells",
            .minimum = 1});
   declare({.name = "output.channel_stride",
            .fallback = 1L,
-           .doc = "store every so many channels",
+           .doc = "store one of so many channels",
            .unit = "channels",
            .minimum = 1});
   declare({.name = "output.compression",
            .fallback = 0L,
-           .doc = "deflate level of fields",
+           .doc = "deflate level of the stored states; 0: none",
            .minimum = 0,
            .maximum = 9});
   declare({.name = "output.history",
@@ -142,10 +143,13 @@ void declare_evolve(Schema& schema) {
            .minimum = 1});
   declare({.name = "output.attention",
            .fallback = false,
-           .doc = "store the attention of every layer and head at the end"});
+           .doc = "store the attention weights of every cell and head at the end"});
   declare({.name = "output.model", .fallback = true, .doc = "store the weights under /model"});
 
-  declare({.name = "run.seed", .fallback = 1L, .doc = "of data and noise", .minimum = 0});
+  declare({.name = "run.seed",
+           .fallback = 1L,
+           .doc = "seed of the built-in data, of noise and of random starts",
+           .minimum = 0});
   declare({.name = "run.time_limit",
            .fallback = 0.0,
            .doc = "wall time after which the run checkpoints and ends; 0: none",
@@ -159,8 +163,8 @@ void declare_evolve(Schema& schema) {
            .minimum = 0});
   declare({.name = "checkpoint.restart",
            .fallback = std::string("no"),
-           .doc = "no; auto: continue from the newest checkpoint beside output.file if there is one; or a "
-                  "checkpoint file"});
+           .doc = "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
+                  "the checkpoint file to continue from"});
 }
 
 }  // namespace fluxformer
