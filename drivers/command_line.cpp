@@ -2,7 +2,8 @@
 
 #include <mpi.h>
 
-#include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -14,6 +15,9 @@
 #include "io/schema.hpp"
 
 namespace fluxformer {
+
+namespace po = boost::program_options;
+
 namespace {
 
 struct Arguments {
@@ -26,28 +30,33 @@ struct Arguments {
 Arguments read_arguments(int argc, char** argv) {
   Arguments a;
   for (int i = 0; i < argc; ++i) a.command_line += (i > 0 ? " " : "") + std::string(argv[i]);
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--help" || argument == "-h") {
-      a.help = true;
-    } else if (argument == "--validate") {
-      a.validate = true;
-    } else if (argument == "--quiet") {
-      a.quiet = true;
-    } else if (argument == "--version") {
-      a.version = true;
-    } else if (argument.rfind("--", 0) == 0) {
-      if (argument.find('=') == std::string::npos)
-        throw BadInput(argument +
-                       ": a setting is written --section.key=value; others are --help, --validate, --quiet"
-                       " and --version");
-      a.overrides.push_back(argument.substr(2));
-    } else if (a.experiment.empty()) {
-      a.experiment = argument;
-    } else if (a.deck.empty()) {
-      a.deck = argument;
+  po::options_description flags;
+  flags.add_options()("help,h", "")("validate", "")("quiet", "")("version", "");
+  // A setting passes as a whole: Boost would refuse the empty value of --section.key=, which clears a word.
+  const auto setting = [](const std::string& argument) -> std::pair<std::string, std::string> {
+    if (!argument.starts_with("--") || argument.find('=') == std::string::npos) return {};
+    return {argument.substr(2), ""};
+  };
+  const auto parsed = po::command_line_parser(argc, argv)
+                          .options(flags)
+                          .extra_parser(setting)
+                          .style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing)
+                          .allow_unregistered()
+                          .run();
+  for (const po::option& option : parsed.options) {
+    const std::string& key = option.string_key;
+    if (option.position_key >= 0) {
+      const std::string& word = option.value.front();
+      if (!a.deck.empty()) throw BadInput(word + ": one deck at a time (the first was " + a.deck + ")");
+      (a.experiment.empty() ? a.experiment : a.deck) = word;
+    } else if (!option.unregistered) {
+      (key == "help" ? a.help : key == "validate" ? a.validate : key == "quiet" ? a.quiet : a.version) = true;
+    } else if (key.find('=') != std::string::npos) {
+      a.overrides.push_back(key);
     } else {
-      throw BadInput(argument + ": one deck at a time (the first was " + a.deck + ")");
+      throw BadInput(option.original_tokens.front() +
+                     ": a setting is written --section.key=value; others are --help, --validate, --quiet"
+                     " and --version");
     }
   }
   return a;

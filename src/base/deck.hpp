@@ -1,29 +1,21 @@
 #pragma once
 
-// The text of an input deck: INI sections, "key = value", comments; what the keys mean is none of its
-// business.
+// The text of an input deck, read by Boost.Program_options: INI sections, "key = value", comments from # to
+// the end of the line; what the keys mean is none of its business.
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fluxformer {
 
-/// One "key = value" of a deck.
-struct DeckLine {
-  std::string key;    ///< "section.key"
-  std::string value;  ///< without comment, outer blanks and quotes
-  int number = 0;     ///< counted from 1
-};
+/// The keys ("section.key") and values of a deck in its order, without comments and outer blanks. Throws
+/// BadInput with `name` for a line that is none of the above, which it shows, and for a key given twice. Not
+/// collective.
+std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text, const std::string& name);
 
-/// Reads a deck. A comment begins with # or ;, at the beginning of a line or behind a blank. A value that
-/// begins or ends with a blank, holds a comment sign behind a blank, or begins with a double quote is written
-/// in double quotes, where \" \\ \n and \r stand for themselves. In section [petsc] a key may stand alone (a
-/// flag). Throws BadInput with `name`, the number of the line and what was expected there, also for a key
-/// given twice. Not collective.
-std::vector<DeckLine> read_deck(std::string_view text, const std::string& name);
-
-/// `value` as `read_deck` takes it back: in quotes where it needs them.
-std::string deck_value(const std::string& value);
+/// Whether `read_deck` gives `value` back as it is: no #, no line break, no outer blanks.
+bool deck_can_hold(std::string_view value);
 
 }  // namespace fluxformer

@@ -35,6 +35,8 @@ void Schema::declare(Option option) {
   if (const std::string why = objection(option, option.fallback); !why.empty())
     throw std::logic_error("option " + option.name + ": its default " + value_text(option.fallback) + " " +
                            why);
+  if (!deck_can_hold(value_text(option.fallback)))
+    throw std::logic_error("option " + option.name + ": no deck can hold its default");
   options_.push_back(std::move(option));
 }
 
@@ -75,8 +77,7 @@ Settings::Settings(const Schema& schema, const std::string& deck, const std::vec
     entries_[key] = {parse_value(*option, value), true};
   };
 
-  for (const DeckLine& line : read_deck(deck, deck_name))
-    take(line.key, line.value, deck_name + " line " + std::to_string(line.number));
+  for (const auto& [key, value] : read_deck(deck, deck_name)) take(key, value, deck_name);
   for (const std::string& text : overrides) {
     const auto equals = text.find('=');
     const std::string key = text.substr(0, equals);
@@ -90,6 +91,9 @@ Settings::Settings(const Schema& schema, const std::string& deck, const std::vec
                        value_text(option->fallback));
       value = "true";
     }
+    if (!deck_can_hold(value))
+      throw BadInput(key + " = " + value +
+                     ": must not hold #, a line break, or blanks around it (a deck could not repeat it)");
     take(key, value, "command line");
   }
 }
@@ -139,11 +143,11 @@ std::string Settings::resolved() const {
       section = name.substr(0, dot);
       text += (text.empty() ? "[" : "\n[") + section + "]\n";
     }
-    text += name.substr(dot + 1) + " = " + deck_value(value_text(entry.value)) + "\n";
+    text += name.substr(dot + 1) + " = " + value_text(entry.value) + "\n";
   }
   if (petsc_.empty()) return text;
   text += text.empty() ? "[petsc]\n" : "\n[petsc]\n";
-  for (const auto& [name, value] : petsc_) text += name + " = " + deck_value(value) + "\n";
+  for (const auto& [name, value] : petsc_) text += name + " = " + value + "\n";
   return text;
 }
 

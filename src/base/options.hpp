@@ -30,7 +30,8 @@ struct Option {
 /// The keys an experiment knows.
 class Schema {
  public:
-  /// Throws std::logic_error if the name is declared twice or the default is out of range.
+  /// Throws std::logic_error if the name is declared twice, or the default is out of range or no deck can
+  /// hold it.
   void declare(Option option);
   const Option* find(std::string_view name) const;
   /// The declared name with the smallest edit distance; "" if none is near.
@@ -47,8 +48,9 @@ class Schema {
 class Settings {
  public:
   /// Reads an INI deck (may be empty) and then overrides "section.key=value" (which win). Throws BadInput
-  /// that names the key, the value, what is allowed and the nearest known name. Keys of section [petsc] are
-  /// kept apart, see `petsc`. Not collective: pure text in, values out, the same on every rank.
+  /// that names the key, the value, what is allowed and the nearest known name, also for a value that no deck
+  /// can hold (see `deck_can_hold`). Keys of section [petsc] are kept apart, see `petsc`. Not collective:
+  /// pure text in, values out, the same on every rank.
   Settings(const Schema& schema, const std::string& deck, const std::vector<std::string>& overrides,
            const std::string& deck_name = "deck");
 

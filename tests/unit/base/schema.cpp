@@ -18,6 +18,7 @@ TEST(Schema, refuses_wrong_declarations) {
   EXPECT_THROW(schema.declare({.name = "mesh.layers", .fallback = 1L, .doc = ""}), std::logic_error);
   EXPECT_THROW(schema.declare({.name = "layers", .fallback = 1L, .doc = ""}), std::logic_error);
   EXPECT_THROW(schema.declare({.name = "petsc.x", .fallback = 1L, .doc = ""}), std::logic_error);
+  EXPECT_THROW(schema.declare({.name = "a.b", .fallback = "#", .doc = ""}), std::logic_error);
   EXPECT_THROW(schema.declare({.name = "a.b", .fallback = 0L, .doc = "", .minimum = 1}), std::logic_error);
   EXPECT_THROW(schema.declare({.name = "a.b", .fallback = "x", .doc = "", .choices = {"y"}}),
                std::logic_error);
