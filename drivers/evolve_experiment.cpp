@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -11,46 +10,15 @@
 #include "base/progress.hpp"
 #include "base/session.hpp"
 #include "drivers/evolve_record.hpp"
+#include "drivers/evolve_restart.hpp"
 #include "drivers/model_options.hpp"
-#include "io/archive_reader.hpp"
+#include "io/part_file.hpp"
 #include "io/schema.hpp"
 #include "operators/blas.hpp"
 #include "solvers/march.hpp"
 
 namespace fluxformer {
 namespace {
-
-/// Throws BadInput if a key that shapes the solution differs from the checkpoint's: a restarted run would be
-/// neither.
-void require_same_problem(const Settings& now, const CheckpointReader& file) {
-  Schema schema;
-  declare_evolve(schema);
-  const Settings then(schema, file.text("settings"), {}, file.path());
-  for (const auto& option : schema.options()) {
-    const auto& name = option.name;
-    const auto in = [&](const char* section) { return name.rfind(section, 0) == 0; };
-    if (in("output.") || in("run.time") || in("checkpoint.") || in("mesh.ranks") || name == "evolve.time" ||
-        name == "evolve.stop" || name == "data.directory")
-      continue;
-    const auto text = [&](const Settings& settings) -> std::string {
-      std::ostringstream out;
-      out.precision(17);
-      if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(name) ? "true" : "false");
-      if (std::holds_alternative<long>(option.fallback)) out << settings.integer(name);
-      if (std::holds_alternative<double>(option.fallback)) out << settings.real(name);
-      if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(name);
-      return out.str();
-    };
-    if (text(now) != text(then))
-      throw BadInput(name + " = " + text(now) + ": the checkpoint " + file.path() + " was made with " +
-                     text(then));
-  }
-}
-
-/// Where the part of a killed run is kept while the next one writes its own.
-std::string kept_part(const std::string& output) {
-  return output + ".interrupted";
-}
 
 class EvolveExperiment final : public Experiment {
  public:
@@ -69,12 +37,7 @@ class EvolveExperiment final : public Experiment {
 
   /// u* of the front, from march, or from the steady state where epsilon > 0; none if it cannot be had.
   void find_reference();
-  /// Where checkpoint.restart tells to continue from, if anywhere.
-  std::optional<CheckpointReader> find_checkpoint() const;
-  /// The output of the run that the checkpoint belongs to, stopped or killed, if it can be read.
-  std::optional<ArchiveReader> find_interrupted() const;
-  void restart(const CheckpointReader& file, const std::optional<ArchiveReader>& interrupted,
-               EvolveRecord& record);
+  void restart(const Continuation& from, EvolveRecord& record);
   void checkpoint(EvolveRecord& record, long outputs);
   /// After a step: history, fields, checkpoints; false when asked to stop.
   bool after_step(const Step& step, EvolveRecord& record, Progress& progress);
@@ -95,7 +58,6 @@ class EvolveExperiment final : public Experiment {
   std::vector<double> inflow_slab_;
   bool root_ = false;
   // of the run
-  double next_output_ = 0, next_checkpoint_ = 0;
   long outputs_ = 0, checkpoints_ = 0;
   std::string stop_reason_;
   double output_seconds_ = 0;
@@ -215,7 +177,7 @@ void EvolveExperiment::find_reference() {
       std::cerr << "fluxformer: no arrival times, the steady state was not found: " << e.what() << '\n';
     return;
   }
-  meter_.set_reference(reference);
+  meter_.set_reference(std::move(reference));
 }
 
 bool EvolveExperiment::asked_to_stop() {
@@ -272,40 +234,8 @@ void EvolveExperiment::checkpoint(EvolveRecord& record, long outputs) {
   file.commit();
 }
 
-std::optional<CheckpointReader> EvolveExperiment::find_checkpoint() const {
-  const auto& from = settings_.word("checkpoint.restart");
-  if (from == "no") return {};
-  if (from != "auto") return CheckpointReader(mesh_.comm(), from);
-  const auto& output = settings_.word("output.file");
-  const bool there = collectively(mesh_.comm(), [&] {
-    return std::filesystem::exists(checkpoint_path(output)) ||
-           std::filesystem::exists(previous_checkpoint_path(output));
-  });
-  if (!there) return {};
-  return CheckpointReader::newest(mesh_.comm(), output);
-}
-
-std::optional<ArchiveReader> EvolveExperiment::find_interrupted() const {
-  const auto& output = settings_.word("output.file");
-  const auto part = output + ".part", kept = kept_part(output);
-  try {
-    // A killed run leaves its part, readable up to the last checkpoint; the new run will write a part of its
-    // own.
-    const bool killed = collectively(mesh_.comm(), [&] { return std::filesystem::exists(part); });
-    if (killed)
-      collectively(mesh_.comm(), [&] {
-        if (root_) std::filesystem::rename(part, kept);
-      });
-    ArchiveReader earlier(mesh_.comm(), killed ? kept : output);
-    if (killed || earlier.text(names::status) == names::interrupted) return earlier;
-  } catch (const Error&) {
-    // Nothing readable: the fields begin with the checkpoint.
-  }
-  return {};
-}
-
-void EvolveExperiment::restart(const CheckpointReader& file, const std::optional<ArchiveReader>& interrupted,
-                               EvolveRecord& record) {
+void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
+  const auto& file = from.checkpoint;
   double* values = nullptr;
   check(VecGetArray(solver_.state(), &values));
   file.field("u", field_part(mesh_), values);
@@ -315,23 +245,24 @@ void EvolveExperiment::restart(const CheckpointReader& file, const std::optional
   outputs_ = file.integer("outputs");
   checkpoints_ = file.integer("checkpoints");
   record.load(file);
-  if (interrupted)
-    record.copy_fields(*interrupted, (static_cast<double>(outputs_) + 1e-9) * settings_.real("output.every"));
+  if (from.earlier) record.copy_fields(*from.earlier, from.last_output);
   if (root_) std::cerr << "fluxformer: continuing from " << file.path() << " at t = " << time << '\n';
 }
 
 Report EvolveExperiment::run() {
   catch_stop_signals();
   const double set_up = since(start_);
+  const auto continued = find_continuation(mesh_.comm(), settings_);
+  const bool overwrite = settings_.flag("output.overwrite") || (continued && continued->replaces_output);
+  {
+    // What cannot be written is found here, before a steady state is computed.
+    const PartFile probe(mesh_.comm(), settings_.word("output.file"), overwrite);
+  }
   auto began = WallClock::now();
   find_reference();
   const double reference_seconds = since(began);
-  const auto continued = find_checkpoint();
-  if (continued) require_same_problem(settings_, *continued);
-  const auto interrupted = continued ? find_interrupted() : std::nullopt;
-  EvolveRecord record(settings_, settings_.flag("output.overwrite") || interrupted, context_, mesh_,
-                      equation_, parameters_, inflow_, meter_);
-  if (continued) restart(*continued, interrupted, record);
+  EvolveRecord record(settings_, overwrite, context_, mesh_, equation_, parameters_, inflow_, meter_);
+  if (continued) restart(*continued, record);
   if (solver_.clock().step == 0) record.write_fields(0, solver_.state());
   if (root_ && !context_.quiet) std::cerr << describe() << '\n';
   if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
@@ -366,10 +297,7 @@ Report EvolveExperiment::run() {
                  {"reference", reference_seconds},
                  {"solve", solve_seconds},
                  {"output", output_seconds_}});
-  if (root_) {
-    std::error_code none;  // usually there is no such file
-    std::filesystem::remove(kept_part(settings_.word("output.file")), none);
-  }
+  remove_interrupted(mesh_.comm(), settings_);
   if (report.code == ExitCode::done) {
     std::ostringstream text;
     text << (end == EvolveEnd::steady ? "steady" : "done") << " at t = " << clock.time << " after "

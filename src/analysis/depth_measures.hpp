@@ -4,6 +4,7 @@
 
 #include <petscvec.h>
 
+#include <utility>
 #include <vector>
 
 #include "mesh/mesh.hpp"
@@ -35,16 +36,26 @@ class DepthMeter {
 
   /// The reference u* for `distance`: my cells, [cell][token][sample][channel], kept in single precision (the
   /// threshold of a front is 5 %).
-  void set_reference(const std::vector<float>& reference);
+  void set_reference(std::vector<float> reference) { reference_ = std::move(reference); }
   bool has_reference() const { return !reference_.empty(); }
 
   /// Collective over the mesh. dt: time between the two states.
   DepthMeasures measure(Vec u, Vec previous, double dt);
 
  private:
+  /// body(local token, sample, index of the first channel in the slab)
+  template <class Body>
+  void for_real_tokens(Body&& body) const;
+  /// Sums over one slab; add_values also leaves the token means of each sample in token_mean_ (collective
+  /// over the line).
+  void add_values(const double* u, const double* previous, const float* reference, double* s);
+  void add_variance(const double* u, double* s) const;
+  void add_edges(const double* u, double* s) const;
+
   const Mesh& mesh_;
   const SlabContext& context_;
   DepthFlux flux_;
+  std::vector<int> tokens_of_;  // real tokens per sample
   std::vector<float> reference_;
   std::vector<double> token_mean_;
   TokenHalo halo_;

@@ -1,0 +1,123 @@
+#include "drivers/evolve_restart.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "drivers/evolve_experiment.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// How a key that shapes the solution differs from the settings in that file; empty if none does.
+std::string difference(const Settings& now, const std::string& resolved, const std::string& file) {
+  Schema schema;
+  declare_evolve(schema);
+  const Settings then(schema, resolved, {}, file);
+  for (const auto& option : schema.options()) {
+    const auto& name = option.name;
+    const auto in = [&](const char* section) { return name.rfind(section, 0) == 0; };
+    if (in("output.") || in("run.time") || in("checkpoint.") || in("mesh.ranks") || name == "evolve.time" ||
+        name == "evolve.stop" || name == "data.directory")
+      continue;
+    const auto text = [&](const Settings& settings) -> std::string {
+      std::ostringstream out;
+      out.precision(17);
+      if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(name) ? "true" : "false");
+      if (std::holds_alternative<long>(option.fallback)) out << settings.integer(name);
+      if (std::holds_alternative<double>(option.fallback)) out << settings.real(name);
+      if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(name);
+      return out.str();
+    };
+    if (text(now) != text(then))
+      return name + " = " + text(now) + ": the checkpoint " + file + " was made with " + text(then);
+  }
+  return {};
+}
+
+/// Where the part of a killed run is kept while the next one writes its own.
+std::string kept_part(const std::string& output) {
+  return output + ".interrupted";
+}
+
+bool is_root(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  return rank == 0;
+}
+
+std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
+  const auto& from = settings.word("checkpoint.restart");
+  if (from == "no") return {};
+  if (from != "auto") return CheckpointReader(comm, from);
+  const auto& output = settings.word("output.file");
+  const bool there = collectively(comm, [&] {
+    return std::filesystem::exists(checkpoint_path(output)) ||
+           std::filesystem::exists(previous_checkpoint_path(output));
+  });
+  if (!there) return {};
+  return CheckpointReader::newest(comm, output);
+}
+
+/// What an archive holds of the run that the settings describe.
+struct Remains {
+  std::size_t fields = 0;  ///< stored up to the wanted time
+  bool interrupted = false;
+};
+
+/// None if the file cannot be read or is of another problem.
+Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, double last) {
+  try {
+    const ArchiveReader file(comm, path);
+    if (!difference(settings, file.text(names::settings), path).empty()) return {};
+    const auto times = file.array("/" + std::string(names::time)).values;
+    const auto wanted = std::count_if(times.begin(), times.end(), [&](double time) { return time <= last; });
+    return {static_cast<std::size_t>(wanted), file.text(names::status) == names::interrupted};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// A killed run leaves its part, readable up to its last checkpoint; a stopped or finished one its output. A
+/// run killed before it had copied the fields of the one before leaves a part with fewer of them than that.
+void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
+  const auto& output = settings.word("output.file");
+  const auto part = output + ".part", kept = kept_part(output);
+  const auto remains = [&](const std::string& path) {
+    return remains_in(comm, path, settings, found.last_output);
+  };
+  const auto in_part = remains(part), in_kept = remains(kept), in_output = remains(output);
+  found.replaces_output = in_output.interrupted;
+  const auto most = std::max({in_part.fields, in_kept.fields, in_output.fields});
+  if (most == 0) return;
+  if (in_part.fields == most)
+    collectively(comm, [&] {
+      if (is_root(comm)) std::filesystem::rename(part, kept);
+    });
+  found.earlier.emplace(comm, std::max(in_part.fields, in_kept.fields) == most ? kept : output);
+}
+
+}  // namespace
+
+std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings) {
+  auto checkpoint = find_checkpoint(comm, settings);
+  if (!checkpoint) return {};
+  const auto other = difference(settings, checkpoint->text("settings"), checkpoint->path());
+  if (!other.empty()) throw BadInput(other);
+  // The slack absorbs the round-off of summed steps.
+  const double last =
+      (static_cast<double>(checkpoint->integer("outputs")) + 1e-9) * settings.real("output.every");
+  Continuation found{std::move(*checkpoint), {}, last, false};
+  find_earlier(comm, settings, found);
+  return found;
+}
+
+void remove_interrupted(MPI_Comm comm, const Settings& settings) {
+  collectively(comm, [&] {
+    if (is_root(comm)) std::filesystem::remove(kept_part(settings.word("output.file")));
+  });
+}
+
+}  // namespace fluxformer
