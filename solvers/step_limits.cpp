@@ -15,6 +15,21 @@ std::string type_of(TS ts) {
   return type == nullptr ? "" : type;
 }
 
+/// Transport acts explicitly, the diffusions implicitly and at any strength.
+MethodLimits implicit_explicit_limits(TS ts, bool second) {
+  TSARKIMEXType type = nullptr;
+  check(TSARKIMEXGetType(ts, &type));
+  const std::string variant = type == nullptr ? "" : type;
+  MethodLimits limits{second ? 0.5 : 1.0, std::numeric_limits<double>::infinity(), true};
+  if (variant == TSARKIMEX2E) limits.transport = second ? 0.25 : 0.5;
+  if (variant == TSARKIMEXARS443) limits.transport = second ? 0.4 : 0.85;
+  for (const auto* unstable : {TSARKIMEX1BEE, TSARKIMEXA2, TSARKIMEXARS122, TSARKIMEXBPR3})
+    if (second && variant == unstable)
+      throw BadInput("evolve.variant = " + variant +
+                     ": not stable with depth.scheme = upwind2; use 3, 4 or 5, or depth.scheme = upwind");
+  return limits;
+}
+
 }  // namespace
 
 MethodLimits method_limits(TS ts, DepthScheme scheme) {
@@ -47,7 +62,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
       throw BadInput("evolve.variant = 1fe: not stable with depth.scheme = upwind2 for any step");
     return {second ? (order >= 3 ? 0.62 : 0.5) : 1.0, 1.0, false};
   }
-  if (type == TSARKIMEX) return {second ? 0.5 : 1.0, none, true};
+  if (type == TSARKIMEX) return implicit_explicit_limits(ts, second);
   return {none, none, true};  // implicit methods chosen through [petsc]
 }
 

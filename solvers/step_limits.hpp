@@ -20,7 +20,9 @@ struct MethodLimits {
 /// forward Euler's own. Second-order upwind (BDF2 in depth) is no convex combination of Euler steps; its
 /// limits come from a scan of |R(-nu (3 - 4 e^{-i theta} + e^{-2 i theta}) / 2)| <= 1 over theta
 /// (tests/unit/solvers repeats it): rks2 with five stages 1.71, rks3 and rk104 2.5, Runge-Kutta of order 3
-/// and more 0.62, of order 2 0.5. Throws BadInput for upwind2 with forward Euler, which no step makes stable.
+/// and more 0.62, of order 2 0.5. Implicit-explicit methods: 1 and for second-order upwind 0.5, but 2e 0.5
+/// and 0.25, ars443 0.85 and 0.4, from the same scan with implicit diffusion of any strength. Throws BadInput
+/// for upwind2 with forward Euler and with arkimex 1bee, a2, ars122, bpr3, which no step makes stable.
 MethodLimits method_limits(TS ts, DepthScheme scheme);
 
 /// The largest stable step; infinity if nothing limits it.
