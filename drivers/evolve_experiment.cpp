@@ -11,11 +11,11 @@
 #include "base/session.hpp"
 #include "drivers/evolve_record.hpp"
 #include "drivers/evolve_restart.hpp"
+#include "drivers/front_reference.hpp"
 #include "drivers/model_options.hpp"
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
 #include "operators/blas.hpp"
-#include "solvers/march.hpp"
 
 namespace fluxformer {
 namespace {
@@ -141,43 +141,15 @@ std::string EvolveExperiment::describe() const {
 }
 
 void EvolveExperiment::find_reference() {
-  const auto& spec = equation_.spec();
-  if (settings_.real("front.threshold") == 0 || spec.speed == 0 || solver_settings_.inflow_every > 0) return;
-  std::vector<float> reference(static_cast<std::size_t>(mesh_.cells()) * mesh_.slab_size());
+  if (settings_.real("front.threshold") == 0 || equation_.spec().speed == 0 ||
+      solver_settings_.inflow_every > 0)
+    return;
   try {
-    if (spec.epsilon == 0) {
-      const char* method = spec.scheme == DepthScheme::shift    ? "euler"
-                           : spec.scheme == DepthScheme::upwind ? "beuler"
-                                                                : "bdf2";
-      MarchSettings settings;
-      settings.method = method;
-      March march(*model_, spec.depth, spec.speed, settings);
-      march.run(inflow_slab_.data(), [&](int cell, const double* slab) {
-        const int mine = cell - mesh_.first_cell();
-        if (mine < 0 || mine >= mesh_.cells()) return;
-        std::copy_n(slab, mesh_.slab_size(),
-                    reference.begin() +
-                        static_cast<std::ptrdiff_t>(static_cast<std::size_t>(mine) * mesh_.slab_size()));
-      });
-    } else {
-      auto settings = solver_settings_;
-      settings.steady_tolerance = 1e-6;
-      settings.time = 50 * spec.depth.layers / spec.speed;
-      Evolve steady(mesh_, equation_, settings);
-      steady.set_inflow(
-          [this](long, double* slab) { std::copy(inflow_slab_.begin(), inflow_slab_.end(), slab); });
-      steady.run([](const Step&) { return true; });
-      const double* values = nullptr;
-      check(VecGetArrayRead(steady.state(), &values));
-      std::copy_n(values, reference.size(), reference.begin());
-      check(VecRestoreArrayRead(steady.state(), &values));
-    }
+    meter_.set_reference(front_reference(mesh_, equation_, solver_settings_, inflow_slab_));
   } catch (const NumericalFailure& e) {
     if (root_)
       std::cerr << "fluxformer: no arrival times, the steady state was not found: " << e.what() << '\n';
-    return;
   }
-  meter_.set_reference(std::move(reference));
 }
 
 bool EvolveExperiment::asked_to_stop() {
@@ -245,7 +217,7 @@ void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
   outputs_ = file.integer("outputs");
   checkpoints_ = file.integer("checkpoints");
   record.load(file);
-  if (from.earlier) record.copy_fields(*from.earlier, from.last_output);
+  if (from.earlier) record.copy_fields(*from.earlier, from.fields);
   if (root_) std::cerr << "fluxformer: continuing from " << file.path() << " at t = " << time << '\n';
 }
 

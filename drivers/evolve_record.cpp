@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/session.hpp"
+#include "drivers/evolve_attention.hpp"
 #include "io/archive_reader.hpp"
 #include "io/schema.hpp"
 #include "model/model_file.hpp"
@@ -99,7 +100,7 @@ void EvolveRecord::define_axes() {
   };
   const auto axis = [&](const char* name, std::vector<double> values, bool growing = false,
                         bool whole = false) {
-    const auto m = meaning_of("/" + std::string(name));
+    const auto m = meaning_of(names::root(name));
     archive_.axis({name, std::move(values), m.unit, m.long_name, growing, whole});
   };
   std::vector<double> depth, column, row;
@@ -114,10 +115,10 @@ void EvolveRecord::define_axes() {
 
   axis(names::depth, depth);
   axis(names::token, range(tokens), false, true);
-  archive_.array("/" + std::string(names::token_x), {static_cast<std::size_t>(tokens)}, column.data(),
-                 meaning_of("/token_x"), {names::token});
-  archive_.array("/" + std::string(names::token_y), {static_cast<std::size_t>(tokens)}, row.data(),
-                 meaning_of("/token_y"), {names::token});
+  archive_.array(names::root(names::token_x), {static_cast<std::size_t>(tokens)}, column.data(),
+                 meaning_of(names::root(names::token_x)), {names::token});
+  archive_.array(names::root(names::token_y), {static_cast<std::size_t>(tokens)}, row.data(),
+                 meaning_of(names::root(names::token_y)), {names::token});
   axis(names::sample, samples, false, true);
   axis(names::channel, channels, false, true);
   axis(names::time, {}, true);
@@ -133,7 +134,8 @@ void EvolveRecord::define_axes() {
     }
     archive_.field(names::hidden_state,
                    {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection_,
-                   meaning_of("/field/u"), static_cast<int>(settings_.integer("output.compression")));
+                   meaning_of(names::in(names::field, names::hidden_state)),
+                   static_cast<int>(settings_.integer("output.compression")));
     XdmfChoice shown{names::hidden_state, 0, {}};
     for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
     archive_.show(shown);
@@ -149,7 +151,7 @@ void EvolveRecord::define_axes() {
 }
 
 void EvolveRecord::write_fields(double time, Vec u) {
-  archive_.append("/" + std::string(names::time), time);
+  archive_.append(names::root(names::time), time);
   if (fields_) {
     const double* values = nullptr;
     check(VecGetArrayRead(u, &values));
@@ -170,7 +172,7 @@ void EvolveRecord::write_history(const Step& step, double courant, double wall_t
 
 void EvolveRecord::append_line(const std::vector<double>& line) {
   lines_.insert(lines_.end(), line.begin(), line.end());
-  archive_.append("/" + std::string(names::step), line[0]);
+  archive_.append(names::root(names::step), line[0]);
   for (std::size_t k = 0; k + 1 < scalars; ++k) archive_.append(history(scalar_names[k]), line[k + 1]);
   std::size_t at = scalars;
   const auto rows = static_cast<std::size_t>(mesh_.total_cells());
@@ -185,6 +187,7 @@ void EvolveRecord::save(CheckpointWriter& checkpoint) {
   archive_.flush();
   checkpoint.put("history", lines_);
   checkpoint.put("arrival", arrival_.times());
+  checkpoint.put("fields", static_cast<long>(fields_written_));
 }
 
 void EvolveRecord::load(const CheckpointReader& checkpoint) {
@@ -197,80 +200,16 @@ void EvolveRecord::load(const CheckpointReader& checkpoint) {
                  lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
 }
 
-void EvolveRecord::copy_fields(const ArchiveReader& earlier, double time) {
-  const auto times = earlier.array("/" + std::string(names::time)).values;
+void EvolveRecord::copy_fields(const ArchiveReader& earlier, long count) {
+  const auto times = earlier.array(names::root(names::time)).values;
   const auto path = names::in(names::field, names::hidden_state);
   if (fields_ && !earlier.has(path)) return;
-  for (std::size_t k = 0; k < times.size() && times[k] <= time; ++k) {
-    archive_.append("/" + std::string(names::time), times[k]);
+  for (std::size_t k = 0; k < std::min(times.size(), static_cast<std::size_t>(count)); ++k) {
+    archive_.append(names::root(names::time), times[k]);
     if (fields_)
       archive_.write_packed(names::hidden_state, k, earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
   }
-}
-
-void EvolveRecord::write_attention(Vec u, const std::vector<double>& inflow_slab) {
-  auto& model = equation_.model();
-  const auto& context = model.context();
-  const auto& line = *context.line;
-  const auto depth = equation_.spec().depth;
-  const auto cells = static_cast<std::size_t>(mesh_.total_cells()),
-             samples = static_cast<std::size_t>(context.samples);
-  const auto heads = static_cast<std::size_t>(model.spec().attention.heads),
-             n = static_cast<std::size_t>(line.tokens());
-  const auto local = static_cast<std::size_t>(line.block().count());
-  const bool store = settings_.flag("output.attention");
-  constexpr std::size_t entropy_tokens =
-      1024;  // beyond, the matrices of all heads at once would not be small
-  if ((!store && n > entropy_tokens) || n < 2) return;
-
-  std::vector<double> entropy(cells * heads, 0.0), k(samples * heads * local * n), all;
-  if (store) all.assign(cells * samples * heads * n * n, 0.0);
-  DepthGhosts ghosts(mesh_, 1, 0);
-  ghosts.set_inflow(inflow_slab.data());
-  ghosts.begin(u);
-  ghosts.end();
-  const double* values = nullptr;
-  check(VecGetArrayRead(u, &values));
-  const bool shift = equation_.spec().scheme == DepthScheme::shift;
-  for (int i = 0; i < mesh_.cells(); ++i) {
-    const int cell = mesh_.first_cell() + i;
-    const double* const here = values + static_cast<std::size_t>(i) * context.size();
-    const double* const seen = !shift ? here : i > 0 ? here - context.size() : ghosts.below(0);
-    const auto point =
-        shift ? cell_entry(cell, depth.layers, depth.cells) : cell_exit(cell, depth.layers, depth.cells);
-    model.attention_matrix(point, shift ? depth.spacing() / equation_.spec().speed : 0.0, seen, k.data());
-    for (std::size_t row = 0; row < samples * heads * local; ++row) {
-      const std::size_t head = row / local % heads, sample = row / (local * heads);
-      const int query = line.global_index(line.rank(), static_cast<int>(row % local));
-      const double* const p = k.data() + row * n;
-      for (std::size_t y = 0; y < n; ++y)
-        if (p[y] > 0)
-          entropy[static_cast<std::size_t>(cell - 1) * heads + head] -=
-              p[y] * std::log(p[y]) / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));
-      if (store) {
-        const std::size_t at = (((static_cast<std::size_t>(cell - 1) * samples + sample) * heads + head) * n +
-                                static_cast<std::size_t>(query)) *
-                               n;
-        std::copy_n(p, n, all.begin() + static_cast<std::ptrdiff_t>(at));
-      }
-    }
-  }
-  check(VecRestoreArrayRead(u, &values));
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, entropy.data(), static_cast<int>(entropy.size()), MPI_DOUBLE, MPI_SUM,
-                          mesh_.comm()));
-  archive_.axis(Axis::index(names::head, heads, "attention head"));
-  const auto path = names::in(names::evolve, names::attention_entropy);
-  archive_.array(path, {cells, heads}, entropy.data(), meaning_of(path), {names::depth, names::head});
-  if (!store) return;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM,
-                          mesh_.comm()));
-  archive_.axis(Axis::index(names::layer, cells, "depth cell"));
-  archive_.axis(Axis::index(names::query, n, "token that looks"));
-  archive_.axis(Axis::index(names::key, n, "token looked at"));
-  archive_.array(names::attention_weights, {cells, samples, heads, n, n}, all.data(),
-                 meaning_of(names::attention_weights),
-                 {names::layer, names::sample, names::head, names::query, names::key});
 }
 
 void EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
@@ -281,7 +220,8 @@ void EvolveRecord::finish(const std::string& status, const std::string& message,
     archive_.array(path, {arrival_.times().size()}, arrival_.times().data(), meaning_of(path),
                    {names::depth});
   }
-  if (status == names::done) write_attention(u, inflow_slab);
+  if (status == names::done)
+    write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
   if (!message.empty()) archive_.attribute(names::message, message);
   archive_.finish(status);

@@ -51,8 +51,8 @@ class EvolveRecord {
   /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
   void save(CheckpointWriter& checkpoint);
   void load(const CheckpointReader& checkpoint);
-  /// Fields of an interrupted run up to `time`.
-  void copy_fields(const ArchiveReader& earlier, double time);
+  /// The first `count` fields of an earlier run (fewer if it holds fewer).
+  void copy_fields(const ArchiveReader& earlier, long count);
 
   /// Arrival times, attention entropy (and attention itself if asked for), timings; names the file. `status`
   /// as in the schema; `message` may be empty.
@@ -64,7 +64,6 @@ class EvolveRecord {
   void describe(const RunContext& context);
   void define_axes();
   void append_line(const std::vector<double>& line);
-  void write_attention(Vec u, const std::vector<double>& inflow_slab);
 
   const Settings& settings_;
   const Mesh& mesh_;

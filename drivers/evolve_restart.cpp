@@ -63,18 +63,17 @@ std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& s
 
 /// What an archive holds of the run that the settings describe.
 struct Remains {
-  std::size_t fields = 0;  ///< stored up to the wanted time
+  long fields = 0;  ///< of those wanted
   bool interrupted = false;
 };
 
 /// None if the file cannot be read or is of another problem.
-Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, double last) {
+Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, long wanted) {
   try {
     const ArchiveReader file(comm, path);
     if (!difference(settings, file.text(names::settings), path).empty()) return {};
-    const auto times = file.array("/" + std::string(names::time)).values;
-    const auto wanted = std::count_if(times.begin(), times.end(), [&](double time) { return time <= last; });
-    return {static_cast<std::size_t>(wanted), file.text(names::status) == names::interrupted};
+    const auto stored = static_cast<long>(file.shape("/" + std::string(names::time)).at(0));
+    return {std::min(stored, wanted), file.text(names::status) == names::interrupted};
   } catch (const Error&) {
     return {};
   }
@@ -86,7 +85,7 @@ void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) 
   const auto& output = settings.word("output.file");
   const auto part = output + ".part", kept = kept_part(output);
   const auto remains = [&](const std::string& path) {
-    return remains_in(comm, path, settings, found.last_output);
+    return remains_in(comm, path, settings, found.fields);
   };
   const auto in_part = remains(part), in_kept = remains(kept), in_output = remains(output);
   found.replaces_output = in_output.interrupted;
@@ -106,10 +105,8 @@ std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& set
   if (!checkpoint) return {};
   const auto other = difference(settings, checkpoint->text("settings"), checkpoint->path());
   if (!other.empty()) throw BadInput(other);
-  // The slack absorbs the round-off of summed steps.
-  const double last =
-      (static_cast<double>(checkpoint->integer("outputs")) + 1e-9) * settings.real("output.every");
-  Continuation found{std::move(*checkpoint), {}, last, false};
+  const long fields = checkpoint->integer("fields");
+  Continuation found{std::move(*checkpoint), {}, fields, false};
   find_earlier(comm, settings, found);
   return found;
 }

@@ -15,9 +15,9 @@ namespace fluxformer {
 struct Continuation {
   CheckpointReader checkpoint;
   /// The output of the run that was stopped or killed (or finished, where this one goes further), if it can
-  /// be read: its fields up to `last_output` are those of this run too.
+  /// be read: its first `fields` states are those of this run too.
   std::optional<ArchiveReader> earlier;
-  double last_output = 0;
+  long fields = 0;
   /// The output is that of a stopped run: it may be overwritten.
   bool replaces_output = false;
 };

@@ -3,33 +3,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
-namespace {
-
-/// Borrowed arrays of a vector while this lives.
-struct Reading {
-  explicit Reading(Vec of) : vec(of) { check(VecGetArrayRead(vec, &values)); }
-  ~Reading() { VecRestoreArrayRead(vec, &values); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-  Vec vec;
-  const double* values = nullptr;
-};
-struct Writing {
-  explicit Writing(Vec of) : vec(of) {
-    check(VecZeroEntries(vec));
-    check(VecGetArray(vec, &values));
-  }
-  ~Writing() { VecRestoreArray(vec, &values); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-  Vec vec;
-  double* values = nullptr;
-};
-
-}  // namespace
-
 FieldOperator::FieldOperator(const Mesh& mesh, const Equation& equation)
     : mesh_(mesh),
       equation_(equation),
@@ -69,7 +45,7 @@ void FieldOperator::overlapped(Begin&& begin, End&& end, Body&& body) {
 }
 
 void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
-  const Writing f(out);
+  const Filling f(out);
   const Reading state(u);
   overlapped([&] { ghosts_.begin(u); }, [&] { ghosts_.end(); },
              [&](CellRange cells) {
@@ -80,7 +56,7 @@ void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
 }
 
 void FieldOperator::apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out) {
-  const Writing f(out);
+  const Filling f(out);
   const Reading state(u), variation(v);
   overlapped(
       [&] {
@@ -100,7 +76,7 @@ void FieldOperator::apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Ve
 void FieldOperator::apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Vec out,
                                   std::span<double> parameters) {
   {
-    const Writing bar(out);
+    const Filling bar(out);
     const Reading state(u), outer(w);
     ghosts_.begin(u);
     ghosts_.end();

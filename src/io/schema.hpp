@@ -32,6 +32,11 @@ inline std::string in(std::string_view group, std::string_view leaf) {
   return std::string(group) + "/" + std::string(leaf);
 }
 
+/// The path of an axis.
+inline std::string root(std::string_view leaf) {
+  return in("", leaf);
+}
+
 // Attributes of the root.
 inline constexpr const char *version = "schema_version", *experiment = "experiment", *created = "created",
                             *git_revision = "git_revision", *git_dirty = "git_dirty",

@@ -1,0 +1,22 @@
+#pragma once
+
+// Attention at the end of a run.
+
+#include <petscvec.h>
+
+#include <vector>
+
+#include "io/archive_writer.hpp"
+#include "mesh/mesh.hpp"
+#include "model/equation.hpp"
+
+namespace fluxformer {
+
+/// Writes the entropy of attention per depth cell and head, mean over samples and queries, over log n; and
+/// the weights themselves if `store` (n^2 numbers per cell, sample and head, held by every rank). Without
+/// `store` nothing is written beyond 1024 tokens, where a rank's rows of all heads would not be small.
+/// Collective over the mesh.
+void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
+                     const std::vector<double>& inflow_slab, bool store);
+
+}  // namespace fluxformer
