@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""What the command line promises: help, --validate, settings that run again, and bad input refused with exit code 2 and
+one message that says what to do, on any number of ranks, with nothing of an earlier result lost.
+"""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+
+from program import DECK, ProgramTest, together  # noqa: E402
+
+
+class Help(ProgramTest):
+    def test_the_bare_program_lists_the_experiments_one_line_each(self):
+        end = self.run_program()
+        self.assertEqual((end.code, end.err), (0, ""), end)
+        lines = [line for line in end.out.splitlines() if line.startswith("  evolve ")]
+        self.assertEqual(len(lines), 1, end)
+
+    def test_help_names_every_key_with_unit_default_and_choices_once_on_any_ranks(self):
+        for ranks in (1, 2):
+            end = self.run_program("evolve", "--help", ranks=ranks)
+            self.assertEqual((end.code, end.err), (0, ""), end)
+            for part in ("layers", "tokens_x", "equation", "speed of transport through depth", "layers/time",
+                         "shift", "upwind2", "max_norm"):
+                self.assertIn(part, end.out)
+            self.assertEqual(end.out.count("largest |du/dt| relative to the largest |u|"), 1)
+
+    def test_validate_says_what_would_run_and_runs_nothing(self):
+        before = sorted(os.listdir(self.folder))
+        end = self.run_program("evolve", "small.ini", "--validate", ranks=2)
+        self.assertEqual((end.code, end.err), (0, ""), end)
+        for part in ("2 layers", "3 x 2 tokens", "width 8", "2 samples", "valid"):
+            self.assertIn(part, end.out)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assert_refused(self.run_program("evolve", "small.ini", "--validate", "--mesh.layers=0"), "mesh.layers")
+
+    def test_version_names_the_revision_and_the_libraries(self):
+        end = self.run_program("--version")
+        self.assertEqual((end.code, end.err), (0, ""), end)
+        for part in ("git_revision", "compiler", "petsc", "mpi"):
+            self.assertIn(part + " = ", end.out)
+
+
+class Settings(ProgramTest):
+    def test_an_output_file_is_a_deck_that_gives_the_same_bits(self):
+        self.write("small.ini", DECK + "[petsc]\nts_max_reject = 7\n")  # forwarded settings are settings too
+        self.evolve("--model.seed=5", "--equation.c=0.75", "--depth.order=macaron", "--evolve.method=ssp",
+                    "--evolve.cfl=0.5", ranks=2)
+        self.evolve("--output.file=again.h5", deck="out.h5", ranks=2)
+        self.assert_same_bits("out.h5", "again.h5")
+        once, again = (self.open(name).attrs["settings"] for name in ("out.h5", "again.h5"))
+        self.assertIn("ts_max_reject", once)
+        self.assertEqual(once.replace("out.h5", "again.h5"), again)
+
+    def test_its_weights_are_a_model_file_that_gives_the_same_bits(self):
+        self.evolve("--model.seed=5", "--equation.alpha=0.75", "--depth.norm=post")
+        self.write("bare.ini", "[mesh]\ntokens_x = 3\ntokens_y = 2\n[inflow]\nsource = noise\nsamples = 2\n"
+                   "[evolve]\nmethod = euler\ncfl = 1\ntime = 4\n[output]\nevery = 1\n")
+        self.evolve("--model.file=out.h5", "--output.file=again.h5", deck="bare.ini")
+        self.assert_same_bits("out.h5", "again.h5")
+
+    def test_the_file_says_how_it_was_made(self):
+        self.evolve("--run.seed=11", ranks=2)
+        about = self.open("out.h5").attrs
+        self.assertEqual((about["status"], about["experiment"], about["seed"], about["ranks"]),
+                         ("done", "evolve", 11, 2))
+        self.assertEqual(about["deck"], DECK)
+        self.assertIn("--run.seed=11", about["command_line"])
+        for part in ("max_norm", "seed = 11", "layers = 2"):
+            self.assertIn(part, about["settings"])
+
+
+class Refusals(ProgramTest):
+    def refuse(self, cases, ranks=(1, 2, 3, 4)):
+        """Each case alone, and on one of the rank counts in turn: (arguments, parts of the message)."""
+        self.assertNotIn("unwanted.h5", os.listdir(self.folder))
+
+        def work(arguments, parts, count):
+            end = self.run_program("evolve", "small.ini", "--output.file=unwanted.h5", *arguments, ranks=count)
+            with self.subTest(arguments=arguments, ranks=count):
+                self.assert_refused(end, *parts)
+
+        counts = [count for count in ranks if count > 1]
+        works = []
+        for number, (arguments, parts) in enumerate(cases):
+            for count in (1, counts[number % len(counts)]):
+                works.append(lambda a=arguments, p=parts, c=count: work(a, p, c))
+        together(works)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("unwanted")], [])
+
+    def test_keys_and_values_are_named_with_what_is_allowed(self):
+        self.refuse([
+            (["--mesh.layrs=3"], ["mesh.layrs", "command line", "did you mean mesh.layers?"]),
+            (["--mesh.layers=many"], ["mesh.layers = many", "whole number"]),
+            (["--mesh.layers=2.5"], ["mesh.layers = 2.5", "whole number"]),
+            (["--equation.c=fast"], ["equation.c = fast", "number"]),
+            (["--equation.c=nan"], ["equation.c = nan"]),
+            (["--depth.residual=maybe"], ["depth.residual = maybe"]),
+            (["--mesh.layers=0"], ["mesh.layers = 0", ">= 1"]),
+            (["--front.threshold=1.5"], ["front.threshold = 1.5", "1"]),
+            (["--depth.norm=layer"], ["depth.norm = layer", "pre, post, sphere, none"]),
+            (["--attention.heads=3"], ["attention.heads = 3", "model.width = 8"]),
+            (["--petsc.no_such_option=1"], ["[petsc]", "no_such_option"]),
+            (["more.ini"], ["more.ini", "one deck", "small.ini"]),
+            (["--mesh.layers"], ["--mesh.layers", "--section.key=value"]),
+        ])
+
+    def test_decks_are_refused_with_the_line(self):
+        self.write("misspelt.ini", DECK + "[equation]\nkapa = 1\n")
+        self.write("noise.ini", DECK + "what is this\n")
+        self.write("binary.ini", bytes(range(256)))
+        end = DECK.count("\n") + 1
+        together([lambda d=deck, p=parts, r=ranks: self.assert_refused(self.run_program("evolve", d, ranks=r), *p)
+                  for deck, parts, ranks in [
+                      ("misspelt.ini", ["misspelt.ini", "equation.kapa", "equation.kappa", f"line {end + 1}"], 1),
+                      ("noise.ini", ["noise.ini", str(end)], 2),
+                      ("binary.ini", ["binary.ini"], 1),
+                      ("nowhere.ini", ["nowhere.ini", "cannot be read"], 3),
+                      (".", ["cannot be read"], 2)]])
+        self.assert_refused(self.run_program("evolv", "small.ini"), "evolv", "no such experiment", "evolve")
+
+    def test_steps_above_the_limit_name_the_largest_stable_one(self):
+        self.refuse([
+            (["--evolve.dt=1.25"], ["evolve.dt = 1.25", "c dt/h", "largest stable step is 1"]),
+            (["--evolve.cfl=1.25"], ["evolve.cfl = 1.25", "the largest is 1"]),
+            (["--depth.scheme=upwind", "--equation.kappa=0.5", "--evolve.dt=0.4"],
+             ["evolve.dt = 0.4", "2 kappa dt", "largest stable step is 0.333"]),
+            (["--equation.epsilon=0.5", "--evolve.dt=0.75"], ["2 epsilon dt/h^2", "largest stable step is 0.5"]),
+            (["--depth.scheme=upwind2"], ["evolve.method = euler", "upwind2"]),
+        ])
+
+    def test_token_diffusion_too_strong_for_shift_names_the_smallest_number_of_cells(self):
+        # kappa (h/c) axes <= 1/2 with h = 2/M on a grid: M >= 5.6, and a multiple of the layers.
+        self.refuse([(["--equation.kappa=0.7"], ["equation.kappa", "mesh.cells must be at least 6"]),
+                     (["--equation.kappa=0.7", "--mesh.cells=4"], ["mesh.cells must be at least 6"])])
+        self.evolve("--equation.kappa=0.7", "--mesh.cells=6")
+
+    def test_combinations_that_mean_nothing(self):
+        self.refuse([
+            (["--attention.causal=true", "--equation.kappa=0.1"], ["kappa", "causal"]),
+            (["--attention.causal=true", "--attention.normalisation=sinkhorn"], ["sinkhorn", "causal"]),
+            (["--depth.scheme=upwind", "--depth.norm=post"], ["depth.norm"]),
+            (["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),
+            (["--equation.c=0"], ["equation.c"]),
+            (["--evolve.tolerance=1e-3"], ["evolve.tolerance", "rk"]),
+            (["--evolve.method=ssp", "--evolve.variant=rks9"], ["rks9"]),
+        ])
+
+    def test_more_ranks_than_cells_and_tokens_can_use(self):
+        one_token = ["--mesh.tokens_x=1", "--mesh.tokens_y=1", "--mesh.layers=1", "--output.file=unwanted.h5"]
+        together([lambda n=ranks: self.assert_refused(self.run_program("evolve", "small.ini", *one_token, ranks=n),
+                                                      f"{n} ranks", "mesh.cells", "mesh.tokens_x")
+                  for ranks in (2, 3, 4)])
+        self.assert_refused(self.run_program("evolve", "small.ini", "--mesh.ranks_depth=3", ranks=3),
+                            "mesh.ranks_depth", "3", "at most 2")
+
+
+class ModelFiles(ProgramTest):
+    def refuse(self, name, *parts):
+        for ranks in (1, 3):
+            end = self.run_program("evolve", "small.ini", "--output.file=unwanted.h5", f"--model.file={name}",
+                                   ranks=ranks)
+            self.assert_refused(end, name, *parts)
+
+    def test_missing_foreign_and_damaged_ones(self):
+        self.evolve()
+        with open(self.path("out.h5"), "rb") as stream:
+            whole = stream.read()
+        self.write("cut.h5", whole[:len(whole) // 2])
+        self.write("text.h5", "not HDF5\n")
+        self.write("empty.h5", "")
+        with h5py.File(self.path("foreign.h5"), "w") as file:
+            file["numbers"] = [1.0, 2.0]
+        for name, parts in (("missing.h5", ["no such file"]), ("cut.h5", []), ("text.h5", ["HDF5"]),
+                            ("empty.h5", []), ("foreign.h5", ["schema_version"])):
+            with self.subTest(name):
+                self.refuse(name, *parts)
+
+    def spoil(self, change):
+        """A copy of a good model file, changed."""
+        if not os.path.exists(self.path("out.h5")):
+            self.evolve()
+        with open(self.path("out.h5"), "rb") as stream:
+            self.write("spoilt.h5", stream.read())
+        with h5py.File(self.path("spoilt.h5"), "r+") as file:
+            change(file)
+
+    def test_weights_that_are_not_numbers_are_named(self):
+        def spoil(file):
+            file["model/layers/2/W_K"][3, 1] = float("nan")
+
+        self.spoil(spoil)
+        self.refuse("spoilt.h5", "/model/layers/2/W_K")
+        self.spoil(lambda file: file["model/layers/1/b_1"].write_direct(file["model/layers/1/b_1"][...] + float("inf")))
+        self.refuse("spoilt.h5", "/model/layers/1/b_1")
+
+    def test_weights_that_are_missing_or_of_another_shape_are_named(self):
+        def remove(file):
+            del file["model/layers/2/W_K"]
+
+        def reshape(file):
+            del file["model/layers/2/W_K"]
+            file["model/layers/2/W_K"] = [[1.0]]
+
+        for change in (remove, reshape):
+            self.spoil(change)
+            self.refuse("spoilt.h5", "/model/layers/2/W_K")
+
+    def test_a_deck_that_contradicts_the_file_is_refused(self):
+        self.evolve("--model.ffn=10")
+        self.refuse("out.h5", "model.ffn = 12", "10")
+
+
+if __name__ == "__main__":
+    unittest.main()

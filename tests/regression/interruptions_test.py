@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Runs that are stopped by a signal, by the clock or by kill -9, and go on as if nothing had happened (T9).
+
+The states have the same bits, and the history the same lines, as those of a run nobody stopped.
+"""
+
+import os
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from program import ProgramTest  # noqa: E402
+
+GO_ON = "--checkpoint.restart=auto"
+CHECKPOINTS = ("out.checkpoint.h5", "out.checkpoint.previous.h5")
+
+
+class InterruptionTest(ProgramTest):
+    def long_run(self, end, *more):
+        """Settings of a run of four steps in a unit of time whose state never settles: the inflow keeps changing."""
+        return ("evolve", "small.ini", "--quiet", "--evolve.method=ssp", "--evolve.cfl=0.25", f"--evolve.time={end}",
+                "--output.history=7", f"--output.every={end / 8}", "--inflow.every=0.75", *more)
+
+    def stopped(self, stop, *more, ranks=1):
+        """Starts a run and stops it by `stop(process)`; a longer one if that came too late.
+
+        Returns its settings and how it ended."""
+        end = 512
+        while True:
+            settings = self.long_run(end)
+            process = self.start(*settings, *more, ranks=ranks)
+            if self.wait_for("out.h5.part", process):
+                stop(process)
+            ended = self.ended(process)
+            if ended.code != 0:
+                return settings, ended
+            self.assertLess(end, 1e6, "the run was never stopped")
+            end *= 8
+            os.remove(self.path("out.h5"))
+
+    def assert_interrupted_and_goes_on(self, settings, ended, ranks, reason):
+        """Exit code 4 and a file that says so; continued, it ends like a run that was never stopped."""
+        self.assert_refused(ended, reason, GO_ON, code=4)
+        with h5py.File(self.path("out.h5"), "r") as file:
+            self.assertEqual(file.attrs["status"], "interrupted")
+            self.assertIn(reason, file.attrs["message"])
+            self.assertTrue(np.isfinite(file["field/u"][-1]).all())
+            stopped_at = float(file["time"][-1])
+        self.assertIn(CHECKPOINTS[0], os.listdir(self.folder))
+        again = self.run_program(*settings, GO_ON, ranks=ranks)
+        self.assertEqual(again.code, 0, again)
+        self.assertIn("continuing from", again.err)
+        whole = self.run_program(*settings, "--output.file=whole.h5", ranks=ranks)
+        self.assertEqual(whole.code, 0, whole)
+        self.assertLess(stopped_at, self.open("whole.h5")["time"][-1])
+        self.assertEqual(self.open("out.h5").attrs["status"], "done")
+        self.assert_same_bits("out.h5", "whole.h5")
+
+
+def send(number):
+    """Sends a signal to the program, or to mpiexec alone, as a queue does, while the run is under way."""
+    def stop(process):
+        time.sleep(0.1)
+        os.kill(process.pid, number)
+    return stop
+
+
+class PoliteStops(InterruptionTest):
+    def test_sigterm_to_a_single_process(self):
+        settings, ended = self.stopped(send(signal.SIGTERM))
+        self.assert_interrupted_and_goes_on(settings, ended, 1, "signal 15")
+
+    def test_sigusr1_under_mpiexec(self):
+        settings, ended = self.stopped(send(signal.SIGUSR1), ranks=2)
+        self.assert_interrupted_and_goes_on(settings, ended, 2, "signal 10")
+
+    def test_the_time_limit(self):
+        settings, ended = self.stopped(lambda process: None, "--run.time_limit=0.2", ranks=2)
+        self.assert_interrupted_and_goes_on(settings, ended, 2, "run.time_limit")
+
+
+class Kill(InterruptionTest):
+    def test_at_any_moment_fixed_steps(self):
+        self.killed_again_and_again(4096, *self.long_run(4096))
+
+    def test_at_any_moment_error_controlled_steps(self):
+        # These remember earlier steps; at a scheduled checkpoint they forget them, restarted or not.
+        self.killed_again_and_again(8192, "evolve", "small.ini", "--quiet", "--evolve.method=rk",
+                                    "--evolve.variant=3bs", "--evolve.tolerance=1e-7", "--evolve.time=8192",
+                                    "--output.every=1024", "--output.history=11")
+
+    def killed_again_and_again(self, end, *settings):
+        """The earlier output stays until the run is complete, and what was checkpointed is not lost."""
+        self.evolve("--model.seed=9")
+        earlier = self.checksum("out.h5")
+        settings = (*settings, f"--checkpoint.every={end / 64}", "--output.overwrite=true")
+        kills = 0
+        for moment in (0.4, 0.0, 0.1, 0.02, 0.2):
+            process = self.start(*settings, GO_ON)
+            if self.wait_for_another("out.h5.part", process):
+                time.sleep(moment)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            ended = self.ended(process)
+            if ended.code == 0:
+                break  # it was faster
+            self.assertEqual(ended.code, -signal.SIGKILL, ended)
+            kills += 1
+            self.assertEqual(self.checksum("out.h5"), earlier, f"after {moment} s")
+            self.assert_checkpoints_are_whole()
+        self.assertGreater(kills, 1)
+        again = self.run_program(*settings, GO_ON)
+        self.assertEqual(again.code, 0, again)
+        self.assertIn("continuing from", again.err)
+        whole = self.run_program(*settings, "--output.file=whole.h5")
+        self.assertEqual(whole.code, 0, whole)
+        self.assert_same_bits("out.h5", "whole.h5")
+
+    def wait_for_another(self, name, process):
+        """Until a file of that name is there that was not there before; false if the program ended first."""
+        def identity():
+            try:
+                return os.stat(self.path(name)).st_ino
+            except FileNotFoundError:
+                return None
+
+        before = identity()
+        while identity() in (None, before):
+            if process.poll() is not None:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def assert_checkpoints_are_whole(self):
+        for name in CHECKPOINTS:
+            if os.path.exists(self.path(name)):
+                with h5py.File(self.path(name), "r") as file:
+                    self.assertEqual(file["state"].attrs["complete"], 1)
+                    self.assertTrue(np.isfinite(file["state/u"][...]).all())
+
+
+class Checkpoints(InterruptionTest):
+    def test_a_finished_run_that_is_sent_again_keeps_its_result(self):
+        self.evolve("--checkpoint.every=1")
+        self.evolve("--output.file=whole.h5")
+        before = self.checksum("out.h5")
+        end = self.run_program("evolve", "small.ini", "--checkpoint.every=1", GO_ON)
+        self.assert_refused(end, "out.h5", "output.overwrite")
+        self.assertEqual(before, self.checksum("out.h5"))
+        self.evolve("--checkpoint.every=1", GO_ON, "--output.overwrite=true", ranks=2)
+        self.assert_same_bits("out.h5", "whole.h5")
+
+    def test_of_another_problem_are_refused(self):
+        self.evolve("--checkpoint.every=1")
+        before = self.checksum("out.h5")
+        for change in ("--model.seed=2", "--equation.c=0.5", "--evolve.method=ssp", "--inflow.first=3"):
+            end = self.run_program("evolve", "small.ini", GO_ON, "--output.overwrite=true", change)
+            self.assert_refused(end, *change.strip("-").split("="), CHECKPOINTS[0])
+        self.assertEqual(before, self.checksum("out.h5"))
+
+    def test_from_elsewhere_are_refused(self):
+        """A checkpoint of another shape, a file that is none, a missing one: nothing is run, nothing is lost."""
+        self.evolve("--checkpoint.every=1")
+        before = self.checksum("out.h5")
+        self.write("text.h5", "not HDF5")
+        for path, more in ((CHECKPOINTS[0], "--mesh.layers=3"), ("text.h5", ""), ("missing.h5", ""), ("out.h5", "")):
+            arguments = [f"--checkpoint.restart={path}", "--output.overwrite=true", *([more] if more else [])]
+            for ranks in (1, 3):
+                end = self.run_program("evolve", "small.ini", *arguments, ranks=ranks)
+                self.assert_refused(end, path)
+        self.assertEqual(before, self.checksum("out.h5"))
+
+
+if __name__ == "__main__":
+    unittest.main()

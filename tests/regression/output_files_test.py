@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""No run destroys an earlier result: existing files, folders that cannot be written, full disks, states that blow up."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from program import ProgramTest  # noqa: E402
+
+# Four particles that repel: |u| grows like e^t, without bound.
+GROWTH = """
+[mesh]
+layers = 1
+tokens_x = 4
+tokens_y = 1
+[equation]
+c = 0
+rho = 0
+[depth]
+scheme = upwind
+norm = none
+[attention]
+heads = 1
+[model]
+initial = identity
+width = 2
+ffn = 1
+[inflow]
+source = none
+[start]
+state = quantiles
+[evolve]
+method = ssp
+dt = 0.1
+time = 20
+max_norm = 100
+[output]
+file = growth.h5
+every = 1
+"""
+
+
+class OutputTest(ProgramTest):
+    def mount(self, name, options):
+        """A small file system of its own at that name; needs root."""
+        os.mkdir(self.path(name))
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.path(name)], capture_output=True)
+        if done.returncode != 0:
+            print(f"NOT CHECKED: {self.id()}: no file system can be mounted here (needs root)", file=sys.stderr)
+            self.skipTest("mount needs root")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", self.path(name)], check=True)
+
+
+class ExistingFiles(OutputTest):
+    def test_are_left_alone_unless_overwriting_is_allowed(self):
+        self.evolve()
+        before = [self.checksum(name) for name in ("out.h5", "out.xdmf")]
+        for ranks in (1, 2, 4):
+            end = self.run_program("evolve", "small.ini", "--model.seed=7", ranks=ranks)
+            self.assert_refused(end, "output.file", "out.h5", "output.overwrite")
+        self.assertEqual(before, [self.checksum(name) for name in ("out.h5", "out.xdmf")])
+        self.evolve("--model.seed=7", "--output.overwrite=true", ranks=2)
+        self.assertNotEqual(before[0], self.checksum("out.h5"))
+
+    def test_are_left_alone_by_a_run_that_may_overwrite_but_never_starts(self):
+        self.evolve()
+        before = self.checksum("out.h5")
+        for wrong in ("--model.file=missing.h5", "--evolve.dt=2", "--petsc.nothing=1", "--checkpoint.restart=none.h5"):
+            self.assert_refused(self.run_program("evolve", "small.ini", "--output.overwrite=true", wrong, ranks=2))
+        self.assertEqual(before, self.checksum("out.h5"))
+        self.assertEqual([name for name in os.listdir(self.folder) if "checkpoint" in name], [])
+
+    def test_no_part_file_remains_after_a_run(self):
+        self.evolve(ranks=2)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["out.h5", "out.xdmf", "small.ini"])
+
+
+class Folders(OutputTest):
+    def refused(self, name, *parts):
+        for ranks in (1, 3):
+            # epsilon > 0: were the folder looked at late, a steady state would be computed first.
+            end = self.run_program("evolve", "small.ini", f"--output.file={name}", "--equation.epsilon=0.01",
+                                   "--evolve.cfl=0.5", ranks=ranks)
+            self.assert_refused(end, "output.file", name, *parts)
+            self.assertNotIn("no arrival times", end.err)
+
+    def test_that_are_missing(self):
+        self.refused("missing/out.h5", "folder missing")
+        self.assertNotIn("missing", os.listdir(self.folder))
+
+    def test_that_are_files(self):
+        self.refused("small.ini/out.h5", "folder small.ini")
+
+    def test_that_cannot_be_written(self):
+        if os.geteuid() == 0:
+            self.mount("sealed", "ro,size=64k")
+        else:
+            os.mkdir(self.path("sealed"), 0o555)
+        self.refused("sealed/out.h5")
+
+
+class FullDisk(OutputTest):
+    """Exit code 1, one message, the earlier file intact, and a later run succeeds where there is room again."""
+
+    def filled(self, size, *arguments):
+        self.mount("disk", f"size={size}")
+        self.evolve("--output.file=disk/out.h5")
+        before = self.checksum("disk/out.h5")
+        for ranks in (1, 2, 3):
+            end = self.run_program("evolve", "small.ini", "--quiet", "--output.file=disk/out.h5",
+                                   "--output.overwrite=true", *arguments, ranks=ranks)
+            self.assert_refused(end, "disk/out.h5", "no space left", code=1)
+            self.assertEqual(before, self.checksum("disk/out.h5"))
+        self.evolve("--output.file=disk/out.h5", "--output.overwrite=true", "--model.seed=3", ranks=2)
+        self.assertNotEqual(before, self.checksum("disk/out.h5"))
+
+    def test_that_has_no_room_for_the_first_state(self):
+        self.filled("12m", "--inflow.samples=20000")
+
+    def test_that_fills_up_as_the_run_goes(self):
+        self.filled("12m", "--inflow.samples=1200", "--evolve.time=64")
+
+
+class BlowUp(OutputTest):
+    def failed(self, name, ranks, *arguments):
+        self.write("growth.ini", GROWTH)
+        end = self.run_program("evolve", "growth.ini", "--quiet", f"--output.file={name}", *arguments, ranks=ranks)
+        self.assert_refused(end, "t = ", name, code=3)
+        file = self.open(name)
+        self.assertEqual(file.attrs["status"], "failed")
+        self.assertTrue(np.isfinite(file["field/u"][...]).all())
+        return end, file
+
+    def test_past_max_norm_ends_with_code_3_the_time_and_the_last_good_state(self):
+        for ranks in (1, 3):
+            end, file = self.failed(f"growth{ranks}.h5", ranks)
+            self.assertIn("evolve.max_norm = 100", end.err)
+            largest = np.abs(file["field/u"][...]).max(axis=(1, 2, 3, 4))
+            self.assertLess(largest[-1], 100)
+            # One step more would have passed it: growth is at most e^t, 0.1 a step.
+            self.assertGreater(largest[-1], 100 * np.exp(-0.1))
+            failed_at = float(end.err.split("t = ")[1].split()[0])
+            self.assertAlmostEqual(file["time"][-1] + 0.1, failed_at, places=9)
+            self.assertIn(f"t = {failed_at:.9g}", file.attrs["message"])
+            # The history ends with the last good step too.
+            self.assertAlmostEqual(file["history/time"][-1], file["time"][-1], places=12)
+
+    def test_a_state_that_is_not_finite_ends_the_same_way(self):
+        # A zero vector has no direction: with norm = sphere the first step is not a number.
+        for ranks in (1, 4):
+            end, file = self.failed(f"growth{ranks}.h5", ranks, "--depth.norm=sphere", "--start.state=zero")
+            self.assertIn("not finite", end.err)
+            np.testing.assert_array_equal(file["time"][...], [0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,156 @@
+"""Runs the program as a user would, and says what a run left behind. Shared by the scripts of this folder.
+
+The environment names the program (FLUXFORMER_BINARY), the source (FLUXFORMER_SOURCE_DIR) and the launcher (MPIEXEC).
+Open MPI's own settings for roots and busy machines come from ctest.
+"""
+
+import concurrent.futures
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+ROOT = os.environ.get("FLUXFORMER_SOURCE_DIR") or os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("FLUXFORMER_BINARY") or os.path.join(ROOT, "build", "bin", "fluxformer")
+MPIEXEC = os.environ.get("MPIEXEC") or "mpiexec"
+# A run of these tests takes about a second; one that takes this long hangs.
+TIMEOUT = 100
+
+# Two layers of width 8 on 3 x 2 tokens: four Euler steps at Courant number 1.
+DECK = """
+[mesh]
+layers = 2
+tokens_x = 3
+tokens_y = 2
+[attention]
+heads = 2
+[model]
+width = 8
+ffn = 12
+[inflow]
+source = noise
+samples = 2
+[evolve]
+method = euler
+cfl = 1
+time = 4
+[output]
+file = out.h5
+every = 1
+"""
+
+
+class Ended:
+    """A finished run: its exit code and what it said."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def messages(self):
+        return [line for line in self.err.splitlines() if line.startswith("fluxformer:")]
+
+    def __repr__(self):
+        return f"exit code {self.code}\n--- standard output\n{self.out}\n--- standard error\n{self.err}"
+
+
+def command(arguments, ranks):
+    launcher = [MPIEXEC, "-n", str(ranks)] if ranks > 1 else []
+    return launcher + [BINARY, *map(str, arguments)]
+
+
+class ProgramTest(unittest.TestCase):
+    """Gives each test a folder of its own with the deck small.ini in it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="fluxformer-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.write("small.ini", DECK)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "wb" if isinstance(content, bytes) else "w") as stream:
+            stream.write(content)
+        return name
+
+    def start(self, *arguments, ranks=1, environment=None):
+        """A running program in a process group of its own, so that kill -9 reaches every rank."""
+        return subprocess.Popen(command(arguments, ranks), cwd=self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                env={**os.environ, **(environment or {})})
+
+    def ended(self, process):
+        try:
+            out, err = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            self.fail(f"{process.args} hangs\n{Ended('none', out, err)}")
+        return Ended(process.returncode, out, err)
+
+    def run_program(self, *arguments, ranks=1, environment=None):
+        return self.ended(self.start(*arguments, ranks=ranks, environment=environment))
+
+    def evolve(self, *arguments, ranks=1, deck="small.ini"):
+        """A run that must succeed."""
+        end = self.run_program("evolve", deck, "--quiet", *arguments, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        return end
+
+    def assert_refused(self, end, *parts, code=2):
+        """Ended with `code` and one message that holds every part."""
+        self.assertEqual(end.code, code, end)
+        self.assertEqual(len(end.messages), 1, end)
+        for part in parts:
+            self.assertIn(part, end.err, end)
+        for noise in ("PETSC ERROR", "HDF5-DIAG", "terminate called", "MPI_ABORT", "Traceback", "Signal:"):
+            self.assertNotIn(noise, end.err, end)
+
+    def wait_for(self, name, process):
+        """Until the file is there; false if the program ended first."""
+        while not os.path.exists(self.path(name)):
+            if process.poll() is not None:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def open(self, name):
+        file = h5py.File(self.path(name), "r")
+        self.addCleanup(file.close)
+        return file
+
+    def assert_same_bits(self, first, second):
+        """The same states and the same history, but for the clock on the wall."""
+        one, other = self.open(first), self.open(second)
+        self.assertEqual(one["time"][...].tolist(), other["time"][...].tolist())
+        self.assertEqual(one["field/u"][...].tobytes(), other["field/u"][...].tobytes(), "the states differ")
+        self.assertEqual(sorted(one["history"]), sorted(other["history"]))
+        self.assertEqual(one["step"][...].tolist(), other["step"][...].tolist())
+        for name in one["history"]:
+            if name != "wall_time":
+                np.testing.assert_array_equal(one["history"][name][...], other["history"][name][...], err_msg=name)
+        arrival = "analysis/evolve/arrival_time"
+        self.assertEqual(arrival in one, arrival in other)
+        if arrival in one:
+            np.testing.assert_array_equal(one[arrival][...], other[arrival][...])
+
+    def checksum(self, name):
+        with open(self.path(name), "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+
+
+def together(works):
+    """Runs the works side by side (they mostly wait for launchers) and raises what they raise."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(work) for work in works]:
+            future.result()
