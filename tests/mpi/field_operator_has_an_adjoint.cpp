@@ -93,6 +93,9 @@ TEST_P(FieldOperatorAdjoint, agrees_with_tangent_differences_and_one_rank_on_eve
     EXPECT_LT(norm(plus(jv, -1 / (2 * h), difference)), 1e-7 * norm(jv)) << where;
     EXPECT_LT(relative_difference(bar, one_bar), 1e-12) << where;
     EXPECT_LT(relative_difference(gradient, one_gradient), 1e-12) << where;
+    Whole again;
+    EXPECT_EQ(rhs.adjoint(u, w, again), bar) << where << ": something was left from the first time";
+    EXPECT_EQ(again, gradient) << where;
   }
 }
 

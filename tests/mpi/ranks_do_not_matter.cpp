@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "model/embedding.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/lattices.hpp"
 #include "tests/support/small_problem.hpp"
@@ -87,6 +88,32 @@ TEST(RanksDoNotMatter, not_even_for_adaptive_steps) {
   const auto expected = evolve(one, test_case.settings, start, inflow);
   Problem several(MPI_COMM_WORLD, test_case.spec);
   EXPECT_LT(relative_difference(evolve(several, test_case.settings, start, inflow), expected), 1e-8);
+}
+
+TEST(RanksDoNotMatter, nor_for_the_embedding_and_its_gradient) {
+  auto spec = cases()[0].spec;
+  spec.model.features = 4;
+  spec.model.tokens = 15;
+  Problem one(MPI_COMM_SELF, spec);
+  const auto input = random_vector(2 * 15 * 4, 3);
+  const auto bar = random_vector(one.whole_slab(), 4);
+  const auto embedded = [&](const Problem& problem) {
+    std::vector<double> slab(problem.context.size());
+    embed(problem.parameters, problem.context, input.data(), slab.data());
+    return problem.whole(slab.data());
+  };
+  const auto gradient = [&](const Problem& problem) {
+    std::vector<double> mine(problem.parameters.values.size(), 0.0);
+    embed_adjoint(problem.parameters, problem.context, input.data(), problem.local(bar).data(), mine);
+    return sum_over(problem.mesh.token_line().comm(), std::move(mine));
+  };
+  for (const auto& split : every_split(MPI_COMM_WORLD, spec.mesh)) {
+    spec.mesh = split;
+    Problem several(MPI_COMM_WORLD, spec);
+    EXPECT_EQ(several.parameters.values, one.parameters.values);
+    EXPECT_LT(relative_difference(embedded(several), embedded(one)), 1e-14);
+    EXPECT_LT(relative_difference(gradient(several), gradient(one)), 1e-13);
+  }
 }
 
 }  // namespace
