@@ -61,6 +61,7 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
   int rank = 0;
   MPI_Comm_rank(context.comm, &rank);
   root_ = rank == 0;
+  leave_model_to_file(settings_);
 }
 
 void EvolveExperiment::find_reference() {

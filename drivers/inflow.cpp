@@ -1,5 +1,6 @@
 #include "drivers/inflow.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
@@ -108,7 +109,7 @@ void Inflow::fill(const Parameters& parameters, const SlabContext& context, long
 }
 
 void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& context,
-               const std::vector<double>& inflow_slab, Vec u) {
+               const std::vector<double>& inflow_slab, bool on_sphere, Vec u) {
   const std::string kind = settings.word("start.state");
   const double scale = settings.real("start.scale");
   const auto& line = *context.line;
@@ -151,7 +152,14 @@ void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& co
     }
     if (kind == "sphere") project_to_sphere(cell, context.rows(), d);
   }
+  using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::Map<const Rows> rows(values, mesh.cells() * context.rows(), d);
+  const bool no_zero_vector = !on_sphere || rows.rowwise().squaredNorm().minCoeff() > 0;
   check(VecRestoreArray(u, &values));
+  agree(mesh.comm(), no_zero_vector,
+        "start.state = " + kind +
+            ": depth.norm = sphere cannot project a zero vector; start from the inflow, from noise or from "
+            "points on the sphere");
 }
 
 }  // namespace fluxformer

@@ -36,8 +36,9 @@ class Inflow {
   std::uint64_t seed_;
 };
 
-/// Sets the state at t = 0 (keys start.*). Collective over the mesh; throws BadInput.
+/// Sets the state at t = 0 (keys start.*); `on_sphere` (depth.norm = sphere): zero vectors are refused.
+/// Collective over the mesh; throws BadInput.
 void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& context,
-               const std::vector<double>& inflow_slab, Vec u);
+               const std::vector<double>& inflow_slab, bool on_sphere, Vec u);
 
 }  // namespace fluxformer

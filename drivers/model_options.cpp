@@ -114,6 +114,16 @@ Parameters make_parameters(const Settings& settings, const InputShape& input, MP
   return parameters;
 }
 
+void leave_model_to_file(Settings& settings) {
+  if (settings.word("model.file").empty()) return;
+  for (const char* key :
+       {"model.kind", "mesh.layers", "model.knots", "model.width", "model.ffn", "model.activation",
+        "attention.heads", "attention.kernel", "attention.normalisation", "attention.iterations",
+        "depth.norm", "depth.order", "depth.residual", "depth.weights", "depth.halves", "depth.subflow",
+        "equation.alpha", "equation.rho", "equation.kappa"})
+    settings.leave_to_file(key);
+}
+
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model) {
   EquationSpec spec;
   const long cells = settings.integer("mesh.cells");

@@ -19,6 +19,10 @@ struct InputShape {
 /// are refused), or initialised. Collective over `comm`. Throws BadInput.
 Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm);
 
+/// With model.file, the keys that file decides are left out of the resolved settings, so that they run again
+/// as they are.
+void leave_model_to_file(Settings& settings);
+
 /// Depth cells, speed, epsilon, scheme. Throws BadInput.
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model);
 Precision precision_of(const Settings& settings);

@@ -134,10 +134,17 @@ bool Settings::given(std::string_view name) const {
   return entry(name).given;
 }
 
+void Settings::leave_to_file(std::string_view name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) throw std::logic_error("no option " + std::string(name));
+  found->second.elsewhere = true;
+}
+
 std::string Settings::resolved() const {
   std::string text;
   std::string section;
   for (const auto& [name, entry] : entries_) {
+    if (entry.elsewhere && !entry.given) continue;
     const auto dot = name.find('.');
     if (name.substr(0, dot) != section) {
       section = name.substr(0, dot);

@@ -62,6 +62,8 @@ class Settings {
   bool given(std::string_view name) const;
   /// [petsc] keys: name without dash, value ("" for a flag).
   const std::vector<std::pair<std::string, std::string>>& petsc() const { return petsc_; }
+  /// Another file (a model's) decides this key: unless it was given, `resolved` leaves it out.
+  void leave_to_file(std::string_view name);
   /// All resolved settings as an INI deck that reproduces them (defaults included, full precision).
   std::string resolved() const;
 
@@ -69,6 +71,7 @@ class Settings {
   struct Entry {
     OptionValue value;
     bool given;
+    bool elsewhere = false;  // another file of the run decides
   };
   const Entry& entry(std::string_view name) const;
   std::map<std::string, Entry, std::less<>> entries_;

@@ -20,8 +20,8 @@ SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.f
 
 
 def mnist_folder():
-    """Where the real images are: FLUXFORMER_DATA, or shared/data beside the source; None if nowhere."""
-    for folder in filter(None, (os.environ.get("FLUXFORMER_DATA"), os.path.join(ROOT, "..", "shared", "data"))):
+    """Where the real images are: FLUXFORMER_DATA; None if nowhere."""
+    for folder in filter(None, (os.environ.get("FLUXFORMER_DATA"),)):
         for path in (folder, os.path.join(folder, "mnist")):
             if glob.glob(os.path.join(path, "t10k-images-idx3-ubyte*")):
                 return os.path.abspath(path)

@@ -115,12 +115,12 @@ TEST(Mnist, files_that_do_not_belong_together_are_refused) {
   EXPECT_NE(message.find("label 2 is 10, expected 0 to 9"), std::string::npos) << message;
 }
 
-/// The real files: $FLUXFORMER_DATA/mnist, or the shared data beside the project.
+/// The real files: $FLUXFORMER_DATA/mnist.
 fs::path real_files() {
   const char* given = std::getenv("FLUXFORMER_DATA");
-  const fs::path root =
-      given != nullptr ? fs::path(given) : fs::path(FLUXFORMER_SOURCE_DIR) / ".." / "shared" / "data";
-  return fs::is_directory(root / "mnist") ? root / "mnist" : fs::path();
+  if (given == nullptr) return {};
+  const fs::path folder = fs::path(given) / "mnist";
+  return fs::is_directory(folder) ? folder : fs::path();
 }
 
 class RealMnist : public testing::TestWithParam<std::pair<const char*, std::vector<int>>> {};
