@@ -28,16 +28,17 @@ struct AttentionWeights {
 /// R_s: rho * (W_2 g(W_1 N(u) + b_1) + b_2).
 template <class P>
 struct ReactionWeights {
-  P* gain = nullptr;  ///< [d]
-  P* bias = nullptr;  ///< [d]
-  P* w_1 = nullptr;   ///< [f][d]
-  P* b_1 = nullptr;   ///< [f]
-  P* w_2 = nullptr;   ///< [d][f]
-  P* b_2 = nullptr;   ///< [d]
+  P* gain = nullptr;              ///< [d]
+  P* bias = nullptr;              ///< [d]
+  P* w_1 = nullptr;               ///< [f][d]
+  P* b_1 = nullptr;               ///< [f]
+  P* w_2 = nullptr;               ///< [d][f]
+  P* b_2 = nullptr;               ///< [d]
   Coefficient<P>* rho = nullptr;  ///< [1]
 };
 
-/// Token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per unit of depth time.
+/// Token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per unit of depth
+/// time.
 template <class P>
 struct DiffusionWeights {
   Coefficient<P>* kappa = nullptr;  ///< [1] or [d]

@@ -17,7 +17,8 @@ namespace fluxformer {
 
 /// Which tokens may be looked at. The same for all depth cells.
 struct TokenMask {
-  /// Per sample, the number of real tokens (global indices 0 .. length-1); the rest is padding. Empty: all real.
+  /// Per sample, the number of real tokens (global indices 0 .. length-1); the rest is padding. Empty: all
+  /// real.
   std::vector<int> length;
   /// Token x sees tokens 0 .. x only.
   bool causal = false;
@@ -56,12 +57,12 @@ class SlabTerm {
   /// out += scale * term(u; weights)
   virtual void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) = 0;
   /// out += scale * J(u) v
-  virtual void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                           double* out) = 0;
-  /// u_bar += scale * J(u)^T w; gradient (if not null) += scale * (d term / d parameters)^T w, this rank's share:
-  /// the sum over the token line is the gradient.
-  virtual void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                           double* u_bar, const LayerWeights<double>* gradient) = 0;
+  virtual void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
+                           double scale, double* out) = 0;
+  /// u_bar += scale * J(u)^T w; gradient (if not null) += scale * (d term / d parameters)^T w, this rank's
+  /// share: the sum over the token line is the gradient.
+  virtual void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
+                           double scale, double* u_bar, const LayerWeights<double>* gradient) = 0;
   /// The largest stable forward-Euler step of the term alone; infinity where no such bound is known.
   virtual double max_stable_dt(const LayerWeights<const T>& /*weights*/) const {
     return std::numeric_limits<double>::infinity();

@@ -12,16 +12,16 @@
 
 namespace fluxformer {
 
-/// The slabs of this rank's depth cells and of the neighbours' cells its stencils reach. Cells are numbered 1..M
-/// through depth; slab 0 is the inflow. P: double or const double.
+/// The slabs of this rank's depth cells and of the neighbours' cells its stencils reach. Cells are
+/// numbered 1..M through depth; slab 0 is the inflow. P: double or const double.
 template <class P>
 struct Column {
-  int first = 1;          ///< number of the first owned cell
-  int count = 0;          ///< owned cells
-  std::size_t slab = 0;   ///< numbers in a slab
-  P* owned = nullptr;     ///< count slabs, contiguous
-  P* below[2] = {};       ///< slabs first-1 and first-2; null where there is none (below the inflow)
-  P* above = nullptr;     ///< slab first+count; null at the outflow
+  int first = 1;         ///< number of the first owned cell
+  int count = 0;         ///< owned cells
+  std::size_t slab = 0;  ///< numbers in a slab
+  P* owned = nullptr;    ///< count slabs, contiguous
+  P* below[2] = {};      ///< slabs first-1 and first-2; null where there is none (below the inflow)
+  P* above = nullptr;    ///< slab first+count; null at the outflow
 
   /// Slab of cell i, first-2 <= i <= first+count; null where there is none.
   P* at(int i) const {
@@ -49,8 +49,8 @@ class Term {
   /// out(cells) += J(u) v; ghosts of v are filled (inflow: zero, or its variation).
   virtual void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                            const Column<double>& out) = 0;
-  /// u_bar (owned and ghosts) += J(u)^T w over `cells`; parameters += this rank's share of the gradient, if not empty
-  /// (the model's flat vector).
+  /// u_bar (owned and ghosts) += J(u)^T w over `cells`; parameters += this rank's share of the gradient, if
+  /// not empty (the model's flat vector).
   virtual void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                            const Column<double>& u_bar, std::span<double> parameters) = 0;
   /// Forward Euler, this term alone; infinity where no such bound is known.

@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from program import ProgramTest  # noqa: E402 (the folder is put on the path first)
+from program import ProgramTest, together  # noqa: E402 (the folder is put on the path first)
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 COUNT = 6
@@ -40,8 +40,8 @@ class DataFiles(ProgramTest):
             self.write("data/" + (IMAGES if kind == "images" else LABELS) + (".gz" if packed else ""), content)
 
     def refused(self, *parts):
-        for ranks in (1, 3):
-            self.assert_refused(self.run_program("evolve", "mnist.ini", ranks=ranks), *parts)
+        together([lambda n=ranks: self.assert_refused(self.run_program("evolve", "mnist.ini", ranks=n), *parts)
+                  for ranks in (1, 3)])
 
     def test_whole_files_run_packed_or_not_to_the_same_bits(self):
         self.put(images=images(), labels=labels())

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from program import ProgramTest  # noqa: E402
+from program import ProgramTest, together  # noqa: E402
 
 # Four particles that repel: |u| grows like e^t, without bound.
 GROWTH = """
@@ -60,9 +60,9 @@ class ExistingFiles(OutputTest):
     def test_are_left_alone_unless_overwriting_is_allowed(self):
         self.evolve()
         before = [self.checksum(name) for name in ("out.h5", "out.xdmf")]
-        for ranks in (1, 2, 4):
-            end = self.run_program("evolve", "small.ini", "--model.seed=7", ranks=ranks)
-            self.assert_refused(end, "output.file", "out.h5", "output.overwrite")
+        together([lambda n=ranks: self.assert_refused(self.run_program("evolve", "small.ini", "--model.seed=7", ranks=n),
+                                                      "output.file", "out.h5", "output.overwrite")
+                  for ranks in (1, 2, 4)])
         self.assertEqual(before, [self.checksum(name) for name in ("out.h5", "out.xdmf")])
         self.evolve("--model.seed=7", "--output.overwrite=true", ranks=2)
         self.assertNotEqual(before[0], self.checksum("out.h5"))
