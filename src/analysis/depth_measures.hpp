@@ -1,6 +1,6 @@
 #pragma once
 
-// Scalars of the hidden state per depth cell (MODEL.md section 6).
+// Scalars of the hidden state per depth cell (docs/model.md section 6).
 
 #include <petscvec.h>
 

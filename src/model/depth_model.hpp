@@ -1,8 +1,8 @@
 #pragma once
 
-// One model on one slab at any depth: the layer map G_s(u; h) and the field F_s(u) of MODEL.md sections 1 and
-// 2, with tangents and adjoints. What evolve, march, steady solvers and back-propagation all call, whatever
-// the arithmetic of the kernels.
+// One model on one slab at any depth: the layer map G_s(u; h) and the field F_s(u) of docs/model.md sections
+// 1 and 2, with tangents and adjoints. What evolve, march, steady solvers and back-propagation all call,
+// whatever the arithmetic of the kernels.
 
 #include <algorithm>
 #include <memory>

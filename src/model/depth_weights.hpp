@@ -1,8 +1,8 @@
 #pragma once
 
 // The parameters at a depth: one of S layers, or the linear interpolation between K knots at
-// s_k = (k-1)(S-1)/(K-1), constant beyond the last (MODEL.md section 1). The PDE model with K = S and h = 1
-// is the Transformer exactly.
+// s_k = (k-1)(S-1)/(K-1), constant beyond the last (docs/model.md section 1). The PDE model with K = S and h
+// = 1 is the Transformer exactly.
 
 #include <map>
 #include <span>

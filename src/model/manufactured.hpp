@@ -1,7 +1,7 @@
 #pragma once
 
 // A manufactured solution of equation (1): waves through depth and over tokens, and the source that makes
-// them its steady state, so that the order of the discretisation can be measured (MODEL.md T4).
+// them its steady state, so that the order of the discretisation can be measured (docs/model.md T4).
 //
 //   u*(s, x, y, k, j) = mean_j + a_kj cos(omega_kj (s - S)) cos(pi p (x + 1/2) / n_x) cos(pi q (y + 1/2) /
 //   n_y) f = c du*/ds - epsilon d2u*/ds2 - kappa (Lap u*) - alpha A_s[u*] - rho R_s(u*)

@@ -1,4 +1,5 @@
-// The layer map G_s(u; h): sub-layers one after the other (MODEL.md section 2), with tangent and adjoint.
+// The layer map G_s(u; h): sub-layers one after the other (docs/model.md section 2), with tangent and
+// adjoint.
 
 #include <algorithm>
 

@@ -14,7 +14,8 @@
 // 1e-5) for norm = pre and the identity otherwise. Tokens spread over ranks: blocks of keys and values travel
 // around the ring; a running maximum keeps the sum exact to round-off and no n x n matrix is ever held. Cost
 // per slab and rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources:
-// Vaswani et al. 2017 (dot), MODEL.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
+// Vaswani et al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running
+// maximum).
 
 #include <memory>
 #include <string>

@@ -26,7 +26,8 @@ ProblemSpec pde(DepthScheme scheme) {
   spec.scheme = scheme;
   spec.speed = 1.3;
   spec.kappa = 0.2;
-  // h max Re lambda(dF/du) / c < 1/2 (MODEL.md T3), with the small states that LayerNorm divides by in mind
+  // h max Re lambda(dF/du) / c < 1/2 (docs/model.md T3), with the small states that LayerNorm divides by in
+  // mind
   spec.weight_scale = 0.4;
   return spec;
 }
