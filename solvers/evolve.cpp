@@ -96,6 +96,10 @@ void Evolve::set_inflow(InflowSource source) {
   impl_->block = -1;
 }
 
+const std::vector<double>& Evolve::inflow() const {
+  return impl_->inflow;
+}
+
 Vec Evolve::state() const {
   return impl_->u;
 }
@@ -105,6 +109,7 @@ void Evolve::restore(const Clock& clock) {
   check(TSSetTimeStep(impl_->ts, clock.step_size));
   check(TSSetStepNumber(impl_->ts, static_cast<PetscInt>(clock.step)));
   impl_->good = clock;
+  impl_->plan_remaining_steps();
 }
 
 void Evolve::forget_history() {
@@ -117,6 +122,7 @@ EvolveEnd Evolve::run(const StepHook& hook) {
   me.end = EvolveEnd::time_reached;
   me.failure.clear();
   check(VecCopy(me.u, me.previous));
+  me.before_step();
   check(TSSolve(me.ts, me.u));
   TSConvergedReason reason = TS_CONVERGED_ITERATING;
   check(TSGetConvergedReason(me.ts, &reason));

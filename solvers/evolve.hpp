@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "solvers/field_operator.hpp"
 
@@ -55,7 +56,10 @@ class Evolve {
   void set_inflow(InflowSource source);
   /// The state; zero at first. Set it before `run`.
   Vec state() const;
-  /// Continues from a checkpoint: call after filling `state`.
+  /// The inflow of the last step: the slab of cell 0.
+  const std::vector<double>& inflow() const;
+  /// Continues from a checkpoint: call after filling `state`. Equal steps are those of the checkpoint, unless
+  /// they do not meet the end time.
   void restore(const Clock& clock);
   /// From the next step on the integrator remembers nothing of earlier steps (methods with memory are
   /// restarted in every run at scheduled checkpoints, so that a restarted run takes the same steps).

@@ -17,6 +17,7 @@ struct Evolve::Impl {
   Impl(const Mesh& m, const Equation& e, const EvolveSettings& s);
   void choose_method();
   void choose_step();
+  void plan_remaining_steps();
   void register_callbacks();
   void prepare_implicit_solves();
   bool implicit() const { return limits.diffusion_implicit; }

@@ -110,10 +110,29 @@ void Evolve::Impl::choose_step() {
       dt = settings.time / std::max(1.0, std::ceil(settings.time / dt / slack));
     check(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_STEPOVER));
     check(TSSetMaxTime(ts, std::numeric_limits<double>::max()));
-    check(TSSetMaxSteps(ts, static_cast<PetscInt>(std::ceil(settings.time / dt / slack))));
   }
-  check(TSSetTimeStep(ts, std::min(dt, settings.time)));
   good.step_size = dt;
+  check(TSSetTimeStep(ts, std::min(dt, settings.time)));
+  plan_remaining_steps();
+}
+
+/// Equal steps from `good` to the end. A run that is continued towards a later end may have had another step.
+void Evolve::Impl::plan_remaining_steps() {
+  if (settings.adaptive_tolerance > 0) return;
+  constexpr double round_off = 1e-3;  // of many summed steps, in steps
+  const double left = std::max(0.0, settings.time - good.time);
+  const double steps = std::ceil(left / good.step_size - round_off);
+  if (static_cast<double>(good.step) + steps > static_cast<double>(std::numeric_limits<PetscInt>::max())) {
+    std::ostringstream text;
+    text << "evolve.dt: " << settings.time << " time units in steps of " << good.step_size
+         << " are more steps than this PETSc can count; use a larger step or a smaller evolve.time";
+    throw BadInput(text.str());
+  }
+  check(TSSetMaxSteps(ts, static_cast<PetscInt>(good.step + static_cast<long>(steps))));
+  const bool whole = std::abs(left - steps * good.step_size) <= round_off * good.step_size;
+  if (steps == 0 || whole || settings.inflow_every > 0) return;
+  good.step_size = left / steps;  // the end time is met
+  check(TSSetTimeStep(ts, good.step_size));
 }
 
 }  // namespace fluxformer

@@ -77,12 +77,15 @@ void Equation::check_combination() const {
           " = 1); it is ",
           h / c);
     const double number = model_.largest_kappa() * h / c * token_axes();
-    if (number > 0.5 * (1 + round_off))
+    if (number > 0.5 * (1 + round_off)) {
+      const double least = std::ceil(2 * model_.largest_kappa() * s / c * token_axes() * (1 - round_off));
+      const double multiple = model.variation == DepthVariation::constant ? s : 1;
       refuse(
           "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
           "kappa (h/c) ",
           token_axes(), " = ", number, " > 1/2; mesh.cells must be at least ",
-          static_cast<long>(std::ceil(2 * model_.largest_kappa() * s / c * token_axes() * (1 - round_off))));
+          static_cast<long>(std::ceil(least / multiple) * multiple));
+    }
     return;
   }
   if (c < 0) refuse("equation.c = ", c, ": must be >= 0");

@@ -1,6 +1,7 @@
 #pragma once
 
-// Equation (1) of MODEL.md, discretised through depth: a list of Terms, and the step limits that go with it.
+// Equation (1) of docs/model.md, discretised through depth: a list of Terms, and the step limits that go with
+// it.
 //
 //   shift      du_i/dt = (c/h)(G_i(u_{i-1}; h/c) - u_i)                       + eps term
 //   upwind     du_i/dt = (c/h)(u_{i-1} - u_i)                       + F_i(u_i) + eps term
@@ -25,7 +26,7 @@ struct EquationSpec {
 
 class Equation {
  public:
-  /// `model` is borrowed. Throws BadInput, naming the key, for what MODEL.md section 3 does not define
+  /// `model` is borrowed. Throws BadInput, naming the key, for what docs/model.md section 3 does not define
   /// (upwind with norm post, M not a multiple of S with constant weights, ...), and where explicit token
   /// diffusion in depth is unstable whatever the time step (shift: kappa (h/c) axes > 1/2; the message names
   /// the smallest M).

@@ -104,5 +104,23 @@ TEST(IntegratorRestart, is_exact_at_scheduled_steps_for_methods_with_memory) {
     expect_exact_restart(problem, method);
 }
 
+TEST(IntegratorRestart, towards_a_later_end_meets_it) {
+  const Problem problem(MPI_COMM_WORLD, problem_spec());
+  EvolveSettings settings;
+  settings.method = "ssp";
+  settings.dt = 0.4;
+  settings.time = 1;
+  Evolve first(problem.mesh, *problem.equation, settings);
+  first.run([](const Step&) { return true; });
+  ASSERT_EQ(first.clock().step, 3);  // of 1/3 each
+
+  settings.time = 2.5;  // four and a half of these steps away
+  Evolve second(problem.mesh, *problem.equation, settings);
+  second.restore(first.clock());
+  second.run([](const Step&) { return true; });
+  EXPECT_NEAR(second.clock().time, 2.5, 1e-12);
+  EXPECT_EQ(second.clock().step, 8);
+}
+
 }  // namespace
 }  // namespace fluxformer
