@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "io/schema.hpp"
@@ -12,7 +14,13 @@
 namespace fluxformer {
 namespace {
 
-constexpr std::size_t most_tokens = 1024;
+constexpr std::size_t most_tokens = 1024, most_rows = std::size_t{1} << 25;
+
+/// Of one depth cell.
+double weights_of_cell(const Mesh& mesh, const Equation& equation) {
+  const double n = mesh.token_line().tokens();
+  return n * n * mesh.spec().samples * equation.model().spec().attention.heads;
+}
 
 /// -sum p ln p
 double entropy(const double* p, std::size_t n) {
@@ -70,13 +78,23 @@ void add_over_ranks(std::vector<double>& numbers, MPI_Comm comm) {
 
 }  // namespace
 
+void require_storable_attention(const Mesh& mesh, const Equation& equation) {
+  const double numbers = weights_of_cell(mesh, equation) * mesh.total_cells();
+  if (numbers <= std::numeric_limits<int>::max()) return;
+  std::ostringstream text;
+  text << "output.attention: cells * samples * heads * tokens^2 = " << numbers
+       << " weights are too many to be gathered; use fewer of inflow.samples, mesh.cells, or leave it out";
+  throw BadInput(text.str());
+}
+
 void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
                      const std::vector<double>& inflow_slab, bool store) {
   const auto cells = static_cast<std::size_t>(mesh.total_cells()),
              samples = static_cast<std::size_t>(mesh.spec().samples);
   const auto heads = static_cast<std::size_t>(equation.model().spec().attention.heads);
   const auto n = static_cast<std::size_t>(mesh.token_line().tokens());
-  if (n < 2 || (!store && n > most_tokens)) return;
+  const bool many = weights_of_cell(mesh, equation) / mesh.token_line().size() > most_rows;
+  if (n < 2 || (!store && (many || n > most_tokens))) return;
 
   std::vector<double> mean(cells * heads, 0.0), all(store ? cells * samples * heads * n * n : 0, 0.0);
   const double share = 1 / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));

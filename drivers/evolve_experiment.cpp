@@ -9,6 +9,7 @@
 
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "drivers/evolve_attention.hpp"
 #include "drivers/evolve_problem.hpp"
 #include "drivers/evolve_record.hpp"
 #include "drivers/evolve_restart.hpp"
@@ -61,6 +62,7 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
   int rank = 0;
   MPI_Comm_rank(context.comm, &rank);
   root_ = rank == 0;
+  if (settings.flag("output.attention")) require_storable_attention(problem_.mesh, problem_.equation);
   leave_model_to_file(settings_);
 }
 
@@ -92,7 +94,7 @@ bool EvolveExperiment::asked_to_stop() {
 
 bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progress& progress) {
   const double time = step.clock.time, end = problem_.solver_settings.time;
-  const double slack = 1e-9 * std::max(step.clock.step_size, 1e-300);
+  const double slack = 1e-3 * step.clock.step_size;  // the round-off of many summed steps
   if (step.clock.step % settings_.integer("output.history") == 0 || time >= end - slack) {
     const double courant =
         problem_.equation.spec().speed * step.clock.step_size / problem_.equation.spec().depth.spacing();
@@ -187,11 +189,8 @@ Report EvolveExperiment::run() {
                                      " at t = " + std::to_string(clock.time) +
                                      "; continue with --checkpoint.restart=auto"};
   }
-  const double every = settings_.real("output.every");
-  const bool stored =
-      every > 0 && std::abs(clock.time - static_cast<double>(outputs_) * every) < 1e-9 * every;
-  if (!stored) record.write_fields(clock.time, problem_.solver.state());
-  record.finish(status, report.summary, problem_.solver.state(), problem_.inflow_slab,
+  if (clock.time != record.last_fields()) record.write_fields(clock.time, problem_.solver.state());
+  record.finish(status, report.summary, problem_.solver.state(), problem_.solver.inflow(),
                 {{"set_up", set_up},
                  {"reference", reference_seconds},
                  {"solve", solve_seconds},

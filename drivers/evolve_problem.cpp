@@ -14,8 +14,8 @@ MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const Paramet
           .tokens_y = inflow.tokens_y(),
           .samples = inflow.samples(),
           .width = parameters.spec.width,
-          .ranks_depth = static_cast<int>(settings.integer("mesh.ranks_depth")),
-          .ranks_token = static_cast<int>(settings.integer("mesh.ranks_token")),
+          .ranks_depth = settings.count("mesh.ranks_depth"),
+          .ranks_token = settings.count("mesh.ranks_token"),
           .periodic = settings.flag("mesh.periodic")};
 }
 

@@ -61,12 +61,10 @@ EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunCo
       inflow_(inflow),
       meter_(meter),
       part_(field_part(mesh)),
-      selection_{FieldSelection::every(static_cast<int>(settings.integer("output.depth_stride")),
-                                       mesh.total_cells()),
+      selection_{FieldSelection::every(settings.count("output.depth_stride"), mesh.total_cells()),
                  {},
                  {},
-                 FieldSelection::every(static_cast<int>(settings.integer("output.channel_stride")),
-                                       mesh.spec().width)},
+                 FieldSelection::every(settings.count("output.channel_stride"), mesh.spec().width)},
       archive_(mesh.comm(), settings.word("output.file"), overwrite),
       arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
       fields_(settings.word("output.fields") == "u") {
@@ -135,7 +133,7 @@ void EvolveRecord::define_axes() {
     archive_.field(names::hidden_state,
                    {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection_,
                    meaning_of(names::in(names::field, names::hidden_state)),
-                   static_cast<int>(settings_.integer("output.compression")));
+                   settings_.count("output.compression"));
     XdmfChoice shown{names::hidden_state, 0, {}};
     for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
     archive_.show(shown);
@@ -159,6 +157,7 @@ void EvolveRecord::write_fields(double time, Vec u) {
     check(VecRestoreArrayRead(u, &values));
   }
   ++fields_written_;
+  last_fields_ = time;
 }
 
 void EvolveRecord::write_history(const Step& step, double courant, double wall_time) {
@@ -209,6 +208,7 @@ void EvolveRecord::copy_fields(const ArchiveReader& earlier, long count) {
     if (fields_)
       archive_.write_packed(names::hidden_state, k, earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
+    last_fields_ = times[k];
   }
 }
 

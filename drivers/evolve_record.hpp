@@ -46,6 +46,8 @@ class EvolveRecord {
 
   /// Fields at a time.
   void write_fields(double time, Vec u);
+  /// Of the last fields written or copied; NaN before them.
+  double last_fields() const { return last_fields_; }
   /// One line of the history.
   void write_history(const Step& step, double courant, double wall_time);
   /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
@@ -77,6 +79,7 @@ class EvolveRecord {
   DepthMeasures last_;
   bool fields_;
   std::size_t fields_written_ = 0;
+  double last_fields_ = std::numeric_limits<double>::quiet_NaN();
   // All lines so far, for checkpoints: scalars, then the measures row by row.
   std::vector<double> lines_;
   std::size_t line_size_ = 0;

@@ -34,6 +34,7 @@ std::string difference(const Settings& now, const std::string& resolved, const s
     if (text(now) != text(then))
       return name + " = " + text(now) + ": the checkpoint " + file + " was made with " + text(then);
   }
+  if (now.petsc() != then.petsc()) return "[petsc]: the checkpoint " + file + " was made with other options";
   return {};
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+#include "base/session.hpp"
 #include "solvers/march.hpp"
 #include "solvers/vector_arrays.hpp"
 
@@ -31,7 +33,10 @@ std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSet
   settings.time = 50 * equation.spec().depth.layers / equation.spec().speed;
   Evolve steady(mesh, equation, settings);
   steady.set_inflow([&](long, double* slab) { std::copy(inflow_slab.begin(), inflow_slab.end(), slab); });
-  steady.run([](const Step&) { return true; });
+  // A signal ends the search; the run that follows sees it too, checkpoints and ends.
+  const auto end = steady.run([&](const Step&) { return stop_signal(mesh.comm()) == 0; });
+  if (end != EvolveEnd::steady)
+    throw NumericalFailure("the state is not steady at t = " + std::to_string(steady.clock().time));
   const Reading u(steady.state());
   return {u.values, u.values + static_cast<std::size_t>(mesh.cells()) * mesh.slab_size()};
 }

@@ -42,7 +42,7 @@ std::vector<double> equiangular(int n, int width, double gamma) {
 
 Inflow::Inflow(const Settings& settings, MPI_Comm comm)
     : source_(settings.word("inflow.source")),
-      samples_(static_cast<int>(settings.integer("inflow.samples"))),
+      samples_(settings.count("inflow.samples")),
       first_(static_cast<std::size_t>(settings.integer("inflow.first"))),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (source_ == "data") {
@@ -58,7 +58,7 @@ Inflow::Inflow(const Settings& settings, MPI_Comm comm)
     tokens_y_ = data_->tokens_y();
   }
   const auto choose = [&](const char* key, int& tokens) {
-    const int asked = static_cast<int>(settings.integer(key));
+    const int asked = settings.count(key);
     if (data_ != nullptr && asked > 0 && asked != tokens)
       throw BadInput(std::string(key) + " = " + std::to_string(asked) + ": the data has " +
                      std::to_string(tokens) + "; leave the key out");

@@ -19,18 +19,18 @@ E choice(const Settings& settings, const char* key) {
 ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   ModelSpec spec;
   spec.kind = choice<ModelKind>(settings, "model.kind");
-  spec.layers = static_cast<int>(settings.integer("mesh.layers"));
+  spec.layers = settings.count("mesh.layers");
   const std::string weights = settings.word("depth.weights");
   const bool linear = weights == "linear" || (weights == "auto" && spec.kind == ModelKind::pde);
   spec.variation = linear ? DepthVariation::linear : DepthVariation::constant;
-  const long knots = settings.integer("model.knots");
-  spec.knots = knots > 0 ? static_cast<int>(knots) : spec.layers;
-  spec.width = static_cast<int>(settings.integer("model.width"));
-  spec.ffn = static_cast<int>(settings.integer("model.ffn"));
-  spec.attention.heads = static_cast<int>(settings.integer("attention.heads"));
+  const int knots = settings.count("model.knots");
+  spec.knots = knots > 0 ? knots : spec.layers;
+  spec.width = settings.count("model.width");
+  spec.ffn = settings.count("model.ffn");
+  spec.attention.heads = settings.count("attention.heads");
   spec.attention.kernel = choice<Kernel>(settings, "attention.kernel");
   spec.attention.normalisation = choice<Normalisation>(settings, "attention.normalisation");
-  spec.attention.sinkhorn_iterations = static_cast<int>(settings.integer("attention.iterations"));
+  spec.attention.sinkhorn_iterations = settings.count("attention.iterations");
   spec.activation = choice<Activation>(settings, "model.activation");
   spec.norm = choice<Norm>(settings, "depth.norm");
   spec.attention.layer_norm = spec.norm == Norm::pre;
@@ -126,8 +126,8 @@ void leave_model_to_file(Settings& settings) {
 
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model) {
   EquationSpec spec;
-  const long cells = settings.integer("mesh.cells");
-  spec.depth = {model.layers, cells > 0 ? static_cast<int>(cells) : model.layers};
+  const int cells = settings.count("mesh.cells");
+  spec.depth = {model.layers, cells > 0 ? cells : model.layers};
   spec.speed = settings.real("equation.c");
   spec.epsilon = settings.real("equation.epsilon");
   const auto& scheme = settings.word("depth.scheme");

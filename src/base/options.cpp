@@ -1,7 +1,9 @@
 #include "base/options.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "base/deck.hpp"
 #include "base/error.hpp"
@@ -120,6 +122,13 @@ bool Settings::flag(std::string_view name) const {
 
 long Settings::integer(std::string_view name) const {
   return value_of<long>(entry(name).value, name, "a whole number");
+}
+
+int Settings::count(std::string_view name) const {
+  const long value = integer(name);
+  if (std::in_range<int>(value)) return static_cast<int>(value);
+  throw BadInput(std::string(name) + " = " + std::to_string(value) + ": must be at most " +
+                 std::to_string(std::numeric_limits<int>::max()));
 }
 
 double Settings::real(std::string_view name) const {

@@ -56,6 +56,8 @@ class Settings {
 
   bool flag(std::string_view name) const;
   long integer(std::string_view name) const;
+  /// An integer key as an int. Throws BadInput if it does not fit.
+  int count(std::string_view name) const;
   double real(std::string_view name) const;
   const std::string& word(std::string_view name) const;
   /// Whether the deck or the command line gave the key.

@@ -102,6 +102,19 @@ TEST(Settings, name_an_unknown_key_who_gave_it_and_the_nearest_known_one) {
   }
 }
 
+TEST(Settings, count_only_what_an_int_can) {
+  Schema schema;
+  schema.declare({.name = "mesh.layers", .fallback = 7L, .doc = "Number of layers."});
+  EXPECT_EQ(Settings(schema, "", {}).count("mesh.layers"), 7);
+  const Settings many(schema, "", {"mesh.layers=4294967297"});
+  try {
+    many.count("mesh.layers");
+    ADD_FAILURE() << "2^32 + 1 became an int";
+  } catch (const BadInput& e) {
+    EXPECT_THAT(e.what(), HasSubstr("mesh.layers = 4294967297: must be at most 2147483647"));
+  }
+}
+
 TEST(Settings, say_what_a_number_must_be) {
   EXPECT_EQ(complaint("[mesh]\nlayers = 3.5\n"), "mesh.layers = 3.5: must be a whole number");
   EXPECT_EQ(complaint("[mesh]\nlayers = many\n"), "mesh.layers = many: must be a whole number");
