@@ -82,8 +82,18 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
   require_same(settings, "model.activation", file, to_word(spec.activation));
   require_same(settings, "attention.heads", file, spec.attention.heads);
   require_same(settings, "attention.kernel", file, to_word(spec.attention.kernel));
+  require_same(settings, "attention.normalisation", file, to_word(spec.attention.normalisation));
+  if (spec.attention.normalisation == Normalisation::sinkhorn)
+    require_same(settings, "attention.iterations", file, spec.attention.sinkhorn_iterations);
   require_same(settings, "depth.norm", file, to_word(spec.norm));
   require_same(settings, "depth.order", file, to_word(spec.order));
+  require_same(settings, "depth.subflow", file, to_word(spec.subflow));
+  require_same(settings, "depth.halves", file, std::string(spec.own_halves ? "own" : "shared"));
+  if (settings.word("depth.weights") != "auto")
+    require_same(settings, "depth.weights", file, to_word(spec.variation));
+  if (settings.given("depth.residual") && settings.flag("depth.residual") != spec.residual)
+    throw BadInput("depth.residual: the model in " + file + " has it " + (spec.residual ? "on" : "off") +
+                   "; leave the key out or give that value");
   if (input.features > 0 && spec.features != input.features)
     throw BadInput(
         "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
