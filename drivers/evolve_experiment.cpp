@@ -189,6 +189,12 @@ Report EvolveExperiment::run() {
                                      " at t = " + std::to_string(clock.time) +
                                      "; continue with --checkpoint.restart=auto"};
   }
+  if (report.code == ExitCode::done && end == EvolveEnd::time_reached &&
+      problem_.solver_settings.steady_tolerance > 0) {
+    status = names::failed;
+    report = {ExitCode::numerical, "fluxformer: not steady at t = " + std::to_string(clock.time) +
+                                       ": |du/dt| is above evolve.steady; raise evolve.time"};
+  }
   if (clock.time != record.last_fields()) record.write_fields(clock.time, problem_.solver.state());
   record.finish(status, report.summary, problem_.solver.state(), problem_.solver.inflow(),
                 {{"set_up", set_up},

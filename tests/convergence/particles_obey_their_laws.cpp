@@ -1,5 +1,5 @@
 // T10-T12: with scaled identities for weights and without depth, the equation is that of interacting
-// particles, for which exact statements are known (MODEL.md sources C, D and E).
+// particles, for which exact statements are known (docs/model.md sources C, D and E).
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 
 #include "base/random.hpp"
 #include "operators/attention.hpp"
-#include "operators/cell_term.hpp"
 #include "operators/depth_terms.hpp"
 #include "operators/reaction.hpp"
 #include "operators/token_diffusion.hpp"
+#include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"
 #include "tests/support/reference_terms.hpp"
 

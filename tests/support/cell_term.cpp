@@ -1,4 +1,4 @@
-#include "operators/cell_term.hpp"
+#include "tests/support/cell_term.hpp"
 
 #include <algorithm>
 #include <utility>
