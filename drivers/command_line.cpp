@@ -97,7 +97,7 @@ std::string read_file(const std::string& path) {
 /// The deck as text: of an output file, the settings it was made with. Collective.
 std::string read_deck(MPI_Comm comm, const std::string& path) {
   if (path.empty()) return {};
-  const auto text = collectively(comm, [&] { return read_file(path); });
+  auto text = collectively(comm, [&] { return read_file(path); });
   if (!is_hdf5(text)) return text;
   const ArchiveReader archive(comm, path);
   return archive.text(names::settings);

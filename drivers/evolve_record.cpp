@@ -127,6 +127,7 @@ void EvolveRecord::define_axes() {
     if (selection_.depths.size() != depth.size()) {
       depth_axis = names::stored_depth;
       std::vector<double> stored;
+      stored.reserve(selection_.depths.size());
       for (const int i : selection_.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
       axis(names::stored_depth, stored);
     }

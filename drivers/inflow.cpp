@@ -110,7 +110,7 @@ void Inflow::fill(const Parameters& parameters, const SlabContext& context, long
 
 void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& context,
                const std::vector<double>& inflow_slab, bool on_sphere, Vec u) {
-  const std::string kind = settings.word("start.state");
+  const std::string& kind = settings.word("start.state");
   const double scale = settings.real("start.scale");
   const auto& line = *context.line;
   const int n = line.tokens(), d = context.width;

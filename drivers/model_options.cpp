@@ -20,7 +20,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   ModelSpec spec;
   spec.kind = choice<ModelKind>(settings, "model.kind");
   spec.layers = settings.count("mesh.layers");
-  const std::string weights = settings.word("depth.weights");
+  const std::string& weights = settings.word("depth.weights");
   const bool linear = weights == "linear" || (weights == "auto" && spec.kind == ModelKind::pde);
   spec.variation = linear ? DepthVariation::linear : DepthVariation::constant;
   const int knots = settings.count("model.knots");

@@ -50,8 +50,9 @@ const Option* Schema::find(std::string_view name) const {
 
 std::string Schema::nearest(std::string_view name) const {
   std::vector<std::string> names;
+  names.reserve(options_.size());
   for (const Option& option : options_) names.push_back(option.name);
-  const std::string near = nearest_word(name, names);
+  std::string near = nearest_word(name, names);
   if (!near.empty()) return near;
   // The right key in the wrong section.
   for (const std::string& known : names)

@@ -17,7 +17,7 @@ fs::path find(const fs::path& directory, const std::string& stem, const std::str
   for (const fs::path& folder : {directory, directory / "mnist"}) {
     for (const char* dash : {"-", "."}) {
       for (const char* suffix : {"", ".gz"}) {
-        const fs::path path = folder / (stem + dash + kind + suffix);
+        fs::path path = folder / (stem + dash + kind + suffix);
         if (fs::exists(path, ignored)) return path;
       }
     }
