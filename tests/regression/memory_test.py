@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""Memory of a run: at most four copies of the state, and half a one more (u* in single precision) where a front is followed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = os.environ.get("FLUXFORMER_BINARY", os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin", "fluxformer"))
+TOKENS, WIDTH, SAMPLES = 49, 16, 128
+
+
+def peak(arguments):
+    """Peak resident memory in bytes of one run, from the kernel's account of a child that ran nothing else."""
+    watcher = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)")
+    return int(subprocess.run([sys.executable, "-c", watcher, BINARY, *arguments], check=True, capture_output=True,
+                              text=True).stdout)
+
+
+class MemoryTest(unittest.TestCase):
+    def copies(self, method, threshold):
+        """How many copies of the state a run holds: what more depth costs, so that libraries do not count."""
+        with tempfile.TemporaryDirectory() as folder:
+            def run(layers):
+                return peak(["evolve", "--quiet", f"--mesh.layers={layers}", f"--mesh.tokens_x={TOKENS}", "--model.kind=pde",
+                             "--model.knots=2", f"--model.width={WIDTH}", "--model.ffn=16", "--inflow.source=noise",
+                             f"--inflow.samples={SAMPLES}", f"--evolve.method={method}", "--evolve.cfl=1",
+                             "--evolve.time=2", f"--front.threshold={threshold}", "--output.fields=none",
+                             f"--output.file={folder}/{layers}.h5"])
+            few, many = 6, 36
+            state = 8 * (many - few) * TOKENS * WIDTH * SAMPLES
+            return (run(many) - run(few)) / state
+
+    # 0.15 above: the weights of each cell (0.02 copies here) and what the allocator rounds up.
+    def test_euler_holds_three_copies(self):
+        self.assertLess(self.copies("euler", 0), 3.15)
+
+    def test_ssp_holds_four_copies(self):
+        self.assertLess(self.copies("ssp", 0), 4.15)
+
+    def test_a_front_costs_half_a_copy(self):
+        self.assertLess(self.copies("ssp", 0.05), 4.65)
+
+
+if __name__ == "__main__":
+    unittest.main()
