@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""The documents name only keys, files, links and tests that exist."""
+
+import glob
+import os
+import re
+import subprocess
+import unittest
+
+from program import BINARY, ROOT
+
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+             *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+class DocumentsTest(unittest.TestCase):
+    def test_keys_are_those_of_help(self):
+        text = subprocess.run([BINARY, "evolve", "--help"], check=True, capture_output=True, text=True).stdout
+        keys = set(re.findall(r"^  ([a-z_]+\.[a-z_]+)\b", text, re.MULTILINE))
+        self.assertIn("mesh.layers", keys)
+        sections = {key.split(".")[0] for key in keys}
+        for name in DOCUMENTS:
+            for key in re.findall(r"(?<![\w./-])(?:--)?([a-z_]+\.[a-z_]+)(?![\w(])", read(name)):
+                section, leaf = key.split(".")
+                if section in sections and leaf not in ("sh", "py", "h5", "md", "ini", "sbatch", "hpp", "cpp", "npz", "pt", "xdmf"):
+                    self.assertIn(key, keys, name)
+
+    def test_links_and_paths_exist(self):
+        for name in DOCUMENTS:
+            folder = os.path.dirname(os.path.join(ROOT, name))
+            for link in re.findall(r"\]\(([^)#]+)[^)]*\)", read(name)):
+                if "." in link and not link.startswith("http"):  # others are formulas, A[u](x)
+                    self.assertTrue(os.path.exists(os.path.join(folder, link)), f"{name}: {link}")
+            for path in re.findall(r"`((?:docs|input|src|tests|jobscripts|postprocess|drivers|solvers)/[\w./-]*)`", read(name)):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, path)), f"{name}: {path}")
+
+    def test_tests_exist(self):
+        named = set()
+        for name in DOCUMENTS:
+            named |= set(re.findall(r"`((?:mpi|unit|convergence|regression)\.[a-z_0-9]+)`", read(name)))
+        self.assertTrue(named)
+        for test in named:
+            kind, claim = test.split(".")
+            places = {"unit": f"tests/unit/{claim}", "regression": f"tests/regression/{claim}_test.py"}
+            place = places.get(kind, f"tests/{kind}/{claim}.cpp")
+            self.assertTrue(os.path.exists(os.path.join(ROOT, place)), test)
+
+
+if __name__ == "__main__":
+    unittest.main()
