@@ -61,7 +61,8 @@ TEST_F(Strangers, read_archives_with_xarray_and_the_side_car_with_an_xml_reader)
   // Debian's Python has Debian's modules; another one may come first on PATH.
   const std::string python = std::filesystem::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
   const int status = std::system(
-      (python + " " FLUXFORMER_SOURCE_DIR "/tests/support/read_as_stranger.py " + file("sample.h5")).c_str());
+      (python + " '" FLUXFORMER_SOURCE_DIR "/tests/support/read_as_stranger.py' '" + file("sample.h5") + "'")
+          .c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "xarray or h5netcdf is missing";
   EXPECT_EQ(status, 0);
 }
