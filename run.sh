@@ -29,11 +29,11 @@ draw() { "$FLUXFORMER_PYTHON" postprocess/plot_evolve.py "$result" --output "$fi
 
 need_packages run
 mpi_environment "$ranks"
-stage "configure" configure
-stage "build" build
-stage "solve on $ranks ranks" solve "$@"
-stage "draw" draw
-summary
+needed_stage "configure" configure
+needed_stage "build" build
+needed_stage "solve on $ranks ranks" solve "$@"
+needed_stage "draw" draw
+finish
 
 printf '\nresult   %s\n' "$PWD/$result"
 printf 'figures  %s\n' "$PWD/$figures"

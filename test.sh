@@ -8,7 +8,8 @@
 #   lint    shellcheck over the scripts, clang-tidy over src/, solvers/, drivers/ (clang-format is a ctest)
 #   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
 #
-# Writes build/ and build-asan/ only. Ends with the time each stage took; status 0 if all passed.
+# Writes build/ and build-asan/ only. A failed stage does not keep the later ones from running, a failed build does.
+# Ends with the time each stage took; status 0 if all passed.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
@@ -48,14 +49,14 @@ wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 
 need_packages run test
 mpi_environment 6
-if [ "$what" != asan ]; then stage "build" build; fi
+if [ "$what" != asan ]; then needed_stage "build" build; fi
 if wants ctest; then stage "ctest" run_tests; fi
 if wants lint; then
   stage "lint: shellcheck" shell_lint
   stage "lint: clang-tidy" tidy
 fi
 if wants asan; then
-  stage "asan: build" asan
+  needed_stage "asan: build" asan
   stage "asan: ctest" asan_tests
 fi
-summary
+finish

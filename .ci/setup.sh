@@ -91,12 +91,13 @@ mpi_environment() {
 }
 
 stage_lines=()
-# stage NAME COMMAND...: runs it under a heading; a failure ends the script after the summary
+failed=0 # status of the first stage that failed
+# stage NAME COMMAND...: runs it under a heading and notes how it went; the script goes on
 stage() {
-  local name=$1 begin=$SECONDS status=0
+  local name=$1 begin=$SECONDS status word=ok
   shift
   say "$name"
-  # In a process of its own, so that `set -e` holds inside (bash drops it where the status is asked for).
+  # In a process of its own with `set -e`, which bash would ignore wherever the status is asked for.
   set +e
   (
     set -e
@@ -104,17 +105,26 @@ stage() {
   )
   status=$?
   set -e
-  local word=ok
-  [ $status -eq 0 ] || word="FAILED ($status)"
-  stage_lines+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - begin)) "$word")")
   if [ $status -ne 0 ]; then
-    summary
-    exit $status
+    word="FAILED ($status)"
+    [ "$failed" -ne 0 ] || failed=$status
   fi
+  stage_lines+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - begin)) "$word")")
 }
 
-summary() {
+# needed_stage NAME COMMAND...: the same for what later stages stand on; its failure ends the script
+needed_stage() {
+  local before=$failed
+  failed=0
+  stage "$@"
+  [ "$failed" -eq 0 ] || finish
+  failed=$before
+}
+
+# finish: the time of every stage; ends the script if one failed
+finish() {
   say "summary"
   printf '  %s\n' "${stage_lines[@]}"
   printf '  %-34s %6d s\n' "together" "$SECONDS"
+  [ "$failed" -eq 0 ] || exit "$failed"
 }
