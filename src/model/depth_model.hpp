@@ -22,6 +22,14 @@ inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::
 
 enum class Precision { single, dbl };
 
+/// The activations of one application of the layer map, for its adjoint. Used again from step to step.
+class Tape {
+ public:
+  virtual ~Tape() = default;
+  /// Memory held, in bytes; it is allocated by the first map_keeping.
+  virtual std::size_t bytes() const = 0;
+};
+
 /// Slabs are context().size() doubles. Calls are collective over the token line.
 class DepthModel {
  public:
@@ -44,6 +52,15 @@ class DepthModel {
   /// u_bar += (dG/du - I)^T w; parameters (the flat vector, or empty) += this rank's share of (dG/dtheta)^T w
   virtual void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
                                  double* u_bar, std::span<double> parameters) = 0;
+
+  /// Back-propagation: one tape per layer, filled on the way up and read on the way down.
+  virtual std::unique_ptr<Tape> make_tape() const = 0;
+  /// v = G(u; h), keeping on `tape` (of this model) what map_adjoint needs. v may not overlap u.
+  virtual void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) = 0;
+  /// u_bar := (dG/du)^T w (overwritten; may not overlap w) at the depth, h, u, mask and parameters of the
+  /// map_keeping that filled `tape`; parameters (or empty) += as increment_adjoint. The tape stays as it is.
+  virtual void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
+                           double* u_bar, std::span<double> parameters) = 0;
 
   /// out += scale * part(u)
   virtual void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,

@@ -183,9 +183,11 @@ void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const doubl
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
   const auto* const g = wanted ? &gradient : nullptr;
 
-  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j.
+  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. What the
+  // last one comes to only matters to its normalisation.
   std::copy_n(u, size, buffer(0));
   for (std::size_t j = 0; j < count; ++j) {
+    if (j + 1 == count && sub_layers_[j].after == After::nothing) break;
     double* const next = buffer(2 * j + 2);
     advance(sub_layers_[j], weights, h, buffer(2 * j), buffer(2 * j + 1), next);
   }

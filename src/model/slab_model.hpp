@@ -25,6 +25,10 @@ class SlabModel final : public DepthModel {
                          double* out) override;
   void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
                          std::span<double> parameters) override;
+  std::unique_ptr<Tape> make_tape() const override;
+  void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) override;
+  void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
+                   double* u_bar, std::span<double> parameters) override;
   void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u, double* out) override;
   void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* v,
                          double* out) override;
@@ -58,6 +62,9 @@ class SlabModel final : public DepthModel {
                         double* k);
   void add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,
                         const double* k_bar, double* u_bar, const LayerWeights<double>* gradient);
+  /// Whether the terms' activations serve the adjoint: the midpoint rule evaluates them twice and computes
+  /// again.
+  bool keeps_terms() const { return spec().subflow == Subflow::euler; }
   /// The midpoint u + step/2 * terms(u), in midpoint_.
   const double* midpoint(const SubLayer& sub, const Weights& w, double step, const double* u);
 

@@ -40,8 +40,9 @@ template <class T>
 class Attention final : public SlabTerm<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, sinkhorn meets a causal mask, a sample has no real
-  /// token (its rows would have nothing to look at), or a weight is not positive. The mask must not change
-  /// afterwards. `context` is borrowed.
+  /// token (its rows would have nothing to look at), or a weight is not positive. `context` is borrowed; the
+  /// lengths of its mask are read at each call and may change in between (to such as would not be refused
+  /// here, which is not checked again).
   Attention(const SlabContext& context, const AttentionSettings& settings);
   ~Attention() override;
 

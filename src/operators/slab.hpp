@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +18,9 @@ namespace fluxformer {
 
 /// Which tokens may be looked at. The same for all depth cells.
 struct TokenMask {
-  /// Per sample, the number of real tokens (global indices 0 .. length-1); the rest is padding. Empty: all
-  /// real.
+  /// Per sample, the number of real tokens (global indices 0 .. length-1), at least 1; the rest is padding.
+  /// Empty: all real. Terms read it at each call: it may change between calls, from batch to batch. The rest
+  /// of the mask may not.
   std::vector<int> length;
   /// Token x sees tokens 0 .. x only.
   bool causal = false;
@@ -45,6 +47,14 @@ struct SlabContext {
 /// What a term needs to know of other points.
 enum class Locality { pointwise, token_stencil, token_line, depth_stencil };
 
+/// What the evaluation of a term leaves behind for its adjoint. Opaque; filled anew by each evaluation.
+class Activations {
+ public:
+  virtual ~Activations() = default;
+  /// Memory held, in bytes.
+  virtual std::size_t bytes() const = 0;
+};
+
 /// A term of the equation within one depth cell. T is the arithmetic of the kernel (float, double); the state
 /// and the parameter gradients are double. Calls are collective over the token line unless the locality is
 /// pointwise. Objects own their work space and are not thread-safe. `out` never overlaps the inputs.
@@ -63,6 +73,22 @@ class SlabTerm {
   /// share: the sum over the token line is the gradient.
   virtual void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                            double scale, double* u_bar, const LayerWeights<double>* gradient) = 0;
+
+  /// Room for what add_rhs_keeping keeps; null where there is nothing worth keeping. Belongs to this term.
+  virtual std::unique_ptr<Activations> make_activations() const { return nullptr; }
+  /// add_rhs, filling `kept` (of make_activations).
+  virtual void add_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                               double* out, Activations* /*kept*/) {
+    add_rhs(weights, u, scale, out);
+  }
+  /// add_adjoint at the weights, the state u and the mask of the add_rhs_keeping that filled `kept`, which
+  /// stays as it is.
+  virtual void add_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
+                                double scale, double* u_bar, const LayerWeights<double>* gradient,
+                                Activations* /*kept*/) {
+    add_adjoint(weights, u, w, scale, u_bar, gradient);
+  }
+
   /// The largest stable forward-Euler step of the term alone; infinity where no such bound is known.
   virtual double max_stable_dt(const LayerWeights<const T>& /*weights*/) const {
     return std::numeric_limits<double>::infinity();
