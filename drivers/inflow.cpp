@@ -47,8 +47,11 @@ Inflow::Inflow(const Settings& settings, MPI_Comm comm)
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (source_ == "data") {
     data_ = collectively(comm, [&] {
-      return make_dataset(settings.word("data.set"), settings.word("data.directory"),
-                          settings.word("data.split"), settings.word("data.tokens"), seed_);
+      return make_dataset({.name = settings.word("data.set"),
+                           .directory = settings.word("data.directory"),
+                           .split = settings.word("data.split"),
+                           .tokens = settings.word("data.tokens"),
+                           .seed = seed_});
     });
     if (first_ + static_cast<std::size_t>(samples_) > data_->size())
       throw BadInput(

@@ -31,17 +31,15 @@ void Dataset::require(std::size_t index) const {
   }
 }
 
-std::unique_ptr<Dataset> make_dataset(const std::string& name, const std::string& directory,
-                                      const std::string& split, const std::string& tokens, std::uint64_t seed,
-                                      std::size_t at_most) {
-  if (split != "train" && split != "test") {
-    throw BadInput("split '" + split + "' of the data is not known: train or test");
+std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
+  if (spec.split != "train" && spec.split != "test") {
+    throw BadInput("split '" + spec.split + "' of the data is not known: train or test");
   }
-  const bool train = split == "train";
-  const ImageTokens layout(token_layout(tokens));
-  if (name == "digits") return std::make_unique<Digits>(train, layout, seed, at_most);
-  if (name == "mnist") return std::make_unique<Mnist>(directory, train, layout, at_most);
-  throw BadInput("data.set = " + name + " is not known: digits or mnist");
+  const bool train = spec.split == "train";
+  const ImageTokens layout(token_layout(spec.tokens));
+  if (spec.name == "digits") return std::make_unique<Digits>(train, layout, spec.seed, spec.at_most);
+  if (spec.name == "mnist") return std::make_unique<Mnist>(spec.directory, train, layout, spec.at_most);
+  throw BadInput("data.set = " + spec.name + " is not known: digits or mnist");
 }
 
 }  // namespace fluxformer

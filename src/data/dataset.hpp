@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fluxformer {
 
@@ -43,6 +44,14 @@ class Dataset {
   /// Real tokens of a sample; those after them are padding.
   virtual int length(std::size_t index) const;
 
+  /// 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers, features() = 1,
+  /// and padding is index 0.
+  virtual int vocabulary() const { return 0; }
+  /// words()[i] is the word of index i in UTF-8, vocabulary() of them ("<pad>" is 0, "<unk>", any other word,
+  /// is 1); empty unless tokens are words. Given back in `DatasetSpec::words`, they give the same indices in
+  /// another split or a later run.
+  virtual std::vector<std::string> words() const { return {}; }
+
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }
 
  protected:
@@ -52,15 +61,33 @@ class Dataset {
 
 inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
 
-/// The data set called `name`:
-///   "digits"  synthetic pen-stroke digits drawn from `seed`; `directory` is not looked at
-///   "mnist"   the IDX files (gzip'd or not) in `directory` or `directory`/mnist; `seed` is not looked at
-/// `split` is "train" or "test"; `tokens` is "patches" (7x7 tokens of 4x4 pixels), "rows" (28 tokens of 28)
-/// or "pixels" (28x28 tokens of 1). Only the first `at_most` samples are kept. Throws BadInput for an unknown
-/// word and for missing or damaged files, naming the folder and the files looked for. Reads files on this
-/// rank: wrap in `collectively` where ranks must agree.
-std::unique_ptr<Dataset> make_dataset(const std::string& name, const std::string& directory,
-                                      const std::string& split, const std::string& tokens, std::uint64_t seed,
-                                      std::size_t at_most = every_sample);
+/// Which data set, and how it is cut into tokens.
+struct DatasetSpec {
+  std::string name = "digits";
+  std::string directory{};         ///< of the files; not looked at by the built-in sets
+  std::string split = "train";     ///< train | test
+  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels
+  std::uint64_t seed = 1;          ///< of the built-in sets
+  std::size_t at_most = every_sample;  ///< samples kept
+
+  int length = 256;                  ///< text: tokens of a sample; longer texts are cut, shorter ones padded
+  int vocabulary = 20000;            ///< text: the largest vocabulary, <pad> and <unk> included
+  int least_count = 2;               ///< text: a word must occur in so many training documents
+  bool keep_headers = true;          ///< newsgroups: the lines before the first blank one
+  bool keep_quotes = true;           ///< newsgroups: lines quoted from another post
+  bool keep_footers = true;          ///< newsgroups: the signature
+  std::vector<std::string> words{};  ///< text: a given vocabulary; empty: built from the training split
+
+  int alphabets = 0;  ///< omniglot: the first so many alphabets; 0: all
+  int classes = 20;   ///< topics: 4, 8, ... 20
+};
+
+/// The data set called `spec.name`:
+///   "digits"      synthetic pen-stroke digits drawn from `seed`
+///   "mnist"       the IDX files (gzip'd or not) in `directory` or `directory`/mnist
+/// Only the first `at_most` samples are kept. Throws BadInput for an unknown word, a number out of range and
+/// for missing or damaged files, naming the folder and the files looked for. Reads files on this rank: wrap
+/// in `collectively` where ranks must agree.
+std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec);
 
 }  // namespace fluxformer

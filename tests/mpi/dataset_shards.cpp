@@ -22,7 +22,7 @@ struct Ranks {
 TEST(DatasetShards, hold_every_sample_exactly_once) {
   const Ranks ranks;
   for (const std::size_t samples : {0U, 1U, 3U, 97U}) {  // fewer samples than ranks, and a prime
-    const auto set = make_dataset("digits", "", "train", "patches", 11, samples);
+    const auto set = make_dataset({.split = "train", .seed = 11, .at_most = samples});
     const Shard mine = set->shard(ranks.rank, ranks.size);
     std::vector<int> owners(samples + 1, 0);
     for (std::size_t i = mine.first; i < mine.first + mine.count; ++i) ++owners.at(i);
@@ -34,7 +34,7 @@ TEST(DatasetShards, hold_every_sample_exactly_once) {
 TEST(DatasetShards, put_together_are_bit_for_bit_the_set_one_rank_sees) {
   const Ranks ranks;
   constexpr std::size_t samples = 23, numbers = 784;
-  const auto set = make_dataset("digits", "", "test", "patches", 11, samples);
+  const auto set = make_dataset({.split = "test", .seed = 11, .at_most = samples});
   const Shard mine = set->shard(ranks.rank, ranks.size);
   std::vector<double> together(samples * (numbers + 1), 0.0), whole = together;
   const auto fill = [&](std::size_t i, std::vector<double>& out) {

@@ -59,8 +59,9 @@ TEST(TransformerIsTheCflOneScheme, on_mnist_images) {
       std::cerr << "NOT CHECKED: no MNIST files; set FLUXFORMER_DATA to their folder\n";
     GTEST_SKIP();
   }
-  const auto images = collectively(
-      MPI_COMM_WORLD, [&] { return make_dataset("mnist", folder, "test", "patches", 0, samples); });
+  const auto images = collectively(MPI_COMM_WORLD, [&] {
+    return make_dataset({.name = "mnist", .directory = folder, .split = "test", .at_most = samples});
+  });
   ASSERT_EQ(images->features(), 16);
   double reached = 0;
   for (const auto& split : every_split(MPI_COMM_WORLD, main_job().mesh)) {

@@ -33,7 +33,7 @@ TEST(Shards, refuse_ranks_that_do_not_exist) {
 
 TEST(MakeDataset, unknown_words_are_refused_with_the_known_ones) {
   const auto message = [](const char* name, const char* split, const char* tokens) {
-    return complaint([&] { make_dataset(name, "", split, tokens, 1); });
+    return complaint([&] { make_dataset({.name = name, .split = split, .tokens = tokens}); });
   };
   EXPECT_EQ(message("cifar", "train", "rows"), "data.set = cifar is not known: digits or mnist");
   EXPECT_EQ(message("digits", "validation", "rows"),

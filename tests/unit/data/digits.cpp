@@ -186,7 +186,7 @@ TEST(Digits, are_read_as_their_label_by_someone_who_knows_a_dot_matrix_display) 
 
 TEST(Digits, the_factory_makes_both_splits_without_a_folder) {
   for (const auto& [split, size] : {std::pair<const char*, std::size_t>{"train", 60000}, {"test", 10000}}) {
-    const auto set = make_dataset("digits", "/nowhere", split, "rows", 1);
+    const auto set = make_dataset({.directory = "/nowhere", .split = split, .tokens = "rows"});
     EXPECT_EQ(set->name(), "digits");
     EXPECT_EQ(set->size(), size);
     EXPECT_EQ(set->tokens_x(), 28);
@@ -195,7 +195,7 @@ TEST(Digits, the_factory_makes_both_splits_without_a_folder) {
     EXPECT_EQ(set->classes(), 10);
     EXPECT_THROW(set->label(size), std::out_of_range);
   }
-  EXPECT_EQ(make_dataset("digits", "", "train", "pixels", 1, 5)->size(), 5U);
+  EXPECT_EQ(make_dataset({.tokens = "pixels", .at_most = 5})->size(), 5U);
 }
 
 TEST(DigitStrokes, strokes_fill_the_unit_box_in_every_style) {

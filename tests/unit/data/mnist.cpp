@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 std::unique_ptr<Dataset> load(const fs::path& folder, const char* split = "train",
                               const char* tokens = "patches", std::size_t at_most = every_sample) {
-  return make_dataset("mnist", folder.string(), split, tokens, 0, at_most);
+  return make_dataset(
+      {.name = "mnist", .directory = folder.string(), .split = split, .tokens = tokens, .at_most = at_most});
 }
 
 std::string complaint_about(const fs::path& folder, const char* split = "train") {
