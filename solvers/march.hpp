@@ -21,9 +21,6 @@ struct MarchSettings {
   double tolerance = 1e-13;  ///< of the Newton solves, relative
 };
 
-/// Row i of the steady state, i = 1..M: one slab, valid during the call.
-using RowVisitor = std::function<void(int cell, const double* slab)>;
-
 class March {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for speed <=

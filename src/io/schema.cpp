@@ -101,6 +101,7 @@ constexpr SchemaEntry entries[] = {
     {"/model/layers/<l>/kappa", "1 or d", "", "token diffusion"},
     {"/model/embedding/W", "d, inputs", "", "embedding weights"},
     {"/model/embedding/b", "d", "", "embedding bias"},
+    {"/model/embedding/words", "V, d", "", "word vectors, for tokens that are words"},
     {"/model/embedding/position", "n, d", "", "learned positions"},
     {"/model/final_norm/gain", "d", "", "gain of the final LayerNorm"},
     {"/model/final_norm/bias", "d", "", "bias of the final LayerNorm"},

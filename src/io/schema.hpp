@@ -88,6 +88,7 @@ inline constexpr const char *W_Q = "W_Q", *b_Q = "b_Q", *W_K = "W_K", *b_K = "b_
                             *norm1_bias = "norm1_bias", *norm2_gain = "norm2_gain",
                             *norm2_bias = "norm2_bias", *kappa = "kappa";
 inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_b = "/model/embedding/b",
+                            *embedding_words = "/model/embedding/words",
                             *embedding_position = "/model/embedding/position",
                             *final_norm_gain = "/model/final_norm/gain",
                             *final_norm_bias = "/model/final_norm/bias", *head_W = "/model/head/W",

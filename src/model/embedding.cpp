@@ -6,21 +6,28 @@ namespace fluxformer {
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Row = Eigen::RowVectorXd;
 
-/// The features of the context's rows, in slab order [local token][sample].
-Matrix gather(const Parameters& parameters, const SlabContext& context, const double* input) {
+/// visit(row of the slab, its numbers in `input`) in slab order [local token][sample].
+template <class Visit>
+void over_rows(const Parameters& parameters, const SlabContext& context, const double* input, Visit&& visit) {
   const auto& line = *context.line;
-  const std::size_t features = static_cast<std::size_t>(parameters.spec.features);
-  const std::size_t tokens = static_cast<std::size_t>(line.tokens());
-  Matrix rows(context.rows(), parameters.spec.features);
+  const auto size = static_cast<std::size_t>(parameters.spec.input_size());
+  const auto tokens = static_cast<std::size_t>(line.tokens());
   for (int local = 0; local < line.block().count(); ++local) {
-    const std::size_t token = static_cast<std::size_t>(line.global_index(line.rank(), local));
-    for (int sample = 0; sample < context.samples; ++sample) {
-      const double* from = input + (static_cast<std::size_t>(sample) * tokens + token) * features;
-      rows.row(local * context.samples + sample) =
-          Eigen::Map<const Eigen::RowVectorXd>(from, parameters.spec.features);
-    }
+    const auto token = static_cast<std::size_t>(line.global_index(line.rank(), local));
+    for (int sample = 0; sample < context.samples; ++sample)
+      visit(local * context.samples + sample,
+            input + (static_cast<std::size_t>(sample) * tokens + token) * size);
   }
+}
+
+/// The features of the context's rows.
+Matrix gather(const Parameters& parameters, const SlabContext& context, const double* input) {
+  Matrix rows(context.rows(), parameters.spec.features);
+  over_rows(parameters, context, input, [&](int row, const double* from) {
+    rows.row(row) = Eigen::Map<const Row>(from, parameters.spec.features);
+  });
   return rows;
 }
 
@@ -29,11 +36,18 @@ Matrix gather(const Parameters& parameters, const SlabContext& context, const do
 void embed(const Parameters& parameters, const SlabContext& context, const double* input, double* slab) {
   const int d = context.width;
   Eigen::Map<Matrix> out(slab, context.rows(), d);
-  const auto w = parameters.view("embedding/W");
-  const auto b = parameters.view("embedding/b");
-  out.noalias() = gather(parameters, context, input) *
-                  Eigen::Map<const Matrix>(w.data(), d, parameters.spec.features).transpose();
-  out.rowwise() += Eigen::Map<const Eigen::RowVectorXd>(b.data(), d);
+  if (parameters.spec.vocabulary > 0) {
+    const double* const table = parameters.view("embedding/words").data();
+    over_rows(parameters, context, input, [&](int row, const double* word) {
+      out.row(row) = Eigen::Map<const Row>(table + static_cast<std::ptrdiff_t>(*word) * d, d);
+    });
+  } else {
+    const auto w = parameters.view("embedding/W");
+    const auto b = parameters.view("embedding/b");
+    out.noalias() = gather(parameters, context, input) *
+                    Eigen::Map<const Matrix>(w.data(), d, parameters.spec.features).transpose();
+    out.rowwise() += Eigen::Map<const Row>(b.data(), d);
+  }
   if (parameters.spec.tokens == 0) return;
   const auto p = parameters.view("embedding/position");
   const Eigen::Map<const Matrix> position(p.data(), parameters.spec.tokens, d);
@@ -48,9 +62,16 @@ void embed_adjoint(const Parameters& parameters, const SlabContext& context, con
   const int d = context.width;
   const Eigen::Map<const Matrix> bar(slab_bar, context.rows(), d);
   const auto at = [&](const char* path) { return gradient.data() + parameters.layout.at(path).offset; };
-  Eigen::Map<Matrix>(at("embedding/W"), d, parameters.spec.features).noalias() +=
-      bar.transpose() * gather(parameters, context, input);
-  Eigen::Map<Eigen::RowVectorXd>(at("embedding/b"), d) += bar.colwise().sum();
+  if (parameters.spec.vocabulary > 0) {
+    double* const table = at("embedding/words");
+    over_rows(parameters, context, input, [&](int row, const double* word) {
+      Eigen::Map<Row>(table + static_cast<std::ptrdiff_t>(*word) * d, d) += bar.row(row);
+    });
+  } else {
+    Eigen::Map<Matrix>(at("embedding/W"), d, parameters.spec.features).noalias() +=
+        bar.transpose() * gather(parameters, context, input);
+    Eigen::Map<Row>(at("embedding/b"), d) += bar.colwise().sum();
+  }
   if (parameters.spec.tokens == 0) return;
   Eigen::Map<Matrix> position(at("embedding/position"), parameters.spec.tokens, d);
   const auto& line = *context.line;

@@ -47,6 +47,9 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
     double* const w = parameters.values.data() + view.offset;
     if (view.name == "position") {
       for (std::size_t j = 0; j < view.size(); ++j) w[j] = 0.02 * stream.normal(j);
+    } else if (view.name == "words") {
+      const double deviation = 1 / std::sqrt(static_cast<double>(view.shape[1]));
+      for (std::size_t j = 0; j < view.size(); ++j) w[j] = deviation * stream.normal(j);
     } else if (view.shape.size() == 2) {
       const double bound = std::sqrt(6.0 / (view.shape[0] + view.shape[1]));
       for (std::size_t j = 0; j < view.size(); ++j) w[j] = stream.uniform(j, -bound, bound);

@@ -58,6 +58,8 @@ ModelSpec read_spec(const ArchiveReader& archive) {
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
   if (archive.has(names::embedding_W))
     spec.features = static_cast<int>(archive.shape(names::embedding_W).at(1));
+  if (archive.has(names::embedding_words))
+    spec.vocabulary = static_cast<int>(archive.shape(names::embedding_words).at(0));
   if (archive.has(names::embedding_position))
     spec.tokens = static_cast<int>(archive.shape(names::embedding_position).at(0));
   if (archive.has(names::head_W)) spec.classes = static_cast<int>(archive.shape(names::head_W).at(0));

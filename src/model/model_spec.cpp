@@ -119,6 +119,7 @@ void ModelSpec::validate() const {
           "depth.norm: LayerNorm stands inside attention for norm = pre and only then");
   require(residual || norm != Norm::sphere || order != Order::macaron,
           "depth.residual = off is not defined for depth.norm = sphere with depth.order = macaron");
+  require(features == 0 || vocabulary == 0, "tokens are either numbers or words, not both");
   require(!own_halves || order == Order::macaron, "depth.halves = own needs depth.order = macaron");
 }
 

@@ -33,9 +33,13 @@ struct ModelSpec {
   Subflow subflow = Subflow::euler;
   bool own_halves = false;  ///< macaron: the first half step has weights of its own
   bool kappa_per_channel = false;
-  int features = 0;  ///< numbers per input token; 0: no embedding
-  int tokens = 0;    ///< learned positions; 0: none
-  int classes = 0;   ///< outputs of the head; 0: no head
+  int features = 0;    ///< numbers per input token; 0: no linear embedding
+  int vocabulary = 0;  ///< words, for tokens that are word indices (then features = 0); 0: none
+  int tokens = 0;      ///< learned positions; 0: none
+  int classes = 0;     ///< outputs of the head; 0: no head
+
+  /// Numbers that the input holds per token: features, 1 for word indices, 0 without an embedding.
+  int input_size() const { return vocabulary > 0 ? 1 : features; }
 
   /// Throws BadInput naming the key for combinations that are not defined: heads that do not divide the
   /// width, sinkhorn with a causal mask is checked by Attention, post or residual off with order parallel is

@@ -2,17 +2,10 @@
 
 // The model's parts of the right-hand side, as Terms on all depth cells of a rank.
 
-#include "model/depth_model.hpp"
+#include "model/depth_march.hpp"
 #include "operators/term.hpp"
 
 namespace fluxformer {
-
-/// How depth cells lie on the model: cell i of M covers ((i-1)h, ih], h = S/M.
-struct DepthCells {
-  int layers = 1;  ///< S
-  int cells = 1;   ///< M
-  double spacing() const { return static_cast<double>(layers) / cells; }
-};
 
 /// shift: (c/h) (G_i(u_{i-1}; h/c) - u_i), transport and layer map in one. Parameters at the entry of the
 /// cell.

@@ -23,6 +23,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
     add("embedding", "W", {d, spec.features});
     add("embedding", "b", {d});
   }
+  if (spec.vocabulary > 0) add("embedding", "words", {spec.vocabulary, d});
   if (spec.tokens > 0) add("embedding", "position", {spec.tokens, d});
   first_block_ = size_;
   first_block_view_ = views_.size();

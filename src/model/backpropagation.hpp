@@ -1,0 +1,36 @@
+#pragma once
+
+// The layer map cell by cell, u_i = G_i(u_{i-1}; h/c), keeping the activations of every cell;
+// back-propagation is the transposed march. Time: about three forward passes; memory: O(M) activations of a
+// layer.
+
+#include <memory>
+#include <vector>
+
+#include "model/depth_march.hpp"
+
+namespace fluxformer {
+
+class Backpropagation final : public DepthMarch {
+ public:
+  /// `model` is borrowed. Throws BadInput for speed <= 0, M not a multiple of S with constant weights, and
+  /// norm post or residual off with h != 1.
+  Backpropagation(DepthModel& model, DepthCells depth, double speed);
+
+  DepthModel& model() const override { return model_; }
+  DepthCells depth() const override { return depth_; }
+  void forward(double* u, bool keep, const RowVisitor& row) override;
+  void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;
+  std::size_t kept_bytes() const override;
+
+ private:
+  DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+  DepthModel& model_;
+  DepthCells depth_;
+  double step_;                               // h / c
+  std::vector<std::vector<double>> states_;   // u_0 .. u_{M-1}
+  std::vector<std::unique_ptr<Tape>> tapes_;  // of cells 1 .. M
+  std::vector<double> next_;
+};
+
+}  // namespace fluxformer

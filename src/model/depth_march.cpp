@@ -1,0 +1,19 @@
+#include "model/depth_march.hpp"
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+void require_marchable(const ModelSpec& spec, DepthCells depth, double speed) {
+  if (!(speed > 0)) throw BadInput("equation.c must be > 0 to march through depth");
+  const auto cells = "mesh.cells = " + std::to_string(depth.cells);
+  const auto layers = "mesh.layers = " + std::to_string(depth.layers);
+  if (spec.variation == DepthVariation::constant && depth.cells % depth.layers != 0)
+    throw BadInput(cells + ": must be a multiple of " + layers + " when every layer has weights of its own");
+  const bool step_is_one = depth.spacing() / speed == 1;
+  if ((spec.norm == Norm::post || !spec.residual) && !step_is_one)
+    throw BadInput(cells + ": depth.norm = post and depth.residual = false need one cell per layer (" +
+                   layers + ") and equation.c = 1");
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,101 @@
+#include "model/gradient_evaluator.hpp"
+
+#include <algorithm>
+
+#include "model/embedding.hpp"
+
+namespace fluxformer {
+
+GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march,
+                                     const Loss& loss)
+    : parameters_(parameters),
+      context_(context),
+      march_(march),
+      loss_(loss),
+      readout_(parameters, context),
+      u_(context.size()),
+      u_bar_(context.size()),
+      logits_(static_cast<std::size_t>(context.samples) * static_cast<std::size_t>(parameters.spec.classes)),
+      logits_bar_(logits_.size()) {}
+
+void GradientEvaluator::embed_batch(const Batch& batch) {
+  context_.mask.length = batch.length;
+  embed(parameters_, context_, batch.input.data(), u_.data());
+}
+
+double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
+                                           std::span<double> gradient) {
+  double value = 0;
+  for (auto* term : depth_losses_)
+    if (term->looks_at(row)) value += term->add(row, batch, u, u_bar, gradient);
+  return value;
+}
+
+Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
+  readout_.logits(u_.data(), logits_.data());
+  Evaluation result;
+  const int classes = parameters_.spec.classes;
+  for (std::size_t b = 0; b < batch.label.size(); ++b) {
+    const std::size_t at = b * static_cast<std::size_t>(classes);
+    const double weight = batch.weight[b];
+    const double loss = loss_of(loss_, logits_.data() + at, classes, batch.label[b], weight,
+                                logits_bar == nullptr ? nullptr : logits_bar + at);
+    if (weight == 0) continue;  // a filler's loss counts for nothing, whatever it is
+    result.loss += weight * loss;
+    if (most_likely(logits_.data() + at, classes) == batch.label[b]) result.correct += weight;
+  }
+  return result;
+}
+
+Evaluation GradientEvaluator::evaluate(const Batch& batch) {
+  embed_batch(batch);
+  double depth_loss = add_depth_losses(0, batch, u_.data(), nullptr, {});
+  march_.forward(u_.data(), false, [&](int row, const double* u) {
+    depth_loss += add_depth_losses(row, batch, u, nullptr, {});
+  });
+  auto result = finish(batch, nullptr);
+  result.depth_loss = depth_loss;
+  return result;
+}
+
+std::size_t GradientEvaluator::first_complete(int row) const {
+  const auto& layout = parameters_.layout;
+  if (row == 0) return layout.block_offset(0);
+  // Cells 1 .. row use knots up to this one, at their exits and in between.
+  const auto depth = march_.depth();
+  const auto last = knots_at(parameters_.spec, cell_exit(row, depth.layers, depth.cells)).upper;
+  return layout.block_offset(last + 1);
+}
+
+Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gradient,
+                                       const GradientReady& ready) {
+  std::fill(gradient.begin(), gradient.end(), 0.0);
+  const auto& layout = parameters_.layout;
+  const int cells = march_.depth().cells;
+  embed_batch(batch);
+  march_.forward(u_.data(), true, {});
+  auto result = finish(batch, logits_bar_.data());
+  readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
+
+  // Blocks become complete from the last to the first; alpha and rho belong to all of them.
+  const std::size_t coefficients = layout.alpha();
+  std::size_t done = layout.block_offset(parameters_.spec.knots);
+  const auto tell = [&](std::size_t first, std::size_t end) {
+    if (ready && first < end) ready(first, end - first);
+  };
+  tell(done, coefficients);  // final norm and head
+  result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
+  march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
+    result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
+    const std::size_t first = first_complete(row);
+    if (first >= done) return;
+    tell(first, done);
+    done = first;
+  });
+  tell(coefficients, layout.size());
+  embed_adjoint(parameters_, context_, batch.input.data(), u_bar_.data(), gradient);
+  tell(0, layout.block_offset(0));
+  return result;
+}
+
+}  // namespace fluxformer

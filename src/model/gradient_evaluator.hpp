@@ -1,0 +1,76 @@
+#pragma once
+
+// Loss and gradient of one batch: embedding, march through depth, readout, and the transpose of all three.
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "model/batch.hpp"
+#include "model/depth_march.hpp"
+#include "model/loss.hpp"
+#include "model/readout.hpp"
+
+namespace fluxformer {
+
+/// Sums over this rank's samples, each times its weight in the batch; the same on all ranks of a token line.
+struct Evaluation {
+  double loss = 0;        ///< of the task
+  double depth_loss = 0;  ///< of the depth losses (distillation)
+  double correct = 0;     ///< share of samples whose most likely class is the label
+  double total() const { return loss + depth_loss; }
+};
+
+/// A loss at intermediate depths: distillation of hidden states or of attention. `Batch` targets are the
+/// implementation's business.
+class DepthLoss {
+ public:
+  virtual ~DepthLoss() = default;
+  /// Whether it looks at row i (0: the embedded input, M: the last).
+  virtual bool looks_at(int row) const = 0;
+  /// Its value at that row, this rank's share. u_bar (if not null) += its derivative with respect to u,
+  /// gradient (then not empty) += that with respect to the parameters. Collective over the token line.
+  virtual double add(int row, const Batch& batch, const double* u, double* u_bar,
+                     std::span<double> gradient) = 0;
+};
+
+/// From entry `first` on, `count` entries of the flat gradient are complete on this rank.
+using GradientReady = std::function<void(std::size_t first, std::size_t count)>;
+
+class GradientEvaluator {
+ public:
+  /// All are borrowed. `context` is the one `march.model()` was made with: its padding lengths are set to
+  /// those of each batch.
+  GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss& loss);
+
+  /// Borrowed; called in this order.
+  void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
+
+  /// Loss without gradient. Collective over the token line, as all below.
+  Evaluation evaluate(const Batch& batch);
+  /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
+  /// share the batch is the gradient of the weighted sum. `ready` is told of pieces as they are complete, in
+  /// the same order on every rank; together they cover the vector.
+  Evaluation gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
+  /// Of the last call, [sample][class].
+  const std::vector<double>& logits() const { return logits_; }
+  DepthMarch& march() const { return march_; }
+
+ private:
+  void embed_batch(const Batch& batch);
+  Evaluation finish(const Batch& batch, double* logits_bar);
+  double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
+                          std::span<double> gradient);
+  /// The first entry of the flat vector that cells 1 .. row still add to or that lies before all blocks.
+  std::size_t first_complete(int row) const;
+
+  const Parameters& parameters_;
+  SlabContext& context_;
+  DepthMarch& march_;
+  Loss loss_;
+  Readout readout_;
+  std::vector<DepthLoss*> depth_losses_;
+  std::vector<double> u_, u_bar_, logits_, logits_bar_;
+};
+
+}  // namespace fluxformer

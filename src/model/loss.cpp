@@ -1,0 +1,43 @@
+#include "model/loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar) {
+  const double rest = loss.smoothing / classes;
+  const auto target = [&](int c) { return rest + (c == label ? 1 - loss.smoothing : 0.0); };
+  double value = 0;
+  if (loss.kind == LossKind::mean_squared_error) {
+    for (int c = 0; c < classes; ++c) {
+      const double error = z[c] - target(c);
+      value += error * error / classes;
+      if (z_bar != nullptr) z_bar[c] = weight * 2 * error / classes;
+    }
+    return value;
+  }
+  const double top = *std::max_element(z, z + classes);
+  double sum = 0;
+  for (int c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
+  const double log_sum = top + std::log(sum);
+  for (int c = 0; c < classes; ++c) {
+    value -= target(c) * (z[c] - log_sum);
+    if (z_bar != nullptr) z_bar[c] = weight * (std::exp(z[c] - log_sum) - target(c));
+  }
+  return value;
+}
+
+int most_likely(const double* z, int classes) {
+  return static_cast<int>(std::max_element(z, z + classes) - z);
+}
+
+LossKind loss_kind(const std::string& word) {
+  if (word == "cross_entropy") return LossKind::cross_entropy;
+  if (word == "mean_squared_error") return LossKind::mean_squared_error;
+  throw BadInput("train.loss = " + word + ": cross_entropy or mean_squared_error");
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,31 @@
+#pragma once
+
+// What is minimised at the end of the depth march, as a function of the logits of one sample.
+//
+//   cross_entropy        -sum_c q_c log softmax(z)_c,   q = (1 - smoothing) onehot + smoothing / C
+//   mean_squared_error   (1/C) sum_c (z_c - q_c)^2
+//
+// Source of label smoothing: Szegedy et al. 2016, arXiv 1512.00567.
+
+#include <string>
+
+namespace fluxformer {
+
+enum class LossKind { cross_entropy, mean_squared_error };
+
+struct Loss {
+  LossKind kind = LossKind::cross_entropy;
+  double smoothing = 0;  ///< in [0, 1)
+};
+
+/// The loss of one sample with `classes` logits z; z_bar (if not null) := weight * d loss / dz. Not
+/// collective.
+double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar);
+
+/// The class with the largest logit (the first of equals).
+int most_likely(const double* z, int classes);
+
+/// "cross_entropy" or "mean_squared_error"; BadInput for another word.
+LossKind loss_kind(const std::string& word);
+
+}  // namespace fluxformer

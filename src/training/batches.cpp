@@ -1,0 +1,94 @@
+#include "training/batches.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer {
+namespace {
+
+Batch empty_batch(const Dataset& data, int capacity) {
+  const auto samples = static_cast<std::size_t>(capacity);
+  const auto size = static_cast<std::size_t>(data.tokens_x() * data.tokens_y() * data.features());
+  Batch batch;
+  batch.input.resize(samples * size);
+  batch.length.resize(samples);
+  batch.label.resize(samples);
+  batch.weight.assign(samples, 0.0);
+  batch.key.resize(samples);
+  return batch;
+}
+
+void place(const Dataset& data, std::size_t index, long key, double weight, std::size_t slot, Batch& batch) {
+  const std::size_t size = batch.input.size() / batch.label.size();
+  data.tokens(index, batch.input.data() + slot * size);
+  batch.length[slot] = data.length(index);
+  batch.label[slot] = data.label(index);
+  batch.weight[slot] = weight;
+  batch.key[slot] = key;
+}
+
+}  // namespace
+
+std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const char* purpose,
+                                  std::uint64_t item) {
+  const auto stream = RandomStream(seed, purpose).item(item);
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t left = size; left > 1; --left) std::swap(order[left - 1], order[stream.below(left, left)]);
+  return order;
+}
+
+Batches::Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
+                 std::uint64_t seed)
+    : data_(data), members_(std::move(members)), global_(global), replica_(replica), seed_(seed) {
+  const auto batch = "train.batch = " + std::to_string(global);
+  if (static_cast<std::size_t>(global) > members_.size())
+    throw BadInput(batch + ": there are " + std::to_string(members_.size()) + " samples to train on");
+  if (global < replica.count)
+    throw BadInput(batch + ": must be at least one sample for each of " + std::to_string(replica.count) +
+                   " groups of ranks");
+}
+
+int Batches::capacity() const {
+  return (global_ + replica_.count - 1) / replica_.count;
+}
+
+Batch Batches::at(long step) {
+  const long epoch = step / per_epoch();
+  if (epoch != epoch_) {
+    order_ = shuffled(members_.size(), seed_, "order", static_cast<std::uint64_t>(epoch));
+    epoch_ = epoch;
+  }
+  const auto shard = balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
+  auto batch = empty_batch(data_, capacity());
+  const auto first = static_cast<std::size_t>(step % per_epoch()) * static_cast<std::size_t>(global_);
+  for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
+    const bool filler = slot >= shard.count;
+    const std::size_t position = shard.first + (filler ? 0 : slot);
+    place(data_, members_[order_[first + position]], step * global_ + static_cast<long>(position),
+          filler ? 0.0 : 1.0 / global_, slot, batch);
+  }
+  return batch;
+}
+
+void for_all_samples(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+                     Replica replica, const std::function<void(const Batch&)>& visit) {
+  const auto shard = balanced_shard(members.size(), replica.index, replica.count);
+  const auto step = static_cast<std::size_t>(capacity);
+  for (std::size_t first = 0; first < shard.count; first += step) {
+    auto batch = empty_batch(data, capacity);
+    for (std::size_t slot = 0; slot < step; ++slot) {
+      const bool filler = first + slot >= shard.count;
+      const std::size_t position = shard.first + first + (filler ? 0 : slot);
+      place(data, members[position], static_cast<long>(position),
+            filler ? 0.0 : 1.0 / static_cast<double>(members.size()), slot, batch);
+    }
+    visit(batch);
+  }
+}
+
+}  // namespace fluxformer

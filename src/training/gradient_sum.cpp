@@ -1,0 +1,51 @@
+#include "training/gradient_sum.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+GradientSum::GradientSum(MPI_Comm comm, std::size_t bucket) : comm_(comm), bucket_(bucket) {
+  check_mpi(MPI_Comm_size(comm, &ranks_));
+}
+
+void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t count) {
+  if (ranks_ == 1) return;
+  data_ = gradient.data();
+  if (count_ > 0 && first + count == first_) {  // pieces come from the end of the vector to its beginning
+    first_ = first;
+    count_ += count;
+  } else {
+    send();
+    first_ = first;
+    count_ = count;
+  }
+  if (count_ >= bucket_) send();
+  if (requests_.empty()) return;
+  int all = 0;  // Open MPI moves data only inside of calls
+  check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
+  if (all != 0) requests_.clear();
+}
+
+void GradientSum::send() {
+  // MPI counts are ints: a very large piece goes in parts.
+  constexpr std::size_t most = std::numeric_limits<int>::max() / 2;
+  for (; count_ > 0;) {
+    const std::size_t part = std::min(count_, most);
+    requests_.emplace_back();
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data_ + first_, static_cast<int>(part), MPI_DOUBLE, MPI_SUM, comm_,
+                             &requests_.back()));
+    first_ += part;
+    count_ -= part;
+  }
+}
+
+void GradientSum::finish() {
+  send();
+  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+  requests_.clear();
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,59 @@
+#include "training/optimiser.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+Optimiser::Optimiser(const OptimiserSettings& settings, std::vector<char> decays)
+    : settings_(settings), decays_(std::move(decays)) {
+  state_.first.assign(decays_.size(), 0.0);
+  if (settings_.method != Method::sgd) state_.second.assign(decays_.size(), 0.0);
+}
+
+void Optimiser::step(double rate, std::span<const double> gradient, std::span<double> x) {
+  const auto& s = settings_;
+  const long t = ++state_.steps;
+  const std::size_t n = decays_.size();
+  double* __restrict m = state_.first.data();
+  double* __restrict value = x.data();
+  const double* __restrict g = gradient.data();
+  const char* __restrict decays = decays_.data();
+  if (s.method == Method::sgd) {
+    const double momentum = t == 1 ? 0 : s.momentum;
+    for (std::size_t j = 0; j < n; ++j) {
+      m[j] = momentum * m[j] + g[j] + s.decay * decays[j] * value[j];
+      value[j] -= rate * m[j];
+    }
+    return;
+  }
+  double* __restrict v = state_.second.data();
+  const double coupled = s.method == Method::adam ? s.decay : 0;
+  const double decoupled = s.method == Method::adamw ? rate * s.decay : 0;
+  const double first = rate / (1 - std::pow(s.beta1, static_cast<double>(t)));
+  const double second = 1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(t)));
+  for (std::size_t j = 0; j < n; ++j) {
+    const double slope = g[j] + coupled * decays[j] * value[j];
+    value[j] -= decoupled * decays[j] * value[j];
+    m[j] = s.beta1 * m[j] + (1 - s.beta1) * slope;
+    v[j] = s.beta2 * v[j] + (1 - s.beta2) * slope * slope;
+    value[j] -= first * m[j] / (std::sqrt(v[j]) * second + s.epsilon);
+  }
+}
+
+void Optimiser::restore(State state) {
+  if (state.first.size() != state_.first.size() || state.second.size() != state_.second.size())
+    throw std::invalid_argument("the optimiser's state is of another size or method");
+  state_ = std::move(state);
+}
+
+Method method_named(const std::string& word) {
+  if (word == "sgd") return Method::sgd;
+  if (word == "adam") return Method::adam;
+  if (word == "adamw") return Method::adamw;
+  throw BadInput("train.optimiser = " + word + ": sgd, adam or adamw");
+}
+
+}  // namespace fluxformer

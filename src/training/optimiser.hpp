@@ -1,0 +1,56 @@
+#pragma once
+
+// Steps of stochastic gradient methods on one flat vector. With g the gradient, l the learning rate, w the
+// decay and t = 1, 2, ... the step:
+//
+//   sgd    b = m b + g + w x (b = g + w x at t = 1),  x -= l b
+//   adam   g += w x;  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
+//          x -= l (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+//   adamw  x -= l w x, then adam without decay
+//
+// Sources: Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter, arXiv 1711.05101.
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fluxformer {
+
+enum class Method { sgd, adam, adamw };
+
+struct OptimiserSettings {
+  Method method = Method::adamw;
+  double momentum = 0.9;              ///< sgd
+  double beta1 = 0.9, beta2 = 0.999;  ///< adam, adamw
+  double epsilon = 1e-8;              ///< adam, adamw
+  double decay = 0.01;                ///< w
+};
+
+class Optimiser {
+ public:
+  /// `decays[j]` is 1 where weight decay applies, else 0.
+  Optimiser(const OptimiserSettings& settings, std::vector<char> decays);
+
+  /// One step. Not collective: the same on every rank that is given the same numbers.
+  void step(double rate, std::span<const double> gradient, std::span<double> x);
+
+  /// What shapes the next step: t and the two moments (the second is empty for sgd).
+  struct State {
+    long steps = 0;
+    std::vector<double> first, second;
+  };
+  const State& state() const { return state_; }
+  /// Throws std::invalid_argument if sizes do not fit.
+  void restore(State state);
+
+ private:
+  OptimiserSettings settings_;
+  std::vector<char> decays_;
+  State state_;
+};
+
+/// "sgd", "adam" or "adamw"; BadInput for another word.
+Method method_named(const std::string& word);
+
+}  // namespace fluxformer

@@ -1,0 +1,34 @@
+#pragma once
+
+// The learning rate, step by step: a linear warm-up to the peak, then
+//
+//   constant   peak
+//   cosine     last + (peak - last) (1 + cos(pi p)) / 2,  p = share of the steps after the warm-up that are
+//   done steps      peak * factor^k, k = how many of the given shares of all steps are done
+//
+// Source of the cosine: Loshchilov and Hutter, arXiv 1608.03983.
+
+#include <string>
+#include <vector>
+
+namespace fluxformer {
+
+enum class Decay { constant, cosine, steps };
+
+struct Schedule {
+  double peak = 1e-3;
+  long warm_up = 0;  ///< steps
+  long steps = 1;    ///< of the whole training
+  Decay decay = Decay::cosine;
+  double last = 0;                       ///< rate at the end of cosine
+  double factor = 0.1;                   ///< of steps
+  std::vector<double> at = {0.5, 0.75};  ///< of steps: shares of all steps
+
+  /// The rate of step 0, 1, ....
+  double rate(long step) const;
+};
+
+/// "constant", "cosine" or "steps"; BadInput for another word.
+Decay decay_named(const std::string& word);
+
+}  // namespace fluxformer

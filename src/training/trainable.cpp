@@ -1,0 +1,75 @@
+#include "training/trainable.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+double softplus(double raw) {
+  return raw > 0 ? raw + std::log1p(std::exp(-raw)) : std::log1p(std::exp(raw));
+}
+/// log(exp(value) - 1), value > 0.
+double softplus_inverse(double value) {
+  return value + std::log(-std::expm1(-value));
+}
+
+}  // namespace
+
+Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& which)
+    : kinds_(parameters.layout.size(), Kind::plain) {
+  const auto set = [&](const ParameterView& view, Kind kind) {
+    std::fill_n(kinds_.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), kind);
+  };
+  for (const auto& view : parameters.layout.views()) {
+    if (view.name == "kappa") {
+      set(view, which.kappa ? Kind::softplus : Kind::frozen);
+      const auto values = parameters.view(view.path());
+      if (which.kappa && std::any_of(values.begin(), values.end(), [](double kappa) { return !(kappa > 0); }))
+        throw BadInput("train.kappa = true: training starts from equation.kappa > 0");
+    } else if (view.name == "alpha") {
+      set(view, which.alpha ? Kind::plain : Kind::frozen);
+    } else if (view.name == "rho") {
+      set(view, which.rho ? Kind::plain : Kind::frozen);
+    } else if (view.shape.size() == 2 && view.name != "position") {
+      set(view, Kind::weight);
+    }
+  }
+}
+
+std::size_t Trainable::trained() const {
+  return kinds_.size() - static_cast<std::size_t>(std::count(kinds_.begin(), kinds_.end(), Kind::frozen));
+}
+
+std::vector<double> Trainable::raw(std::span<const double> values) const {
+  std::vector<double> variables(values.begin(), values.end());
+  for (std::size_t j = 0; j < variables.size(); ++j)
+    if (kinds_[j] == Kind::softplus) variables[j] = softplus_inverse(values[j]);
+  return variables;
+}
+
+void Trainable::apply(std::span<double> raw, std::span<double> values, double largest_kappa) const {
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    if (kinds_[j] == Kind::frozen) continue;
+    if (kinds_[j] == Kind::softplus) {
+      values[j] = softplus(raw[j]);
+      if (values[j] <= largest_kappa) continue;
+      values[j] = largest_kappa;
+      raw[j] = softplus_inverse(largest_kappa);
+    } else {
+      values[j] = raw[j];
+    }
+  }
+}
+
+void Trainable::pull(std::span<const double> values, std::span<double> gradient) const {
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    if (kinds_[j] == Kind::frozen) gradient[j] = 0;
+    // d softplus / d raw = 1 / (1 + exp(-raw)) = 1 - exp(-kappa)
+    if (kinds_[j] == Kind::softplus) gradient[j] *= -std::expm1(-values[j]);
+  }
+}
+
+}  // namespace fluxformer

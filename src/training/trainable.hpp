@@ -1,0 +1,43 @@
+#pragma once
+
+// The variables that an optimiser moves. They are the flat parameter vector itself, but for kappa, which
+// stays positive as kappa = softplus(raw) = log(1 + exp raw).
+
+#include <span>
+#include <vector>
+
+#include "model/parameters.hpp"
+
+namespace fluxformer {
+
+/// Which coefficients of the equation are trained beside the weights. kappa can only be trained where it is
+/// > 0 at the start.
+struct TrainedCoefficients {
+  bool kappa = false, alpha = false, rho = false;
+};
+
+class Trainable {
+ public:
+  /// Throws BadInput if kappa is to be trained and some is 0.
+  Trainable(const Parameters& parameters, const TrainedCoefficients& which);
+
+  std::size_t size() const { return kinds_.size(); }
+  /// Number of entries that move.
+  std::size_t trained() const;
+  /// Whether weight decay applies: to matrices, not to biases, LayerNorm, positions and coefficients.
+  bool decays(std::size_t entry) const { return kinds_[entry] == Kind::weight; }
+
+  /// The variables of parameter values.
+  std::vector<double> raw(std::span<const double> values) const;
+  /// values := those of the variables; entries that are not trained are left alone. kappa is kept at or below
+  /// `largest_kappa`, and its variable with it.
+  void apply(std::span<double> raw, std::span<double> values, double largest_kappa) const;
+  /// gradient with respect to the values -> with respect to the variables; 0 where nothing is trained.
+  void pull(std::span<const double> values, std::span<double> gradient) const;
+
+ private:
+  enum class Kind : char { frozen, plain, weight, softplus };
+  std::vector<Kind> kinds_;
+};
+
+}  // namespace fluxformer

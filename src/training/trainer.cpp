@@ -1,0 +1,106 @@
+#include "training/trainer.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "base/error.hpp"
+#include "training/smoothness.hpp"
+
+namespace fluxformer {
+namespace {
+
+std::vector<char> decays_of(const Trainable& trainable) {
+  std::vector<char> decays(trainable.size());
+  for (std::size_t j = 0; j < decays.size(); ++j) decays[j] = trainable.decays(j) ? 1 : 0;
+  return decays;
+}
+
+double norm_of(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+Trainer::Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
+                 const TrainerSettings& settings)
+    : comm_(comm),
+      parameters_(parameters),
+      evaluator_(evaluator),
+      settings_(settings),
+      trainable_(parameters, settings.coefficients),
+      optimiser_(settings.optimiser, decays_of(trainable_)),
+      sum_(comm, settings.bucket),
+      raw_(trainable_.raw(parameters.values)),
+      gradient_(parameters.values.size()) {}
+
+StepReport Trainer::step(const Batch& batch) {
+  StepReport report;
+  report.step = steps();
+  const auto own = evaluator_.gradient(
+      batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
+  // The ranks of a token line hold the same numbers: its first one speaks.
+  const auto& line = *evaluator_.march().model().context().line;
+  double sums[3] = {own.loss, own.depth_loss, own.correct};
+  if (line.rank() != 0) std::fill_n(sums, 3, 0.0);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
+  sum_.finish();
+  report.loss = sums[0];
+  report.depth_loss = sums[1];
+  report.accuracy = sums[2];
+  report.penalty = add_smoothness(parameters_, settings_.smoothness, gradient_);
+  trainable_.pull(parameters_.values, gradient_);
+  report.gradient_norm = norm_of(gradient_);
+  report.rate = settings_.schedule.rate(report.step);
+  if (!std::isfinite(report.loss + report.depth_loss) || !std::isfinite(report.gradient_norm))
+    throw NumericalFailure(
+        "step " + std::to_string(report.step) + " of the training: the " +
+        (std::isfinite(report.loss) ? "gradient" : "loss") +
+        " is not finite; a smaller train.rate, a longer train.warm_up or train.clip may help");
+  if (settings_.clip > 0 && report.gradient_norm > settings_.clip)
+    for (double& value : gradient_) value *= settings_.clip / report.gradient_norm;
+  optimiser_.step(report.rate, gradient_, raw_);
+  trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
+  evaluator_.march().refresh();
+  return report;
+}
+
+Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+                             Replica replica) {
+  double sums[3] = {0, 0, 0};
+  const bool speaks = evaluator_.march().model().context().line->rank() == 0;
+  for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
+    const auto part = evaluator_.evaluate(batch);
+    if (!speaks) return;
+    sums[0] += part.loss;
+    sums[1] += part.depth_loss;
+    sums[2] += part.correct;
+  });
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
+  return {sums[0], sums[1], sums[2]};
+}
+
+void Trainer::save(CheckpointWriter& checkpoint) const {
+  const auto& state = optimiser_.state();
+  checkpoint.put("steps", state.steps);
+  checkpoint.put("raw", raw_);
+  checkpoint.put("first_moment", state.first);
+  if (!state.second.empty()) checkpoint.put("second_moment", state.second);
+}
+
+void Trainer::load(const CheckpointReader& checkpoint) {
+  Optimiser::State state;
+  state.steps = checkpoint.integer("steps");
+  state.first = checkpoint.numbers("first_moment");
+  if (checkpoint.has("second_moment")) state.second = checkpoint.numbers("second_moment");
+  auto raw = checkpoint.numbers("raw");
+  if (raw.size() != raw_.size())
+    throw BadInput(checkpoint.path() + ": its parameters are not those of this deck");
+  optimiser_.restore(std::move(state));
+  raw_ = std::move(raw);
+  trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
+  evaluator_.march().refresh();
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,71 @@
+#pragma once
+
+// Stochastic gradient descent, data-parallel: each replica computes the gradient of its share of the batch,
+// the sum travels while the backward pass goes on, and every rank takes the same step.
+
+#include <mpi.h>
+
+#include "io/checkpoint.hpp"
+#include "model/gradient_evaluator.hpp"
+#include "training/batches.hpp"
+#include "training/gradient_sum.hpp"
+#include "training/optimiser.hpp"
+#include "training/schedule.hpp"
+#include "training/trainable.hpp"
+
+namespace fluxformer {
+
+struct TrainerSettings {
+  OptimiserSettings optimiser;
+  Schedule schedule;
+  TrainedCoefficients coefficients;
+  double clip = 0;               ///< largest norm of the gradient; 0: none
+  double smoothness = 0;         ///< strength of the penalty on the depth-derivative of the weights
+  double largest_kappa = 1e300;  ///< token diffusion is kept at or below this
+  std::size_t bucket = 1 << 16;  ///< numbers of a gradient that are sent together
+};
+
+/// What a step did; the same on all ranks.
+struct StepReport {
+  long step = 0;    ///< its number, from 0
+  double loss = 0;  ///< task loss, mean over the global batch
+  double depth_loss = 0, penalty = 0;
+  double accuracy = 0;       ///< share of the batch, before the step
+  double gradient_norm = 0;  ///< before clipping
+  double rate = 0;
+};
+
+/// Every member is collective over `comm`.
+class Trainer {
+ public:
+  /// `comm` holds all ranks of all replicas; the rest is borrowed. Throws BadInput.
+  Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
+          const TrainerSettings& settings);
+
+  /// One step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or gradient
+  /// is not finite; the parameters are then those before the step.
+  StepReport step(const Batch& batch);
+  long steps() const { return optimiser_.state().steps; }
+  /// Entries of the parameter vector that are trained.
+  std::size_t trained() const { return trainable_.trained(); }
+
+  /// Mean loss and accuracy over `members` of `data`.
+  Evaluation evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+                      Replica replica);
+
+  /// Everything that shapes the next step.
+  void save(CheckpointWriter& checkpoint) const;
+  void load(const CheckpointReader& checkpoint);
+
+ private:
+  MPI_Comm comm_;
+  Parameters& parameters_;
+  GradientEvaluator& evaluator_;
+  TrainerSettings settings_;
+  Trainable trainable_;
+  Optimiser optimiser_;
+  GradientSum sum_;
+  std::vector<double> raw_, gradient_;
+};
+
+}  // namespace fluxformer
