@@ -36,6 +36,7 @@ constexpr SchemaEntry entries[] = {
     {"/stored_depth", "stored_depth", "layer", "depth of the stored rows where not all are stored"},
     {"/time", "time", "time", "propagation time of the stored states"},
     {"/step", "step", "", "time step"},
+    {"/epoch", "epoch", "", "epoch of a training, counted from 1"},
     {"/sample", "sample", "", "sample of the batch"},
     {"/channel", "channel", "", "channel of the hidden state"},
     {"/layer", "layer", "", "layer, counted from 1"},
@@ -62,7 +63,30 @@ constexpr SchemaEntry entries[] = {
      "mean entropy of the attention rows over log n"},
     {"/attention/weights", "layer, sample, head, query, key", "", "attention weights"},
     {"/analysis/<kind>/<measure>", "any", "", "measures of comparison experiments"},
-    {"/training/<scalar>", "epoch", "", "course of a training"},
+    {"/training@samples", "", "", "samples that are trained on"},
+    {"/training@validation_samples", "", "", "samples held back for validation"},
+    {"/training@test_samples", "", "", "samples of the test set"},
+    {"/training@trained_parameters", "", "", "numbers that the optimiser changes"},
+    {"/training@baseline_accuracy", "", "", "test accuracy of a naive Bayes classifier (text only)"},
+    {"/training/loss", "step", "", "mean cross entropy of the batch, before the step"},
+    {"/training/depth_loss", "step", "",
+     "loss between hidden states and given ones, layer by layer (distillation), before the step"},
+    {"/training/penalty", "step", "", "penalty on how fast the weights change with depth, before the step"},
+    {"/training/batch_accuracy", "step", "",
+     "share of the batch that is classified correctly, before the step"},
+    {"/training/gradient_norm", "step", "", "Euclidean norm of the gradient, before it is clipped"},
+    {"/training/learning_rate", "step", "", "learning rate of the step"},
+    {"/training/samples_per_second", "step", "1/s", "samples per second of wall time"},
+    {"/training/train_loss", "epoch", "", "mean loss over the batches of the epoch, each before its step"},
+    {"/training/train_accuracy", "epoch", "",
+     "mean accuracy over the batches of the epoch, each before its step"},
+    {"/training/validation_loss", "epoch", "", "mean loss over the validation samples, after the epoch"},
+    {"/training/validation_accuracy", "epoch", "",
+     "share of the validation samples that is classified correctly, after the epoch"},
+    {"/training/test_loss", "epoch", "", "mean loss over the test samples, after the epoch"},
+    {"/training/test_accuracy", "epoch", "",
+     "share of the test samples that is classified correctly, after the epoch"},
+    {"/training/wall_time", "epoch", "s", "wall time since the training (or its restart) began"},
     {"/timing/<phase>", "extent_3", "s", "wall time: least, mean and greatest over the ranks"},
     {"/timing@statistics", "", "", "what the three numbers of each phase are"},
     {"/model@kind", "", "", "transformer or pde"},
@@ -102,6 +126,7 @@ constexpr SchemaEntry entries[] = {
     {"/model/embedding/W", "d, inputs", "", "embedding weights"},
     {"/model/embedding/b", "d", "", "embedding bias"},
     {"/model/embedding/words", "V, d", "", "word vectors, for tokens that are words"},
+    {"/model/embedding/vocabulary", "V", "", "the words, in the order of their vectors"},
     {"/model/embedding/position", "n, d", "", "learned positions"},
     {"/model/final_norm/gain", "d", "", "gain of the final LayerNorm"},
     {"/model/final_norm/bias", "d", "", "bias of the final LayerNorm"},
@@ -159,6 +184,9 @@ std::string previous_checkpoint_path(const std::string& output) {
 }
 std::string side_car_path(const std::string& output) {
   return with_suffix(output, ".xdmf");
+}
+std::string history_path(const std::string& output) {
+  return with_suffix(output, ".history.h5");
 }
 
 }  // namespace fluxformer

@@ -54,7 +54,7 @@ inline constexpr const char *unit = "unit", *long_name = "long_name", *statistic
 inline constexpr const char *depth = "depth", *token = "token", *token_x = "token_x", *token_y = "token_y",
                             *stored_depth = "stored_depth", *time = "time", *step = "step",
                             *sample = "sample", *channel = "channel", *layer = "layer", *head = "head",
-                            *query = "query", *key = "key";
+                            *query = "query", *key = "key", *epoch = "epoch";
 /// The axis of a dimension that has no coordinate.
 std::string anonymous_axis(std::size_t size, std::size_t repetition);
 
@@ -73,6 +73,19 @@ inline constexpr const char *history_time = "time", *step_size = "step_size", *c
 // /analysis/evolve/<name>
 inline constexpr const char *arrival_time = "arrival_time", *attention_entropy = "attention_entropy";
 
+// /training/<name>: [step] up to samples_per_second, then (with wall_time) [epoch].
+inline constexpr const char *loss = "loss", *depth_loss = "depth_loss", *penalty = "penalty",
+                            *batch_accuracy = "batch_accuracy", *gradient_norm = "gradient_norm",
+                            *learning_rate = "learning_rate", *samples_per_second = "samples_per_second",
+                            *train_loss = "train_loss", *train_accuracy = "train_accuracy",
+                            *validation_loss = "validation_loss",
+                            *validation_accuracy = "validation_accuracy", *test_loss = "test_loss",
+                            *test_accuracy = "test_accuracy";
+// /training: attributes.
+inline constexpr const char *samples = "samples", *validation_samples = "validation_samples",
+                            *test_samples = "test_samples", *trained_parameters = "trained_parameters",
+                            *baseline_accuracy = "baseline_accuracy";
+
 // /model: attributes.
 inline constexpr const char *kind = "kind", *layers = "layers", *knots = "knots", *width = "width",
                             *heads = "heads", *ffn = "ffn", *activation = "activation", *norm = "norm",
@@ -89,6 +102,7 @@ inline constexpr const char *W_Q = "W_Q", *b_Q = "b_Q", *W_K = "W_K", *b_K = "b_
                             *norm2_bias = "norm2_bias", *kappa = "kappa";
 inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_b = "/model/embedding/b",
                             *embedding_words = "/model/embedding/words",
+                            *embedding_vocabulary = "/model/embedding/vocabulary",
                             *embedding_position = "/model/embedding/position",
                             *final_norm_gain = "/model/final_norm/gain",
                             *final_norm_bias = "/model/final_norm/bias", *head_W = "/model/head/W",
@@ -104,5 +118,7 @@ std::string checkpoint_path(const std::string& output);
 std::string previous_checkpoint_path(const std::string& output);
 /// "out/evolve.h5" -> "out/evolve.xdmf".
 std::string side_car_path(const std::string& output);
+/// "out/train.h5" -> "out/train.history.h5".
+std::string history_path(const std::string& output);
 
 }  // namespace fluxformer

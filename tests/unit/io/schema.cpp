@@ -56,10 +56,11 @@ TEST(SchemaTable, knows_every_word_the_program_spells) {
   EXPECT_THROW(schema_entry("/history/mood"), std::logic_error);
 }
 
-TEST(FileNames, of_checkpoints_and_side_cars_stand_beside_the_output) {
+TEST(FileNames, of_all_that_belongs_to_a_run_stand_beside_the_output) {
   EXPECT_EQ(checkpoint_path("out/evolve.h5"), "out/evolve.checkpoint.h5");
   EXPECT_EQ(previous_checkpoint_path("out/evolve.h5"), "out/evolve.checkpoint.previous.h5");
   EXPECT_EQ(side_car_path("out/evolve.h5"), "out/evolve.xdmf");
+  EXPECT_EQ(history_path("out/train.h5"), "out/train.history.h5");
   EXPECT_EQ(side_car_path("out.h5/result"), "out.h5/result.xdmf");
 }
 
