@@ -12,6 +12,8 @@ find_package(MPI REQUIRED COMPONENTS C)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(ZLIB REQUIRED)
+find_package(LibArchive REQUIRED)
+find_package(PNG REQUIRED)
 pkg_check_modules(PETSC REQUIRED PETSc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 

@@ -35,7 +35,9 @@ TEST(MakeDataset, unknown_words_are_refused_with_the_known_ones) {
   const auto message = [](const char* name, const char* split, const char* tokens) {
     return complaint([&] { make_dataset({.name = name, .split = split, .tokens = tokens}); });
   };
-  EXPECT_EQ(message("cifar", "train", "rows"), "data.set = cifar is not known: digits or mnist");
+  EXPECT_EQ(message("cifar", "train", "rows"),
+            "data.set = cifar is not known: digits, mnist, omniglot, omniglot_small1, omniglot_small2, "
+            "omniglot_evaluation, 20news or topics");
   EXPECT_EQ(message("digits", "validation", "rows"),
             "split 'validation' of the data is not known: train or test");
   EXPECT_EQ(message("digits", "train", "words"), "data.tokens = words is not known: patches, rows or pixels");

@@ -1,0 +1,40 @@
+#pragma once
+
+// The multinomial naive Bayes classifier: how far counting words alone gets.
+
+#include <cstdint>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace fluxformer {
+
+/// Picks the class c with the largest
+///   log p(c) + sum over words w of n_w log p(w | c),
+///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
+/// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
+/// W = vocabulary - 2 words proper (<pad> and <unk> are not looked at). Source: McCallum and Nigam, "A
+/// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
+class NaiveBayes {
+ public:
+  /// alpha > 0, else throws BadInput: 1 is Laplace's smoothing, less is Lidstone's.
+  explicit NaiveBayes(double alpha);
+
+  /// Counts the words of `train`: O(tokens + vocabulary * classes). Throws BadInput if its tokens are not
+  /// words or it is empty.
+  void fit(const Dataset& train);
+  /// The likeliest class of a sample of `data`, the lower one of equals; a class without training samples
+  /// is never picked. Throws BadInput if `data` has another vocabulary size than the training set, or `fit`
+  /// was not called.
+  int predict(const Dataset& data, std::size_t index) const;
+  /// Share of the samples of `data` whose label is predicted; 0 of an empty set.
+  double accuracy(const Dataset& data) const;
+
+ private:
+  double alpha_;
+  std::size_t vocabulary_ = 0, classes_ = 0;
+  std::vector<double> prior_;  ///< [class]: log p(c)
+  std::vector<double> word_;   ///< [word][class]: log p(w | c)
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,58 @@
+#pragma once
+
+// Where the posts of the 20 Newsgroups "bydate" collection lie: the packed file or its unpacked tree.
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace fluxformer {
+
+/// The groups in alphabetical order; the label of a post is the place of its group.
+inline constexpr std::array<std::string_view, 20> newsgroup_names = {
+    "alt.atheism",
+    "comp.graphics",
+    "comp.os.ms-windows.misc",
+    "comp.sys.ibm.pc.hardware",
+    "comp.sys.mac.hardware",
+    "comp.windows.x",
+    "misc.forsale",
+    "rec.autos",
+    "rec.motorcycles",
+    "rec.sport.baseball",
+    "rec.sport.hockey",
+    "sci.crypt",
+    "sci.electronics",
+    "sci.med",
+    "sci.space",
+    "soc.religion.christian",
+    "talk.politics.guns",
+    "talk.politics.mideast",
+    "talk.politics.misc",
+    "talk.religion.misc",
+};
+
+/// The files below `directory`, or below `directory`/20news: 20news-bydate-train/<group>/<id> and
+/// 20news-bydate-test/<group>/<id>, as folders or within 20news-bydate.tar.gz (folders are preferred).
+class NewsgroupFiles {
+ public:
+  /// Throws BadInput if neither is there.
+  explicit NewsgroupFiles(const std::filesystem::path& directory);
+
+  /// visit(label, id, text) for every post of a split, in the order they are stored in; posts of the other
+  /// split are not unpacked. Files whose name is not a number are left out. Throws BadInput, naming the
+  /// place, for a damaged archive, an unknown group and a group without posts.
+  using Visit = std::function<void(int label, long id, const std::string& text)>;
+  void for_each(bool train, const Visit& visit) const;
+
+ private:
+  void for_each_packed(const std::string& split, const Visit& visit) const;
+  void for_each_unpacked(const std::string& split, const Visit& visit) const;
+
+  std::filesystem::path place_;  ///< the archive, or the folder that holds the two trees
+  bool packed_ = false;
+};
+
+}  // namespace fluxformer
