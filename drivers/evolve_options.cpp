@@ -1,5 +1,6 @@
 // The keys of `evolve`.
 
+#include "drivers/data_options.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/model_options.hpp"
 
@@ -22,21 +23,11 @@ void declare_evolve(Schema& schema) {
            .unit = "time",
            .minimum = 0});
 
-  declare({.name = "data.set",
-           .fallback = std::string("digits"),
-           .doc = "digits is built in, mnist is read from files",
-           .choices = {"digits", "mnist"}});
-  declare({.name = "data.directory",
-           .fallback = std::string(),
-           .doc = "folder of the MNIST files, plain or gzip'd"});
+  declare_data_options(schema);
   declare({.name = "data.split",
            .fallback = std::string("test"),
            .doc = "part of the data set that samples are taken from",
            .choices = {"train", "test"}});
-  declare({.name = "data.tokens",
-           .fallback = std::string("patches"),
-           .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
-           .choices = {"patches", "rows", "pixels"}});
 
   declare({.name = "start.state",
            .fallback = std::string("zero"),

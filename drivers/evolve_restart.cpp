@@ -2,40 +2,22 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "drivers/evolve_experiment.hpp"
+#include "drivers/restart_check.hpp"
 #include "io/schema.hpp"
 
 namespace fluxformer {
 namespace {
 
-/// How a key that shapes the solution differs from the settings in that file; empty if none does.
+/// How the settings of the run in `file` differ from those at hand; empty if they do not.
 std::string difference(const Settings& now, const std::string& resolved, const std::string& file) {
   Schema schema;
   declare_evolve(schema);
-  const Settings then(schema, resolved, {}, file);
-  for (const auto& option : schema.options()) {
-    const auto& name = option.name;
-    const auto in = [&](const char* section) { return name.rfind(section, 0) == 0; };
-    if (in("output.") || in("run.time") || in("checkpoint.") || in("mesh.ranks") || name == "evolve.time" ||
-        name == "evolve.stop" || name == "data.directory")
-      continue;
-    const auto text = [&](const Settings& settings) -> std::string {
-      std::ostringstream out;
-      out.precision(17);
-      if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(name) ? "true" : "false");
-      if (std::holds_alternative<long>(option.fallback)) out << settings.integer(name);
-      if (std::holds_alternative<double>(option.fallback)) out << settings.real(name);
-      if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(name);
-      return out.str();
-    };
-    if (text(now) != text(then))
-      return name + " = " + text(now) + ": the checkpoint " + file + " was made with " + text(then);
-  }
-  if (now.petsc() != then.petsc()) return "[petsc]: the checkpoint " + file + " was made with other options";
-  return {};
+  return difference(
+      schema, now, resolved, file,
+      {"output.", "run.time", "checkpoint.", "mesh.ranks", "evolve.time", "evolve.stop", "data.directory"});
 }
 
 /// Where the part of a killed run is kept while the next one writes its own.

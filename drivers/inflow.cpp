@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "drivers/data_options.hpp"
 #include "model/embedding.hpp"
 #include "operators/layer_norm.hpp"
 
@@ -46,17 +47,13 @@ Inflow::Inflow(const Settings& settings, MPI_Comm comm)
       first_(static_cast<std::size_t>(settings.integer("inflow.first"))),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (source_ == "data") {
-    data_ = collectively(comm, [&] {
-      return make_dataset({.name = settings.word("data.set"),
-                           .directory = settings.word("data.directory"),
-                           .split = settings.word("data.split"),
-                           .tokens = settings.word("data.tokens"),
-                           .seed = seed_});
-    });
+    data_ = open_data(settings, settings.word("data.split"), stored_words(settings, comm), comm);
     if (first_ + static_cast<std::size_t>(samples_) > data_->size())
       throw BadInput(
           "inflow.first + inflow.samples = " + std::to_string(first_ + static_cast<std::size_t>(samples_)) +
           ": " + settings.word("data.set") + " has " + std::to_string(data_->size()) + " samples");
+    if (data_->vocabulary() > 0 && settings.real("inflow.every") > 0)
+      throw BadInput("inflow.every: texts of different lengths cannot follow each other through depth");
     tokens_x_ = data_->tokens_x();
     tokens_y_ = data_->tokens_y();
   }
@@ -73,7 +70,14 @@ Inflow::Inflow(const Settings& settings, MPI_Comm comm)
 
 InputShape Inflow::shape() const {
   if (data_ == nullptr) return {};
-  return {data_->features(), tokens_x_ * tokens_y_, data_->classes()};
+  return shape_of(*data_);
+}
+
+std::vector<int> Inflow::lengths() const {
+  std::vector<int> list;
+  if (data_ == nullptr || data_->vocabulary() == 0) return list;
+  for (const auto index : indices(0)) list.push_back(data_->length(index));
+  return list;
 }
 
 std::vector<std::size_t> Inflow::indices(long block) const {

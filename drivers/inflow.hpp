@@ -25,6 +25,9 @@ class Inflow {
   /// Global indices of the samples in the block-th interval (they wrap around at the end of the data set).
   std::vector<std::size_t> indices(long block) const;
 
+  /// Real tokens of each sample, where the data is text; empty: all.
+  std::vector<int> lengths() const;
+
   /// Fills the slab of cell 0. Not collective.
   void fill(const Parameters& parameters, const SlabContext& context, long block, double* slab) const;
 

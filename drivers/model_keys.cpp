@@ -138,6 +138,10 @@ void declare_model_options(Schema& schema) {
            .fallback = 0L,
            .doc = "depth knots K of linear weights; 0: one per layer",
            .minimum = 0});
+  declare({.name = "model.kappa",
+           .fallback = std::string("scalar"),
+           .doc = "token diffusion: one kappa for all channels, or one for each",
+           .choices = {"scalar", "channel"}});
   declare({.name = "model.file",
            .fallback = std::string(),
            .doc = "HDF5 file to read the weights from, of import_weights.py or of an earlier run; empty: "

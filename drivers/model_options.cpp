@@ -38,8 +38,10 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   spec.order = choice<Order>(settings, "depth.order");
   spec.subflow = choice<Subflow>(settings, "depth.subflow");
   spec.own_halves = settings.word("depth.halves") == "own";
+  spec.kappa_per_channel = settings.word("model.kappa") == "channel";
   spec.features = input.features;
-  spec.tokens = input.features > 0 ? input.tokens : 0;
+  spec.vocabulary = input.vocabulary;
+  spec.tokens = input.any() ? input.tokens : 0;
   spec.classes = input.classes;
   spec.validate();
   return spec;
@@ -98,7 +100,11 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
     throw BadInput(
         "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
         (spec.features == 0 ? std::string(" has no embedding") : " embeds " + std::to_string(spec.features)));
-  if (input.features > 0 && spec.tokens > 0 && spec.tokens != input.tokens)
+  if (input.vocabulary > 0 && spec.vocabulary != input.vocabulary)
+    throw BadInput("data.set: its vocabulary has " + std::to_string(input.vocabulary) +
+                   " words, the model in " + file +
+                   (spec.vocabulary == 0 ? " embeds none" : " embeds " + std::to_string(spec.vocabulary)));
+  if (input.any() && spec.tokens > 0 && spec.tokens != input.tokens)
     throw BadInput("data.tokens: the data has " + std::to_string(input.tokens) + " tokens, the model in " +
                    file + " has positions for " + std::to_string(spec.tokens));
   override_coefficients(settings, parameters);
@@ -126,11 +132,26 @@ Parameters make_parameters(const Settings& settings, const InputShape& input, MP
 
 void leave_model_to_file(Settings& settings) {
   if (settings.word("model.file").empty()) return;
-  for (const char* key :
-       {"model.kind", "mesh.layers", "model.knots", "model.width", "model.ffn", "model.activation",
-        "attention.heads", "attention.kernel", "attention.normalisation", "attention.iterations",
-        "depth.norm", "depth.order", "depth.residual", "depth.weights", "depth.halves", "depth.subflow",
-        "equation.alpha", "equation.rho", "equation.kappa"})
+  for (const char* key : {"model.kind",
+                          "mesh.layers",
+                          "model.knots",
+                          "model.width",
+                          "model.ffn",
+                          "model.activation",
+                          "model.kappa",
+                          "attention.heads",
+                          "attention.kernel",
+                          "attention.normalisation",
+                          "attention.iterations",
+                          "depth.norm",
+                          "depth.order",
+                          "depth.residual",
+                          "depth.weights",
+                          "depth.halves",
+                          "depth.subflow",
+                          "equation.alpha",
+                          "equation.rho",
+                          "equation.kappa"})
     settings.leave_to_file(key);
 }
 

@@ -12,7 +12,8 @@ void declare_model_options(Schema& schema);
 
 /// Sizes that come from the input rather than from the model's keys; 0 where there is none.
 struct InputShape {
-  int features = 0, tokens = 0, classes = 0;
+  int features = 0, vocabulary = 0, tokens = 0, classes = 0;
+  bool any() const { return features > 0 || vocabulary > 0; }
 };
 
 /// The parameters the deck asks for: read from model.file (keys given in the deck that contradict the file

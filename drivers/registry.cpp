@@ -1,5 +1,6 @@
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
+#include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
 
@@ -7,6 +8,8 @@ const std::vector<ExperimentEntry>& experiments() {
   static const std::vector<ExperimentEntry> all{
       {"evolve", "solves the PDE of a Transformer in time on the depth x token mesh", declare_evolve,
        make_evolve},
+      {"train", "fits the weights of a Transformer, or of its PDE, to labelled samples", declare_train,
+       make_train},
   };
   return all;
 }

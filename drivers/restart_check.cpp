@@ -1,0 +1,31 @@
+#include "drivers/restart_check.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace fluxformer {
+
+std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,
+                       const std::string& file, const std::vector<std::string>& free) {
+  const Settings then(schema, resolved, {}, file);
+  for (const auto& option : schema.options()) {
+    const auto& name = option.name;
+    if (std::any_of(free.begin(), free.end(), [&](const auto& begin) { return name.starts_with(begin); }))
+      continue;
+    const auto text = [&](const Settings& settings) -> std::string {
+      std::ostringstream out;
+      out.precision(17);
+      if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(name) ? "true" : "false");
+      if (std::holds_alternative<long>(option.fallback)) out << settings.integer(name);
+      if (std::holds_alternative<double>(option.fallback)) out << settings.real(name);
+      if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(name);
+      return out.str();
+    };
+    if (text(now) != text(then))
+      return name + " = " + text(now) + ": the checkpoint " + file + " was made with " + text(then);
+  }
+  if (now.petsc() != then.petsc()) return "[petsc]: the checkpoint " + file + " was made with other options";
+  return {};
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,241 @@
+#include "drivers/train_experiment.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/progress.hpp"
+#include "base/session.hpp"
+#include "drivers/restart_check.hpp"
+#include "drivers/train_problem.hpp"
+#include "drivers/train_record.hpp"
+#include "io/schema.hpp"
+#include "operators/blas.hpp"
+
+namespace fluxformer {
+namespace {
+
+class TrainExperiment final : public Experiment {
+ public:
+  TrainExperiment(const Settings& settings, const RunContext& context);
+  std::string describe() const override { return problem_.describe(); }
+  Report run() override;
+
+ private:
+  using WallClock = std::chrono::steady_clock;
+  static double since(WallClock::time_point start) {
+    return std::chrono::duration<double>(WallClock::now() - start).count();
+  }
+  std::optional<CheckpointReader> find_checkpoint() const;
+  void restart(const CheckpointReader& from, TrainRecord& record);
+  void checkpoint(const TrainRecord& record);
+  /// One step and what belongs after it; false when asked to stop.
+  bool advance(TrainRecord& record, Progress& progress);
+  void end_epoch(TrainRecord& record);
+  bool asked_to_stop();
+  std::string summary(const TrainRecord& record) const;
+
+  Settings settings_;
+  RunContext context_;
+  WallClock::time_point start_ = WallClock::now();
+  TrainProblem problem_;
+  bool root_ = false;
+  // of the run
+  double best_ = -1;  ///< accuracy on the validation samples
+  long best_epoch_ = 0;
+  long checkpointed_ = -1;  ///< steps of the newest checkpoint
+  std::string stop_reason_;
+  double step_seconds_ = 0, evaluation_seconds_ = 0, output_seconds_ = 0;
+};
+
+TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
+    : settings_(settings), context_(context), problem_(settings, context.comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(context.comm, &rank));
+  root_ = rank == 0;
+  leave_model_to_file(settings_);
+}
+
+std::optional<CheckpointReader> TrainExperiment::find_checkpoint() const {
+  const auto& from = settings_.word("checkpoint.restart");
+  if (from == "no") return {};
+  if (from != "auto") return CheckpointReader(context_.comm, from);
+  const auto& output = settings_.word("output.file");
+  const bool there = collectively(context_.comm, [&] {
+    return std::filesystem::exists(checkpoint_path(output)) ||
+           std::filesystem::exists(previous_checkpoint_path(output));
+  });
+  if (!there) return {};
+  return CheckpointReader::newest(context_.comm, output);
+}
+
+void TrainExperiment::checkpoint(const TrainRecord& record) {
+  if (checkpointed_ == problem_.trainer.steps()) return;
+  const auto began = WallClock::now();
+  CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  file.put("settings", settings_.resolved());
+  file.put("best", best_);
+  file.put("best_epoch", best_epoch_);
+  problem_.trainer.save(file);
+  record.save(file);
+  file.commit();
+  checkpointed_ = problem_.trainer.steps();
+  output_seconds_ += since(began);
+}
+
+void TrainExperiment::restart(const CheckpointReader& from, TrainRecord& record) {
+  problem_.trainer.load(from);
+  record.load(from);
+  best_ = from.real("best");
+  best_epoch_ = from.integer("best_epoch");
+  checkpointed_ = problem_.trainer.steps();
+  if (root_)
+    std::cerr << "fluxformer: continuing from " << from.path() << " after " << checkpointed_ << " steps\n";
+}
+
+bool TrainExperiment::asked_to_stop() {
+  if (const int signal = stop_signal(context_.comm); signal != 0) {
+    stop_reason_ = "signal " + std::to_string(signal);
+    return true;
+  }
+  const double limit = settings_.real("run.time_limit");
+  if (limit == 0) return false;
+  int over = since(start_) >= limit ? 1 : 0;
+  check_mpi(MPI_Bcast(&over, 1, MPI_INT, 0, context_.comm));  // rank 0's clock decides
+  if (over != 0) stop_reason_ = "run.time_limit";
+  return over != 0;
+}
+
+void TrainExperiment::end_epoch(TrainRecord& record) {
+  const long per_epoch = problem_.batches.per_epoch();
+  const long epoch = problem_.trainer.steps() / per_epoch;
+  const auto began = WallClock::now();
+  const int capacity = problem_.batches.capacity();
+  const auto measure = [&](const Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    if (members.empty()) return {none, none, none};
+    return problem_.trainer.evaluate(data, members, capacity, problem_.ranks.replica);
+  };
+  EpochReport report;
+  report.train = record.mean_since((epoch - 1) * per_epoch);
+  report.validation = measure(*problem_.train, problem_.validation);
+  report.test = measure(*problem_.test, problem_.testing);
+  evaluation_seconds_ += since(began);
+  report.wall_time = since(start_);
+  record.add_epoch(report);
+  if (root_ && !context_.quiet) {
+    std::ostringstream text;
+    text << std::fixed << "\nepoch " << epoch << ": loss " << std::setprecision(4) << report.train.loss
+         << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, "
+         << 100 * report.validation.correct << " % validation, " << 100 * report.test.correct << " % test\n";
+    std::cerr << text.str();
+  }
+  const auto writing = WallClock::now();
+  if (report.validation.correct > best_) {
+    best_ = report.validation.correct;
+    best_epoch_ = epoch;
+    record.write_weights("best");
+  }
+  const long every = settings_.integer("output.snapshots");
+  if (every > 0 && epoch % every == 0) record.write_weights("epoch" + std::to_string(epoch));
+  output_seconds_ += since(writing);
+  if (settings_.flag("checkpoint.epochs")) checkpoint(record);
+}
+
+bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
+  const auto began = WallClock::now();
+  const auto report = problem_.trainer.step(problem_.batches.at(problem_.trainer.steps()));
+  const double seconds = since(began);
+  step_seconds_ += seconds;
+  record.add_step(report, static_cast<double>(settings_.integer("train.batch")) / seconds);
+  const long steps = problem_.trainer.steps();
+  std::ostringstream note;
+  note << "loss " << std::setprecision(4) << report.loss;
+  progress.update(static_cast<double>(steps), note.str());
+  if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
+  const long every = settings_.integer("checkpoint.every");
+  if (every > 0 && steps % every == 0) checkpoint(record);
+  return !asked_to_stop();
+}
+
+std::string TrainExperiment::summary(const TrainRecord& record) const {
+  std::ostringstream text;
+  text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
+       << since(start_) << " s";
+  if (!record.epochs().empty()) {
+    const auto& last = record.epochs().back();
+    text << std::fixed << std::setprecision(2) << "; test accuracy " << 100 * last[6] << " %";
+    if (best_epoch_ > 0) {
+      const auto& best = record.epochs()[static_cast<std::size_t>(best_epoch_ - 1)];
+      text << ", " << 100 * best[6] << " % where validation was best (epoch " << best_epoch_ << ")";
+    }
+  }
+  text << "; written to " << settings_.word("output.file");
+  return text.str();
+}
+
+Report TrainExperiment::run() {
+  catch_stop_signals();
+  const double set_up = since(start_);
+  const auto continued = find_checkpoint();
+  if (continued) {
+    Schema schema;
+    declare_train(schema);
+    const auto other = difference(schema, settings_, continued->text("settings"), continued->path(),
+                                  {"output.", "run.time", "checkpoint.", "mesh.ranks", "data.directory"});
+    if (!other.empty()) throw BadInput(other);
+  }
+  TrainRecord record(settings_, context_, problem_,
+                     settings_.flag("output.overwrite") || continued.has_value());
+  if (continued) restart(*continued, record);
+  if (root_ && !context_.quiet) std::cerr << describe() << '\n';
+  if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+  if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
+    record.write_weights("epoch0");
+
+  Progress progress("train", static_cast<double>(problem_.total_steps()), "steps", root_ && !context_.quiet,
+                    static_cast<double>(problem_.trainer.steps()));
+  Report report;
+  std::string status = names::done;
+  try {
+    while (problem_.trainer.steps() < problem_.total_steps())
+      if (!advance(record, progress)) {
+        status = names::interrupted;
+        break;
+      }
+  } catch (const NumericalFailure& e) {
+    status = names::failed;
+    report = {ExitCode::numerical, "fluxformer: " + std::string(e.what())};
+  }
+  progress.finish();
+  if (status == names::interrupted) {
+    checkpoint(record);
+    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_reason_ + " after " +
+                                     std::to_string(problem_.trainer.steps()) +
+                                     " steps; continue with --checkpoint.restart=auto"};
+  }
+  record.finish(status, report.summary,
+                {{"set_up", set_up},
+                 {"steps", step_seconds_},
+                 {"evaluation", evaluation_seconds_},
+                 {"output", output_seconds_}});
+  if (report.code == ExitCode::done)
+    report.summary = summary(record);
+  else
+    report.summary += "\nwritten to " + settings_.word("output.file");
+  return report;
+}
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context) {
+  return std::make_unique<TrainExperiment>(settings, context);
+}
+
+}  // namespace fluxformer

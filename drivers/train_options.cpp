@@ -1,0 +1,188 @@
+// The keys of `train`.
+
+#include "drivers/data_options.hpp"
+#include "drivers/model_options.hpp"
+#include "drivers/train_experiment.hpp"
+
+namespace fluxformer {
+namespace {
+
+void declare_objective(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "train.loss",
+           .fallback = std::string("cross_entropy"),
+           .doc = "what is minimised: cross entropy, or the mean square distance of logits to the class",
+           .choices = {"cross_entropy", "mean_squared_error"}});
+  declare({.name = "train.label_smoothing",
+           .fallback = 0.0,
+           .doc = "share of the label that is spread over all classes",
+           .minimum = 0,
+           .maximum = 0.9});
+  declare({.name = "train.smoothness",
+           .fallback = 0.0,
+           .doc = "strength of the penalty on the depth-derivative of the weights (depth.weights = linear)",
+           .minimum = 0});
+}
+
+void declare_descent(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "train.epochs", .fallback = 10L, .doc = "passes over the training samples", .minimum = 1});
+  declare({.name = "train.batch",
+           .fallback = 32L,
+           .doc = "samples of a step, shared by all ranks",
+           .unit = "samples",
+           .minimum = 1});
+  declare({.name = "train.samples",
+           .fallback = 0L,
+           .doc = "training samples used, validation included; 0: all",
+           .minimum = 0});
+  declare({.name = "train.validation",
+           .fallback = 0.05,
+           .doc = "share of the training samples kept apart for validation, chosen by run.seed",
+           .minimum = 0,
+           .maximum = 0.5});
+  declare({.name = "train.test_samples",
+           .fallback = 0L,
+           .doc = "test samples that are looked at after each epoch; 0: all",
+           .minimum = 0});
+  declare({.name = "train.optimiser",
+           .fallback = std::string("adamw"),
+           .doc = "gradient descent with momentum, Adam, or Adam with decoupled weight decay",
+           .choices = {"sgd", "adam", "adamw"}});
+  declare({.name = "train.rate",
+           .fallback = 1e-3,
+           .doc = "largest learning rate",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "train.warm_up",
+           .fallback = 0.05,
+           .doc = "share of all steps in which the learning rate grows to its largest",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "train.schedule",
+           .fallback = std::string("cosine"),
+           .doc =
+               "learning rate after the warm-up: as it is, a half cosine down to train.last_rate, or a tenth "
+               "after half and after three quarters of all steps",
+           .choices = {"constant", "cosine", "steps"}});
+  declare({.name = "train.last_rate",
+           .fallback = 0.0,
+           .doc = "cosine: learning rate at the end, relative to train.rate",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "train.momentum", .fallback = 0.9, .doc = "sgd: momentum", .minimum = 0, .maximum = 1});
+  declare({.name = "train.beta1",
+           .fallback = 0.9,
+           .doc = "adam, adamw: memory of the mean gradient",
+           .minimum = 0,
+           .maximum = 0.9999999});
+  declare({.name = "train.beta2",
+           .fallback = 0.999,
+           .doc = "adam, adamw: memory of the mean square gradient",
+           .minimum = 0,
+           .maximum = 0.9999999});
+  declare({.name = "train.epsilon",
+           .fallback = 1e-8,
+           .doc = "adam, adamw: keeps the denominator from 0",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "train.decay",
+           .fallback = 0.01,
+           .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients have none",
+           .minimum = 0});
+  declare({.name = "train.clip",
+           .fallback = 1.0,
+           .doc = "longer gradients are shortened to this norm; 0: none are",
+           .minimum = 0});
+  declare({.name = "train.coefficients",
+           .fallback = std::string("auto"),
+           .doc = "train kappa (where it starts > 0), alpha and rho too; auto: for a pde",
+           .choices = {"auto", "yes", "no"}});
+}
+
+void declare_gradient(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(
+      {.name = "train.gradient",
+       .fallback = std::string("backprop"),
+       .doc =
+           "back-propagation through the layer maps, or PETSc's discrete adjoint of the march through depth",
+       .choices = {"backprop", "adjoint"}});
+  declare({.name = "adjoint.method",
+           .fallback = std::string("1fe"),
+           .doc = "march through depth: 1fe is forward Euler on the layer map (with one cell per layer a "
+                  "Transformer), the other Runge-Kutta methods by PETSc's name and implicit ones solve "
+                  "c du/ds = F(u)",
+           .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "8vr", "beuler", "cn",
+                       "theta"}});
+  declare({.name = "adjoint.theta",
+           .fallback = 0.5,
+           .doc = "theta method: weight of the new state",
+           .minimum = 0,
+           .maximum = 1,
+           .above_minimum = true});
+  declare(
+      {.name = "adjoint.keep",
+       .fallback = std::string("stages"),
+       .doc =
+           "what is kept for the way back: all stages in memory, the state every adjoint.segment cells with "
+           "the rest computed again, or all stages on disk",
+       .choices = {"stages", "segments", "disk"}});
+  declare({.name = "adjoint.segment",
+           .fallback = 0L,
+           .doc = "cells between kept states; 0: the square root of their number",
+           .unit = "cells",
+           .minimum = 0});
+}
+
+void declare_output(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(
+      {.name = "output.file",
+       .fallback = std::string("train.h5"),
+       .doc =
+           "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds the "
+           "weights that were best on the validation samples"});
+  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"});
+  declare({.name = "output.snapshots",
+           .fallback = 0L,
+           .doc = "epochs between copies of the weights in <name>.epoch<k>.h5 (k = 0 is the start); 0: none",
+           .unit = "epochs",
+           .minimum = 0});
+  declare({.name = "run.seed",
+           .fallback = 1L,
+           .doc = "seed of the built-in data, of the order of samples, of validation and of random masks",
+           .minimum = 0});
+  declare({.name = "run.time_limit",
+           .fallback = 0.0,
+           .doc = "wall time after which the run checkpoints and ends; 0: none",
+           .unit = "s",
+           .minimum = 0});
+  declare({.name = "checkpoint.every",
+           .fallback = 0L,
+           .doc = "steps between checkpoints beside those at the end of each epoch; 0: none",
+           .unit = "steps",
+           .minimum = 0});
+  declare(
+      {.name = "checkpoint.epochs",
+       .fallback = true,
+       .doc =
+           "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped"});
+  declare({.name = "checkpoint.restart",
+           .fallback = std::string("no"),
+           .doc = "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
+                  "the checkpoint file to continue from"});
+}
+
+}  // namespace
+
+void declare_train(Schema& schema) {
+  declare_model_options(schema);
+  declare_data_options(schema);
+  declare_objective(schema);
+  declare_descent(schema);
+  declare_gradient(schema);
+  declare_output(schema);
+}
+
+}  // namespace fluxformer

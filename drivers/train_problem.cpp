@@ -1,0 +1,165 @@
+#include "drivers/train_problem.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "model/backpropagation.hpp"
+#include "operators/blas.hpp"
+
+namespace fluxformer {
+namespace {
+
+Communicator split(MPI_Comm comm, int colour, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, colour, key, &part));
+  return Communicator(part);
+}
+
+struct RankOf {
+  explicit RankOf(MPI_Comm comm) {
+    check_mpi(MPI_Comm_rank(comm, &rank));
+    check_mpi(MPI_Comm_size(comm, &ranks));
+  }
+  int rank = 0, ranks = 1;
+};
+
+int ranks_per_line(const Settings& settings, MPI_Comm comm) {
+  const int asked = std::max(1, settings.count("mesh.ranks_token"));
+  const int ranks = RankOf(comm).ranks;
+  if (ranks % asked != 0)
+    throw BadInput("mesh.ranks_token = " + std::to_string(asked) + ": must divide the number of ranks, " +
+                   std::to_string(ranks));
+  return asked;
+}
+
+/// What has no meaning for a training is refused rather than passed over.
+void refuse_time_dependence(const Settings& settings) {
+  if (settings.real("equation.epsilon") > 0)
+    throw BadInput(
+        "equation.epsilon: training solves the steady state by a march through depth, which knows no "
+        "diffusion in depth");
+  if (settings.word("depth.scheme") != "shift")
+    throw BadInput("depth.scheme = " + settings.word("depth.scheme") +
+                   ": training marches through depth; leave the key out and choose adjoint.method");
+}
+
+std::vector<std::size_t> first_members(const Dataset& data, long wanted, const char* key) {
+  if (wanted > static_cast<long>(data.size()))
+    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
+                   std::to_string(data.size()) + " samples");
+  std::vector<std::size_t> all(data.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// `wanted` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
+std::vector<std::size_t> drawn_members(const Dataset& data, const Settings& settings, const char* key,
+                                       const char* purpose) {
+  const long wanted = settings.integer(key);
+  auto all = first_members(data, wanted, key);
+  if (wanted == 0) return all;
+  all = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  all.resize(static_cast<std::size_t>(wanted));
+  return all;
+}
+
+TokenLine token_line(MPI_Comm comm, const Dataset& data, bool periodic) {
+  const int ranks = RankOf(comm).ranks;
+  const bool rows = data.tokens_y() >= ranks;
+  return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
+                         periodic);
+}
+
+std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
+  const auto equation = equation_spec(settings, model.spec());
+  return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
+}
+
+Loss loss_of_settings(const Settings& settings) {
+  return {loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+}
+
+TrainerSettings trainer_settings(const Settings& settings, const Parameters& parameters,
+                                 const TokenLine& line, long steps) {
+  TrainerSettings s;
+  s.optimiser = {method_named(settings.word("train.optimiser")),
+                 settings.real("train.momentum"),
+                 settings.real("train.beta1"),
+                 settings.real("train.beta2"),
+                 settings.real("train.epsilon"),
+                 settings.real("train.decay")};
+  s.schedule.peak = settings.real("train.rate");
+  s.schedule.steps = steps;
+  s.schedule.warm_up = static_cast<long>(settings.real("train.warm_up") * static_cast<double>(steps));
+  s.schedule.decay = decay_named(settings.word("train.schedule"));
+  s.schedule.last = settings.real("train.last_rate") * s.schedule.peak;
+  const auto& coefficients = settings.word("train.coefficients");
+  const bool trained =
+      coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
+  const bool diffuses = parameters.view("layers/1/kappa")[0] > 0;
+  s.coefficients = {trained && diffuses, trained, trained};
+  s.clip = settings.real("train.clip");
+  s.smoothness = settings.real("train.smoothness");
+  // Token diffusion is explicit in depth: kappa (h/c) axes <= 1/2 (docs/model.md section 3).
+  const auto equation = equation_spec(settings, parameters.spec);
+  const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
+  s.largest_kappa = 0.5 * equation.speed / (equation.depth.spacing() * axes);
+  return s;
+}
+
+}  // namespace
+
+RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
+  const RankOf me(comm);
+  replica = {me.rank / ranks_token, me.ranks / ranks_token};
+  line = split(comm, replica.index, me.rank);
+}
+
+TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
+    : comm(world),
+      epochs(settings.integer("train.epochs")),
+      ranks(world, (refuse_time_dependence(settings), ranks_per_line(settings, world))),
+      train(open_data(settings, "train", stored_words(settings, world), world)),
+      test(open_data(settings, "test", train->words(), world)),
+      training(drawn_members(*train, settings, "train.samples", "training")),
+      testing(drawn_members(*test, settings, "train.test_samples", "testing")),
+      parameters(make_parameters(settings, shape_of(*train), world)),
+      line(token_line(ranks.line, *train, settings.flag("mesh.periodic"))),
+      batches([&]() -> Batches {
+        const auto seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
+        const auto apart = static_cast<std::size_t>(settings.real("train.validation") *
+                                                    static_cast<double>(training.size()));
+        const auto order = shuffled(training.size(), seed, "validation", 0);
+        std::vector<std::size_t> rest;
+        for (std::size_t j = 0; j < order.size(); ++j)
+          (j < apart ? validation : rest).push_back(training[order[j]]);
+        training = rest;
+        return {*train, training, settings.count("train.batch"), ranks.replica, seed};
+      }()),
+      slab{&line, batches.capacity(), parameters.spec.width, {}},
+      model([&] {
+        slab.mask.causal = settings.flag("attention.causal");
+        return make_depth_model(parameters, slab, precision_of(settings));
+      }()),
+      march(make_march(*model, settings)),
+      evaluator(parameters, slab, *march, loss_of_settings(settings)),
+      trainer(world, parameters, evaluator, trainer_settings(settings, parameters, line, total_steps())) {}
+
+std::string TrainProblem::describe() const {
+  std::ostringstream text;
+  const auto& spec = parameters.spec;
+  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << march->depth().cells
+       << " depth cells, " << spec.knots << " sets of weights, width " << spec.width << ", "
+       << trainer.trained() << " trained parameters\n"
+       << train->name() << ": " << training.size() << " samples to train on, " << validation.size()
+       << " to validate, " << testing.size() << " to test, " << line.tokens_x() << " x " << line.tokens_y()
+       << " tokens, " << spec.classes << " classes\n"
+       << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
+       << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
+       << blas_description();
+  return text.str();
+}
+
+}  // namespace fluxformer

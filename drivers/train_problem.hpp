@@ -1,0 +1,48 @@
+#pragma once
+
+// What `train` trains: data, model, march through depth, trainer, put together from the settings.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drivers/data_options.hpp"
+#include "drivers/model_options.hpp"
+#include "training/trainer.hpp"
+
+namespace fluxformer {
+
+/// Ranks in a row form a token line; lines share the samples.
+struct RankLayout {
+  /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.
+  RankLayout(MPI_Comm comm, int ranks_token);
+  Communicator line;
+  Replica replica;
+};
+
+class TrainProblem {
+ public:
+  /// Collective over `comm`; throws BadInput (agreed).
+  TrainProblem(const Settings& settings, MPI_Comm comm);
+  TrainProblem(const TrainProblem&) = delete;
+  TrainProblem& operator=(const TrainProblem&) = delete;
+  /// In a few lines, for --validate and the log.
+  std::string describe() const;
+  long total_steps() const { return batches.per_epoch() * epochs; }
+
+  const MPI_Comm comm;
+  const long epochs;
+  RankLayout ranks;
+  std::unique_ptr<Dataset> train, test;
+  std::vector<std::size_t> training, validation, testing;  ///< members of the splits
+  Parameters parameters;
+  TokenLine line;
+  Batches batches;
+  SlabContext slab;
+  std::unique_ptr<DepthModel> model;
+  std::unique_ptr<DepthMarch> march;
+  GradientEvaluator evaluator;
+  Trainer trainer;
+};
+
+}  // namespace fluxformer

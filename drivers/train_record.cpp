@@ -1,0 +1,165 @@
+#include "drivers/train_record.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/session.hpp"
+#include "io/part_file.hpp"
+#include "io/schema.hpp"
+#include "model/model_file.hpp"
+#include "operators/blas.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr const char* step_names[] = {
+    names::loss,          names::depth_loss,    names::penalty,           names::batch_accuracy,
+    names::gradient_norm, names::learning_rate, names::samples_per_second};
+constexpr const char* epoch_names[] = {
+    names::train_loss, names::train_accuracy, names::validation_loss, names::validation_accuracy,
+    names::test_loss,  names::test_accuracy,  names::wall_time};
+
+std::string training(const char* name) {
+  return names::in(names::training, name);
+}
+
+Meaning meaning_of(const std::string& path) {
+  const auto& entry = schema_entry(path);
+  return {std::string(entry.unit), std::string(entry.doc)};
+}
+
+std::vector<double> flat(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> numbers;
+  for (const auto& row : rows) numbers.insert(numbers.end(), row.begin(), row.end());
+  return numbers;
+}
+
+std::vector<std::vector<double>> rows_of(const std::vector<double>& numbers, std::size_t width) {
+  std::vector<std::vector<double>> rows;
+  for (std::size_t at = 0; at + width <= numbers.size(); at += width)
+    rows.emplace_back(numbers.begin() + static_cast<std::ptrdiff_t>(at),
+                      numbers.begin() + static_cast<std::ptrdiff_t>(at + width));
+  return rows;
+}
+
+std::vector<double> column(const std::vector<std::vector<double>>& rows, std::size_t which) {
+  std::vector<double> values;
+  values.reserve(rows.size());
+  for (const auto& row : rows) values.push_back(row[which]);
+  return values;
+}
+
+}  // namespace
+
+std::string beside(const std::string& output, const std::string& what) {
+  const std::string usual = ".h5";
+  const bool has = output.size() > usual.size() && output.ends_with(usual);
+  return (has ? output.substr(0, output.size() - usual.size()) : output) + "." + what + usual;
+}
+
+TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
+                         bool overwrite)
+    : settings_(settings), context_(context), problem_(problem), overwrite_(overwrite) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(context.comm, &rank));
+  root_ = rank == 0;
+  // What cannot be written is found here, before hours of work.
+  const PartFile probe(context.comm, settings.word("output.file"), overwrite);
+}
+
+void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
+  steps_.push_back({static_cast<double>(step.step), step.loss, step.depth_loss, step.penalty, step.accuracy,
+                    step.gradient_norm, step.rate, samples_per_second});
+}
+
+void TrainRecord::add_epoch(const EpochReport& epoch) {
+  epochs_.push_back({static_cast<double>(epochs_.size() + 1), epoch.train.loss, epoch.train.correct,
+                     epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
+                     epoch.wall_time});
+}
+
+Evaluation TrainRecord::mean_since(long first) const {
+  Evaluation mean;
+  double count = 0;
+  for (const auto& row : steps_) {
+    if (row[0] < static_cast<double>(first)) continue;
+    mean.loss += row[1];
+    mean.depth_loss += row[2];
+    mean.correct += row[4];
+    count += 1;
+  }
+  return {mean.loss / count, mean.depth_loss / count, mean.correct / count};
+}
+
+void TrainRecord::describe(ArchiveWriter& archive) const {
+  archive.attribute(names::experiment, std::string("train"));
+  archive.attribute(names::command_line, context_.command_line);
+  archive.attribute(names::deck, context_.deck);
+  archive.attribute(names::settings, settings_.resolved());
+  archive.attribute(names::seed, settings_.integer("run.seed"));
+  int ranks = 1;
+  MPI_Comm_size(context_.comm, &ranks);
+  archive.attribute(names::ranks, static_cast<long>(ranks));
+  for (const auto& [name, value] : provenance()) archive.attribute(name, value);
+  archive.attribute(names::blas, blas_description());
+  archive.attribute(names::cites, std::string("MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026"));
+  write_model(archive, problem_.parameters);
+  const auto words = problem_.train->words();
+  if (!words.empty())
+    archive.words(names::embedding_vocabulary, words,
+                  std::string(schema_entry(names::embedding_vocabulary).doc));
+}
+
+void TrainRecord::write_courses(ArchiveWriter& archive) const {
+  const auto write = [&](const char* axis, const Rows& rows, const auto& columns) {
+    if (rows.empty()) return;
+    const auto meaning = meaning_of(names::root(axis));
+    archive.axis({axis, column(rows, 0), meaning.unit, meaning.long_name, false, true});
+    for (std::size_t k = 0; k < std::size(columns); ++k) {
+      const auto path = training(columns[k]);
+      archive.array(path, {rows.size()}, column(rows, k + 1).data(), meaning_of(path), {axis});
+    }
+  };
+  write(names::step, steps_, step_names);
+  write(names::epoch, epochs_, epoch_names);
+  if (steps_.empty()) return;
+  const auto note = [&](const char* name, AttributeValue value) {
+    archive.attribute(name, value, names::training);
+  };
+  note(names::samples, static_cast<long>(problem_.training.size()));
+  note(names::validation_samples, static_cast<long>(problem_.validation.size()));
+  note(names::test_samples, static_cast<long>(problem_.testing.size()));
+  note(names::trained_parameters, static_cast<long>(problem_.trainer.trained()));
+}
+
+void TrainRecord::write_weights(const std::string& what) const {
+  collectively(context_.comm, [&] {
+    if (!root_) return;
+    ArchiveWriter archive(MPI_COMM_SELF, beside(settings_.word("output.file"), what), true);
+    describe(archive);
+    archive.finish(names::done);
+  });
+}
+
+void TrainRecord::save(CheckpointWriter& checkpoint) const {
+  checkpoint.put("course_of_steps", flat(steps_));
+  checkpoint.put("course_of_epochs", flat(epochs_));
+}
+
+void TrainRecord::load(const CheckpointReader& checkpoint) {
+  steps_ = rows_of(checkpoint.numbers("course_of_steps"), std::size(step_names) + 1);
+  epochs_ = rows_of(checkpoint.numbers("course_of_epochs"), std::size(epoch_names) + 1);
+}
+
+void TrainRecord::finish(const std::string& status, const std::string& message,
+                         const std::vector<std::pair<std::string, double>>& seconds) {
+  ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
+  describe(archive);
+  write_courses(archive);
+  for (const auto& [phase, time] : seconds) archive.timing(phase, time);
+  if (!message.empty()) archive.attribute(names::message, message);
+  archive.finish(status);
+}
+
+}  // namespace fluxformer
