@@ -1,42 +1,17 @@
 #include "io/archive_reader.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <numeric>
 
+#include "io/from_root.hpp"
 #include "io/hdf5_check.hpp"
 #include "io/schema.hpp"
 
 namespace fluxformer {
 
 namespace {
-
-// Runs `read` on rank 0 and gives its bytes to all.
-std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read) {
-  std::string bytes = collectively(comm, [&] { return root ? read() : std::string(); });
-  std::uint64_t size = bytes.size();
-  check_mpi(MPI_Bcast(&size, 1, MPI_UINT64_T, 0, comm));
-  bytes.resize(size);
-  constexpr std::uint64_t most = std::uint64_t{1} << 30;  // MPI counts are int
-  for (std::uint64_t done = 0; done < size; done += most)
-    check_mpi(
-        MPI_Bcast(bytes.data() + done, static_cast<int>(std::min(most, size - done)), MPI_BYTE, 0, comm));
-  return bytes;
-}
-
-template <class T>
-std::string as_bytes(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-template <class T>
-std::vector<T> from_bytes(const std::string& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 std::string tagged(char tag, const std::string& bytes) {
   std::string all(1, tag);
@@ -108,7 +83,7 @@ bool ArchiveReader::has(const std::string& object) const {
 }
 
 std::vector<std::string> ArchiveReader::children(const std::string& group) const {
-  const std::string listed = from_root(comm_, root_, [&] {
+  return from_terminated(from_root(comm_, root_, [&] {
     if (!path_exists(small_, group)) throw BadInput(path_ + ": no " + group);
     const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), path_ + ": " + group));
     std::string all;
@@ -118,11 +93,7 @@ std::vector<std::string> ArchiveReader::children(const std::string& group) const
     };
     h5(H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &all), path_ + ": " + group);
     return all;
-  });
-  std::vector<std::string> found;
-  for (std::size_t at = 0; at < listed.size(); at += found.back().size() + 1)
-    found.emplace_back(listed.c_str() + at);
-  return found;
+  }));
 }
 
 std::optional<AttributeValue> ArchiveReader::attribute(const std::string& name,
@@ -176,25 +147,33 @@ std::vector<std::size_t> ArchiveReader::shape(const std::string& dataset) const 
 }
 
 Array ArchiveReader::array(const std::string& dataset) const {
-  Array array{.shape = shape(dataset), .values = {}};
-  array.values = from_bytes<double>(from_root(comm_, root_, [&] {
-    std::size_t count = 1;
-    for (const std::size_t extent : array.shape) count *= extent;
-    std::vector<double> values(count);
-    if (count == 0) return std::string();
-    const DatasetHandle handle = open_dataset(small_, path_, dataset);
-    h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-       path_ + ": " + dataset);
-    return as_bytes(values);
-  }));
-  return array;
+  return read_array(dataset, nullptr);
 }
 
 Array ArchiveReader::array(const std::string& dataset, const std::vector<std::size_t>& expected) const {
-  if (const auto found = shape(dataset); found != expected)
-    throw BadInput(path_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
-                   shape_text(expected));
-  return array(dataset);
+  return read_array(dataset, &expected);
+}
+
+Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
+  // Rank, shape and numbers travel together: a model is hundreds of arrays.
+  const std::string bytes = from_root(comm_, root_, [&] {
+    const DatasetHandle handle = open_dataset(small_, path_, dataset);
+    std::vector<std::size_t> shape = shape_of(handle);
+    if (expected != nullptr && shape != *expected)
+      throw BadInput(path_ + ": " + dataset + " is " + shape_text(shape) + ", expected " +
+                     shape_text(*expected));
+    std::vector<double> values(
+        std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()));
+    if (!values.empty())
+      h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+         path_ + ": " + dataset);
+    shape.insert(shape.begin(), shape.size());
+    return as_bytes(shape) + as_bytes(values);
+  });
+  const std::size_t rank = from_bytes<std::size_t>(bytes.substr(0, sizeof(std::size_t))).front();
+  const std::size_t header = (rank + 1) * sizeof(std::size_t);
+  return {.shape = from_bytes<std::size_t>(bytes.substr(sizeof(std::size_t), rank * sizeof(std::size_t))),
+          .values = from_bytes<double>(bytes.substr(header))};
 }
 
 void ArchiveReader::field(const std::string& dataset, const FieldPart& part, double* memory,

@@ -48,6 +48,9 @@ class ArchiveReader {
   /// The same, BadInput unless it has this shape.
   Array array(const std::string& dataset, const std::vector<std::size_t>& expected) const;
 
+  /// A list of words: a one-dimensional dataset of strings, of one length or of any.
+  std::vector<std::string> words(const std::string& dataset) const;
+
   /// The rank's part of a dataset [depth, token, sample, channel], or of one with a leading time at `time`,
   /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
   void field(const std::string& dataset, const FieldPart& part, double* memory,
@@ -58,6 +61,7 @@ class ArchiveReader {
                              const FieldSelection& selection, std::size_t time) const;
 
  private:
+  Array read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const;
   void read(const std::string& dataset, const FieldSlab& slab, double* packed,
             std::optional<std::size_t> time) const;
   std::optional<AttributeValue> attribute(const std::string& name, const std::string& object) const;

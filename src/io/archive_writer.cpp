@@ -101,41 +101,62 @@ const std::string& ArchiveWriter::anonymous_axis(std::size_t size, std::size_t r
 }
 
 void ArchiveWriter::write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count) {
-  if (count == 0) return;
+  if (count == 0 || !root()) return;
   if (!whole_numbers) {
-    write_from_root(dataset, root(), H5T_NATIVE_DOUBLE, data);
+    write_contiguous(dataset, H5T_NATIVE_DOUBLE, data);
     return;
   }
-  const std::vector<std::int64_t> whole(data, data + (root() ? count : 0));
-  write_from_root(dataset, root(), H5T_NATIVE_INT64, whole.data());
+  const std::vector<std::int64_t> whole(data, data + count);
+  write_contiguous(dataset, H5T_NATIVE_INT64, whole.data());
 }
 
-void ArchiveWriter::attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning) {
+void ArchiveWriter::attach(hid_t dataset, const std::vector<std::string>& axes) {
   for (std::size_t k = 0; k < axes.size(); ++k)
     h5(H5DSattach_scale(dataset, known(axes[k]).scale, static_cast<unsigned>(k)),
        "attaching axis " + axes[k]);
+}
+
+void ArchiveWriter::attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning) {
+  attach(dataset, axes);
   write_attribute(dataset, names::unit, meaning.unit.empty() ? "1" : meaning.unit);
   write_attribute(dataset, names::long_name, meaning.long_name);
 }
 
-void ArchiveWriter::array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
-                          const Meaning& meaning, const std::vector<std::string>& axes) {
-  std::vector<std::string> all = axes;
-  all.resize(shape.size());
+std::vector<std::string> ArchiveWriter::named_axes(const std::string& path,
+                                                   const std::vector<std::size_t>& shape,
+                                                   std::vector<std::string> axes) {
+  axes.resize(shape.size());
   std::map<std::size_t, std::size_t> repetitions;
   for (std::size_t k = 0; k < shape.size(); ++k) {
-    if (all[k].empty()) all[k] = anonymous_axis(shape[k], ++repetitions[shape[k]]);
-    if (known(all[k]).growing || known(all[k]).size != shape[k])
-      throw std::logic_error("archive: " + path + " is not as long as its axis " + all[k]);
+    if (axes[k].empty()) axes[k] = anonymous_axis(shape[k], ++repetitions[shape[k]]);
+    if (known(axes[k]).growing || known(axes[k]).size != shape[k])
+      throw std::logic_error("archive: " + path + " is not as long as its axis " + axes[k]);
   }
-  const auto dims = as_dims(shape);
-  const hsize_t count = stored_numbers(dims, {});
-  file_.change(path, 8 * count, [&] {
-    const DatasetHandle dataset =
-        create_dataset(file_.id(), path, stored_type(meaning.whole_numbers), {.dims = dims});
-    attach(dataset, all, meaning);
-    write_whole(dataset, meaning.whole_numbers, data, count);
-  });
+  return axes;
+}
+
+void ArchiveWriter::arrays(const std::vector<SmallArray>& list) {
+  if (list.empty()) return;
+  std::vector<std::vector<std::string>> axes;
+  hsize_t numbers = 0;
+  for (const SmallArray& array : list) {
+    axes.push_back(named_axes(array.path, array.shape, array.axes));
+    numbers += stored_numbers(as_dims(array.shape), {});
+  }
+  const std::string doing = list.size() == 1 ? list[0].path : std::to_string(list.size()) + " arrays";
+  const auto work = [&] {
+    // All ranks make the datasets; then rank 0 alone writes, and nobody has to wait for each array.
+    std::vector<DatasetHandle> datasets;
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      datasets.push_back(create_dataset(file_.id(), list[k].path, stored_type(list[k].meaning.whole_numbers),
+                                        {.dims = as_dims(list[k].shape)}));
+      attach(datasets[k], axes[k], list[k].meaning);
+    }
+    for (std::size_t k = 0; k < list.size(); ++k)
+      write_whole(datasets[k], list[k].meaning.whole_numbers, list[k].data,
+                  stored_numbers(as_dims(list[k].shape), {}));
+  };
+  file_.change(doing, 8 * numbers, work, list.size());
 }
 
 void ArchiveWriter::timing(const std::string& phase, double seconds) {

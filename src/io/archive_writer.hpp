@@ -30,10 +30,17 @@ class ArchiveWriter {
   /// Sets or replaces an attribute of a group (made if missing) or dataset.
   void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");
   void axis(const Axis& axis);
-  /// A small array that all ranks know (rank 0's is written), row-major, at an absolute path. Dimensions
-  /// without a named axis ("" or a shorter list) get an anonymous one.
+  /// See SmallArray.
   void array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
-             const Meaning& meaning = {}, const std::vector<std::string>& axes = {});
+             const Meaning& meaning = {}, const std::vector<std::string>& axes = {}) {
+    arrays({{path, shape, data, meaning, axes}});
+  }
+  /// Many at once: the ranks agree once, not once per array.
+  void arrays(const std::vector<SmallArray>& list);
+  /// A list of words that all ranks know (rank 0's are written), as UTF-8 strings of one length, padded with
+  /// zero bytes: MPI-IO cannot write strings of any length. std::logic_error if a word holds a zero byte.
+  void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
+             const std::string& axis = {});
 
   /// A dataset that grows by rows; the first of `axes` is a growing one.
   void series(const std::string& path, const std::vector<std::string>& axes, const Meaning& meaning);
@@ -89,6 +96,9 @@ class ArchiveWriter {
   const KnownAxis& known(const std::string& axis) const;
   const std::string& anonymous_axis(std::size_t size, std::size_t repetition);
   void write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count);
+  std::vector<std::string> named_axes(const std::string& path, const std::vector<std::size_t>& shape,
+                                      std::vector<std::string> axes);
+  void attach(hid_t dataset, const std::vector<std::string>& axes);
   void attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning);
   void write_pending(const std::string& path, Growing& growing);
   std::string side_car() const;

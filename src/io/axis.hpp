@@ -28,6 +28,16 @@ struct Meaning {
   bool whole_numbers = false;  ///< an array stored as 64-bit integers
 };
 
+/// A small array that all ranks know, row-major, at an absolute path. Dimensions without a named axis ("" or
+/// a shorter list) get an anonymous one.
+struct SmallArray {
+  std::string path;
+  std::vector<std::size_t> shape;
+  const double* data;  ///< borrowed; rank 0's is written
+  Meaning meaning = {};
+  std::vector<std::string> axes = {};
+};
+
 /// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.
 struct XdmfChoice {
   std::string field;

@@ -34,7 +34,7 @@ void CheckpointWriter::put(const std::string& name, const std::vector<double>& v
   file_.change(stored(name), 8 * values.size(), [&] {
     const DatasetHandle dataset =
         create_dataset(file_.id(), stored(name), H5T_IEEE_F64LE, {.dims = {values.size()}});
-    if (!values.empty()) write_from_root(dataset, rank == 0, H5T_NATIVE_DOUBLE, values.data());
+    if (rank == 0 && !values.empty()) write_contiguous(dataset, H5T_NATIVE_DOUBLE, values.data());
   });
 }
 

@@ -48,9 +48,12 @@ hsize_t stored_numbers(const std::vector<hsize_t>& dims, const std::vector<hsize
 
 /// Collective transfer properties.
 PropertyHandle collective_transfer();
+/// One rank alone writes all of a contiguous dataset (one in chunks would need the others: finding a chunk
+/// reads metadata, which all ranks do together).
+void write_contiguous(hid_t dataset, hid_t memory_type, const void* data);
 /// Collective: rank 0 writes `data` (of type `memory_type`) into rows first_row .. first_row + rows - 1 of
-/// `dataset`, or into all of it; the other ranks take part with nothing.
+/// `dataset`; the other ranks take part with nothing.
 void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
-                     std::optional<std::pair<hsize_t, hsize_t>> rows = {});
+                     std::pair<hsize_t, hsize_t> rows);
 
 }  // namespace fluxformer

@@ -7,10 +7,10 @@ namespace fluxformer {
 
 namespace {
 
-// What one change may add to the file besides its data (object headers, attributes, chunk index), and more
+// What one object may add to the file besides its data (object headers, attributes, chunk index), and more
 // than HDF5 ever holds back between two flushes. The margin is always reserved, so that a file can be closed
 // properly on a disk that has just run full.
-constexpr std::uint64_t metadata_of_a_change = std::uint64_t{1} << 14;
+constexpr std::uint64_t metadata_of_an_object = std::uint64_t{1} << 14;
 constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 PropertyHandle parallel_access(MPI_Comm comm) {
@@ -46,8 +46,9 @@ void OutputFile::make_room(std::uint64_t bytes) {
   reserved_ = enough;
 }
 
-void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work) {
-  make_room(bytes + metadata_of_a_change);
+void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
+                        std::size_t objects) {
+  make_room(bytes + objects * metadata_of_an_object);
   collectively(comm(), [&] {
     try {
       work();

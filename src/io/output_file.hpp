@@ -27,9 +27,11 @@ class OutputFile {
   MPI_Comm comm() const { return part_.comm(); }
   const std::string& path() const { return part_.path(); }
 
-  /// Makes room for `bytes` more of data (and the metadata that goes with them), then runs `work` (HDF5 calls
-  /// that all ranks make alike); a failure on one rank is thrown by all, with the file's name in front.
-  void change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work);
+  /// Makes room for `bytes` more of data (and the metadata of the `objects` that go with them), then runs
+  /// `work` (HDF5 calls that all ranks make alike); a failure on one rank is thrown by all, with the file's
+  /// name in front.
+  void change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
+              std::size_t objects = 1);
   /// Everything so far is with the operating system.
   void flush();
   /// Closes, and gives the file its name (see PartFile::commit).

@@ -93,10 +93,12 @@ void write_model(ArchiveWriter& archive, const Parameters& parameters) {
       {names::residual, std::string(spec.residual ? "on" : "off")},
   };
   for (const auto& [name, value] : attributes) archive.attribute(name, value, names::model);
-  for (const auto& view : parameters.layout.views()) {
-    const std::vector<std::size_t> shape(view.shape.begin(), view.shape.end());
-    archive.array(dataset(view), shape, parameters.values.data() + view.offset);
-  }
+  std::vector<SmallArray> arrays;
+  for (const auto& view : parameters.layout.views())
+    arrays.push_back({.path = dataset(view),
+                      .shape = {view.shape.begin(), view.shape.end()},
+                      .data = parameters.values.data() + view.offset});
+  archive.arrays(arrays);
 }
 
 Parameters read_model(const ArchiveReader& archive) {

@@ -199,6 +199,26 @@ TEST_F(ArchiveRoundTrip, a_checkpoint_gives_back_the_same_bits_on_any_split) {
   }
 }
 
+TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to_all) {
+  const double mine = rank_in(world);
+  const std::vector<double> ramp = {mine, mine + 1, mine + 2, mine + 3, mine + 4, mine + 5};
+  {
+    ArchiveWriter writer(world, file("a.h5"), false);
+    writer.axis(Axis::index(names::layer, 3, "layer"));
+    writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", names::layer}},
+                   {"/analysis/test/none", {0}, nullptr},
+                   {"/analysis/test/whole", {6}, ramp.data(), {.whole_numbers = true}}});
+    writer.words(names::embedding_vocabulary, {"rank", std::to_string(rank_in(world))}, "words");
+    writer.finish(names::done);
+  }
+  const ArchiveReader reader(world, file("a.h5"));
+  const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(reader.array("/analysis/test/a", {2, 3}).values, expected);
+  EXPECT_EQ(reader.array("/analysis/test/whole", {6}).values, expected);
+  EXPECT_TRUE(reader.array("/analysis/test/none", {0}).values.empty());
+  EXPECT_EQ(reader.words(names::embedding_vocabulary), (std::vector<std::string>{"rank", "0"}));
+}
+
 TEST_F(ArchiveRoundTrip, timings_are_the_extremes_and_the_mean_over_ranks) {
   const int size = size_of(world);
   {

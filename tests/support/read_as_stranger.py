@@ -39,6 +39,8 @@ rate = xarray.open_dataset(path, engine="h5netcdf", group="history").rate
 assert rate.dims == ("step", "depth") and rate.shape == (TIMES, DEPTHS)
 query = xarray.open_dataset(path, engine="h5netcdf", group="model/layers/1").W_Q
 assert query.shape == (4, 4) and len(set(query.dims)) == 2
+words = xarray.open_dataset(path, engine="h5netcdf", group="model/embedding").vocabulary
+assert [word.decode() for word in words.values] == ["the", "naïve", ""], words.values
 
 # Each dimension of each dataset has a scale, and the scale is at the root.
 with h5py.File(path) as file:
@@ -46,6 +48,7 @@ with h5py.File(path) as file:
         if isinstance(item, h5py.Dataset) and not h5py.h5ds.is_scale(item.id):
             assert all(len(dim) == 1 and dim[0].parent.name == "/" for dim in item.dims), name
     file.visititems(has_scales)
+    assert list(file["model/embedding/vocabulary"].asstr()) == ["the", "naïve", ""]
 
 # XDMF: each scalar is the hyperslab start, stride, count of the dataset it names, relative to the side-car.
 side_car = os.path.splitext(path)[0] + ".xdmf"

@@ -148,6 +148,20 @@ TEST_F(ArchiveFile, holds_the_arrays_of_a_hundred_layers) {
   EXPECT_EQ(ArchiveReader(self, file("a.h5")).array("/model/layers/100/kappa", {4, 4}).values, weights);
 }
 
+TEST_F(ArchiveFile, keeps_words_of_any_length_and_alphabet) {
+  const std::vector<std::string> words = {"the", "", "naïve", "語", std::string(300, 'x'), "two words "};
+  {
+    ArchiveWriter writer(self, file("a.h5"), false);
+    writer.words(names::embedding_vocabulary, words, "vocabulary");
+    writer.words("/analysis/none", {}, "nothing");
+    EXPECT_THROW(writer.words("/analysis/zero", {std::string("a\0b", 3)}, ""), std::logic_error);
+    writer.finish(names::done);
+  }
+  const ArchiveReader reader(self, file("a.h5"));
+  EXPECT_EQ(reader.words(names::embedding_vocabulary), words);
+  EXPECT_TRUE(reader.words("/analysis/none").empty());
+}
+
 TEST_F(ArchiveFile, series_grow_by_whole_rows_however_they_are_flushed) {
   {
     ArchiveWriter writer(self, file("a.h5"), false);

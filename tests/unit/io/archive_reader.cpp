@@ -81,6 +81,8 @@ TEST_F(ArchiveReading, names_what_is_missing_or_of_another_kind) {
   EXPECT_THAT(refused([&] { reader.array("/analysis"); }), HasSubstr("/analysis is not a dataset"));
   EXPECT_THAT(refused([&] { reader.array("/analysis/test/values", {3}); }),
               HasSubstr("is 10 x 10000, expected 3"));
+  EXPECT_THAT(refused([&] { reader.words("/analysis/test/values"); }), HasSubstr("is not a list of words"));
+  EXPECT_THAT(refused([&] { reader.words(names::embedding_vocabulary); }), HasSubstr("no /model/embedding"));
   EXPECT_THAT(refused([&] { reader.text("deck"); }), HasSubstr("no attribute deck"));
   EXPECT_THAT(refused([&] { reader.text(names::version); }), HasSubstr("not a text"));
   EXPECT_THAT(refused([&] { reader.integer(names::status); }), HasSubstr("not a whole number"));

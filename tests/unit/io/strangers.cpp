@@ -51,6 +51,7 @@ class Strangers : public test::InAFolder {
     writer.array("/model/layers/1/W_Q", {4, 4}, memory.data());
     writer.array("/token_x", {15}, std::vector<double>(15, 1).data(), {.whole_numbers = true},
                  {names::token});
+    writer.words(names::embedding_vocabulary, {"the", "naïve", ""}, "vocabulary");
     writer.timing("solve", 1);
     writer.finish(names::done);
   }

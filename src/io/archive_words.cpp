@@ -1,0 +1,91 @@
+// Lists of words in an archive: writing and reading.
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "io/archive_reader.hpp"
+#include "io/archive_writer.hpp"
+#include "io/from_root.hpp"
+#include "io/hdf5_check.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+TypeHandle utf8(std::size_t size) {
+  TypeHandle type(h5(H5Tcopy(H5T_C_S1), "a type of text"));
+  h5(H5Tset_size(type, size), "a type of text");
+  h5(H5Tset_cset(type, H5T_CSET_UTF8), "a type of text");
+  if (size != H5T_VARIABLE) h5(H5Tset_strpad(type, H5T_STR_NULLPAD), "a type of text");
+  return type;
+}
+
+// Strings of any length (other programs write them), each followed by a zero byte.
+std::string read_variable(hid_t dataset, hid_t stored, std::size_t count, const std::string& doing) {
+  const TypeHandle memory = utf8(H5T_VARIABLE);
+  h5(H5Tset_cset(memory, H5Tget_cset(stored)), doing);
+  const SpaceHandle space(h5(H5Dget_space(dataset), doing));
+  std::vector<char*> texts(count, nullptr);
+  h5(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()), doing);
+  std::string all;
+  for (const char* text : texts) (all += text != nullptr ? text : "") += '\0';
+  h5(H5Dvlen_reclaim(memory, space, H5P_DEFAULT, texts.data()), doing);
+  return all;
+}
+
+std::string read_fixed(hid_t dataset, hid_t stored, std::size_t count, const std::string& doing) {
+  const std::size_t size = H5Tget_size(stored);
+  const bool spaces = H5Tget_strpad(stored) == H5T_STR_SPACEPAD;
+  std::string padded(count * size, '\0');
+  h5(H5Dread(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded.data()), doing);
+  std::string all;
+  for (std::size_t k = 0; k < count; ++k) {
+    std::string word = padded.substr(k * size, size);
+    word.resize(std::min(word.size(), word.find('\0')));
+    if (spaces) word.resize(word.find_last_not_of(' ') + 1);
+    all += word + '\0';
+  }
+  return all;
+}
+
+}  // namespace
+
+void ArchiveWriter::words(const std::string& path, const std::vector<std::string>& words,
+                          const std::string& long_name, const std::string& axis) {
+  std::size_t longest = 1;  // HDF5 knows no type of length 0
+  for (const std::string& word : words) {
+    if (word.find('\0') != std::string::npos)
+      throw std::logic_error("archive: a word of " + path + " holds a zero byte");
+    longest = std::max(longest, word.size());
+  }
+  const auto axes = named_axes(path, {words.size()}, {axis});
+  file_.change(path, words.size() * longest, [&] {
+    const TypeHandle type = utf8(longest);
+    const DatasetHandle dataset = create_dataset(file_.id(), path, type, {.dims = {words.size()}});
+    attach(dataset, axes);
+    write_attribute(dataset, names::long_name, long_name);
+    if (!root() || words.empty()) return;
+    std::string padded;
+    for (const std::string& word : words) (padded += word).append(longest - word.size(), '\0');
+    write_contiguous(dataset, type, padded.data());
+  });
+}
+
+std::vector<std::string> ArchiveReader::words(const std::string& dataset) const {
+  return from_terminated(from_root(comm_, root_, [&] {
+    const std::string doing = path_ + ": " + dataset;
+    if (!path_exists(small_, dataset)) throw BadInput(path_ + ": no " + dataset);
+    const DatasetHandle handle(H5Dopen2(small_, dataset.c_str(), H5P_DEFAULT));
+    if (!handle.open()) throw BadInput(doing + " is not a dataset (" + hdf5_complaint() + ")");
+    const TypeHandle type(h5(H5Dget_type(handle), doing));
+    const auto dims = dataset_shape(handle);
+    if (H5Tget_class(type) != H5T_STRING || dims.size() != 1)
+      throw BadInput(doing + " is not a list of words");
+    if (dims[0] == 0) return std::string();
+    return h5(H5Tis_variable_str(type), doing) > 0 ? read_variable(handle, type, dims[0], doing)
+                                                   : read_fixed(handle, type, dims[0], doing);
+  }));
+}
+
+}  // namespace fluxformer

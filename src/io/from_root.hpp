@@ -1,0 +1,33 @@
+#pragma once
+
+// What rank 0 reads from a file and all ranks get, as bytes.
+
+#include <mpi.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fluxformer {
+
+/// Collective: runs `read` on rank 0 (where `root` is true) and gives its bytes to all. What it throws is
+/// thrown by all.
+std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read);
+
+template <class T>
+std::string as_bytes(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+template <class T>
+std::vector<T> from_bytes(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// The texts between zero bytes, each of which ends one.
+std::vector<std::string> from_terminated(const std::string& bytes);
+
+}  // namespace fluxformer
