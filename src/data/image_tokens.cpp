@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "data/image_warp.hpp"
 
 namespace fluxformer {
 
@@ -47,11 +48,22 @@ void ImageTokens::restore(const double* tokens, double* image) const {
   for_each_pixel([&](int pixel, int place) { image[pixel] = tokens[place]; });
 }
 
+void ImageDataset::arrange(double* pixels, double* out) const {
+  for (int j = 0; j < image_pixels; ++j) pixels[j] = (pixels[j] - pixel_mean) / pixel_deviation;
+  layout_.arrange(pixels, out);
+}
+
 void ImageDataset::tokens(std::size_t index, double* out) const {
   std::array<double, image_pixels> pixels;
   image(index, pixels.data());
-  for (double& pixel : pixels) pixel = (pixel - pixel_mean) / pixel_deviation;
-  layout_.arrange(pixels.data(), out);
+  arrange(pixels.data(), out);
+}
+
+void ImageDataset::variant(std::size_t index, const RandomStream& draw, double strength, double* out) const {
+  std::array<double, image_pixels> pixels;
+  image(index, pixels.data());
+  warp_image(draw, strength, pixels.data());
+  arrange(pixels.data(), out);
 }
 
 }  // namespace fluxformer

@@ -50,6 +50,7 @@ class ImageDataset : public Dataset {
   int tokens_y() const final { return layout_.tokens_y(); }
   int features() const final { return layout_.features(); }
   void tokens(std::size_t index, double* out) const final;
+  void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const final;
 
   /// Ink of the image, out[row][column] in [0, 1], row 0 at the top.
   virtual void image(std::size_t index, double* out) const = 0;
@@ -58,6 +59,7 @@ class ImageDataset : public Dataset {
   explicit ImageDataset(const ImageTokens& layout) : layout_(layout) {}
 
  private:
+  void arrange(double* pixels, double* out) const;
   ImageTokens layout_;
 };
 

@@ -15,6 +15,12 @@ void TextDataset::tokens(std::size_t index, double* out) const {
   std::fill(end, out + longest_, Vocabulary::pad);
 }
 
+void TextDataset::variant(std::size_t index, const RandomStream& draw, double strength, double* out) const {
+  tokens(index, out);
+  for (int token = 0; token < length(index); ++token)
+    if (draw.uniform(static_cast<std::uint64_t>(token)) < strength) out[token] = Vocabulary::unknown;
+}
+
 void check_text(const DatasetSpec& spec) {
   const auto at_least = [](const char* key, int value, int least, const char* what) {
     if (value < least) {

@@ -20,6 +20,7 @@ class TextDataset : public Dataset {
   int vocabulary() const final { return vocabulary_.size(); }
   std::vector<std::string> words() const final { return vocabulary_.words(); }
   void tokens(std::size_t index, double* out) const final;
+  void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const final;
 
   /// Indices of the words of a sample: length(index) of them, none of them padding.
   virtual std::vector<std::uint32_t> text(std::size_t index) const = 0;
