@@ -62,6 +62,8 @@ class SlabModel final : public DepthModel {
                         double* k);
   void add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,
                         const double* k_bar, double* u_bar, const LayerWeights<double>* gradient);
+  /// What the first term of a sub-layer is added to: the residual, or `sum`, zeroed.
+  const double* begin_sum(const double* state, double* sum) const;
   /// Whether the terms' activations serve the adjoint: the midpoint rule evaluates them twice and computes
   /// again.
   bool keeps_terms() const { return spec().subflow == Subflow::euler; }

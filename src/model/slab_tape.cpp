@@ -32,6 +32,13 @@ std::unique_ptr<Tape> SlabModel<T>::make_tape() const {
 }
 
 template <class T>
+const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
+  if (spec().residual) return state;
+  std::fill_n(sum, context_.size(), 0.0);
+  return sum;
+}
+
+template <class T>
 void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
   const auto w = weights_.at(at);
@@ -48,16 +55,21 @@ void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, 
     }
     if (sub.after != After::nothing) mine.sum.resize(size);
     double* const sum = sub.after != After::nothing ? mine.sum.data() : to;
-    if (spec().residual)
-      std::copy_n(from, size, sum);
-    else
-      std::fill_n(sum, size, 0.0);
     const double step = sub.fraction * h;
+    const double* base = begin_sum(from, sum);
     if (keeps_terms()) {
       SlabTape<T>::hold(sub.terms, mine);
-      for (std::size_t k = 0; k < sub.terms.size(); ++k)
-        sub.terms[k]->add_rhs_keeping(w, from, step, sum, mine.parts[k].kept.get());
+      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+        if (mine.parts[k].kept != nullptr) {
+          sub.terms[k]->set_rhs_keeping(w, from, step, base, sum, *mine.parts[k].kept);
+        } else {
+          if (base != sum) std::copy_n(base, size, sum);
+          sub.terms[k]->add_rhs(w, from, step, sum);
+        }
+        base = sum;
+      }
     } else {
+      if (base != sum) std::copy_n(base, size, sum);
       add_flow(sub, w, step, 1.0, from, sum);
     }
     if (sub.after != After::nothing) normalise(sub.after, w, sum, to);
@@ -86,16 +98,21 @@ void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, 
       sum_bar = buffer(0);
     }
     double* const to = j == 0 ? u_bar : buffer(1 + j % 2);
-    if (spec().residual)
-      std::copy_n(sum_bar, size, to);
-    else
-      std::fill_n(to, size, 0.0);
+    const double* base = begin_sum(sum_bar, to);
     const double* const from = j == 0 ? u : mine.input.data();
     const double step = sub.fraction * h;
     if (keeps_terms()) {
-      for (std::size_t k = 0; k < sub.terms.size(); ++k)
-        sub.terms[k]->add_adjoint_kept(weights, from, sum_bar, step, to, g, mine.parts[k].kept.get());
+      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+        if (mine.parts[k].kept != nullptr) {
+          sub.terms[k]->set_adjoint_kept(weights, from, sum_bar, step, base, to, g, *mine.parts[k].kept);
+        } else {
+          if (base != to) std::copy_n(base, size, to);
+          sub.terms[k]->add_adjoint(weights, from, sum_bar, step, to, g);
+        }
+        base = to;
+      }
     } else {
+      if (base != to) std::copy_n(base, size, to);
       add_flow_adjoint(sub, weights, step, from, sum_bar, to, g);
     }
     v_bar = to;

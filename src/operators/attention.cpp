@@ -68,7 +68,27 @@ void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u
   chunk.for_chunks([&] {
     chunk.project(w, u);
     chunk.solve(false);
-    chunk.add_output(w, w.b_o, chunk.mix, scale * *w.alpha, out);
+    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, out, out);
+  });
+}
+
+template <class T>
+std::unique_ptr<Activations> Attention<T>::make_activations() const {
+  return std::make_unique<AttentionActivations<T>>(work_->chunk);
+}
+
+template <class T>
+void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                                   const double* base, double* out, Activations& kept) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
+  const auto& w = weights.attention;
+  chunk.for_chunks([&] {
+    mine.swap(chunk);
+    chunk.project(w, u);
+    chunk.solve(true);
+    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, base, out);
+    mine.swap(chunk);
   });
 }
 

@@ -53,6 +53,14 @@ class Attention final : public SlabTerm<T> {
                    double* out) override;
   void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                    double* u_bar, const LayerWeights<double>* gradient) override;
+  /// Keeps N(u), queries, keys, values, sums over values and potentials: about 5 d numbers of type T per row
+  /// (sinkhorn: 7 d), nothing of size n.
+  std::unique_ptr<Activations> make_activations() const override;
+  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                       const double* base, double* out, Activations& kept) override;
+  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
+                        Activations& kept) override;
 
   /// The kernel k itself, only where attention output was asked for: [sample][head][local query][global key],
   /// key by global index. Collective over the token line. O(samples * heads * local tokens * n) memory, the

@@ -12,10 +12,18 @@
 
 #include "operators/attention_work.hpp"
 #include "operators/layer_norm.hpp"
+#include "operators/simd.hpp"
 
 namespace fluxformer {
 
 namespace {
+
+template <class T>
+double inner_product(const T* x, const T* y, std::size_t count) {
+  double total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+  return total;
+}
 
 /// One half-step backwards; what it adds to the potentials of the travelling side goes to `other_bar`.
 template <class T>
@@ -27,21 +35,23 @@ struct AdjointPass {
     const std::size_t r = chunk.rows(), ld = chunk.ld;
     const std::size_t columns = chunk.columns(side);
     T* const beta_bar = items_bar.data() + r * columns;
-    std::fill_n(beta_bar, r * chunk.heads, T(0));
+    const bool potentials = chunk.half_steps > 1 || chunk.settings.kernel == Kernel::l2;  // beta matters
+    if (potentials) std::fill_n(beta_bar, r * chunk.heads, T(0));
     const std::vector<T> offset = chunk.plan_offset(step);
     chunk.ring.visit_and_collect(
         chunk.items(side).data(), chunk.per_token(side), chunk.per_token(side),
         [&](int rank, const T* block, T* bar) {
-          chunk.for_places(side, values, rank, block,
-                           [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                             T* const b_bar = bar + at.item;
-                             adjoint_head(chunk.shape, home, mix_bar.data() + at.lane, items,
-                                          offset.data() + at.lane_number, centre.data() + at.lane_number,
-                                          home_bar.data() + at.lane,
-                                          ItemBars<T>{b_bar, b_bar + chunk.width, bar + at.item_beta});
-                           });
+          chunk.for_places(
+              side, values, rank, block, [&](const Home<T>& home, const Items<T>& items, const Place& at) {
+                T* const b_bar = bar + at.item;
+                adjoint_head(
+                    chunk.shape, home, mix_bar.data() + at.lane, items, offset.data() + at.lane_number,
+                    centre.data() + at.lane_number, home_bar.data() + at.lane,
+                    ItemBars<T>{b_bar, b_bar + chunk.width, potentials ? bar + at.item_beta : nullptr});
+              });
         },
         items_bar.data());
+    if (!potentials) return;
     for (std::size_t h = 0; h < chunk.heads; ++h)
       for (std::size_t i = 0; i < r; ++i) other_bar[h * ld + i] += beta_bar[h * r + i];
   }
@@ -57,7 +67,7 @@ struct Backwards {
 
   void pull_output(const double* w, double scale);
   void pull_kernel();
-  void pull_input(const double* u, double* u_bar);
+  void pull_input(const double* u, const double* base, double* u_bar);
 };
 
 // out = alpha (W_O mix + b_o)
@@ -71,31 +81,24 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   bar.mix.resize(width * ld);
   auto mix_bar = row_major(bar.mix.data(), width, r, ld);
   set_product(mix_bar, row_major(p.w_o, width, width).transpose(), seed.transpose());
+  mix_bar *= static_cast<T>(*p.alpha);
 
   bar.f.assign(chunk.heads * ld, T(0));
   for (std::size_t c = 0; c < width; ++c)
     for (std::size_t i = 0; i < r; ++i) bar.f[c / dh * ld + i] += bar.mix[c * ld + i] * chunk.mix[c * ld + i];
 
-  const T alpha = static_cast<T>(*p.alpha);
-  if (gradient != nullptr) {
-    const AttentionWeights<double>& to = gradient->attention;
-    double alpha_bar = 0;
-    for (std::size_t h = 0; h < chunk.heads; ++h)
-      for (std::size_t i = 0; i < r; ++i) alpha_bar += static_cast<double>(bar.f[h * ld + i]);
-    for (std::size_t i = 0; i < r; ++i)
-      for (std::size_t c = 0; c < width; ++c) {
-        const double value = static_cast<double>(bar.seed[i * width + c]);
-        alpha_bar += value * static_cast<double>(p.b_o[c]);
-        to.b_o[c] += *p.alpha * value;
-      }
-    *to.alpha += alpha_bar;
-    bar.product.resize(width * width);
-    auto product = row_major(bar.product.data(), width, width);
-    set_product(product, seed.transpose(), row_major(chunk.mix.data(), width, r, ld).transpose());
-    row_major(to.w_o, width, width) += *p.alpha * product.template cast<double>();
-  }
-  mix_bar *= alpha;
-  for (T& value : bar.f) value *= alpha;
+  if (gradient == nullptr) return;
+  const AttentionWeights<double>& to = gradient->attention;
+  bar.product.resize(width * width);
+  auto product = row_major(bar.product.data(), width, width);
+  set_product(product, seed.transpose(), row_major(chunk.mix.data(), width, r, ld).transpose());
+  bar.sums.assign(width, T(0));
+  simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
+  // <seed, W_O mix + b_o>
+  *to.alpha +=
+      inner_product(p.w_o, bar.product.data(), width * width) + inner_product(p.b_o, bar.sums.data(), width);
+  simd::set_sum(*p.alpha, bar.product.data(), width * width, to.w_o, to.w_o);
+  simd::set_sum(*p.alpha, bar.sums.data(), width, to.b_o, to.b_o);
 }
 
 // From mix_bar (and bar.f = mix_bar . mix) to the adjoints of q, k, v.
@@ -150,7 +153,7 @@ void Backwards<T>::pull_kernel() {
 
 // q, k, v = W N(u) + b
 template <class T>
-void Backwards<T>::pull_input(const double* u, double* u_bar) {
+void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar) {
   const std::size_t r = chunk.rows(), width = chunk.width;
   const auto q_bar = row_major<const T>(bar.q.data(), width, r, chunk.ld);
   const auto kv_bar = row_major<const T>(bar.kv.data(), r, 2 * width);
@@ -161,35 +164,26 @@ void Backwards<T>::pull_input(const double* u, double* u_bar) {
     bar.product.resize(3 * width * width);
     set_product(row_major(bar.product.data(), width, width), q_bar, x);
     set_product(row_major(bar.product.data() + width * width, 2 * width, width), kv_bar.transpose(), x);
-    row_major(to.w_qkv, 3 * width, width) +=
-        row_major<const T>(bar.product.data(), 3 * width, width).template cast<double>();
-    // Plain loops: Eigen's sums along rows depend on addresses in the last bit.
+    simd::set_sum(1.0, bar.product.data(), 3 * width * width, to.w_qkv, to.w_qkv);
     for (std::size_t c = 0; c < width; ++c) {
-      double sum = 0;
-      for (std::size_t i = 0; i < r; ++i) sum += static_cast<double>(bar.q[c * chunk.ld + i]);
-      to.b_qkv[c] += sum;
+      const T* const row = bar.q.data() + c * chunk.ld;
+      to.b_qkv[c] += static_cast<double>(simd::sum_over<T>(r, [row](auto at) { return at(row); }));
     }
-    for (std::size_t i = 0; i < r; ++i)
-      for (std::size_t c = 0; c < 2 * width; ++c)
-        to.b_qkv[width + c] += static_cast<double>(bar.kv[i * 2 * width + c]);
+    bar.sums.assign(2 * width, T(0));
+    simd::add_rows(bar.kv.data(), r, 2 * width, bar.sums.data());
+    simd::set_sum(1.0, bar.sums.data(), 2 * width, to.b_qkv + width, to.b_qkv + width);
   }
   bar.x.resize(r * width);
   auto x_bar = row_major(bar.x.data(), r, width);
   set_product(x_bar, q_bar.transpose(), row_major(p.w_qkv, width, width));
   set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), true);
+  if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), 1.0, base, u_bar);
   for (std::size_t s = 0; s < static_cast<std::size_t>(chunk.samples); ++s) {
     const std::size_t at = (static_cast<std::size_t>(chunk.first) + s) * width;
-    const T* from = bar.x.data() + s * chunk.tokens * width;
-    if (chunk.settings.layer_norm) {
-      layer_norm_adjoint(u + at, chunk.context.row(), from, width, static_cast<int>(chunk.tokens),
-                         chunk.context.width, p.gain, 1.0, u_bar + at,
-                         gradient != nullptr ? gradient->attention.gain : nullptr,
-                         gradient != nullptr ? gradient->attention.bias : nullptr);
-    } else {
-      for (std::size_t t = 0; t < chunk.tokens; ++t)
-        for (std::size_t c = 0; c < width; ++c)
-          u_bar[at + t * chunk.context.row() + c] += static_cast<double>(from[t * width + c]);
-    }
+    layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + s * chunk.tokens * width, width,
+                       static_cast<int>(chunk.tokens), chunk.context.width, p.gain, 1.0, base + at,
+                       u_bar + at, gradient != nullptr ? gradient->attention.gain : nullptr,
+                       gradient != nullptr ? gradient->attention.bias : nullptr);
   }
 }
 
@@ -205,13 +199,34 @@ void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const doubl
     chunk.solve(true);
     backwards.pull_output(w, scale);
     backwards.pull_kernel();
-    backwards.pull_input(u, u_bar);
+    backwards.pull_input(u, u_bar, u_bar);
   });
 }
 
-template void Attention<float>::add_adjoint(const LayerWeights<const float>&, const double*, const double*,
-                                            double, double*, const LayerWeights<double>*);
-template void Attention<double>::add_adjoint(const LayerWeights<const double>&, const double*, const double*,
-                                             double, double*, const LayerWeights<double>*);
+template <class T>
+void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
+                                    double scale, const double* base, double* u_bar,
+                                    const LayerWeights<double>* gradient, Activations& kept) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
+  Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};
+  chunk.for_chunks([&] {
+    mine.swap(chunk);
+    backwards.pull_output(w, scale);
+    backwards.pull_kernel();
+    backwards.pull_input(u, base, u_bar);
+    mine.swap(chunk);
+  });
+}
+
+#define FLUXFORMER_INSTANTIATE(T)                                                                           \
+  template void Attention<T>::add_adjoint(const LayerWeights<const T>&, const double*, const double*,       \
+                                          double, double*, const LayerWeights<double>*);                    \
+  template void Attention<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,  \
+                                               double, const double*, double*, const LayerWeights<double>*, \
+                                               Activations&);
+FLUXFORMER_INSTANTIATE(float)
+FLUXFORMER_INSTANTIATE(double)
+#undef FLUXFORMER_INSTANTIATE
 
 }  // namespace fluxformer

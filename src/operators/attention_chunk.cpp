@@ -4,6 +4,7 @@
 
 #include "operators/attention_tile.hpp"
 #include "operators/layer_norm.hpp"
+#include "operators/simd.hpp"
 
 namespace fluxformer {
 
@@ -41,18 +42,10 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
   shape.causal = context.mask.causal;
   const std::size_t all = static_cast<std::size_t>(most) * tokens;
   ld = all + tile::full_width<T>;
-  x.resize(all * width);
+  static_cast<Path&>(*this) = make_path();
   projected.resize(all * width);
-  q.resize(width * ld);
-  mix.resize(width * ld);
-  kv.resize(all * (2 * width + heads));
   top.resize(heads * ld);
   sum.resize(heads * ld);
-  if (half_steps > 1) {
-    k.resize(width * ld);
-    q_items.resize(all * (width + heads));
-  }
-  if (settings.kernel == Kernel::l2) half_norm.resize(heads * ld);
   my_index.resize(tokens);
   log_weight.assign(tokens, T(0));
   for (std::size_t t = 0; t < tokens; ++t) {
@@ -60,6 +53,22 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
     if (!context.mask.weight.empty())
       log_weight[t] = static_cast<T>(std::log(context.mask.weight[static_cast<std::size_t>(my_index[t])]));
   }
+}
+
+template <class T>
+AttentionPath<T> AttentionChunk<T>::make_path() const {
+  const std::size_t all = static_cast<std::size_t>(most) * tokens;
+  Path path;
+  path.x.resize(all * width);
+  path.q.resize(width * ld);
+  path.mix.resize(width * ld);
+  path.kv.resize(all * (2 * width + heads));
+  if (half_steps > 1) {
+    path.k.resize(width * ld);
+    path.q_items.resize(all * (width + heads));
+  }
+  if (settings.kernel == Kernel::l2) path.half_norm.resize(heads * ld);
+  return path;
 }
 
 template <class T>
@@ -107,21 +116,24 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 }
 
 template <class T>
-void AttentionChunk<T>::add_output(const AttentionWeights<const T>& weights, const T* b_o,
-                                   const std::vector<T>& lanes, double scale, double* out) {
+void AttentionChunk<T>::set_output(const AttentionWeights<const T>& weights, const T* b_o,
+                                   const std::vector<T>& lanes, double scale, const double* base,
+                                   double* out) {
   const std::size_t r = rows();
   set_product(row_major(projected.data(), r, width), row_major(lanes.data(), width, r, ld).transpose(),
               row_major(weights.w_o, width, width).transpose());
-  const T* from = projected.data();
+  if (b_o != nullptr)
+    for (std::size_t i = 0; i < r; ++i)
+      for (std::size_t c = 0; c < width; ++c) projected[i * width + c] += b_o[c];
+  scatter(projected.data(), scale, base, out);
+}
+
+template <class T>
+void AttentionChunk<T>::scatter(const T* rows, double scale, const double* base, double* out) const {
   for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
-    double* to = out + (static_cast<std::size_t>(first) + s) * width;
-    for (std::size_t t = 0; t < tokens; ++t, to += context.row(), from += width) {
-      if (b_o != nullptr) {
-        for (std::size_t c = 0; c < width; ++c) to[c] += scale * static_cast<double>(from[c] + b_o[c]);
-      } else {
-        for (std::size_t c = 0; c < width; ++c) to[c] += scale * static_cast<double>(from[c]);
-      }
-    }
+    std::size_t at = (static_cast<std::size_t>(first) + s) * width;
+    for (std::size_t t = 0; t < tokens; ++t, at += context.row(), rows += width)
+      simd::set_sum(scale, rows, width, base + at, out + at);
   }
 }
 
@@ -146,10 +158,7 @@ int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sam
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
-  std::size_t total = ring.bytes() + bytes_of(x, projected, q, mix, kv, top, sum, k, q_items, half_norm,
-                                              log_weight, my_index, their_index);
-  for (const auto& one : potential) total += bytes_of(one);
-  return total;
+  return Path::bytes() + ring.bytes() + bytes_of(projected, top, sum, log_weight, my_index, their_index);
 }
 
 template struct AttentionChunk<float>;

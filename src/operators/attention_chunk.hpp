@@ -2,7 +2,6 @@
 
 // A few samples at a time on their way through attention: what the right-hand side, its derivatives and the
 // output of the kernel share. Internal to the operator.
-//
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +15,10 @@
 namespace fluxformer {
 
 template <class T>
-struct AttentionChunk {
+struct AttentionChunk : AttentionPath<T> {
+  using Path = AttentionPath<T>;
+  using Path::x, Path::q, Path::mix, Path::kv, Path::k, Path::q_items, Path::half_norm, Path::potential;
+
   AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
 
   const SlabContext& context;
@@ -27,14 +29,15 @@ struct AttentionChunk {
   int most, first = 0, samples = 0;  ///< samples at a time; those of the present chunk
   TokenRing<T> ring;
 
-  std::vector<T> x, projected;            ///< N(u) and the output, [row][width]
-  std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
-  std::vector<T> kv;                      ///< items: keys | values
-  std::vector<T> top, sum;                ///< running sums, [head][row]
-  std::vector<T> k, q_items;              ///< sinkhorn: keys as lanes, queries as items
-  std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
-  std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
-  std::vector<T> log_weight;              ///< of my tokens
+  std::vector<T> projected;   ///< the output, [row][width]
+  std::vector<T> top, sum;    ///< running sums, [head][row]
+  std::vector<T> log_weight;  ///< of my tokens
+
+  /// Room for the path of any chunk.
+  Path make_path() const;
+  std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most - 1) / most); }
+  /// The present chunk, 0 ..
+  std::size_t number() const { return static_cast<std::size_t>(first / most); }
 
   /// body() for every chunk. Every rank makes the same chunks.
   template <class Body>
@@ -55,15 +58,17 @@ struct AttentionChunk {
   /// y := the chunk's rows of a slab, rounded to T; y := N(u).
   void gather(const double* slab, double scale, T* y) const;
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
+  /// The chunk's rows of a slab: out = base + scale * rows. `base` may be `out`.
+  void scatter(const T* rows, double scale, const double* base, double* out) const;
   /// Queries, keys and values of the chunk.
   void project(const AttentionWeights<const T>& weights, const double* u);
   /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
   /// `mix`; and, if `keep`, the potentials of all half-steps. Collective over the line.
   void solve(bool keep);
-  /// out += scale * (W_O lanes + b_o), where b_o may be null.
-  void add_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
-                  double scale, double* out);
+  /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
+  void set_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
+                  double scale, const double* base, double* out);
   /// Sets beta of the items: log w, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
   /// What shifts the logits of half-step `step` to those of a plan: its potential, without the -|k|^2/2 it

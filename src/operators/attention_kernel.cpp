@@ -119,12 +119,13 @@ void adjoint_head(const HeadShape<T>& shape, const Home<T>& home, const T* mix_b
       add_head_spread(bars.v + at_items, items.stride, p, run.size(), shape.channels, T(1), at, mix_bar,
                       home.stride);
     }
-    for (int y = 0; y < run.size(); ++y) {
-      s[y] *= p[y];
-      T sum = 0;
-      for (int lane = 0; lane < W; ++lane) sum += s[y][lane];
-      bars.beta[run.begin + y] += sum;
-    }
+    for (int y = 0; y < run.size(); ++y) s[y] *= p[y];
+    if (bars.beta != nullptr)
+      for (int y = 0; y < run.size(); ++y) {
+        T sum = 0;
+        for (int lane = 0; lane < W; ++lane) sum += s[y][lane];
+        bars.beta[run.begin + y] += sum;
+      }
     add_head_mix(a_bar, home.stride, at, V{} + T(1), shape.scale, s, run.size(), shape.channels,
                  items.b + at_items, items.stride);
     add_head_spread(bars.b + at_items, items.stride, s, run.size(), shape.channels, shape.scale, at, home.a,

@@ -69,7 +69,7 @@ void tangent_head(const HeadShape<T>& shape, const Home<T>& home, const T* home_
 
 /// Adjoint of the same pass:   s = P (mix_bar_x . v_y - centre_x)       (values absent: s = -P centre_x)
 ///   a_bar_x += scale sum_y s b_y    b_bar_y += scale sum_x s a_x    v_bar_y += sum_x P mix_bar_x
-///   beta_bar_y += sum_x s
+///   beta_bar_y += sum_x s, if there is room for it
 template <class T>
 struct ItemBars {
   T* b;

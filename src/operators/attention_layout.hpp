@@ -66,4 +66,21 @@ std::size_t bytes_of(const V&... vectors) {
   return (std::size_t{0} + ... + (vectors.capacity() * sizeof(typename V::value_type)));
 }
 
+/// What a chunk's way through attention leaves for the adjoint.
+template <class T>
+struct AttentionPath {
+  std::vector<T> x;                       ///< N(u), [row][width]
+  std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
+  std::vector<T> kv;                      ///< items: keys | values
+  std::vector<T> k, q_items;              ///< sinkhorn: keys as lanes, queries as items
+  std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
+  std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
+
+  std::size_t bytes() const {
+    std::size_t total = bytes_of(x, q, mix, kv, k, q_items, half_norm);
+    for (const auto& one : potential) total += bytes_of(one);
+    return total;
+  }
+};
+
 }  // namespace fluxformer

@@ -119,7 +119,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
     for (std::size_t c = 0; c < width; ++c)
       for (std::size_t i = 0; i < r; ++i)
         dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
-    chunk.add_output(w, nullptr, dot.mix, scale * *w.alpha, out);
+    chunk.set_output(w, nullptr, dot.mix, scale * *w.alpha, out, out);
   });
 }
 

@@ -91,32 +91,53 @@ void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, 
   }
 }
 
-// The same matrix transposed: the part before the gain is symmetric.
+// The same matrix transposed: the part before the gain is symmetric. Pass by pass over a few rows, as above;
+// the gradients are summed in T over one call.
 template <class T>
 void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
-                        int width, const T* gain, double scale, double* x_bar, double* gain_bar,
-                        double* bias_bar) {
+                        int width, const T* gain, double scale, const double* base, double* x_bar,
+                        double* gain_bar, double* bias_bar) {
+  constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
-  std::vector<T> scratch(2 * n);
-  T* __restrict z = scratch.data();
-  T* __restrict weighted = z + n;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-    const T* __restrict row = w + r * w_stride;
-    const T inverse = normalise(x + r * x_stride, n, z);
-    for (std::size_t j = 0; j < n; ++j) weighted[j] = gain[j] * row[j];
-    const T mean = sum<T>(weighted, n) / static_cast<T>(n);
-    const T along = dot<T>(z, weighted, n) / static_cast<T>(n);
-    double* __restrict bar = x_bar + r * x_stride;
-    for (std::size_t j = 0; j < n; ++j) {
-      bar[j] += scale * static_cast<double>(inverse * (weighted[j] - mean - z[j] * along));
+  const auto count = static_cast<std::size_t>(rows);
+  std::vector<T> scratch((2 * group + 2) * n);
+  T* const all_z = scratch.data();
+  T* const all_weighted = all_z + group * n;
+  T* __restrict gain_sum = all_weighted + group * n;
+  T* __restrict bias_sum = gain_sum + n;
+  T inverse[group], mean[group], along[group];
+  for (std::size_t first = 0; first < count; first += group) {
+    const std::size_t size = std::min(group, count - first);
+    for (std::size_t r = 0; r < size; ++r) round_to(x + (first + r) * x_stride, n, all_z + r * n);
+    for (std::size_t r = 0; r < size; ++r) subtract_mean(n, all_z + r * n);
+    for (std::size_t r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n);
+    for (std::size_t r = 0; r < size; ++r) {
+      const T* __restrict row = w + (first + r) * w_stride;
+      T* __restrict z = all_z + r * n;
+      T* __restrict weighted = all_weighted + r * n;
+      const T factor = inverse[r];
+      for (std::size_t j = 0; j < n; ++j) {
+        z[j] *= factor;
+        weighted[j] = gain[j] * row[j];
+        gain_sum[j] += row[j] * z[j];
+        bias_sum[j] += row[j];
+      }
     }
-    if (gain_bar != nullptr) {
-      for (std::size_t j = 0; j < n; ++j) gain_bar[j] += scale * static_cast<double>(row[j] * z[j]);
+    for (std::size_t r = 0; r < size; ++r) {
+      mean[r] = sum<T>(all_weighted + r * n, n) / static_cast<T>(n);
+      along[r] = dot<T>(all_z + r * n, all_weighted + r * n, n) / static_cast<T>(n);
     }
-    if (bias_bar != nullptr) {
-      for (std::size_t j = 0; j < n; ++j) bias_bar[j] += scale * static_cast<double>(row[j]);
+    for (std::size_t r = 0; r < size; ++r) {
+      const T* z = all_z + r * n;
+      T* __restrict weighted = all_weighted + r * n;
+      const T factor = inverse[r], m = mean[r], a = along[r];
+      for (std::size_t j = 0; j < n; ++j) weighted[j] = factor * (weighted[j] - m - z[j] * a);
+      const std::size_t at = (first + r) * x_stride;
+      simd::set_sum(scale, weighted, n, base + at, x_bar + at);
     }
   }
+  if (gain_bar != nullptr) simd::set_sum(scale, gain_sum, n, gain_bar, gain_bar);
+  if (bias_bar != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar, bias_bar);
 }
 
 bool project_to_sphere(double* x, int rows, int width) {
@@ -167,8 +188,8 @@ template void layer_norm_tangent<float>(const double*, const double*, std::size_
 template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, const double*,
                                          double*, std::size_t);
 template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int, int,
-                                        const float*, double, double*, double*, double*);
+                                        const float*, double, const double*, double*, double*, double*);
 template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int, int,
-                                         const double*, double, double*, double*, double*);
+                                         const double*, double, const double*, double*, double*, double*);
 
 }  // namespace fluxformer

@@ -17,11 +17,20 @@ void layer_norm(const double* x, std::size_t x_stride, int rows, int width, cons
 template <class T>
 void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, int rows, int width,
                         const T* gain, T* y, std::size_t y_stride);
-/// x_bar += scale * J(x)^T w; gain_bar, bias_bar (if not null) += scale * their gradients.
+/// x_bar = base + scale * J(x)^T w, where `base`, strides as x, may be `x_bar`; gain_bar, bias_bar (if not
+/// null) += scale * their gradients.
+template <class T>
+void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
+                        int width, const T* gain, double scale, const double* base, double* x_bar,
+                        double* gain_bar, double* bias_bar);
+
+/// x_bar += scale * J(x)^T w, and the rest alike.
 template <class T>
 void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
                         int width, const T* gain, double scale, double* x_bar, double* gain_bar,
-                        double* bias_bar);
+                        double* bias_bar) {
+  layer_norm_adjoint(x, x_stride, w, w_stride, rows, width, gain, scale, x_bar, x_bar, gain_bar, bias_bar);
+}
 
 /// x := x / |x|, contiguous rows. Returns false if a row is zero (the row is left alone).
 bool project_to_sphere(double* x, int rows, int width);
@@ -39,8 +48,10 @@ extern template void layer_norm_tangent<float>(const double*, const double*, std
 extern template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int,
                                                 const double*, double*, std::size_t);
 extern template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int,
-                                               int, const float*, double, double*, double*, double*);
+                                               int, const float*, double, const double*, double*, double*,
+                                               double*);
 extern template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int,
-                                                int, const double*, double, double*, double*, double*);
+                                                int, const double*, double, const double*, double*, double*,
+                                                double*);
 
 }  // namespace fluxformer

@@ -1,29 +1,14 @@
 #include "operators/reaction.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 
 #include "operators/layer_norm.hpp"
+#include "operators/reaction_work.hpp"
 #include "operators/simd.hpp"
 #include "operators/vector_math.hpp"
 
 namespace fluxformer {
 namespace {
-
-template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <class T>
-auto matrix(T* data, std::size_t rows, std::size_t columns) {
-  using Plain = Matrix<std::remove_const_t<T>>;
-  return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Plain, Plain>>(
-      data, static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
-}
-
-template <class T>
-void repeat_row(const T* row, std::size_t rows, std::size_t width, T* out) {
-  for (std::size_t r = 0; r < rows; ++r) std::copy_n(row, width, out + r * width);
-}
 
 /// x := g(x), slope := g'(x) if not null.
 template <class T>
@@ -40,34 +25,6 @@ void activate(Activation activation, T* x, T* slope, std::size_t count) {
       // A NaN stays one.
       for (std::size_t i = 0; i < count; ++i) x[i] = x[i] < 0 ? T(0) : x[i];
   }
-}
-
-template <class T>
-void add_scaled(double scale, const T* x, std::size_t count, double* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] += scale * static_cast<double>(x[i]);
-}
-
-/// out += scale * (sum of the rows)
-template <class T>
-void add_row_sums(double scale, const T* x, std::size_t rows, std::size_t width, double* out) {
-  for (std::size_t r = 0; r < rows; ++r) add_scaled(scale, x + r * width, width, out);
-}
-
-template <class T>
-void round_to(const double* x, std::size_t count, T* y) {
-  for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
-}
-
-/// Row by row in T, the rows' sum in double.
-template <class T>
-double inner_product(const T* x, const T* y, std::size_t rows, std::size_t width) {
-  double total = 0;
-  for (std::size_t r = 0; r < rows; ++r) {
-    const T* a = x + r * width;
-    const T* b = y + r * width;
-    total += static_cast<double>(simd::sum_over<T>(width, [a, b](auto at) { return at(a) * at(b); }));
-  }
-  return total;
 }
 
 }  // namespace
@@ -105,27 +62,43 @@ void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, const T
 }
 
 template <class T>
-template <class Body>
-void Reaction<T>::over_blocks(Body&& body) const {
-  const auto rows = static_cast<std::size_t>(context_.rows());
-  for (std::size_t first = 0; first < rows; first += block_)
-    body(first * width_, std::min(block_, rows - first));
+void Reaction<T>::add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
+                            const Hidden& hidden, double scale, T* result, const double* base,
+                            double* out) const {
+  inner_input(weights, u, rows, hidden.normal);
+  hidden_values(weights, hidden.normal, rows, hidden.value, hidden.slope);
+  repeat_row(weights.b_2, rows, width_, result);
+  matrix(result, rows, width_).noalias() +=
+      matrix(hidden.value, rows, hidden_) * matrix(weights.w_2, width_, hidden_).transpose();
+  simd::set_sum(scale * *weights.rho, result, rows * width_, base, out);
 }
 
 template <class T>
 void Reaction<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
-  const ReactionWeights<const T>& w = mine(weights);
   scratch_.reset(block_ * (2 * width_ + hidden_), 3);
   T* normal = scratch_.take(block_ * width_);
   T* value = scratch_.take(block_ * hidden_);
   T* result = scratch_.take(block_ * width_);
-  over_blocks([&](std::size_t at, std::size_t rows) {
-    inner_input(w, u + at, rows, normal);
-    hidden_values(w, normal, rows, value, nullptr);
-    repeat_row(w.b_2, rows, width_, result);
-    matrix(result, rows, width_).noalias() +=
-        matrix(value, rows, hidden_) * matrix(w.w_2, width_, hidden_).transpose();
-    add_scaled(scale * *w.rho, result, rows * width_, out + at);
+  over_blocks([&](std::size_t first, std::size_t rows) {
+    const std::size_t at = first * width_;
+    add_block(mine(weights), u + at, rows, {normal, value, nullptr}, scale, result, out + at, out + at);
+  });
+}
+
+template <class T>
+std::unique_ptr<Activations> Reaction<T>::make_activations() const {
+  return std::make_unique<ReactionActivations<T>>(static_cast<std::size_t>(context_.rows()), width_, hidden_);
+}
+
+template <class T>
+void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                                  const double* base, double* out, Activations& kept) {
+  auto& keep = dynamic_cast<ReactionActivations<T>&>(kept);
+  scratch_.reset(block_ * width_, 1);
+  T* result = scratch_.take(block_ * width_);
+  over_blocks([&](std::size_t first, std::size_t rows) {
+    const std::size_t at = first * width_;
+    add_block(mine(weights), u + at, rows, keep.at(first), scale, result, base + at, out + at);
   });
 }
 
@@ -140,7 +113,8 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
   T* slope = scratch_.take(block_ * hidden_);
   T* variation = scratch_.take(block_ * hidden_);
   T* result = scratch_.take(block_ * width_);
-  over_blocks([&](std::size_t at, std::size_t rows) {
+  over_blocks([&](std::size_t first, std::size_t rows) {
+    const std::size_t at = first * width_;
     inner_input(w, u + at, rows, normal);
     hidden_values(w, normal, rows, value, slope);
     T* inner = normal;
@@ -155,55 +129,7 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
     for (std::size_t i = 0; i < rows * hidden_; ++i) variation[i] *= slope[i];
     matrix(result, rows, width_).noalias() =
         matrix(variation, rows, hidden_) * matrix(w.w_2, width_, hidden_).transpose();
-    add_scaled(scale * *w.rho, result, rows * width_, out + at);
-  });
-}
-
-template <class T>
-void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
-                              double scale, double* u_bar, const LayerWeights<double>* gradient) {
-  const ReactionWeights<const T>& p = mine(weights);
-  const ReactionWeights<double>* bar = gradient != nullptr ? &mine(*gradient) : nullptr;
-  const double rho = *p.rho;
-  scratch_.reset(block_ * (3 * width_ + 3 * hidden_) + hidden_ * width_, 7);
-  T* normal = scratch_.take(block_ * width_);
-  T* value = scratch_.take(block_ * hidden_);
-  T* slope = scratch_.take(block_ * hidden_);
-  T* seed = scratch_.take(block_ * width_);
-  T* pulled = scratch_.take(block_ * hidden_);
-  T* normal_bar = scratch_.take(block_ * width_);
-  T* product = scratch_.take(hidden_ * width_);
-  over_blocks([&](std::size_t at, std::size_t rows) {
-    inner_input(p, u + at, rows, normal);
-    hidden_values(p, normal, rows, value, slope);
-    round_to(w + at, rows * width_, seed);
-    const auto seeds = matrix(seed, rows, width_);
-    matrix(pulled, rows, hidden_).noalias() = seeds * matrix(p.w_2, width_, hidden_);  // W_2^T w
-    if (bar != nullptr) {
-      // <w, W_2 g + b_2> = <W_2^T w, g> + <w, b_2>: no third product of matrices.
-      repeat_row(p.b_2, rows, width_, normal_bar);
-      *bar->rho += scale * (inner_product(pulled, value, rows, hidden_) +
-                            inner_product(seed, normal_bar, rows, width_));
-      matrix(product, width_, hidden_).noalias() = seeds.transpose() * matrix(value, rows, hidden_);
-      add_scaled(scale * rho, product, width_ * hidden_, bar->w_2);
-      add_row_sums(scale * rho, seed, rows, width_, bar->b_2);
-    }
-    for (std::size_t i = 0; i < rows * hidden_; ++i) pulled[i] *= slope[i];
-    if (bar != nullptr) {
-      matrix(product, hidden_, width_).noalias() =
-          matrix(pulled, rows, hidden_).transpose() * matrix(normal, rows, width_);
-      add_scaled(scale * rho, product, hidden_ * width_, bar->w_1);
-      add_row_sums(scale * rho, pulled, rows, hidden_, bar->b_1);
-    }
-    matrix(normal_bar, rows, width_).noalias() =
-        matrix(pulled, rows, hidden_) * matrix(p.w_1, hidden_, width_);
-    if (settings_.layer_norm) {
-      layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.gain,
-                         scale * rho, u_bar + at, bar != nullptr ? bar->gain : nullptr,
-                         bar != nullptr ? bar->bias : nullptr);
-    } else {
-      add_scaled(scale * rho, normal_bar, rows * width_, u_bar + at);
-    }
+    simd::set_sum(scale * *w.rho, result, rows * width_, out + at, out + at);
   });
 }
 

@@ -7,6 +7,8 @@
 // N is LayerNorm (eps 1e-5) for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden
 // width f. Source of the GELU forms: Hendrycks and Gimpel, arXiv 1606.08415.
 
+#include <algorithm>
+
 #include "operators/scratch.hpp"
 #include "operators/slab.hpp"
 
@@ -34,6 +36,18 @@ class Reaction final : public SlabTerm<T> {
                    double* out) override;
   void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                    double* u_bar, const LayerWeights<double>* gradient) override;
+  /// Keeps N(u), the hidden values and the slopes of the activation: d + 2 f numbers of type T per row.
+  std::unique_ptr<Activations> make_activations() const override;
+  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                       const double* base, double* out, Activations& kept) override;
+  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
+                        Activations& kept) override;
+
+  /// Of a block of rows: N(u) [row][width], g(z) and g'(z) [row][hidden].
+  struct Hidden {
+    T *normal, *value, *slope;
+  };
 
  private:
   template <class P>
@@ -46,9 +60,23 @@ class Reaction final : public SlabTerm<T> {
   /// value := g(z) and slope := g'(z) (if not null), z = W_1 normal + b_1.
   void hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows, T* value,
                      T* slope) const;
-  /// body(first number of the block, its rows) over blocks of rows whose hidden values stay in the cache.
+  /// out = base + scale * R of a block of rows, whose hidden values (and slopes, if asked for) go to
+  /// `hidden`.
+  void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
+                 const Hidden& hidden, double scale, T* result, const double* base, double* out) const;
+  std::size_t adjoint_scratch() const {
+    return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
+  }
+  /// The adjoint; hidden_of(first row, rows) tells what is known of a block. Needs adjoint_scratch().
+  template <class HiddenOf>
+  void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
+                 const double* base, double* u_bar, const ReactionWeights<double>* bar, HiddenOf&& hidden_of);
+  /// body(first row of the block, its rows) over blocks of rows whose hidden values stay in the cache.
   template <class Body>
-  void over_blocks(Body&& body) const;
+  void over_blocks(Body&& body) const {
+    const auto rows = static_cast<std::size_t>(context_.rows());
+    for (std::size_t first = 0; first < rows; first += block_) body(first, std::min(block_, rows - first));
+  }
 
   const SlabContext& context_;
   ReactionSettings settings_;

@@ -79,6 +79,20 @@ inline T sum(const Vector<T>& v) {
   return fold<T, lanes<T> / 2>(v, std::make_index_sequence<lanes<T>>{})[0];
 }
 
+/// out = base + scale * x, where `base` may be `out` (but not overlap it otherwise).
+template <class T>
+inline void set_sum(double scale, const T* x, std::size_t count, const double* base, double* out) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i]);
+}
+
+/// sums += the rows of x, contiguous.
+template <class T>
+inline void add_rows(const T* x, std::size_t rows, std::size_t width, T* __restrict sums) {
+  for (std::size_t r = 0; r < rows; ++r, x += width)
+    for (std::size_t j = 0; j < width; ++j) sums[j] += x[j];
+}
+
 /// sum over i < count of term(part of the arrays at i), where term(load) is built of load(pointer).
 template <class T, class Term>
 inline T sum_over(std::size_t count, Term&& term) {

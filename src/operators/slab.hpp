@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -32,12 +33,15 @@ struct TokenMask {
   }
 };
 
+class Dropout;
+
 /// What all slab operators of a model share. Borrowed: outlives them.
 struct SlabContext {
   const TokenLine* line = nullptr;
   int samples = 1;
   int width = 1;
   TokenMask mask = {};
+  const Dropout* dropout = nullptr;  ///< of the model's branches, in training; null: none
 
   std::size_t row() const { return static_cast<std::size_t>(samples) * static_cast<std::size_t>(width); }
   int rows() const { return line->block().count() * samples; }
@@ -74,19 +78,22 @@ class SlabTerm {
   virtual void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                            double scale, double* u_bar, const LayerWeights<double>* gradient) = 0;
 
-  /// Room for what add_rhs_keeping keeps; null where there is nothing worth keeping. Belongs to this term.
+  /// Room for what set_rhs_keeping keeps, which belongs to this term; null: nothing is worth keeping, and the
+  /// two functions below are not for this term.
   virtual std::unique_ptr<Activations> make_activations() const { return nullptr; }
-  /// add_rhs, filling `kept` (of make_activations).
-  virtual void add_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                               double* out, Activations* /*kept*/) {
-    add_rhs(weights, u, scale, out);
+  /// out = base + scale * term(u; weights), filling `kept`. `base` may be `u` or `out`.
+  virtual void set_rhs_keeping(const LayerWeights<const T>& /*weights*/, const double* /*u*/,
+                               double /*scale*/, const double* /*base*/, double* /*out*/,
+                               Activations& /*kept*/) {
+    throw std::logic_error("a term that keeps nothing");
   }
-  /// add_adjoint at the weights, the state u and the mask of the add_rhs_keeping that filled `kept`, which
-  /// stays as it is.
-  virtual void add_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
-                                double scale, double* u_bar, const LayerWeights<double>* gradient,
-                                Activations* /*kept*/) {
-    add_adjoint(weights, u, w, scale, u_bar, gradient);
+  /// u_bar = base + scale * J(u)^T w, gradient as add_adjoint, at the weights, the state and the mask of the
+  /// set_rhs_keeping that filled `kept`, which stays as it is. `base` may be `w` or `u_bar`.
+  virtual void set_adjoint_kept(const LayerWeights<const T>& /*weights*/, const double* /*u*/,
+                                const double* /*w*/, double /*scale*/, const double* /*base*/,
+                                double* /*u_bar*/, const LayerWeights<double>* /*gradient*/,
+                                Activations& /*kept*/) {
+    throw std::logic_error("a term that keeps nothing");
   }
 
   /// The largest stable forward-Euler step of the term alone; infinity where no such bound is known.

@@ -23,6 +23,15 @@ struct Size {
   }
 };
 
+inline ModelSpec model_spec(const Size& size) {
+  ModelSpec model;
+  model.layers = model.knots = size.layers;
+  model.width = size.width;
+  model.ffn = size.ffn;
+  model.attention.heads = size.heads;
+  return model;
+}
+
 /// The right-hand side of equation (1) with scheme `shift` on the ranks of a communicator.
 class RightHandSide {
  public:
@@ -36,7 +45,7 @@ class RightHandSide {
                      .ranks_token = size.ranks_token,
                      .periodic = false}),
         context_{&mesh_.token_line(), size.batch, size.width, {}},
-        parameters_(spec(size)) {
+        parameters_(model_spec(size)) {
     initialise_standard(parameters_, 1, 0, 1, 1);
     model_ = make_depth_model(parameters_, context_, precision);
     std::vector<DepthPoint> points;
@@ -58,14 +67,6 @@ class RightHandSide {
   void evaluate() { field_->apply(equation_->all(), u_, f_); }
 
  private:
-  static ModelSpec spec(const Size& size) {
-    ModelSpec model;
-    model.layers = model.knots = size.layers;
-    model.width = size.width;
-    model.ffn = size.ffn;
-    model.attention.heads = size.heads;
-    return model;
-  }
   Mesh mesh_;
   SlabContext context_;
   Parameters parameters_;

@@ -1,0 +1,160 @@
+// Forward and adjoint, parameter gradients included, of a stack of layers with tapes; and the same of each
+// term alone. compare_with_pytorch.py runs this beside PyTorch.
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operators/attention.hpp"
+#include "operators/reaction.hpp"
+#include "tests/benchmark/network.hpp"
+
+namespace {
+
+using namespace fluxformer;
+
+const bench::Size small{};
+const bench::Size large{
+    .layers = 12, .columns = 16, .rows = 16, .batch = 8, .width = 128, .heads = 8, .ffn = 512};
+
+/// The layers one after the other and back, as training does it.
+class Stack {
+ public:
+  Stack(const bench::Size& size, Precision precision)
+      : line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
+        context_{&line_, size.batch, size.width, {}},
+        parameters_(bench::model_spec(size)),
+        gradient_(parameters_.values.size()) {
+    initialise_standard(parameters_, 1, 0, 1, 1);
+    model_ = make_depth_model(parameters_, context_, precision);
+    for (int cell = 1; cell <= size.layers; ++cell) {
+      points_.push_back(cell_entry(cell, size.layers, size.layers));
+      tapes_.push_back(model_->make_tape());
+    }
+    model_->prepare(points_);
+    states_.assign(points_.size() + 1, std::vector<double>(context_.size()));
+    bar_ = other_bar_ = states_[0];
+    for (std::size_t j = 0; j < context_.size(); ++j) states_[0][j] = std::sin(static_cast<double>(j));
+    for (std::size_t j = 0; j < context_.size(); ++j) seed_.push_back(std::cos(static_cast<double>(j)));
+  }
+
+  void forward() {
+    for (std::size_t k = 0; k < points_.size(); ++k)
+      model_->map_keeping(points_[k], 1, states_[k].data(), states_[k + 1].data(), *tapes_[k]);
+  }
+  void backward() {
+    const double* w = seed_.data();
+    std::fill(gradient_.begin(), gradient_.end(), 0.0);
+    for (std::size_t k = points_.size(); k-- > 0;) {
+      auto& to = k % 2 == 0 ? bar_ : other_bar_;
+      model_->map_adjoint(points_[k], 1, states_[k].data(), *tapes_[k], w, to.data(), gradient_);
+      w = to.data();
+    }
+  }
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const auto& tape : tapes_) total += tape->bytes();
+    return total;
+  }
+
+ private:
+  TokenLine line_;
+  SlabContext context_;
+  Parameters parameters_;
+  std::unique_ptr<DepthModel> model_;
+  std::vector<DepthPoint> points_;
+  std::vector<std::unique_ptr<Tape>> tapes_;
+  std::vector<std::vector<double>> states_;
+  std::vector<double> seed_, bar_, other_bar_, gradient_;
+};
+
+void training_step(benchmark::State& state, const bench::Size& size, Precision precision) {
+  Stack stack(size, precision);
+  for (auto _ : state) {
+    stack.forward();
+    stack.backward();
+  }
+  // The adjoint multiplies each matrix twice: by the cotangent and into the gradient.
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(3e-9 * size.flops(), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["tape MB"] = 1e-6 * static_cast<double>(stack.bytes());
+}
+BENCHMARK_CAPTURE(training_step, small / float, small, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small / double, small, Precision::dbl)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large / float, large, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large / double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
+
+/// One term's evaluation, what it keeps included, and its adjoint with parameter gradients.
+template <class Term>
+class TermCase {
+ public:
+  template <class Settings>
+  TermCase(const bench::Size& size, const Settings& settings)
+      : line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
+        context_{&line_, size.batch, size.width, {}},
+        parameters_(bench::model_spec(size)),
+        gradient_(parameters_.values.size()),
+        weights_(parameters_),
+        term_(context_, settings),
+        kept_(term_.make_activations()),
+        u_(context_.size()),
+        w_(context_.size()),
+        out_(context_.size()) {
+    initialise_standard(parameters_, 1, 0, 1, 1);
+    weights_.prepare(std::vector{at_});
+    for (std::size_t j = 0; j < u_.size(); ++j) u_[j] = std::sin(static_cast<double>(j)), w_[j] = 1 - u_[j];
+  }
+  void rhs() { term_.add_rhs(weights_.at(at_), u_.data(), 1, out_.data()); }
+  void keeping() { term_.set_rhs_keeping(weights_.at(at_), u_.data(), 1, u_.data(), out_.data(), *kept_); }
+  void kept_adjoint() {
+    const auto gradient = weights_.begin_gradient(at_, gradient_);
+    term_.set_adjoint_kept(weights_.at(at_), u_.data(), w_.data(), 1, w_.data(), out_.data(), &gradient,
+                           *kept_);
+  }
+  void adjoint() {
+    const auto gradient = weights_.begin_gradient(at_, gradient_);
+    term_.add_adjoint(weights_.at(at_), u_.data(), w_.data(), 1, out_.data(), &gradient);
+  }
+
+ private:
+  static constexpr DepthPoint at_{1, 0};
+  TokenLine line_;
+  SlabContext context_;
+  Parameters parameters_;
+  std::vector<double> gradient_;
+  DepthWeights<float> weights_;
+  Term term_;
+  std::unique_ptr<Activations> kept_;
+  std::vector<double> u_, w_, out_;
+};
+
+template <class Term, class Settings>
+void register_term(const std::string& name, const bench::Size& size, const Settings& settings) {
+  using Case = TermCase<Term>;
+  const auto add = [&](const char* what, void (Case::*member)()) {
+    benchmark::RegisterBenchmark(("term/" + name + what).c_str(), [=](benchmark::State& state) {
+      Case term(size, settings);
+      term.keeping();
+      for (auto _ : state) (term.*member)();
+    })->Unit(benchmark::kMicrosecond);
+  };
+  add("/rhs", &Case::rhs);
+  add("/rhs_keeping", &Case::keeping);
+  add("/adjoint_kept", &Case::kept_adjoint);
+  add("/adjoint", &Case::adjoint);
+}
+
+const bool registered = [] {
+  for (const auto& [name, size] : {std::pair{"small", small}, std::pair{"large", large}}) {
+    AttentionSettings attention;
+    attention.heads = size.heads;
+    register_term<Attention<float>>(std::string("attention/") + name, size, attention);
+    register_term<Reaction<float>>(std::string("reaction/") + name, size,
+                                   ReactionSettings{size.ffn, Activation::gelu_erf, true, false});
+  }
+  return true;
+}();
+
+}  // namespace
