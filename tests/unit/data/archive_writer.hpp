@@ -27,7 +27,7 @@ inline void write_tree(const std::filesystem::path& folder, const Members& membe
   for (const auto& [name, bytes] : members) write_text(folder / name, bytes);
 }
 
-/// A zip if the path ends so, else a tar.gz.
+/// A .zip or .tar if the path ends so, else a tar.gz.
 inline void write_archive(const std::filesystem::path& path, const Members& members) {
   std::filesystem::create_directories(path.parent_path());
   archive* const out = archive_write_new();
@@ -35,7 +35,7 @@ inline void write_archive(const std::filesystem::path& path, const Members& memb
     archive_write_set_format_zip(out);
   } else {
     archive_write_set_format_ustar(out);
-    archive_write_add_filter_gzip(out);
+    if (path.extension() != ".tar") archive_write_add_filter_gzip(out);
   }
   archive_write_open_filename(out, path.c_str());
   for (const auto& [name, bytes] : members) {

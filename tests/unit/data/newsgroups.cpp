@@ -249,6 +249,22 @@ TEST(NewsgroupFiles, a_damaged_archive_is_refused) {
   EXPECT_THAT(refusal(spec(folder.path())), HasSubstr("20news-bydate.tar.gz is not a file"));
 }
 
+/// What follows the last post, however much it is, is under the check sum too.
+TEST(NewsgroupFiles, the_check_sum_is_compared_at_the_very_end) {
+  const TemporaryFolder folder;
+  const fs::path path = packed(folder);
+  write_archive(folder / "posts.tar", base());
+  Bytes tar = contents(folder / "posts.tar");
+  fs::create_directories(path.parent_path());
+  tar.resize(tar.size() + 1000000);
+  write_gzip(path, tar);
+  EXPECT_EQ(refusal(spec(folder.path())), "");
+  Bytes bad = contents(path);
+  bad[bad.size() - 6] ^= 1U;
+  write(path, bad);
+  EXPECT_THAT(refusal(spec(folder.path())), HasSubstr("is damaged"));
+}
+
 TEST(Newsgroups, numbers_out_of_range_are_refused) {
   DatasetSpec asked = spec("/nowhere");
   asked.length = 0;

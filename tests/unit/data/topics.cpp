@@ -126,6 +126,32 @@ TEST(Topics, order_of_words_tells_what_their_counts_cannot) {
   EXPECT_EQ(ordered_right, ordered);  // no noise: the topic known, the order never misleads
 }
 
+TEST(Topics, every_pair_of_an_ordered_class_keeps_its_order) {
+  for (const int classes : {4, 8, 20}) {
+    const Topics set(spec(classes, 128));
+    std::size_t pairs = 0, stretches = 0;
+    for (std::size_t i = 0; i < 500; ++i) {
+      const int label = set.label(i);
+      if (label % 4 < 2) continue;
+      const std::uint32_t first = Topics::marker(label / 4, label % 4 - 2);
+      const std::uint32_t second = Topics::marker(label / 4, 3 - label % 4);
+      bool open = false;
+      for (const std::uint32_t word : set.text(i)) {
+        if (word == first || word == second) {
+          EXPECT_EQ(word, open ? second : first) << "sample " << i;
+          open = !open;
+          if (!open) ++pairs;
+        }
+      }
+      EXPECT_FALSE(open);
+      stretches += static_cast<std::size_t>(set.length(i) / Topics::stretch) - 1;
+    }
+    // One for certain in each of the 250 texts, then one in two; five deviations.
+    EXPECT_NEAR(static_cast<double>(pairs), 250 + 0.5 * static_cast<double>(stretches),
+                5 * std::sqrt(0.25 * static_cast<double>(stretches)));
+  }
+}
+
 TEST(Topics, refuses_numbers_out_of_range_and_a_strange_vocabulary) {
   const auto refusal = [](DatasetSpec asked) { return complaint([&] { make_dataset(asked); }); };
   EXPECT_THAT(refusal(spec(6)), HasSubstr("data.classes = 6: data.set = topics has 4, 8, 12, 16 or 20"));
