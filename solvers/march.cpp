@@ -11,43 +11,14 @@
 namespace fluxformer {
 
 March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s)
-    : model(m), depth(d), speed(c), settings(s), comm(m.context().line->comm()) {
-  check_combination();
+    : field(m, d, c), model(m), depth(d), settings(s), comm(field.comm()) {
+  if (settings.method != "euler") require_field(model.spec(), settings.method);
   const auto size = static_cast<PetscInt>(model.context().size());
   check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
   if (settings.method == "bdf2")
     make_newton();
   else
     make_stepper();
-}
-
-void March::Impl::check_combination() const {
-  const auto& spec = model.spec();
-  if (!(speed > 0)) throw BadInput("equation.c must be > 0 to march through depth");
-  if (spec.variation == DepthVariation::constant && depth.cells % depth.layers != 0)
-    throw BadInput("mesh.cells = " + std::to_string(depth.cells) + ": must be a multiple of mesh.layers = " +
-                   std::to_string(depth.layers) + " when every layer has weights of its own");
-  if (settings.method != "euler" && (spec.norm == Norm::post || spec.norm == Norm::sphere || !spec.residual))
-    throw BadInput("march.method = " + settings.method +
-                   ": needs depth.norm = pre or none and depth.residual = on");
-}
-
-DepthPoint March::Impl::stage_point(double s) const {
-  // Constant weights: all stages of a step use the layer of its cell.
-  return {cell_entry(cell, depth.layers, depth.cells).layer, s};
-}
-
-void March::Impl::field(const DepthPoint& point, Vec x, Vec f) {
-  const Filling to(f);
-  const Reading from(x);
-  for (const auto part : all_mechanisms) model.add_field(part, point, 1 / speed, from.values, to.values);
-}
-
-void March::Impl::field_tangent(const DepthPoint& point, Vec x, Vec v, Vec f) {
-  const Filling to(f);
-  const Reading from(x), direction(v);
-  for (const auto part : all_mechanisms)
-    model.add_field_tangent(part, point, 1 / speed, from.values, direction.values, to.values);
 }
 
 void March::Impl::make_stepper() {
@@ -66,8 +37,7 @@ void March::Impl::make_stepper() {
             {
               const Reading from(x);
               const Writing to(f);
-              me.model.increment(cell_entry(me.cell, me.depth.layers, me.depth.cells), h / me.speed,
-                                 from.values, to.values);
+              me.model.increment(me.field.entry(me.cell), me.field.step(), from.values, to.values);
             }
             check(VecScale(f, 1 / h));
           });
@@ -82,18 +52,19 @@ void March::Impl::make_stepper() {
         [](TS, PetscReal s, Vec x, Vec f, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
-            me.field(me.stage_point(s), x, f);
+            me.field.field(me.field.stage_point(me.cell, s), 1 / me.field.speed(), x, f);
           });
         },
         this));
-    jacobian = std::make_unique<ShellMatrix>(u, [this](Vec x, Vec y) { field_tangent(at_point, at, x, y); });
+    jacobian = std::make_unique<ShellMatrix>(
+        u, [this](Vec x, Vec y) { field.tangent(at_point, 1 / field.speed(), at, x, y); });
     check(TSSetRHSJacobian(
         ts, jacobian->get(), jacobian->get(),
         [](TS, PetscReal s, Vec x, Mat, Mat, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
             me.at = x;
-            me.at_point = me.stage_point(s);
+            me.at_point = me.field.stage_point(me.cell, s);
             me.jacobian->changed();
           });
         },
@@ -107,6 +78,8 @@ void March::Impl::make_stepper() {
       auto& me = *static_cast<Impl*>(context);
       me.show(me.cell, *me.visit);
       ++me.cell;
+      // Methods whose first stage is the last one of the step before would take the layer before, too.
+      if (me.settings.method == "rk" && me.field.constant_weights()) check(TSRestartStep(stepper));
     });
   }));
   TSAdapt adapt = nullptr;
@@ -119,7 +92,7 @@ void March::Impl::make_stepper() {
   if (!layer_map && settings.method != "rk") {
     SNES newton = nullptr;
     check(TSGetSNES(ts, &newton));
-    set_tolerances(newton);
+    set_tolerances(newton, settings.tolerance, linear_tolerance);
   }
 }
 

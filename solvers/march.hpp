@@ -24,8 +24,8 @@ struct MarchSettings {
 class March {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for speed <=
-  /// 0, for methods other than euler with norm post, sphere or residual off (there is no field), and for M
-  /// not a multiple of S with constant weights.
+  /// 0, for methods other than euler with norm post, sphere or residual off (there is no field), for M not a
+  /// multiple of S with constant weights, and for norm post or residual off with h != c.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings);
   ~March();
   March(const March&) = delete;

@@ -16,7 +16,7 @@ void March::Impl::make_newton() {
       [](SNES, Vec x, Vec f, void* context) {
         return guarded([&] {
           auto& me = *static_cast<Impl*>(context);
-          me.field(me.at_point, x, f);
+          me.field.field(me.at_point, 1 / me.field.speed(), x, f);
           check(VecAYPX(f, -1, x));
           check(VecAXPY(f, me.lead - 1, x));
           check(VecAXPY(f, -1, me.known));
@@ -24,7 +24,7 @@ void March::Impl::make_newton() {
       },
       this));
   jacobian = std::make_unique<ShellMatrix>(u, [this](Vec x, Vec y) {
-    field_tangent(at_point, at, x, y);
+    field.tangent(at_point, 1 / field.speed(), at, x, y);
     check(VecAYPX(y, -1, x));
     check(VecAXPY(y, lead - 1, x));
   });
@@ -38,17 +38,7 @@ void March::Impl::make_newton() {
         });
       },
       this));
-  set_tolerances(snes);
-}
-
-void March::Impl::set_tolerances(SNES newton) const {
-  KSP ksp = nullptr;
-  PC pc = nullptr;
-  check(SNESGetKSP(newton, &ksp));
-  check(KSPGetPC(ksp, &pc));
-  check(PCSetType(pc, PCNONE));  // attention is dense over tokens: no matrix to precondition with
-  check(KSPSetTolerances(ksp, 1e-10, PETSC_DEFAULT, PETSC_DEFAULT, 1000));
-  check(SNESSetTolerances(newton, PETSC_DEFAULT, settings.tolerance, settings.tolerance, 50, PETSC_DEFAULT));
+  set_tolerances(snes, settings.tolerance, linear_tolerance);
 }
 
 void March::Impl::march_bdf2(const RowVisitor& row) {

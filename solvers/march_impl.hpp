@@ -5,27 +5,24 @@
 #include <memory>
 
 #include "solvers/march.hpp"
+#include "solvers/march_field.hpp"
 #include "solvers/shell_matrix.hpp"
 
 namespace fluxformer {
 
+inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver within Newton's method
+
 struct March::Impl {
   Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s);
-  void check_combination() const;
   void make_stepper();
   void make_newton();
-  void set_tolerances(SNES newton) const;
   void march_ts(const RowVisitor& row);
   void march_bdf2(const RowVisitor& row);
-  /// f = F_s(x) / c
-  void field(const DepthPoint& at, Vec x, Vec f);
-  void field_tangent(const DepthPoint& at, Vec x, Vec v, Vec f);
-  DepthPoint stage_point(double s) const;
   void show(int cell, const RowVisitor& row);
 
+  MarchField field;
   DepthModel& model;
   DepthCells depth;
-  double speed;
   MarchSettings settings;
   MPI_Comm comm;
   VecHandle u, residual;

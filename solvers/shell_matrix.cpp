@@ -18,21 +18,24 @@ PetscErrorCode with_context(Mat matrix, F&& call) {
 
 }  // namespace
 
-ShellMatrix::ShellMatrix(Vec like, Product multiply, Product multiply_transposed, Diagonal diagonal)
+ShellMatrix::ShellMatrix(Vec rows, Vec columns, Product multiply, Product multiply_transposed,
+                         Diagonal diagonal)
     : multiply_(std::move(multiply)),
       multiply_transposed_(std::move(multiply_transposed)),
       diagonal_(std::move(diagonal)) {
-  PetscInt local = 0, global = 0;
-  check(VecGetLocalSize(like, &local));
-  check(VecGetSize(like, &global));
+  PetscInt local[2] = {}, global[2] = {};
+  check(VecGetLocalSize(rows, &local[0]));
+  check(VecGetLocalSize(columns, &local[1]));
+  check(VecGetSize(rows, &global[0]));
+  check(VecGetSize(columns, &global[1]));
   MPI_Comm comm = MPI_COMM_NULL;
-  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(like), &comm));
-  check(MatCreateShell(comm, local, local, global, global, this, matrix_.out()));
+  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(rows), &comm));
+  check(MatCreateShell(comm, local[0], local[1], global[0], global[1], this, matrix_.out()));
   using Operation = void (*)();
   PetscErrorCode (*mult)(Mat, Vec, Vec) = [](Mat m, Vec x, Vec y) {
     return with_context(m, [&](void* self) { static_cast<ShellMatrix*>(self)->multiply_(x, y); });
   };
-  check(MatShellSetOperation(matrix_, MATOP_MULT, reinterpret_cast<Operation>(mult)));
+  if (multiply_) check(MatShellSetOperation(matrix_, MATOP_MULT, reinterpret_cast<Operation>(mult)));
   if (multiply_transposed_) {
     PetscErrorCode (*transposed)(Mat, Vec, Vec) = [](Mat m, Vec x, Vec y) {
       return with_context(m,

@@ -3,6 +3,7 @@
 // A matrix-free PETSc matrix made of callables.
 
 #include <functional>
+#include <utility>
 
 #include "base/handle.hpp"
 
@@ -13,8 +14,11 @@ class ShellMatrix {
   using Product = std::function<void(Vec in, Vec out)>;
   using Diagonal = std::function<void(Vec out)>;
 
-  /// Collective. Square, of the layout of `like`. `multiply` is required; the others may be empty.
-  ShellMatrix(Vec like, Product multiply, Product multiply_transposed = {}, Diagonal diagonal = {});
+  /// Collective. Square, of the layout of `like`. Products that are never asked for may be empty.
+  ShellMatrix(Vec like, Product multiply, Product multiply_transposed = {}, Diagonal diagonal = {})
+      : ShellMatrix(like, like, std::move(multiply), std::move(multiply_transposed), std::move(diagonal)) {}
+  /// From the layout of `columns` to that of `rows`.
+  ShellMatrix(Vec rows, Vec columns, Product multiply, Product multiply_transposed, Diagonal diagonal = {});
   ShellMatrix(const ShellMatrix&) = delete;
   ShellMatrix& operator=(const ShellMatrix&) = delete;
   Mat get() const { return matrix_; }

@@ -1,0 +1,56 @@
+#pragma once
+
+// What every march through depth asks of the model: F_s(u) with tangent and adjoint on PETSc vectors, and the
+// parameters that a stage of a step sees.
+
+#include <petscsnes.h>
+
+#include <span>
+#include <string>
+
+#include "model/depth_march.hpp"
+
+namespace fluxformer {
+
+/// Throws BadInput, naming the method, where there is no field F: norm post or sphere, residual off.
+void require_field(const ModelSpec& spec, const std::string& method);
+
+class MarchField {
+ public:
+  /// `model` is borrowed. Throws BadInput as require_marchable.
+  MarchField(DepthModel& model, DepthCells depth, double speed);
+
+  DepthModel& model() const { return model_; }
+  DepthCells depth() const { return depth_; }
+  double speed() const { return speed_; }
+  /// h / c: what a step over one cell is long.
+  double step() const { return depth_.spacing() / speed_; }
+  std::size_t size() const { return model_.context().size(); }
+  MPI_Comm comm() const { return model_.context().line->comm(); }
+  bool constant_weights() const { return model_.spec().variation == DepthVariation::constant; }
+
+  /// Where a stage of the step over `cell` takes its parameters; s = depth of the stage. Constant weights:
+  /// all stages of a step use the layer of its cell.
+  DepthPoint stage_point(int cell, double s) const {
+    return {cell_entry(cell, depth_.layers, depth_.cells).layer, s};
+  }
+  DepthPoint entry(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+
+  /// f = scale F(x). Collective over the token line, as those below.
+  void field(const DepthPoint& at, double scale, Vec x, Vec f);
+  /// f = scale F'(x) v
+  void tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f);
+  /// bar = scale F'(x)^T w; gradient (or empty) += this rank's share of scale (dF/dtheta)^T w
+  void adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar, std::span<double> gradient);
+
+ private:
+  DepthModel& model_;
+  DepthCells depth_;
+  double speed_;
+};
+
+/// Newton's method without a preconditioner: attention is dense over tokens, no matrix to make one of.
+/// `newton`: residual and step, `linear`: the Krylov solver, both relative.
+void set_tolerances(SNES snes, double newton, double linear);
+
+}  // namespace fluxformer

@@ -1,0 +1,128 @@
+#pragma once
+
+// A small model with embedding and head, a batch for it, and the gradient of its loss by any march.
+
+#include <memory>
+#include <string>
+
+#include "model/gradient_evaluator.hpp"
+#include "solvers/adjoint_march.hpp"
+#include "tests/support/small_problem.hpp"
+#include "tests/support/test_vectors.hpp"
+
+namespace fluxformer::test {
+
+/// Two layers' depth in four cells, parameters between three knots.
+inline ProblemSpec adjoint_pde() {
+  ProblemSpec spec;
+  spec.model = small_model(2);
+  spec.model.knots = 3;
+  spec.model.variation = DepthVariation::linear;
+  spec.model.kappa_per_channel = true;
+  spec.mesh = {.cells = 4, .tokens_x = 3, .tokens_y = 2, .samples = 2};
+  spec.speed = 1.3;
+  spec.kappa = 0.1;
+  spec.alpha = 0.9;
+  spec.rho = 1.1;
+  spec.weight_scale = 0.7;  // so that Newton's method finds its way over a long step
+  return spec;
+}
+
+/// A Transformer: one cell per layer.
+inline ProblemSpec adjoint_transformer(int layers) {
+  ProblemSpec spec;
+  spec.model = small_model(layers);
+  spec.mesh = {.cells = layers, .tokens_x = 3, .tokens_y = 2, .samples = 2};
+  return spec;
+}
+
+inline AdjointSettings adjoint_by(const std::string& method, int every = 0, bool on_disk = false) {
+  AdjointSettings settings;
+  settings.method = method;
+  settings.every = every;
+  settings.on_disk = on_disk;
+  return settings;
+}
+
+/// The depth loss weight/2 |u_i|^2 at some rows, on all tokens of this rank.
+class SquaredNorm final : public DepthLoss {
+ public:
+  SquaredNorm(std::size_t size, std::vector<int> rows, double weight)
+      : size_(size), rows_(std::move(rows)), weight_(weight) {}
+  bool looks_at(int row) const override { return std::find(rows_.begin(), rows_.end(), row) != rows_.end(); }
+  double add(int row, const Batch&, const double* u, double* u_bar, std::span<double>) override {
+    const double weight = weight_ / (1 + row);
+    double value = 0;
+    for (std::size_t j = 0; j < size_; ++j) {
+      value += weight / 2 * u[j] * u[j];
+      if (u_bar != nullptr) u_bar[j] += weight * u[j];
+    }
+    return value;
+  }
+
+ private:
+  std::size_t size_;
+  std::vector<int> rows_;
+  double weight_;
+};
+
+class AdjointCase {
+ public:
+  AdjointCase(MPI_Comm comm, ProblemSpec spec) : problem(comm, with_ends(spec)), speed_(spec.speed) {
+    const auto samples = static_cast<std::size_t>(spec.mesh.samples);
+    const auto tokens = static_cast<std::size_t>(problem.mesh.token_line().tokens());
+    batch.input = random_vector(samples * tokens * 3, 21);
+    for (std::size_t b = 0; b < samples; ++b) {
+      batch.label.push_back(static_cast<int>(b % 3));
+      batch.weight.push_back(1.0 / (1.0 + static_cast<double>(b)));
+    }
+  }
+
+  std::unique_ptr<AdjointMarch> march(const AdjointSettings& settings) {
+    return std::make_unique<AdjointMarch>(*problem.model, problem.depth, speed_, settings);
+  }
+  std::unique_ptr<GradientEvaluator> evaluator(DepthMarch& march) {
+    auto made = std::make_unique<GradientEvaluator>(problem.parameters, problem.context, march,
+                                                    Loss{LossKind::cross_entropy, 0.1});
+    if (depth_loss) made->add_depth_loss(*depth_loss);
+    return made;
+  }
+  Whole gradient(DepthMarch& march) {
+    Whole all(problem.parameters.values.size(), 7.0);
+    evaluator(march)->gradient(batch, all);
+    return all;
+  }
+  Whole gradient(const AdjointSettings& settings) { return gradient(*march(settings)); }
+  /// This rank's loss at the parameters moved by step * direction.
+  double loss(GradientEvaluator& evaluator, double step, const Whole& direction) {
+    auto& values = problem.parameters.values;
+    const auto before = values;
+    values = plus(before, step, direction);
+    evaluator.march().refresh();
+    const auto result = evaluator.evaluate(batch);
+    values = before;
+    evaluator.march().refresh();
+    return result.loss + result.depth_loss;
+  }
+
+  Problem problem;
+  Batch batch;
+  std::unique_ptr<DepthLoss> depth_loss;
+
+ private:
+  static ProblemSpec with_ends(ProblemSpec spec) {
+    spec.model.features = 3;
+    spec.model.tokens = spec.mesh.tokens_x * spec.mesh.tokens_y;
+    spec.model.classes = 3;
+    return spec;
+  }
+  double speed_;
+};
+
+/// Central differences of order 4, f'(0) from f(+-h) and f(+-2h).
+template <class F>
+double slope(const F& f, double h) {
+  return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h);
+}
+
+}  // namespace fluxformer::test
