@@ -13,6 +13,15 @@ herr_t collect(unsigned, const H5E_error2_t* entry, void* out) {
   return 0;
 }
 
+// "unable to open file: name = 'a.h5', errno = 2, error message = 'No such file or directory', ..." without
+// what is of no use to anybody.
+std::string in_short(const std::string& entry) {
+  static constexpr std::string_view tag = "error message = '";
+  const auto begin = entry.find(tag), end = entry.find('\'', begin + tag.size());
+  if (begin == std::string::npos || end == std::string::npos) return entry;
+  return entry.substr(0, entry.find(':') + 2) + entry.substr(begin + tag.size(), end - begin - tag.size());
+}
+
 }  // namespace
 
 void quiet_hdf5() {
@@ -29,7 +38,7 @@ std::string hdf5_complaint() {
         entry.find("MPI_ERR_NO_SPACE") != std::string::npos)
       return "no space left on device";
   // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the call it came from says more.
-  return entries.size() > 1 ? entries[0] + " (" + entries[1] + ")" : entries[0];
+  return in_short(entries[0]) + (entries.size() > 1 ? " (" + entries[1] + ")" : "");
 }
 
 }  // namespace fluxformer

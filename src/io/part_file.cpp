@@ -39,7 +39,9 @@ void sync_folder(const std::string& path) {
   ::close(folder);
 }
 
-bool can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
+}  // namespace
+
+bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
   for (;;) {
     if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) ==
         0)
@@ -55,8 +57,6 @@ bool can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
   errno = ENOSPC;
   return false;
 }
-
-}  // namespace
 
 PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
     : comm_(comm), path_(std::move(path)), overwrite_(overwrite) {
@@ -96,7 +96,7 @@ std::uint64_t PartFile::size() const {
 
 void PartFile::reserve(std::uint64_t offset, std::uint64_t bytes) const {
   collectively(comm_, [&] {
-    if (is_root(comm_) && bytes > 0 && !can_hold(descriptor_, offset, bytes))
+    if (is_root(comm_) && bytes > 0 && !disk_can_hold(descriptor_, offset, bytes))
       fail(part(), ("cannot grow by " + std::to_string(bytes) + " bytes").c_str(), errno, ExitCode::failure);
   });
 }

@@ -41,6 +41,10 @@ class PartFile {
   bool overwrite_;
 };
 
+/// Rank-local: whether `bytes` from `offset` on can be written; they are reserved where the file system can
+/// (the file does not get longer), else the free space is looked at. errno says why not.
+bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes);
+
 /// Collective: writes `text` to `path` through its own part. Error on failure.
 void write_text_file(MPI_Comm comm, const std::string& path, const std::string& text);
 

@@ -35,7 +35,7 @@ constexpr SchemaEntry entries[] = {
     {"/token_y", "token", "", "row of each token in the lattice"},
     {"/stored_depth", "stored_depth", "layer", "depth of the stored rows where not all are stored"},
     {"/time", "time", "time", "propagation time of the stored states"},
-    {"/step", "step", "", "time step"},
+    {"/step", "step", "", "time step, or step of a training"},
     {"/epoch", "epoch", "", "epoch of a training, counted from 1"},
     {"/sample", "sample", "", "sample of the batch"},
     {"/channel", "channel", "", "channel of the hidden state"},

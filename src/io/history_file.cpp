@@ -1,0 +1,179 @@
+#include "io/history_file.hpp"
+
+#include <fcntl.h>
+#include <hdf5_hl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "io/hdf5_check.hpp"
+#include "io/part_file.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+constexpr hsize_t chunk = 1024;              // rows
+constexpr std::size_t pending_limit = 4096;  // rows kept in memory
+// Always reserved beyond what the rows need: object headers and chunk indices, so that a file can be closed
+// properly on a disk that has just run full.
+constexpr std::uint64_t margin = std::uint64_t{1} << 20;
+
+[[noreturn]] void fail(const char* doing, int error) {
+  throw Error(ExitCode::failure, std::string(doing) + ": " +
+                                     (error == ENOSPC ? "no space left on device" : std::strerror(error)));
+}
+
+// Locks are not needed (there is one writer by design, readers follow the SWMR protocol), and parallel file
+// systems often refuse them.
+PropertyHandle serial_access() {
+  PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+  h5(H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "H5Pset_libver_bounds");
+  h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
+  return access;
+}
+
+int descriptor_of(hid_t file) {
+  void* descriptor = nullptr;
+  return H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0 ? -1 : *static_cast<const int*>(descriptor);
+}
+
+// After a failed write HDF5 still holds what it could not write, and a close that fails again crashes at exit
+// (1.10.8). So the rest goes to a file in memory, which nobody sees.
+void discard_the_rest(hid_t file) {
+  const int descriptor = descriptor_of(file), nowhere = ::memfd_create("history", MFD_CLOEXEC);
+  if (descriptor >= 0 && nowhere >= 0) ::dup2(nowhere, descriptor);
+  if (nowhere >= 0) ::close(nowhere);
+}
+
+}  // namespace
+
+HistoryFile::HistoryFile(const std::string& path, const HistoryHeader& header,
+                         const std::vector<std::string>& steps, const std::vector<std::string>& epochs)
+    : path_(path) {
+  quiet_hdf5();
+  steps_.axis = names::root(names::step);
+  epochs_.axis = names::root(names::epoch);
+  for (const std::string& column : steps) steps_.columns.push_back(names::in(names::training, column));
+  for (const std::string& column : epochs) epochs_.columns.push_back(names::in(names::training, column));
+  attempt([&] {
+    create(header);
+    h5(H5Fstart_swmr_write(file_), "beginning to write for readers");
+    open_table(steps_);
+    open_table(epochs_);
+  });
+}
+
+void HistoryFile::attempt(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    if (file_.open()) discard_the_rest(file_);
+    throw Error(e.code(), path_ + ": " + e.what());
+  }
+}
+
+// Everything but the rows: under SWMR no object and no attribute can be added.
+void HistoryFile::create(const HistoryHeader& header) {
+  // A new file, not the old one truncated: somebody may be reading that.
+  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) fail("cannot be replaced", errno);
+  file_ = FileHandle(h5(H5Fcreate(path_.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, serial_access()), "creating it"));
+  make_room(0);
+  const GroupHandle root = open_group(file_, "/"), training = open_group(file_, names::training);
+  write_attribute(root, names::version, schema_version);
+  write_attribute(root, names::status, names::running);
+  for (const auto& [name, value] : header.run) write_attribute(root, name, value);
+  for (const auto& [name, value] : header.training) write_attribute(training, name, value);
+  create_table(steps_);
+  create_table(epochs_);
+}
+
+void HistoryFile::create_table(const Table& table) {
+  const auto make = [&](const std::string& path) {
+    const SchemaEntry& entry = schema_entry(path);
+    DatasetHandle dataset =
+        create_dataset(file_, path, H5T_IEEE_F64LE, {.dims = {0}, .chunk = {chunk}, .extendible = true});
+    write_attribute(dataset, names::unit, std::string(entry.unit.empty() ? "1" : entry.unit));
+    write_attribute(dataset, names::long_name, std::string(entry.doc));
+    return dataset;
+  };
+  const DatasetHandle scale = make(table.axis);
+  h5(H5DSset_scale(scale, table.axis.c_str() + 1), "H5DSset_scale");
+  for (const std::string& column : table.columns)
+    h5(H5DSattach_scale(make(column), scale, 0), "H5DSattach_scale");
+}
+
+void HistoryFile::open_table(Table& table) {
+  // The axis is last, and is written last: as many rows as it shows are there in all columns.
+  for (const std::string& column : table.columns)
+    table.datasets.emplace_back(h5(H5Dopen2(file_, column.c_str(), H5P_DEFAULT), column));
+  table.datasets.emplace_back(h5(H5Dopen2(file_, table.axis.c_str(), H5P_DEFAULT), table.axis));
+  table.rows.resize(table.datasets.size());
+}
+
+void HistoryFile::add(Table& table, double coordinate, std::span<const double> values) {
+  if (values.size() != table.columns.size())
+    throw std::logic_error("history: a row along " + table.axis + " has " +
+                           std::to_string(table.columns.size()) + " numbers");
+  for (std::size_t k = 0; k < values.size(); ++k) table.rows[k].push_back(values[k]);
+  table.rows.back().push_back(coordinate);
+  if (table.rows.back().size() >= pending_limit) attempt([&] { write(table); });
+}
+
+void HistoryFile::flush() {
+  attempt([&] {
+    write(steps_);
+    write(epochs_);
+  });
+}
+
+void HistoryFile::make_room(std::uint64_t bytes) {
+  hsize_t end = 0;
+  h5(H5Fget_filesize(file_, &end), "asking for its length");
+  if (end + bytes + margin <= reserved_) return;
+  const std::uint64_t enough = bytes + 2 * margin;
+  if (!disk_can_hold(descriptor_of(file_), end, enough)) fail("cannot grow", errno);
+  reserved_ = end + enough;
+}
+
+void HistoryFile::write(Table& table) {
+  const hsize_t rows = table.rows.back().size();
+  if (rows == 0) return;
+  make_room(sizeof(double) * (rows + chunk) * table.datasets.size());
+  const hsize_t size = table.written + rows;
+  const SpaceHandle memory(h5(H5Screate_simple(1, &rows, nullptr), "choosing rows"));
+  for (std::size_t k = 0; k < table.datasets.size(); ++k) {
+    const hid_t dataset = table.datasets[k];
+    const std::string doing = "writing " + (k < table.columns.size() ? table.columns[k] : table.axis);
+    h5(H5Dset_extent(dataset, &size), doing);
+    const SpaceHandle space(h5(H5Dget_space(dataset), doing));
+    h5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &table.written, nullptr, &rows, nullptr), doing);
+    h5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, table.rows[k].data()), doing);
+    h5(H5Dflush(dataset), doing);
+  }
+  for (auto& pending : table.rows) pending.clear();
+  table.written = size;
+}
+
+void HistoryFile::close(const std::string& status) {
+  flush();
+  attempt([&] {
+    for (Table* table : {&steps_, &epochs_})
+      for (DatasetHandle& dataset : table->datasets) h5(dataset.close(), "closing a data set");
+    h5(file_.close(), "closing");
+    // Attributes cannot be changed under SWMR, so it is opened once more.
+    FileHandle plain(h5(H5Fopen(path_.c_str(), H5F_ACC_RDWR, serial_access()), "closing"));
+    write_attribute(open_group(plain, "/"), names::status, status);
+    h5(plain.close(), "closing");
+  });
+  // Gives back what was reserved beyond the end; if that fails, nothing is lost but space.
+  std::error_code ignored;
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_, ignored), ignored);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,72 @@
+#pragma once
+
+// The course of a training while it runs, for others to watch: HDF5 with one writer and any number of readers
+// (SWMR, https://docs.hdfgroup.org/hdf5/v1_10/group___s_w_m_r.html). Format: docs/output-format.md.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/handles.hpp"
+#include "io/hdf5_objects.hpp"
+
+namespace fluxformer {
+
+/// What a history file says about its run.
+struct HistoryHeader {
+  using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
+  Attributes run;       ///< attributes of the root: experiment, git_revision, deck, ...
+  Attributes training;  ///< attributes of /training
+};
+
+/// Datasets /training/<column>[step] and [epoch], and the axes /step and /epoch, which grow. For one rank
+/// alone; there is no MPI in here. Every failure is an Error (exit code 1) that names the file, "no space
+/// left on device" if the disk is full; the file then stays readable up to the last `flush`, and nothing more
+/// gets into it.
+class HistoryFile {
+ public:
+  /// The columns are leaf names of /training in the schema, which knows their units. A file of that name is
+  /// replaced (whoever reads it keeps the old one). From here on the file can be opened for SWMR reading.
+  HistoryFile(const std::string& path, const HistoryHeader& header, const std::vector<std::string>& steps,
+              const std::vector<std::string>& epochs);
+  HistoryFile(const HistoryFile&) = delete;
+  HistoryFile& operator=(const HistoryFile&) = delete;
+  /// Without `close` the file keeps the status "running".
+  ~HistoryFile() = default;
+
+  /// One more row, in the order of the columns; kept in memory until `flush` or until there are many.
+  /// std::logic_error if the number of values is wrong.
+  void add_step(double step, std::span<const double> values) { add(steps_, step, values); }
+  void add_epoch(double epoch, std::span<const double> values) { add(epochs_, epoch, values); }
+  /// All rows so far can be read by others. Writes a few kilobytes per column: for once a second or so.
+  void flush();
+  /// Flushes, closes and sets the status (done, failed, interrupted). The file cannot be used afterwards.
+  void close(const std::string& status);
+
+ private:
+  struct Table {
+    std::string axis;                       // its path
+    std::vector<std::string> columns;       // their paths
+    std::vector<DatasetHandle> datasets;    // of the columns, then of the axis
+    std::vector<std::vector<double>> rows;  // pending, in the same order
+    hsize_t written = 0;
+  };
+
+  void attempt(const std::function<void()>& work);
+  void create(const HistoryHeader& header);
+  void create_table(const Table& table);
+  void open_table(Table& table);
+  void add(Table& table, double coordinate, std::span<const double> values);
+  void write(Table& table);
+  void make_room(std::uint64_t bytes);
+
+  std::string path_;
+  FileHandle file_;
+  std::uint64_t reserved_ = 0;  // the disk has room up to here
+  Table steps_, epochs_;
+};
+
+}  // namespace fluxformer
