@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""One right-hand side of all layers against PyTorch's forward pass of the same network, one thread each.
+"""The same network in this program and in PyTorch, one thread each: pre-norm, GELU.
 
-    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N]
+    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT]
 
-Batch 32, 49 tokens, width 64, 4 heads, 6 layers, ffn 256, pre-norm, GELU. The two take turns; medians of
-processor time (which a busy machine disturbs least) over the rounds and their ratio are printed as a table, with the share of the
-matrix-product peak that ours reached. PyTorch's better mode counts (its fused path or the plain one).
+forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
+          ffn 256; float and double. PyTorch's better mode counts (its fused path or the plain one).
+training  forward and adjoint with all parameter gradients, float, against PyTorch's forward and backward; the same network, and
+          batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
+
+The two take turns; medians of processor time (which a busy machine disturbs least) over the rounds and the median ratio are
+printed as a table, with the share of the matrix-product peak that ours reached.
 """
 
 import argparse
@@ -24,9 +28,12 @@ try:
 except ImportError:
     sys.exit("PyTorch is missing: apt-get install python3-torch, and run with /usr/bin/python3")
 
+SMALL = {"batch": 32, "tokens": 49, "width": 64, "heads": 4, "layers": 6, "ffn": 256}
+LARGE = {"batch": 8, "tokens": 256, "width": 128, "heads": 8, "layers": 12, "ffn": 512}
+
 
 def ours(binary, name):
-    """Milliseconds and GFLOP/s of one benchmark."""
+    """Milliseconds and GFLOP/s of one benchmark, and the BLAS it used."""
     text = subprocess.run([binary, f"--benchmark_filter={name}$", "--benchmark_format=json", "--benchmark_min_time=0.3"],
                           check=True, capture_output=True, text=True).stdout
     result = json.loads(text[text.index("{"):])
@@ -34,46 +41,80 @@ def ours(binary, name):
     return run["cpu_time"], run["GFLOP/s"], result["context"].get("blas", "?")
 
 
-def network(dtype):
-    layer = torch.nn.TransformerEncoderLayer(64, 4, 256, 0.0, "gelu", batch_first=True, norm_first=True, dtype=dtype)
-    return torch.nn.TransformerEncoder(layer, 6).eval(), torch.randn(32, 49, 64, dtype=dtype)
+def network(size, dtype):
+    layer = torch.nn.TransformerEncoderLayer(size["width"], size["heads"], size["ffn"], 0.0, "gelu", batch_first=True,
+                                             norm_first=True, dtype=dtype)
+    net = torch.nn.TransformerEncoder(layer, size["layers"])
+    return net, torch.randn(size["batch"], size["tokens"], size["width"], dtype=dtype)
 
 
-def pytorch(net, x, fused):
-    """Milliseconds of the forward pass, the median of some."""
-    context = torch.inference_mode() if fused else torch.enable_grad()
-    times = []
-    with context:
-        for parameter in net.parameters():
-            parameter.requires_grad_(False)
-        for _ in range(12):
-            start = time.process_time()
-            net(x)
-            times.append(1e3 * (time.process_time() - start))
-    return statistics.median(times[2:])
+def median_time(action, times):
+    """Milliseconds of processor time, the median of some after two to warm up."""
+    taken = []
+    for _ in range(times + 2):
+        start = time.process_time()
+        action()
+        taken.append(1e3 * (time.process_time() - start))
+    return statistics.median(taken[2:])
+
+
+def forward_time(net, x):
+    net.eval()
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    with torch.inference_mode():
+        fused = median_time(lambda: net(x), 10)
+    with torch.enable_grad():
+        plain = median_time(lambda: net(x), 10)
+    return min(fused, plain)
+
+
+def training_time(net, x):
+    net.train()
+    x = x.clone().requires_grad_(True)
+    seed = torch.randn_like(x)
+
+    def step():
+        net.zero_grad(set_to_none=True)
+        x.grad = None
+        net(x).backward(seed)
+
+    return median_time(step, 4)
+
+
+def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
+    mine, theirs, rates, peaks = [], [], [], []
+    for _ in range(rounds):
+        milliseconds, rate, _ = ours(binary, benchmark)
+        mine.append(milliseconds)
+        rates.append(rate)
+        theirs.append(theirs_now())
+        peaks.append(ours(binary, f"product<{peak_of}>/768/768/768")[1])
+    ratio = statistics.median(a / b for a, b in zip(mine, theirs))
+    rate, peak = statistics.median(rates), statistics.median(peaks)
+    print(f"{label:16} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
+          f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=("forward", "training"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
-    print(f"{'':8} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
-    for name, dtype, scalar in (("float", torch.float32, "float"), ("double", torch.float64, "double")):
-        net, x = network(dtype)
-        mine, theirs, rates, peaks = [], [], [], []
-        for _ in range(options.rounds):
-            milliseconds, rate, _ = ours(options.binary, f"right_hand_side/{name}")
-            mine.append(milliseconds)
-            rates.append(rate)
-            theirs.append(min(pytorch(net, x, True), pytorch(net, x, False)))
-            peaks.append(ours(options.binary, f"product<{scalar}>/768/768/768")[1])
-        ratio = statistics.median(a / b for a, b in zip(mine, theirs))
-        rate, peak = statistics.median(rates), statistics.median(peaks)
-        print(f"{name:8} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
-              f"{peak:6.1f} {rate / peak:6.2f}")
+    print(f"{'':16} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
+    if options.only != "training":
+        for name, dtype in (("float", torch.float32), ("double", torch.float64)):
+            net, x = network(SMALL, dtype)
+            compare(f"forward {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x),
+                    options.rounds)
+    if options.only != "forward":
+        for name, size in (("small", SMALL), ("large", LARGE)):
+            net, x = network(size, torch.float32)
+            compare(f"training {name}", options.binary, f"training_step/{name}_float", "float", lambda: training_time(net, x),
+                    options.rounds)
 
 
 if __name__ == "__main__":

@@ -81,10 +81,10 @@ void training_step(benchmark::State& state, const bench::Size& size, Precision p
       benchmark::Counter(3e-9 * size.flops(), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["tape MB"] = 1e-6 * static_cast<double>(stack.bytes());
 }
-BENCHMARK_CAPTURE(training_step, small / float, small, Precision::single)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, small / double, small, Precision::dbl)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, large / float, large, Precision::single)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, large / double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small_float, small, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small_double, small, Precision::dbl)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large_float, large, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large_double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
 
 /// One term's evaluation, what it keeps included, and its adjoint with parameter gradients.
 template <class Term>

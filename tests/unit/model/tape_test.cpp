@@ -67,6 +67,20 @@ TEST_P(TapeOfLayer, gives_the_value_and_the_adjoint_of_the_map_without_it) {
 INSTANTIATE_TEST_SUITE_P(EverySetting, TapeOfLayer, testing::ValuesIn(every_setting()),
                          [](const auto& setting) { return name_of(setting.param); });
 
+TEST(Tape, holds_memory_from_the_first_use_on_and_no_more_later) {
+  Problem problem(MPI_COMM_WORLD, problem_of({Norm::post, Order::sequential, true, Subflow::euler, false}));
+  const auto tape = problem.model->make_tape();
+  EXPECT_EQ(tape->bytes(), 0u);
+  const Whole u = random_vector(problem.context.size(), 6);
+  Whole v(u.size());
+  problem.model->map_keeping(at, h, u.data(), v.data(), *tape);
+  const std::size_t held = tape->bytes();
+  // The input of the second sub-layer and two sums before normalisation, and what the terms keep.
+  EXPECT_GT(held, 3 * u.size() * sizeof(double));
+  problem.model->map_keeping(at, h, u.data(), v.data(), *tape);
+  EXPECT_EQ(tape->bytes(), held);
+}
+
 /// A pre-norm layer with this kernel and mask.
 ProblemSpec kernel_problem(Kernel kernel, int iterations, const TokenMask& mask) {
   auto spec = problem_of({Norm::pre, Order::sequential, true, Subflow::euler, false});
