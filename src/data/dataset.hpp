@@ -43,8 +43,9 @@ class Dataset {
   virtual int features() const = 0;
   /// Fills out[token][feature], token = y * tokens_x() + x: tokens_x() * tokens_y() * features() numbers.
   virtual void tokens(std::size_t index, double* out) const = 0;
-  /// A random variant of the sample for training, the same label and length: an image under a random affine map
-  /// (see warp_image), a text with a share `strength` of its words replaced by <unk>. `strength` is in [0, 1].
+  /// A random variant of the sample for training, the same label and length: an image under a random affine
+  /// map (see warp_image), a text with a share `strength` of its words replaced by <unk>. `strength` is in
+  /// [0, 1].
   virtual void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const = 0;
   /// Real tokens of a sample; those after them are padding.
   virtual int length(std::size_t index) const;

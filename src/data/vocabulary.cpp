@@ -61,6 +61,7 @@ Vocabulary Lexicon::vocabulary(int largest, int least_count) const {
 
 std::vector<std::uint32_t> Lexicon::indices(const Vocabulary& vocabulary) const {
   std::vector<std::uint32_t> list;
+  list.reserve(words_.size());
   for (const std::string* word : words_) list.push_back(vocabulary.index(*word));
   return list;
 }
