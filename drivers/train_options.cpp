@@ -18,6 +18,31 @@ void declare_objective(Schema& schema) {
            .doc = "share of the label that is spread over all classes",
            .minimum = 0,
            .maximum = 0.9});
+  declare({.name = "train.dropout",
+           .fallback = 0.0,
+           .doc = "share of numbers dropped after the embedding and in each branch of a layer",
+           .minimum = 0,
+           .maximum = 0.9});
+  declare({.name = "train.augment",
+           .fallback = 0.0,
+           .doc =
+               "strength of the random variants of samples: images are turned, sheared, stretched and "
+               "shifted (1: "
+               "by up to 15 degrees, 15 % and 2.5 pixels), this share of the words of a text becomes unknown",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "distill.teacher",
+           .fallback = std::string(),
+           .doc = "HDF5 file of a trained transformer whose states or attention the model is drawn to; "
+                  "empty: none"});
+  declare({.name = "distill.hidden",
+           .fallback = 0.0,
+           .doc = "weight of the mean square distance to the teacher's hidden states after each layer",
+           .minimum = 0});
+  declare({.name = "distill.attention",
+           .fallback = 0.0,
+           .doc = "weight of the Kullback-Leibler divergence from the teacher's attention in each layer",
+           .minimum = 0});
   declare({.name = "train.smoothness",
            .fallback = 0.0,
            .doc = "strength of the penalty on the depth-derivative of the weights (depth.weights = linear)",

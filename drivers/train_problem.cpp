@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "io/archive_reader.hpp"
 #include "model/backpropagation.hpp"
+#include "model/model_file.hpp"
 #include "operators/blas.hpp"
 
 namespace fluxformer {
@@ -136,16 +138,39 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
         for (std::size_t j = 0; j < order.size(); ++j)
           (j < apart ? validation : rest).push_back(training[order[j]]);
         training = rest;
-        return {*train, training, settings.count("train.batch"), ranks.replica, seed};
+        return {*train,        training, settings.count("train.batch"),
+                ranks.replica, seed,     settings.real("train.augment")};
       }()),
-      slab{&line, batches.capacity(), parameters.spec.width, {}},
+      dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
+      slab{&line, batches.capacity(), parameters.spec.width, {}, nullptr},
       model([&] {
         slab.mask.causal = settings.flag("attention.causal");
+        if (settings.real("train.dropout") > 0) slab.dropout = &dropout;
         return make_depth_model(parameters, slab, precision_of(settings));
       }()),
       march(make_march(*model, settings)),
       evaluator(parameters, slab, *march, loss_of_settings(settings)),
-      trainer(world, parameters, evaluator, trainer_settings(settings, parameters, line, total_steps())) {}
+      trainer(world, parameters, evaluator, trainer_settings(settings, parameters, line, total_steps())) {
+  if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
+  add_distillation(settings);
+}
+
+void TrainProblem::add_distillation(const Settings& settings) {
+  const auto& file = settings.word("distill.teacher");
+  const Distillation::Weights weights{settings.real("distill.hidden"), settings.real("distill.attention")};
+  const bool wanted = weights.hidden > 0 || weights.attention > 0;
+  if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
+  if (file.empty()) return;
+  if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
+  auto weights_of_teacher = read_model(ArchiveReader(comm, file));
+  const auto &theirs = weights_of_teacher.spec, &mine = parameters.spec;
+  if (theirs.features != mine.features || theirs.vocabulary != mine.vocabulary ||
+      theirs.tokens != mine.tokens)
+    throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
+  teacher = std::make_unique<Teacher>(std::move(weights_of_teacher), slab, precision_of(settings));
+  distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(), weights);
+  evaluator.add_depth_loss(*distillation);
+}
 
 std::string TrainProblem::describe() const {
   std::ostringstream text;

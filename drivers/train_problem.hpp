@@ -8,6 +8,7 @@
 
 #include "drivers/data_options.hpp"
 #include "drivers/model_options.hpp"
+#include "model/distillation.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
@@ -38,11 +39,17 @@ class TrainProblem {
   Parameters parameters;
   TokenLine line;
   Batches batches;
+  Dropout dropout;
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
   std::unique_ptr<DepthMarch> march;
+  std::unique_ptr<Teacher> teacher;            ///< none without distillation
+  std::unique_ptr<Distillation> distillation;  ///< none without distillation
   GradientEvaluator evaluator;
   Trainer trainer;
+
+ private:
+  void add_distillation(const Settings& settings);
 };
 
 }  // namespace fluxformer

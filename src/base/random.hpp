@@ -29,6 +29,8 @@ class RandomStream {
   double normal(std::uint64_t index) const;
   /// Uniform on 0..count-1.
   std::uint64_t below(std::uint64_t index, std::uint64_t count) const;
+  /// Four words of 32 uniform bits.
+  std::array<std::uint32_t, 4> bits(std::uint64_t index) const { return block(index); }
 
  private:
   std::array<std::uint32_t, 4> block(std::uint64_t index) const;

@@ -5,6 +5,11 @@
 #include "model/embedding.hpp"
 
 namespace fluxformer {
+namespace {
+
+constexpr std::uint64_t embedding_site = 0;  // of dropout; layers have the others
+
+}  // namespace
 
 GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march,
                                      const Loss& loss)
@@ -18,9 +23,13 @@ GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& 
       logits_(static_cast<std::size_t>(context.samples) * static_cast<std::size_t>(parameters.spec.classes)),
       logits_bar_(logits_.size()) {}
 
-void GradientEvaluator::embed_batch(const Batch& batch) {
+void GradientEvaluator::embed_batch(const Batch& batch, bool training) {
   context_.mask.length = batch.length;
   embed(parameters_, context_, batch.input.data(), u_.data());
+  for (auto* term : depth_losses_) term->begin(batch);
+  if (dropout_ == nullptr) return;
+  dropout_->set_keys(training ? batch.key : std::vector<long>{});
+  dropout_->apply(context_, embedding_site, u_.data());
 }
 
 double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
@@ -48,7 +57,7 @@ Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
 }
 
 Evaluation GradientEvaluator::evaluate(const Batch& batch) {
-  embed_batch(batch);
+  embed_batch(batch, false);
   double depth_loss = add_depth_losses(0, batch, u_.data(), nullptr, {});
   march_.forward(u_.data(), false, [&](int row, const double* u) {
     depth_loss += add_depth_losses(row, batch, u, nullptr, {});
@@ -72,7 +81,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   std::fill(gradient.begin(), gradient.end(), 0.0);
   const auto& layout = parameters_.layout;
   const int cells = march_.depth().cells;
-  embed_batch(batch);
+  embed_batch(batch, true);
   march_.forward(u_.data(), true, {});
   auto result = finish(batch, logits_bar_.data());
   readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
@@ -93,6 +102,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
     done = first;
   });
   tell(coefficients, layout.size());
+  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
   embed_adjoint(parameters_, context_, batch.input.data(), u_bar_.data(), gradient);
   tell(0, layout.block_offset(0));
   return result;

@@ -10,6 +10,7 @@
 #include "model/depth_march.hpp"
 #include "model/loss.hpp"
 #include "model/readout.hpp"
+#include "operators/dropout.hpp"
 
 namespace fluxformer {
 
@@ -26,6 +27,8 @@ struct Evaluation {
 class DepthLoss {
  public:
   virtual ~DepthLoss() = default;
+  /// Before the rows of a batch. Collective over the token line.
+  virtual void begin(const Batch& batch) = 0;
   /// Whether it looks at row i (0: the embedded input, M: the last).
   virtual bool looks_at(int row) const = 0;
   /// Its value at that row, this rank's share. u_bar (if not null) += its derivative with respect to u,
@@ -43,6 +46,8 @@ class GradientEvaluator {
   /// those of each batch.
   GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss& loss);
 
+  /// Borrowed: the one of the context. In `gradient` it is keyed by the batch, in `evaluate` it does nothing.
+  void set_dropout(Dropout& dropout) { dropout_ = &dropout; }
   /// Borrowed; called in this order.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
@@ -57,7 +62,7 @@ class GradientEvaluator {
   DepthMarch& march() const { return march_; }
 
  private:
-  void embed_batch(const Batch& batch);
+  void embed_batch(const Batch& batch, bool training);
   Evaluation finish(const Batch& batch, double* logits_bar);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
@@ -69,6 +74,7 @@ class GradientEvaluator {
   DepthMarch& march_;
   Loss loss_;
   Readout readout_;
+  Dropout* dropout_ = nullptr;
   std::vector<DepthLoss*> depth_losses_;
   std::vector<double> u_, u_bar_, logits_, logits_bar_;
 };

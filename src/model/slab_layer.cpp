@@ -125,7 +125,7 @@ void SlabModel<T>::advance(const SubLayer& sub, const Weights& w, double h, cons
 template <class T>
 void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
                            double* out) {
-  const auto w = weights_.at(at);
+  const auto w = weights_at(at);
   const std::size_t size = context_.size();
   const auto add_difference = [&](const double* v) {
     for (std::size_t j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
@@ -152,7 +152,7 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
 template <class T>
 void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
                                      double* out) {
-  const auto w = weights_.at(at);
+  const auto w = weights_at(at);
   const std::size_t size = context_.size();
   double* const z = buffer(0);
   double* const state = buffer(1);
@@ -176,7 +176,7 @@ void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const doubl
 template <class T>
 void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
                                      double* u_bar, std::span<double> parameters) {
-  const auto weights = weights_.at(at);
+  const auto weights = weights_at(at);
   const std::size_t size = context_.size(), count = sub_layers_.size();
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();

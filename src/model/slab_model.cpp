@@ -84,17 +84,18 @@ std::vector<typename SlabModel<T>::SubLayer> SlabModel<T>::compose() {
   const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
   std::vector<SlabTerm<T>*> mixing;
   if (largest_kappa_ > 0) mixing.push_back(diffusion_.get());
-  mixing.push_back(&attention_);
+  mixing.push_back(term(Mechanism::attention));
   switch (spec().order) {
     case Order::sequential:
-      return {{mixing, 1.0, after(After::attention_norm)}, {{&reaction_}, 1.0, after(After::reaction_norm)}};
+      return {{mixing, 1.0, after(After::attention_norm)},
+              {{term(Mechanism::reaction)}, 1.0, after(After::reaction_norm)}};
     case Order::parallel:
-      mixing.push_back(&reaction_);
+      mixing.push_back(term(Mechanism::reaction));
       return {{mixing, 1.0, after(After::attention_norm)}};
     case Order::macaron:
-      return {{{&first_reaction_}, 0.5, after(After::half_norm)},
+      return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
               {mixing, 1.0, after(After::attention_norm)},
-              {{&reaction_}, 0.5, after(After::reaction_norm)}};
+              {{term(Mechanism::reaction)}, 0.5, after(After::reaction_norm)}};
   }
   throw std::logic_error("unknown order of sub-layers");
 }
@@ -106,14 +107,23 @@ double* SlabModel<T>::buffer(std::size_t index) {
 }
 
 template <class T>
+SlabTerm<T>* SlabModel<T>::dropped(SlabTerm<T>& term, std::size_t which) {
+  if (context_.dropout == nullptr) return &term;
+  auto& place = dropped_[which];
+  if (place == nullptr)
+    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
+  return place.get();
+}
+
+template <class T>
 SlabTerm<T>* SlabModel<T>::term(Mechanism part) {
   switch (part) {
     case Mechanism::diffusion:
       return largest_kappa_ > 0 ? diffusion_.get() : nullptr;
     case Mechanism::attention:
-      return &attention_;
+      return dropped(attention_, 0);
     case Mechanism::reaction:
-      return &reaction_;
+      return dropped(reaction_, 1);
   }
   throw std::logic_error("unknown part of the field");
 }
@@ -123,10 +133,10 @@ void SlabModel<T>::add_field(Mechanism part, const DepthPoint& at, double scale,
                              double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  if (!projected(part)) return t->add_rhs(weights_.at(at), u, scale, out);
+  if (!projected(part)) return t->add_rhs(weights_at(at), u, scale, out);
   double* const f = buffer(0);
   std::fill_n(f, context_.size(), 0.0);
-  t->add_rhs(weights_.at(at), u, scale, f);
+  t->add_rhs(weights_at(at), u, scale, f);
   project_to_tangent(u, f, context_.rows(), context_.width);
   for (std::size_t j = 0; j < context_.size(); ++j) out[j] += f[j];
 }
@@ -136,9 +146,9 @@ void SlabModel<T>::add_field_tangent(Mechanism part, const DepthPoint& at, doubl
                                      const double* v, double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  if (!projected(part)) return t->add_tangent(weights_.at(at), u, v, scale, out);
+  if (!projected(part)) return t->add_tangent(weights_at(at), u, v, scale, out);
   // P f, P = I - y y^T, y = u/|u|: P f' - (y' y^T + y y'^T) f with y' = P v / |u|.
-  const auto w = weights_.at(at);
+  const auto w = weights_at(at);
   double* const f = buffer(0);
   double* const df = buffer(1);
   double* const dy = buffer(2);
@@ -158,7 +168,7 @@ void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, doubl
                                      const double* w, double* u_bar, std::span<double> parameters) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  const auto weights = weights_.at(at);
+  const auto weights = weights_at(at);
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
@@ -181,12 +191,12 @@ void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, doubl
 
 template <class T>
 void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) {
-  if (largest_kappa_ > 0) diffusion_->add_diagonal(weights_.at(at), scale, diagonal);
+  if (largest_kappa_ > 0) diffusion_->add_diagonal(weights_at(at), scale, diagonal);
 }
 
 template <class T>
 void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double* u, double* k) {
-  const auto w = weights_.at(at);
+  const auto w = weights_at(at);
   if (spec().order != Order::macaron) return attention_.matrix(w, u, k);
   advance(sub_layers_.front(), w, h, u, buffer(0), buffer(1));
   attention_.matrix(w, buffer(1), k);

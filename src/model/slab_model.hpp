@@ -2,11 +2,13 @@
 
 // DepthModel in one arithmetic: the slab terms and how a layer is composed of them.
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "model/depth_model.hpp"
 #include "operators/attention.hpp"
+#include "operators/dropped_term.hpp"
 #include "operators/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 
@@ -52,6 +54,12 @@ class SlabModel final : public DepthModel {
   };
   std::vector<SubLayer> compose();
   SlabTerm<T>* term(Mechanism part);
+  /// The term under the context's dropout, if there is one.
+  SlabTerm<T>* dropped(SlabTerm<T>& term, std::size_t which);
+  LayerWeights<const T> weights_at(const DepthPoint& at) {
+    layer_ = at.layer;
+    return weights_.at(at);
+  }
   bool projected(Mechanism part) const { return spec().norm == Norm::sphere && part != Mechanism::diffusion; }
 
   /// One sub-layer: z = residual * u + flow(u), v = N(z). Without normalisation v may be z.
@@ -86,6 +94,8 @@ class SlabModel final : public DepthModel {
   Attention<T> attention_;
   Reaction<T> reaction_;
   Reaction<T> first_reaction_;
+  int layer_ = 1;  // the one at work
+  std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;
   double largest_kappa_ = 0;
   std::vector<SubLayer> sub_layers_;
   std::vector<Buffer> buffers_;  // slabs, made when first wanted

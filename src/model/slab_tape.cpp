@@ -41,7 +41,7 @@ const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
 template <class T>
 void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto w = weights_.at(at);
+  const auto w = weights_at(at);
   const std::size_t size = context_.size(), count = sub_layers_.size();
   kept.resize(count);
   const double* from = u;
@@ -81,7 +81,7 @@ template <class T>
 void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                                double* u_bar, std::span<double> parameters) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto weights = weights_.at(at);
+  const auto weights = weights_at(at);
   const std::size_t size = context_.size(), count = sub_layers_.size();
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();

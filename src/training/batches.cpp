@@ -23,12 +23,14 @@ Batch empty_batch(const Dataset& data, int capacity) {
 }
 
 void place(const Dataset& data, std::size_t index, long key, double weight, std::size_t slot, Batch& batch) {
-  const std::size_t size = batch.input.size() / batch.label.size();
-  data.tokens(index, batch.input.data() + slot * size);
   batch.length[slot] = data.length(index);
   batch.label[slot] = data.label(index);
   batch.weight[slot] = weight;
   batch.key[slot] = key;
+}
+
+double* tokens_of(Batch& batch, std::size_t slot) {
+  return batch.input.data() + slot * (batch.input.size() / batch.label.size());
 }
 
 }  // namespace
@@ -43,8 +45,13 @@ std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const ch
 }
 
 Batches::Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
-                 std::uint64_t seed)
-    : data_(data), members_(std::move(members)), global_(global), replica_(replica), seed_(seed) {
+                 std::uint64_t seed, double augment)
+    : data_(data),
+      members_(std::move(members)),
+      global_(global),
+      replica_(replica),
+      seed_(seed),
+      augment_(augment) {
   const auto batch = "train.batch = " + std::to_string(global);
   if (static_cast<std::size_t>(global) > members_.size())
     throw BadInput(batch + ": there are " + std::to_string(members_.size()) + " samples to train on");
@@ -64,13 +71,19 @@ Batch Batches::at(long step) {
     epoch_ = epoch;
   }
   const auto shard = balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
+  const RandomStream variants(seed_, "variants");
   auto batch = empty_batch(data_, capacity());
   const auto first = static_cast<std::size_t>(step % per_epoch()) * static_cast<std::size_t>(global_);
   for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
     const bool filler = slot >= shard.count;
     const std::size_t position = shard.first + (filler ? 0 : slot);
-    place(data_, members_[order_[first + position]], step * global_ + static_cast<long>(position),
-          filler ? 0.0 : 1.0 / global_, slot, batch);
+    const std::size_t index = members_[order_[first + position]];
+    const long key = step * global_ + static_cast<long>(position);
+    place(data_, index, key, filler ? 0.0 : 1.0 / global_, slot, batch);
+    if (augment_ > 0)
+      data_.variant(index, variants.item(static_cast<std::uint64_t>(key)), augment_, tokens_of(batch, slot));
+    else
+      data_.tokens(index, tokens_of(batch, slot));
   }
   return batch;
 }
@@ -86,6 +99,7 @@ void for_all_samples(const Dataset& data, const std::vector<std::size_t>& member
       const std::size_t position = shard.first + first + (filler ? 0 : slot);
       place(data, members[position], static_cast<long>(position),
             filler ? 0.0 : 1.0 / static_cast<double>(members.size()), slot, batch);
+      data.tokens(members[position], tokens_of(batch, slot));
     }
     visit(batch);
   }

@@ -26,8 +26,9 @@ class Batches {
  public:
   /// Of the samples `members` of `data` (borrowed), `global` at a time. Throws BadInput if there are fewer
   /// samples than that or fewer than replicas in a batch.
+  /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
   Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
-          std::uint64_t seed);
+          std::uint64_t seed, double augment = 0);
 
   /// Whole batches in an epoch; the samples left over have their turn in other epochs.
   long per_epoch() const { return static_cast<long>(members_.size()) / global_; }
@@ -43,6 +44,7 @@ class Batches {
   int global_;
   Replica replica_;
   std::uint64_t seed_;
+  double augment_;
   long epoch_ = -1;
   std::vector<std::size_t> order_;
 };

@@ -1,0 +1,113 @@
+#include "model/distillation.hpp"
+
+#include "base/error.hpp"
+#include "model/embedding.hpp"
+
+namespace fluxformer {
+
+Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision precision)
+    : parameters_(std::move(parameters)), context_(context) {
+  const auto& s = parameters_.spec;
+  if (s.variation != DepthVariation::constant)
+    throw BadInput("distill.teacher: its weights must be one set per layer, as those of a transformer");
+  context_.width = s.width;
+  context_.dropout = nullptr;
+  model_ = make_depth_model(parameters_, context_, precision);
+  const auto layers = static_cast<std::size_t>(s.layers);
+  states_.assign(layers + 1, std::vector<double>(context_.size()));
+  attention_.resize(layers);
+}
+
+void Teacher::observe(const Batch& batch, bool attention) {
+  context_.mask.length = batch.length;
+  const auto& s = parameters_.spec;
+  const auto n = static_cast<std::size_t>(context_.line->tokens());
+  const std::size_t plans = static_cast<std::size_t>(context_.samples * s.attention.heads) *
+                            static_cast<std::size_t>(context_.line->block().count()) * n;
+  embed(parameters_, context_, batch.input.data(), states_[0].data());
+  for (int layer = 1; layer <= s.layers; ++layer) {
+    const auto l = static_cast<std::size_t>(layer);
+    const DepthPoint at{layer, layer - 1.0};
+    states_[l] = states_[l - 1];
+    model_->add_map(at, 1.0, 1.0, states_[l - 1].data(), states_[l - 1].data(), states_[l].data());
+    if (!attention) continue;
+    attention_[l - 1].resize(plans);
+    model_->attention_matrix(at, 1.0, states_[l - 1].data(), attention_[l - 1].data());
+  }
+}
+
+Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
+                           DepthCells depth, Weights weights)
+    : teacher_(teacher),
+      context_(context),
+      depth_(depth),
+      weights_(weights),
+      cells_per_layer_(depth.cells / depth.layers),
+      student_(student) {
+  const auto &mine = student.spec, &theirs = teacher.spec();
+  const auto same = [](const char* key, int student_has, int teacher_has) {
+    if (student_has != teacher_has)
+      throw BadInput(std::string("distill.teacher: ") + key + " = " + std::to_string(teacher_has) +
+                     " there, but " + std::to_string(student_has) + " here");
+  };
+  same("mesh.layers", depth.layers, theirs.layers);
+  if (weights.hidden > 0) same("model.width", mine.width, theirs.width);
+  if (depth.cells % depth.layers != 0)
+    throw BadInput(
+        "distill.teacher: mesh.cells must be a multiple of mesh.layers, so that cells end where layers do");
+  if (weights.attention == 0) return;
+  same("attention.heads", mine.attention.heads, theirs.attention.heads);
+  if (mine.order == Order::macaron)
+    throw BadInput("distill.attention: is not defined for depth.order = macaron");
+  match_ = std::make_unique<AttentionMatch>(context, mine.attention);
+}
+
+double Distillation::add(int row, const Batch& batch, const double* u, double* u_bar,
+                         std::span<double> gradient) {
+  const int layer = row / cells_per_layer_;
+  double value = 0;
+  if (weights_.hidden > 0 && layer > 0) value += add_hidden(layer, batch, u, u_bar);
+  if (match_ && layer < depth_.layers) value += add_attention(layer + 1, batch, u, u_bar, gradient);
+  return value;
+}
+
+double Distillation::add_hidden(int layer, const Batch& batch, const double* u, double* u_bar) const {
+  const auto& target = teacher_.state(layer);
+  const auto& line = *context_.line;
+  const auto width = static_cast<std::size_t>(context_.width);
+  double value = 0;
+  for (int local = 0; local < line.block().count(); ++local) {
+    const int token = line.global_index(line.rank(), local);
+    for (int sample = 0; sample < context_.samples; ++sample) {
+      const auto b = static_cast<std::size_t>(sample);
+      if (!context_.mask.real(sample, token)) continue;
+      const int real = batch.length.empty() ? line.tokens() : batch.length[b];
+      const double share =
+          weights_.hidden * batch.weight[b] / (static_cast<double>(depth_.layers) * real * context_.width);
+      const std::size_t first =
+          (static_cast<std::size_t>(local) * static_cast<std::size_t>(context_.samples) + b) * width;
+      for (std::size_t j = first; j < first + width; ++j) {
+        const double error = u[j] - target[j];
+        value += share * error * error;
+        if (u_bar != nullptr) u_bar[j] += 2 * share * error;
+      }
+    }
+  }
+  return value;
+}
+
+double Distillation::add_attention(int layer, const Batch& batch, const double* u, double* u_bar,
+                                   std::span<double> gradient) {
+  const DepthPoint at{layer, layer - 1.0};
+  auto weight = batch.weight;
+  for (double& w : weight) w *= weights_.attention / depth_.layers;
+  const auto weights = student_.at(at);
+  if (u_bar == nullptr)
+    return match_->add(weights, teacher_.attention(layer).data(), weight, u, nullptr, nullptr);
+  const auto collected = student_.begin_gradient(at, gradient);
+  const double value = match_->add(weights, teacher_.attention(layer).data(), weight, u, u_bar, &collected);
+  student_.finish_gradient(at, gradient);
+  return value;
+}
+
+}  // namespace fluxformer

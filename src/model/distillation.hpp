@@ -1,0 +1,70 @@
+#pragma once
+
+// A trained model as teacher of another one, at the depths where layers of the teacher end:
+//
+//   hidden      weight / S sum over layers l of the mean square of u(l) - U(l) over real tokens and channels
+//   attention   weight / S sum over layers l of KL(K_l || k_l), k_l the student's attention at s = l - 1
+//
+// U and K are the teacher's hidden states and attention for the same inputs. Source of the idea: Hinton,
+// Vinyals, Dean, arXiv 1503.02531; of both terms: Jiao et al., arXiv 1909.10351.
+
+#include <memory>
+#include <vector>
+
+#include "model/depth_weights.hpp"
+#include "model/gradient_evaluator.hpp"
+#include "operators/attention_match.hpp"
+
+namespace fluxformer {
+
+/// The hidden states and the attention of a model for a batch.
+class Teacher {
+ public:
+  /// `context`: line and samples of the student, borrowed; the teacher may have another width. Throws
+  /// BadInput for weights that are not one set per layer.
+  Teacher(Parameters parameters, const SlabContext& context, Precision precision);
+  const ModelSpec& spec() const { return parameters_.spec; }
+
+  /// Collective over the token line.
+  void observe(const Batch& batch, bool attention);
+  /// After layer l = 0 .. S: a slab.
+  const std::vector<double>& state(int l) const { return states_[static_cast<std::size_t>(l)]; }
+  /// Of layer l = 1 .. S: [sample][head][query][key].
+  const std::vector<double>& attention(int l) const { return attention_[static_cast<std::size_t>(l - 1)]; }
+
+ private:
+  Parameters parameters_;
+  SlabContext context_;
+  std::unique_ptr<DepthModel> model_;
+  std::vector<std::vector<double>> states_, attention_;
+};
+
+class Distillation final : public DepthLoss {
+ public:
+  struct Weights {
+    double hidden = 0, attention = 0;
+  };
+  /// All are borrowed. Throws BadInput for a teacher of another number of layers, width (hidden) or heads
+  /// (attention), for cells that do not end where layers do, and for order macaron (attention).
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
+               Weights weights);
+
+  void begin(const Batch& batch) override { teacher_.observe(batch, weights_.attention > 0); }
+  bool looks_at(int row) const override { return row % cells_per_layer_ == 0; }
+  double add(int row, const Batch& batch, const double* u, double* u_bar,
+             std::span<double> gradient) override;
+
+ private:
+  double add_hidden(int layer, const Batch& batch, const double* u, double* u_bar) const;
+  double add_attention(int layer, const Batch& batch, const double* u, double* u_bar,
+                       std::span<double> gradient);
+  Teacher& teacher_;
+  const SlabContext& context_;
+  DepthCells depth_;
+  Weights weights_;
+  int cells_per_layer_;
+  DepthWeights<double> student_;
+  std::unique_ptr<AttentionMatch> match_;  // none without attention
+};
+
+}  // namespace fluxformer
