@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (after the back end is chosen)
 
 INK, SOFT, ACCENT = "#1b1f24", "#6b7280", "#e4572e"
-HEADING, FOOTER = 0.78, 0.30  # inches kept free at the top and at the bottom
+HEADING, FOOTER, LINE = 0.78, 0.30, 0.13  # inches kept free at the top and at the bottom; of a further line there
 
 plt.rcParams.update({
     "savefig.dpi": 150, "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
@@ -24,19 +24,21 @@ plt.rcParams.update({
 })
 
 
-def sheet(width, height, heading, explanation):
-    """An empty figure (inches) with its message in bold and, below it, what is shown."""
+def sheet(width, height, heading, explanation, runs=1):
+    """An empty figure (inches) with its message in bold and, below it, what is shown; made from so many runs."""
     figure = plt.figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(rect=(0.005, FOOTER / height, 0.99, 1 - (FOOTER + HEADING) / height))
+    footer = FOOTER + LINE * (runs - 1)
+    figure.get_layout_engine().set(rect=(0.005, footer / height, 0.99, 1 - (footer + HEADING) / height))
     figure.text(0.012, 1 - 0.12 / height, heading, fontsize=15, fontweight="bold", va="top")
     figure.text(0.012, 1 - 0.44 / height, explanation, fontsize=10, color=SOFT, va="top")
     return figure
 
 
 def save(figure, run, folder, name):
-    """Writes folder/name.png and folder/name.pdf; returns the first path."""
+    """Writes folder/name.png and folder/name.pdf; returns the first path. `run` may be a list of them."""
     os.makedirs(folder, exist_ok=True)
-    figure.text(0.012, 0.07 / figure.get_figheight(), run.origin, fontsize=7.5, color=SOFT, va="bottom")
+    origin = "\n".join(one.origin for one in run) if isinstance(run, list) else run.origin
+    figure.text(0.012, 0.07 / figure.get_figheight(), origin, fontsize=7.5, color=SOFT, va="bottom")
     path = os.path.join(folder, name)
     figure.savefig(path + ".png")
     figure.savefig(path + ".pdf", metadata={"CreationDate": None})

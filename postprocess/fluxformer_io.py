@@ -6,6 +6,9 @@
         rate = run.history("rate")        # numpy array [step, depth]
         tau = run.analysis("evolve", "arrival_time")
 
+    with Run(training_file("out/train.h5")) as run:       # its history file while the training goes on
+        run.training("loss"), run.coordinate("step"), run.running, run.vocabulary
+
 Reads only. What cannot be read ends in a RunError whose message says what to do.
 """
 
@@ -22,6 +25,9 @@ def missing_module(name):
     return INSTALL.format(name=name, python=sys.executable)
 
 
+# Parallel file systems often refuse locks; nothing here needs them. HDF5 reads this when it is loaded.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+
 try:
     import h5py
     import numpy as np
@@ -33,6 +39,16 @@ OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
 
 class RunError(Exception):
     """The file cannot be read as a run of Fluxformer, or does not hold what was asked for."""
+
+
+HISTORY = ".history.h5"
+
+
+def training_file(output):
+    """The output of a training, or the history file beside it as long as there is no output of that name."""
+    output = os.fspath(output)
+    history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
+    return history if not os.path.isfile(output) and os.path.isfile(history) else output
 
 
 def _plain(value):
@@ -92,7 +108,10 @@ class Array:
 
 
 class Run:
-    """One output file, open for reading. A context manager; fields are read when indexed, all else when asked for."""
+    """One output file, open for reading. A context manager; fields are read when indexed, all else when asked for.
+
+    The history file of a training may still be growing: it is seen as it was when it was opened.
+    """
 
     def __init__(self, path, unfinished=False):
         """`unfinished`: also take a file whose run failed, was interrupted or is still going (name.h5.part)."""
@@ -102,6 +121,8 @@ class Run:
             self.attributes = {name: _plain(value) for name, value in self._file.attrs.items()}
             self._check(unfinished)
             self.settings = _parse_settings(self.attributes.get("settings", ""))
+            # The writer of a history lets the axes grow last: so many rows are there in every column.
+            self._rows = {name: len(self._file[name]) for name in ("step", "epoch") if name in self._file}
         except BaseException:
             self.close()
             raise
@@ -115,6 +136,8 @@ class Run:
             raise RunError(f"{self.path}: the run that writes it is not finished, or was killed "
                            "(--unfinished reads it all the same)")
         try:
+            if self.path.endswith(HISTORY):
+                return h5py.File(self.path, "r", libver="latest", swmr=True)
             return h5py.File(self.path, "r")
         except OSError as failure:
             raise RunError(f"{self.path}: not a readable HDF5 file ({failure})") from None
@@ -130,7 +153,8 @@ class Run:
             raise RunError(f"{self.path}: schema {version} is newer than this reader ({NEWEST_SCHEMA}): "
                            "use the postprocess/ of the revision that wrote it "
                            f"({self.attributes.get('git_revision', 'not recorded')})")
-        if status != "done" and not unfinished:
+        self.running = status == "running"
+        if status != "done" and not unfinished and not self.path.endswith(HISTORY):
             why = self.attributes.get("message")
             raise RunError(f"{self.path}: its run did not end normally (status '{status}'{': ' + why if why else ''}); "
                            "it holds what there was up to then (--unfinished reads it all the same)")
@@ -178,11 +202,31 @@ class Run:
         """/analysis/<kind>/<name> as a numpy array."""
         return self._array(f"analysis/{kind}", name)[...]
 
+    @property
+    def trainings(self):
+        return self._names("training")
+
+    def training(self, name):
+        """/training/<name> as a numpy array: [step] or [epoch]."""
+        array = self._array("training", name)
+        return array[:self._rows.get(array.dims[0], array.shape[0])]
+
+    @property
+    def training_attributes(self):
+        """What /training says of itself: samples, trained_parameters, ... Empty if there is none."""
+        return {name: _plain(value) for name, value in self._file["training"].attrs.items()} if self.trainings else {}
+
+    @property
+    def vocabulary(self):
+        """The words of a text model, in the order of their vectors; empty if it has none."""
+        path = "model/embedding/vocabulary"
+        return [_plain(word) for word in self._file[path][...]] if path in self._file else []
+
     def coordinate(self, name):
         """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
         if name not in self._file:
             raise RunError(f"{self.path}: no coordinate /{name}")
-        return self._file[name][...]
+        return self._file[name][:self._rows[name]] if name in self._rows else self._file[name][...]
 
     def unit(self, name):
         """The unit of a root coordinate, "" for a pure number."""

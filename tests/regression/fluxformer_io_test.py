@@ -15,7 +15,10 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 
-from fluxformer_io import Run, RunError  # noqa: E402 (its folder is put on the path first)
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+from fluxformer_io import Run, RunError, training_file  # noqa: E402 (its folder is put on the path first)
+from training_sample import write_training  # noqa: E402
 
 ATTRIBUTES = {
     "schema_version": 1, "experiment": "evolve", "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "yes",
@@ -96,6 +99,36 @@ class Reader(unittest.TestCase):
         for path in (part, self.path):
             with Run(path, unfinished=True) as run:
                 self.assertEqual(run.fields, ["u"])
+
+    def test_the_course_of_a_training_is_read(self):
+        columns = write_training(self.path, epochs=3, per_epoch=5)
+        with h5py.File(self.path, "r+") as file:
+            words = np.array([word.encode() for word in ("the", "naïve", "")], dtype=h5py.string_dtype(length=6))
+            file["model/embedding/vocabulary"] = words
+        with Run(self.path) as run:
+            for name, values in columns.items():
+                np.testing.assert_array_equal(run.training(name), values)
+            self.assertEqual(set(run.trainings), set(columns))
+            np.testing.assert_array_equal(run.coordinate("epoch"), [1, 2, 3])
+            self.assertEqual((run.vocabulary, run.running, run.training_attributes["samples"]),
+                             (["the", "naïve", ""], False, 165))
+
+    def test_a_growing_history_is_read_as_far_as_its_axes_go(self):
+        history = self.path[:-3] + ".history.h5"
+        self.assertEqual(training_file(self.path), self.path)
+        columns = write_training(history, epochs=2, per_epoch=6, status="running")
+        self.assertEqual(training_file(self.path), history)
+        with h5py.File(history, "r+", libver="latest") as file:
+            file["step"].resize((7,))
+            file.swmr_mode = True
+            with Run(history) as run:
+                self.assertTrue(run.running)
+                self.assertEqual(run.vocabulary, [])
+                np.testing.assert_array_equal(run.coordinate("step"), np.arange(7))
+                np.testing.assert_array_equal(run.training("loss"), columns["loss"][:7])
+                np.testing.assert_array_equal(run.training("test_loss"), columns["test_loss"])
+        write_training(self.path)
+        self.assertEqual(training_file(self.path), self.path)
 
     def test_foreign_and_damaged_files_are_refused(self):
         write(self.path, schema_version=None)

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""plot_training.py draws a training that is over, one that goes on, and several in one figure, without a display.
+
+Needs what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
+"""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+try:
+    import h5py
+    import matplotlib.image
+except ImportError as failure:
+    print(f"NOT RUN: {failure}", file=sys.stderr)
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PLOT = os.path.join(ROOT, "postprocess", "plot_training.py")
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""}
+sys.dont_write_bytecode = True
+for part in ("postprocess", "tests/support"):
+    sys.path.insert(0, os.path.join(ROOT, part))
+
+import plot_training  # noqa: E402 (its folder is put on the path first)
+from training_sample import write_training  # noqa: E402
+
+
+class PlotTraining(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def plot(self, *arguments):
+        """What the script does, without a new Python for each figure."""
+        code, out = 0, io.StringIO()
+        with mock.patch.object(sys, "argv", [PLOT, *arguments]), contextlib.redirect_stdout(out):
+            try:
+                plot_training.main()
+            except SystemExit as end:
+                code = end.code
+        return types.SimpleNamespace(returncode=1 if code else 0, stdout=out.getvalue(), stderr=code or "")
+
+    def drawn(self, result, name):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
+        png = os.path.join(self.folder, "figures", name + ".png")
+        self.assertEqual(result.stdout.strip(), png)
+        picture = matplotlib.image.imread(png)
+        self.assertGreater(picture.shape[1], 1000)
+        self.assertGreater(picture[..., :3].std(), 0.02, "an empty picture")
+        with open(png[:-3] + "pdf", "rb") as stream:
+            self.assertEqual(stream.read(5), b"%PDF-")
+
+    def test_one_training(self):
+        write_training(self.path("a.h5"), per_epoch=40, baseline=0.7)
+        self.drawn(subprocess.run([sys.executable, PLOT, self.path("a.h5")], capture_output=True, text=True, env=ENVIRONMENT),
+                   "a_training")
+
+    def test_several_in_one_figure(self):
+        write_training(self.path("a.h5"))
+        write_training(self.path("b.h5"), validation=False, tau=3.0)
+        self.drawn(self.plot(self.path("a.h5"), self.path("b.h5")), "trainings_compared")
+
+    def test_one_that_goes_on_is_drawn_from_its_history(self):
+        for epochs in (0, 2):  # before the end of the first epoch too
+            write_training(self.path("a.history.h5"), epochs=epochs, status="running")
+            with h5py.File(self.path("a.history.h5"), "r+", libver="latest") as file:
+                file.swmr_mode = True  # held open as the program holds it
+                self.drawn(self.plot(self.path("a.h5")), "a_training")
+            os.remove(self.path("a.history.h5"))
+
+    def test_what_cannot_be_drawn_is_refused_in_one_line(self):
+        for name, changes in (("failed.h5", {"status": "failed"}), ("empty.h5", {"epochs": 0}), ("other.h5", {})):
+            write_training(self.path(name), **changes)
+        with h5py.File(self.path("other.h5"), "r+") as file:
+            del file["training"]
+        files = {"failed.h5": "did not end normally", "empty.h5": "not made a step", "other.h5": "holds no training",
+                 "missing.h5": "no such file"}
+        for name, word in files.items():
+            result = self.plot(self.path(name))
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertIn(word, result.stderr)
+        self.drawn(self.plot(self.path("failed.h5"), "--unfinished"), "failed_training")
+
+
+if __name__ == "__main__":
+    unittest.main()
