@@ -37,7 +37,6 @@ struct AdjointMarch::Impl {
       store.emplace(field.comm(), field.size(), settings.folder);
     else
       store.emplace(field.comm(), field.size());
-    check(VecCreateMPI(field.comm(), static_cast<PetscInt>(field.size()), PETSC_DECIDE, lambda.out()));
     prepare();
   }
 
@@ -69,7 +68,6 @@ struct AdjointMarch::Impl {
   // Two integrators: what a march without a trajectory does leaves the kept one as it is.
   std::optional<AdjointStepper> without, with;
   std::optional<StateStore> store;
-  VecHandle lambda;
   std::vector<double> start;
   bool kept = false;
   std::size_t most_bytes = 0;
@@ -112,7 +110,7 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
   if (!me.kept) throw std::logic_error("AdjointMarch::backward: one call for each forward that keeps");
   me.kept = false;
   auto& stepper = me.keeping();
-  std::copy_n(u_bar, me.field.size(), Writing(me.lambda).values);
+  std::copy_n(u_bar, me.field.size(), Writing(stepper.lambda()).values);
   for (int segment = me.segments; segment-- > 0;) {
     const int first = me.first(segment), count = me.count(segment);
     if (segment + 1 < me.segments) {
@@ -122,11 +120,11 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
       me.note_bytes();
     }
     for (int cell = first + count; cell > first; --cell) {
-      stepper.step_back(me.lambda, gradient);
-      if (row) row(cell - 1, stepper.state_before(), Writing(me.lambda).values);
+      stepper.step_back(gradient);
+      if (row) row(cell - 1, stepper.state_before(), Writing(stepper.lambda()).values);
     }
   }
-  std::copy_n(Reading(me.lambda).values, me.field.size(), u_bar);
+  std::copy_n(Reading(stepper.lambda()).values, me.field.size(), u_bar);
 }
 
 }  // namespace fluxformer

@@ -96,15 +96,13 @@ void AdjointStepper::after_step() {
   if (method_.reuses_last_stage() && field_.constant_weights()) check(TSRestartStep(ts_));
 }
 
-void AdjointStepper::step_back(Vec lambda, std::span<double> gradient) {
+void AdjointStepper::step_back(std::span<double> gradient) {
   --cell_;
   stage_ = method_.transposed_stages();
   gradient_ = gradient;
-  check(VecCopy(lambda, lambda_));
   check(TSAdjointSetSteps(ts_, 1));
   check(TSAdjointSolve(ts_));
   require_success("the adjoint of the march through depth");
-  check(VecCopy(lambda_, lambda));
 }
 
 const double* AdjointStepper::state_before() const {

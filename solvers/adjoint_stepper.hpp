@@ -35,8 +35,10 @@ class AdjointStepper {
   /// Marches u from row `first` on through `count` cells and shows their rows. `taping`: the layer map runs
   /// as where the trajectory is kept. Collective; throws NumericalFailure.
   void march(int first, int count, double* u, bool taping, const RowVisitor& row);
+  /// The adjoint of the state, which step_back takes and leaves behind.
+  Vec lambda() const { return lambda_; }
   /// Transposes the last cell not yet transposed. gradient += its share. Collective.
-  void step_back(Vec lambda, std::span<double> gradient);
+  void step_back(std::span<double> gradient);
   /// After step_back: the state that cell started from, valid until the next call.
   const double* state_before() const;
   /// Bytes of the trajectory at present, without tapes.

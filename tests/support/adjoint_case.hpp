@@ -49,6 +49,7 @@ class SquaredNorm final : public DepthLoss {
  public:
   SquaredNorm(std::size_t size, std::vector<int> rows, double weight)
       : size_(size), rows_(std::move(rows)), weight_(weight) {}
+  void begin(const Batch&) override {}
   bool looks_at(int row) const override { return std::find(rows_.begin(), rows_.end(), row) != rows_.end(); }
   double add(int row, const Batch&, const double* u, double* u_bar, std::span<double>) override {
     const double weight = weight_ / (1 + row);

@@ -23,16 +23,16 @@ void expect_same_arrays(const ParameterLayout& layout, const Whole& x, const Who
       difference = std::max(difference, std::abs(x[j] - y[j]));
       size = std::max(size, std::abs(y[j]));
     }
-    EXPECT_LE(difference, tolerance * size + 1e-15 * whole) << view.path();
+    EXPECT_LE(difference, tolerance * size + 1e-3 * tolerance * whole) << view.path();
   }
 }
 
-void expect_back_propagation(const ProblemSpec& spec) {
+void expect_back_propagation(const ProblemSpec& spec, double tolerance = 1e-12) {
   AdjointCase c(MPI_COMM_WORLD, spec);
   Backpropagation direct(*c.problem.model, c.problem.depth, spec.speed);
   const auto expected = c.gradient(direct);
-  expect_same_arrays(c.problem.parameters.layout, c.gradient(adjoint_by("1fe")), expected, 1e-12);
-  expect_same_arrays(c.problem.parameters.layout, c.gradient(adjoint_by("1fe", 2)), expected, 1e-12);
+  expect_same_arrays(c.problem.parameters.layout, c.gradient(adjoint_by("1fe")), expected, tolerance);
+  expect_same_arrays(c.problem.parameters.layout, c.gradient(adjoint_by("1fe", 2)), expected, tolerance);
 }
 
 TEST(AdjointMarch, by_1fe_is_back_propagation) {
@@ -46,6 +46,10 @@ TEST(AdjointMarch, by_1fe_is_back_propagation) {
   bare.model.order = Order::macaron;
   expect_back_propagation(bare);
   expect_back_propagation(adjoint_pde());
+  // In single precision the states differ by round-off of doubles, which the kernels round away or double.
+  auto single = adjoint_transformer(3);
+  single.precision = Precision::single;
+  expect_back_propagation(single, 1e-5);
 }
 
 // Of differences of order 4: truncation ~ step^4, round-off 1e-15/step of the loss.
