@@ -33,7 +33,7 @@ class TrainExperiment final : public Experiment {
     return std::chrono::duration<double>(WallClock::now() - start).count();
   }
   std::optional<CheckpointReader> find_checkpoint() const;
-  void restart(const CheckpointReader& from, TrainRecord& record);
+  void restart(const CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
   /// One step and what belongs after it; false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
@@ -89,9 +89,9 @@ void TrainExperiment::checkpoint(const TrainRecord& record) {
   output_seconds_ += since(began);
 }
 
-void TrainExperiment::restart(const CheckpointReader& from, TrainRecord& record) {
+void TrainExperiment::restart(const CheckpointReader& from) {
   problem_.trainer.load(from);
-  record.load(from);
+
   best_ = from.real("best");
   best_epoch_ = from.integer("best_epoch");
   checkpointed_ = problem_.trainer.steps();
@@ -191,9 +191,10 @@ Report TrainExperiment::run() {
                                   {"output.", "run.time", "checkpoint.", "mesh.ranks", "data.directory"});
     if (!other.empty()) throw BadInput(other);
   }
+  if (continued) restart(*continued);
   TrainRecord record(settings_, context_, problem_,
-                     settings_.flag("output.overwrite") || continued.has_value());
-  if (continued) restart(*continued, record);
+                     settings_.flag("output.overwrite") || continued.has_value(),
+                     continued ? &*continued : nullptr);
   if (root_ && !context_.quiet) std::cerr << describe() << '\n';
   if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
   if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)

@@ -138,21 +138,22 @@ void declare_gradient(Schema& schema) {
            .doc = "march through depth: 1fe is forward Euler on the layer map (with one cell per layer a "
                   "Transformer), the other Runge-Kutta methods by PETSc's name and implicit ones solve "
                   "c du/ds = F(u)",
-           .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "8vr", "beuler", "cn",
-                       "theta"}});
+           .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
+                       "cn", "theta"}});
   declare({.name = "adjoint.theta",
            .fallback = 0.5,
-           .doc = "theta method: weight of the new state",
+           .doc = "theta: place of the stage in the step; 1/2 is of second order, 1 is backward Euler",
            .minimum = 0,
            .maximum = 1,
            .above_minimum = true});
-  declare(
-      {.name = "adjoint.keep",
-       .fallback = std::string("stages"),
-       .doc =
-           "what is kept for the way back: all stages in memory, the state every adjoint.segment cells with "
-           "the rest computed again, or all stages on disk",
-       .choices = {"stages", "segments", "disk"}});
+  declare({.name = "adjoint.keep",
+           .fallback = std::string("stages"),
+           .doc = "what is kept for the way back: all stages in memory, or the state every adjoint.segment "
+                  "cells, in memory or on disk, with the rest computed again",
+           .choices = {"stages", "segments", "disk"}});
+  declare({.name = "adjoint.folder",
+           .fallback = std::string(),
+           .doc = "folder of the states on disk; empty: the system's for temporary files"});
   declare({.name = "adjoint.segment",
            .fallback = 0L,
            .doc = "cells between kept states; 0: the square root of their number",

@@ -1,14 +1,17 @@
 #include "drivers/train_problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "data/naive_bayes.hpp"
 #include "io/archive_reader.hpp"
 #include "model/backpropagation.hpp"
 #include "model/model_file.hpp"
 #include "operators/blas.hpp"
+#include "solvers/adjoint_march.hpp"
 
 namespace fluxformer {
 namespace {
@@ -76,7 +79,26 @@ TokenLine token_line(MPI_Comm comm, const Dataset& data, bool periodic) {
 
 std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
   const auto equation = equation_spec(settings, model.spec());
-  return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
+  if (settings.word("train.gradient") == "backprop") {
+    for (const char* key :
+         {"adjoint.method", "adjoint.keep", "adjoint.segment", "adjoint.folder", "adjoint.theta"})
+      if (settings.given(key)) throw BadInput(std::string(key) + ": needs train.gradient = adjoint");
+    return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
+  }
+  AdjointSettings s;
+  s.method = settings.word("adjoint.method");
+  s.theta = settings.real("adjoint.theta");
+  const auto& keep = settings.word("adjoint.keep");
+  const int segment = settings.count("adjoint.segment");
+  if (keep == "stages" && segment > 0)
+    throw BadInput("adjoint.segment: needs adjoint.keep = segments or disk");
+  if (keep != "stages")
+    s.every = segment > 0 ? segment : static_cast<int>(std::lround(std::sqrt(equation.depth.cells)));
+  s.on_disk = keep == "disk";
+  s.folder = settings.word("adjoint.folder");
+  if (precision_of(settings) == Precision::single)
+    s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
+  return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s);
 }
 
 Loss loss_of_settings(const Settings& settings) {
@@ -153,6 +175,12 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       trainer(world, parameters, evaluator, trainer_settings(settings, parameters, line, total_steps())) {
   if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
   add_distillation(settings);
+  if (train->vocabulary() == 0) return;
+  baseline = collectively(world, [&] {
+    NaiveBayes bayes(0.1);
+    bayes.fit(*train);
+    return bayes.accuracy(*test);
+  });
 }
 
 void TrainProblem::add_distillation(const Settings& settings) {
@@ -184,6 +212,7 @@ std::string TrainProblem::describe() const {
        << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
        << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
        << blas_description();
+  if (baseline) text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the test texts";
   return text.str();
 }
 

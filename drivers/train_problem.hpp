@@ -3,6 +3,7 @@
 // What `train` trains: data, model, march through depth, trainer, put together from the settings.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ class TrainProblem {
   std::unique_ptr<Distillation> distillation;  ///< none without distillation
   GradientEvaluator evaluator;
   Trainer trainer;
+  std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
 
  private:
   void add_distillation(const Settings& settings);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 
 #include "base/error.hpp"
 #include "base/session.hpp"
@@ -50,6 +51,11 @@ std::vector<double> column(const std::vector<std::vector<double>>& rows, std::si
   return values;
 }
 
+template <std::size_t n>
+std::vector<std::string> list(const char* const (&words)[n]) {
+  return {std::begin(words), std::end(words)};
+}
+
 }  // namespace
 
 std::string beside(const std::string& output, const std::string& what) {
@@ -59,24 +65,58 @@ std::string beside(const std::string& output, const std::string& what) {
 }
 
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
-                         bool overwrite)
+                         bool overwrite, const CheckpointReader* continued)
     : settings_(settings), context_(context), problem_(problem), overwrite_(overwrite) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
   // What cannot be written is found here, before hours of work.
-  const PartFile probe(context.comm, settings.word("output.file"), overwrite);
+  { const PartFile probe(context.comm, settings.word("output.file"), overwrite); }
+  if (continued != nullptr) {
+    steps_ = rows_of(continued->numbers("course_of_steps"), std::size(step_names) + 1);
+    epochs_ = rows_of(continued->numbers("course_of_epochs"), std::size(epoch_names) + 1);
+  }
+  const auto head = header();
+  collectively(context.comm, [&] {
+    if (!root_) return;
+    history_ = std::make_unique<HistoryFile>(history_path(settings.word("output.file")), head,
+                                             list(step_names), list(epoch_names));
+    for (const auto& row : steps_) history_->add_step(row[0], std::span(row).subspan(1));
+    for (const auto& row : epochs_) history_->add_epoch(row[0], std::span(row).subspan(1));
+  });
+}
+
+void TrainRecord::watchable(const std::function<void(HistoryFile&)>& work) {
+  if (history_ == nullptr) return;
+  try {
+    work(*history_);
+  } catch (const Error& e) {
+    std::cerr << "fluxformer: the training goes on, but its course can no longer be watched: " << e.what()
+              << '\n';
+    history_.reset();
+  }
 }
 
 void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
   steps_.push_back({static_cast<double>(step.step), step.loss, step.depth_loss, step.penalty, step.accuracy,
                     step.gradient_norm, step.rate, samples_per_second});
+  watchable([&](HistoryFile& file) {
+    file.add_step(steps_.back()[0], std::span(steps_.back()).subspan(1));
+    const auto now = std::chrono::steady_clock::now();
+    if (now - flushed_ < std::chrono::seconds(1)) return;
+    file.flush();
+    flushed_ = now;
+  });
 }
 
 void TrainRecord::add_epoch(const EpochReport& epoch) {
   epochs_.push_back({static_cast<double>(epochs_.size() + 1), epoch.train.loss, epoch.train.correct,
                      epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
                      epoch.wall_time});
+  watchable([&](HistoryFile& file) {
+    file.add_epoch(epochs_.back()[0], std::span(epochs_.back()).subspan(1));
+    file.flush();
+  });
 }
 
 Evaluation TrainRecord::mean_since(long first) const {
@@ -92,18 +132,29 @@ Evaluation TrainRecord::mean_since(long first) const {
   return {mean.loss / count, mean.depth_loss / count, mean.correct / count};
 }
 
-void TrainRecord::describe(ArchiveWriter& archive) const {
-  archive.attribute(names::experiment, std::string("train"));
-  archive.attribute(names::command_line, context_.command_line);
-  archive.attribute(names::deck, context_.deck);
-  archive.attribute(names::settings, settings_.resolved());
-  archive.attribute(names::seed, settings_.integer("run.seed"));
+HistoryHeader TrainRecord::header() const {
   int ranks = 1;
   MPI_Comm_size(context_.comm, &ranks);
-  archive.attribute(names::ranks, static_cast<long>(ranks));
-  for (const auto& [name, value] : provenance()) archive.attribute(name, value);
-  archive.attribute(names::blas, blas_description());
-  archive.attribute(names::cites, std::string("MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026"));
+  HistoryHeader head;
+  head.run = {{names::experiment, std::string("train")},
+              {names::command_line, context_.command_line},
+              {names::deck, context_.deck},
+              {names::settings, settings_.resolved()},
+              {names::seed, settings_.integer("run.seed")},
+              {names::ranks, static_cast<long>(ranks)},
+              {names::blas, blas_description()},
+              {names::cites, std::string("MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026")}};
+  for (const auto& [name, value] : provenance()) head.run.emplace_back(name, value);
+  head.training = {{names::samples, static_cast<long>(problem_.training.size())},
+                   {names::validation_samples, static_cast<long>(problem_.validation.size())},
+                   {names::test_samples, static_cast<long>(problem_.testing.size())},
+                   {names::trained_parameters, static_cast<long>(problem_.trainer.trained())}};
+  if (problem_.baseline) head.training.emplace_back(names::baseline_accuracy, *problem_.baseline);
+  return head;
+}
+
+void TrainRecord::describe(ArchiveWriter& archive) const {
+  for (const auto& [name, value] : header().run) archive.attribute(name, value);
   write_model(archive, problem_.parameters);
   const auto words = problem_.train->words();
   if (!words.empty())
@@ -124,13 +175,7 @@ void TrainRecord::write_courses(ArchiveWriter& archive) const {
   write(names::step, steps_, step_names);
   write(names::epoch, epochs_, epoch_names);
   if (steps_.empty()) return;
-  const auto note = [&](const char* name, AttributeValue value) {
-    archive.attribute(name, value, names::training);
-  };
-  note(names::samples, static_cast<long>(problem_.training.size()));
-  note(names::validation_samples, static_cast<long>(problem_.validation.size()));
-  note(names::test_samples, static_cast<long>(problem_.testing.size()));
-  note(names::trained_parameters, static_cast<long>(problem_.trainer.trained()));
+  for (const auto& [name, value] : header().training) archive.attribute(name, value, names::training);
 }
 
 void TrainRecord::write_weights(const std::string& what) const {
@@ -147,11 +192,6 @@ void TrainRecord::save(CheckpointWriter& checkpoint) const {
   checkpoint.put("course_of_epochs", flat(epochs_));
 }
 
-void TrainRecord::load(const CheckpointReader& checkpoint) {
-  steps_ = rows_of(checkpoint.numbers("course_of_steps"), std::size(step_names) + 1);
-  epochs_ = rows_of(checkpoint.numbers("course_of_epochs"), std::size(epoch_names) + 1);
-}
-
 void TrainRecord::finish(const std::string& status, const std::string& message,
                          const std::vector<std::pair<std::string, double>>& seconds) {
   ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
@@ -160,6 +200,8 @@ void TrainRecord::finish(const std::string& status, const std::string& message,
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
   archive.finish(status);
+  // The course is in the output now.
+  watchable([&](HistoryFile& file) { file.close(status); });
 }
 
 }  // namespace fluxformer
