@@ -14,10 +14,10 @@ namespace {
 
 void require_valid(const AdjointSettings& settings) {
   if (settings.every < 0)
-    throw BadInput("march.checkpoint_every = " + std::to_string(settings.every) +
+    throw BadInput("adjoint.segment = " + std::to_string(settings.every) +
                    ": must be 0 (every step stays in memory) or a number of steps");
   if (settings.on_disk && settings.every == 0)
-    throw BadInput("march.checkpoint_every = 0: states on disk need a number of steps between them");
+    throw BadInput("adjoint.segment = 0: states on disk need a number of steps between them");
   if (!(settings.newton_tolerance > 0) || !(settings.linear_tolerance > 0))
     throw BadInput("the tolerances of the march must be > 0");
 }
@@ -29,7 +29,8 @@ struct AdjointMarch::Impl {
   Impl(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& s)
       : field(model, depth, speed), settings(s) {
     require_valid(settings);
-    if (!AdjointMethod(settings).layer_map()) require_field(model.spec(), settings.method);
+    if (!AdjointMethod(settings).layer_map())
+      require_field(model.spec(), "adjoint.method = " + settings.method);
     const int cells = depth.cells;
     stride = settings.every == 0 ? cells : std::min(settings.every, cells);
     segments = (cells + stride - 1) / stride;

@@ -27,10 +27,10 @@ std::string all_names() {
 AdjointMethod::AdjointMethod(const AdjointSettings& settings)
     : name_(settings.method), theta_(settings.theta), runge_kutta_(is_among(runge_kutta_names, name_)) {
   if (!runge_kutta_ && !is_among(implicit_names, name_))
-    throw BadInput("march.method = " + name_ +
+    throw BadInput("adjoint.method = " + name_ +
                    ": a gradient needs a method with a discrete adjoint: " + all_names());
   if (name_ == "theta" && !(theta_ > 0 && theta_ <= 1))
-    throw BadInput("march.theta = " + std::to_string(theta_) + ": must be in (0, 1]");
+    throw BadInput("adjoint.theta = " + std::to_string(theta_) + ": must be in (0, 1]");
   if (name_ == "beuler") theta_ = 1;
 }
 

@@ -12,7 +12,7 @@ namespace fluxformer {
 
 March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s)
     : field(m, d, c), model(m), depth(d), settings(s), comm(field.comm()) {
-  if (settings.method != "euler") require_field(model.spec(), settings.method);
+  if (settings.method != "euler") require_field(model.spec(), "march.method = " + settings.method);
   const auto size = static_cast<PetscInt>(model.context().size());
   check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
   if (settings.method == "bdf2")

@@ -5,9 +5,9 @@
 
 namespace fluxformer {
 
-void require_field(const ModelSpec& spec, const std::string& method) {
+void require_field(const ModelSpec& spec, const std::string& setting) {
   if (spec.norm == Norm::post || spec.norm == Norm::sphere || !spec.residual)
-    throw BadInput("march.method = " + method + ": needs depth.norm = pre or none and depth.residual = on");
+    throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
 }
 
 MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)

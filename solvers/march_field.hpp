@@ -12,8 +12,9 @@
 
 namespace fluxformer {
 
-/// Throws BadInput, naming the method, where there is no field F: norm post or sphere, residual off.
-void require_field(const ModelSpec& spec, const std::string& method);
+/// Throws BadInput where there is no field F: norm post or sphere, residual off. `setting` asked for one, as
+/// "march.method = rk".
+void require_field(const ModelSpec& spec, const std::string& setting);
 
 class MarchField {
  public:

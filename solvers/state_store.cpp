@@ -28,11 +28,14 @@ void transfer(const char* what, Call call, int file, Byte* from, std::size_t byt
 }
 
 int nameless_file(const std::string& wanted) {
-  const auto folder = wanted.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(wanted);
+  std::error_code none;
+  const auto folder =
+      wanted.empty() ? std::filesystem::temp_directory_path(none) : std::filesystem::path(wanted);
+  if (none) throw BadInput("adjoint.folder: there is no folder for temporary files: " + none.message());
   std::string name = (folder / "fluxformer-states-XXXXXX").string();
   const int file = mkstemp(name.data());
   if (file < 0)
-    throw BadInput("cannot make a file for states in " + folder.string() + ": " + std::strerror(errno));
+    throw BadInput("adjoint.folder: cannot make a file in " + folder.string() + ": " + std::strerror(errno));
   unlink(name.c_str());
   return file;
 }

@@ -207,17 +207,18 @@ TEST(AdjointMarch, refuses_what_is_not_defined) {
   };
   for (const auto* method : {"euler", "ssp", "bdf2", "rk", ""})
     names(refusal(pde, adjoint_by(method)), "5dp");
-  names(refusal(pde, adjoint_by("1fe", -1)), "march.checkpoint_every = -1");
-  names(refusal(pde, adjoint_by("1fe", 0, true)), "march.checkpoint_every = 0");
+  names(refusal(pde, adjoint_by("1fe", -1)), "adjoint.segment = -1");
+  names(refusal(pde, adjoint_by("1fe", 0, true)), "adjoint.segment = 0");
   for (const double theta : {0.0, -1.0, 1.5}) {
     auto settings = adjoint_by("theta");
     settings.theta = theta;
-    names(refusal(pde, settings), "march.theta");
+    names(refusal(pde, settings), "adjoint.theta");
   }
   auto post = adjoint_transformer(2);
   post.model.norm = Norm::post;
   post.model.attention.layer_norm = false;
   names(refusal(post, adjoint_by("4")), "depth.norm");
+  names(refusal(post, adjoint_by("cn")), "adjoint.method = cn");
   EXPECT_EQ(refusal(post, adjoint_by("1fe")), "");
   names(refusal(adjoint_transformer(2), adjoint_by("1fe"), {2, 3}), "mesh.cells = 3");
   names(refusal(pde, adjoint_by("1fe"), {}, 0), "equation.c");
