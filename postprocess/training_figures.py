@@ -74,6 +74,7 @@ def _panel(axes, title, ylabel, trainings):
     axes.set_xlim(0, 1.01 * end)
     if end >= 5 and len(axes.lines):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.set_axisbelow(True)
     panel(axes, title, ylabel, "epochs done")
 
 
