@@ -167,10 +167,14 @@ void TrainRecord::write_courses(ArchiveWriter& archive) const {
     if (rows.empty()) return;
     const auto meaning = meaning_of(names::root(axis));
     archive.axis({axis, column(rows, 0), meaning.unit, meaning.long_name, false, true});
+    std::vector<std::vector<double>> courses;
+    std::vector<SmallArray> arrays;
+    for (std::size_t k = 0; k < std::size(columns); ++k) courses.push_back(column(rows, k + 1));
     for (std::size_t k = 0; k < std::size(columns); ++k) {
       const auto path = training(columns[k]);
-      archive.array(path, {rows.size()}, column(rows, k + 1).data(), meaning_of(path), {axis});
+      arrays.push_back({path, {rows.size()}, courses[k].data(), meaning_of(path), {axis}});
     }
+    archive.arrays(arrays);
   };
   write(names::step, steps_, step_names);
   write(names::epoch, epochs_, epoch_names);

@@ -10,7 +10,8 @@ namespace fluxformer {
 
 /// Standard initialisation: matrices Xavier-uniform (Glorot and Bengio 2010), U(-a, a), a = sqrt(6 / (in +
 /// out)) with W_Q, W_K, W_V each d x d; LayerNorm gain 1; biases 0; positions N(0, 0.02^2); alpha = rho = 1,
-/// kappa as given. Word vectors N(0, 1/d). Each number is keyed by seed, array and index: the same on any rank.
+/// kappa as given. Word vectors N(0, 1/d). Each number is keyed by seed, array and index: the same on any
+/// rank.
 void initialise_standard(Parameters& parameters, std::uint64_t seed, double kappa, double alpha, double rho);
 
 /// Scaled identities for the interacting-particle facts (T10-T12): W_Q = W_K = query_key I, W_V = value I,
