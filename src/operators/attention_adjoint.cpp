@@ -178,13 +178,12 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
   set_product(x_bar, q_bar.transpose(), row_major(p.w_qkv, width, width));
   set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), true);
   if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), 1.0, base, u_bar);
-  for (std::size_t s = 0; s < static_cast<std::size_t>(chunk.samples); ++s) {
-    const std::size_t at = (static_cast<std::size_t>(chunk.first) + s) * width;
-    layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + s * chunk.tokens * width, width,
+  chunk.for_samples([&](std::size_t at, std::size_t from) {
+    layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width,
                        static_cast<int>(chunk.tokens), chunk.context.width, p.gain, 1.0, base + at,
                        u_bar + at, gradient != nullptr ? gradient->attention.gain : nullptr,
                        gradient != nullptr ? gradient->attention.bias : nullptr);
-  }
+  });
 }
 
 }  // namespace

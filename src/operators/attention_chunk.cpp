@@ -73,19 +73,27 @@ AttentionPath<T> AttentionChunk<T>::make_path() const {
 
 template <class T>
 void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
-  for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
-    const double* row = slab + (static_cast<std::size_t>(first) + s) * width;
-    for (std::size_t t = 0; t < tokens; ++t, row += context.row(), y += width)
-      for (std::size_t c = 0; c < width; ++c) y[c] = static_cast<T>(scale * row[c]);
-  }
+  for_samples([&](std::size_t from, std::size_t to) {
+    for (std::size_t t = 0; t < tokens; ++t, from += context.row(), to += width)
+      for (std::size_t c = 0; c < width; ++c) y[to + c] = static_cast<T>(scale * slab[from + c]);
+  });
+}
+
+template <class T>
+void AttentionChunk<T>::scatter(const T* rows, double scale, const double* base, double* out) const {
+  for_samples([&](std::size_t to, std::size_t from) {
+    for (std::size_t t = 0; t < tokens; ++t, to += context.row(), from += width)
+      simd::set_sum(scale, rows + from, width, base + to, out + to);
+  });
 }
 
 template <class T>
 void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
   if (!settings.layer_norm) return gather(u, 1.0, y);
-  for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s)
-    layer_norm(u + (static_cast<std::size_t>(first) + s) * width, context.row(), static_cast<int>(tokens),
-               context.width, weights.gain, weights.bias, y + s * tokens * width, width);
+  for_samples([&](std::size_t from, std::size_t to) {
+    layer_norm(u + from, context.row(), static_cast<int>(tokens), context.width, weights.gain, weights.bias,
+               y + to, width);
+  });
 }
 
 template <class T>
@@ -126,15 +134,6 @@ void AttentionChunk<T>::set_output(const AttentionWeights<const T>& weights, con
     for (std::size_t i = 0; i < r; ++i)
       for (std::size_t c = 0; c < width; ++c) projected[i * width + c] += b_o[c];
   scatter(projected.data(), scale, base, out);
-}
-
-template <class T>
-void AttentionChunk<T>::scatter(const T* rows, double scale, const double* base, double* out) const {
-  for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
-    std::size_t at = (static_cast<std::size_t>(first) + s) * width;
-    for (std::size_t t = 0; t < tokens; ++t, at += context.row(), rows += width)
-      simd::set_sum(scale, rows, width, base + at, out + at);
-  }
 }
 
 template <class T>

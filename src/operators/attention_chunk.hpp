@@ -55,6 +55,13 @@ struct AttentionChunk : AttentionPath<T> {
   std::vector<T>& items(Side side) { return side == Side::rows ? kv : q_items; }
   const std::vector<T>& home(Side side) const { return side == Side::rows ? q : k; }
 
+  /// f(first number in the slab, first number in the chunk) for every sample. Its rows are the tokens:
+  /// `row()` apart in the slab, `width` apart in the chunk.
+  template <class F>
+  void for_samples(F&& f) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s)
+      f((static_cast<std::size_t>(first) + s) * width, s * tokens * width);
+  }
   /// y := the chunk's rows of a slab, rounded to T; y := N(u).
   void gather(const double* slab, double scale, T* y) const;
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;

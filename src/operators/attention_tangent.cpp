@@ -70,11 +70,10 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
 
     // x is not needed any more: it holds the variation of N(u).
     if (settings_.layer_norm) {
-      for (std::size_t s = 0; s < static_cast<std::size_t>(chunk.samples); ++s) {
-        const std::size_t at = (static_cast<std::size_t>(chunk.first) + s) * width;
+      chunk.for_samples([&](std::size_t at, std::size_t to) {
         layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,
-                           w.gain, chunk.x.data() + s * chunk.tokens * width, width);
-      }
+                           w.gain, chunk.x.data() + to, width);
+      });
     } else {
       chunk.gather(v, 1.0, chunk.x.data());
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "operators/simd.hpp"
@@ -100,11 +101,13 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
   const auto count = static_cast<std::size_t>(rows);
-  std::vector<T> scratch((2 * group + 2) * n);
-  T* const all_z = scratch.data();
+  const std::unique_ptr<T[]> scratch(new T[(2 * group + 2) * n]);
+  T* const all_z = scratch.get();
   T* const all_weighted = all_z + group * n;
   T* __restrict gain_sum = all_weighted + group * n;
   T* __restrict bias_sum = gain_sum + n;
+  std::fill_n(gain_sum, n, T(0));
+  std::fill_n(bias_sum, n, T(0));
   T inverse[group], mean[group], along[group];
   for (std::size_t first = 0; first < count; first += group) {
     const std::size_t size = std::min(group, count - first);

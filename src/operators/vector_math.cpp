@@ -1,6 +1,7 @@
 #include "operators/vector_math.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <numbers>
 
 #include "operators/simd.hpp"
@@ -96,6 +97,35 @@ struct GeluErf {
     if constexpr (with_slope) {
       constexpr T density_at_zero = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
       slope = cdf + held * density_at_zero * vector_exp(T(-0.5) * held * held);
+    }
+    return x * cdf;
+  }
+};
+
+/// The same in single precision with one exponential for both, which is faster than erf: with a = |x|,
+///   Phi(-a) = exp(-a^2 / 2) R(a),   R(a) = erfcx(a / sqrt 2) / 2
+/// where R is a polynomial in t = 1 / (1 + 0.21 a) without constant term, fitted to R on 0 <= a <= 13 for the
+/// least relative error, 1.2e-8. Small numbers stay accurate relative to themselves: Phi(-a) is not a
+/// difference.
+template <>
+struct GeluErf<float> {
+  template <bool with_slope>
+  Vector<float> value(const Vector<float>& x, Vector<float>& slope) const {
+    const Vector<float> limit = broadcast(Range<float>::erf_form);
+    const Vector<float> held = simd::clamp(x, -limit, limit);
+    const Vector<float> size = held < 0.0F ? -held : held;
+    const Vector<float> decay = vector_exp(-0.5F * held * held);
+    const Vector<float> t = 1.0F / (1.0F + 0.21F * size);
+    constexpr float coefficients[] = {-0.0724177716F, 0.287350502F,  -0.338202132F,
+                                      0.358770499F,   -0.10065533F,  0.127885783F,
+                                      0.0683719517F,  0.0851928913F, 0.0837036021F};
+    Vector<float> sum = broadcast(coefficients[0]);
+    for (std::size_t k = 1; k < std::size(coefficients); ++k) sum = sum * t + coefficients[k];
+    const Vector<float> tail = decay * (sum * t);
+    const Vector<float> cdf = held < 0.0F ? tail : 1.0F - tail;
+    if constexpr (with_slope) {
+      constexpr float density_at_zero = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
+      slope = cdf + held * density_at_zero * decay;
     }
     return x * cdf;
   }
