@@ -161,7 +161,7 @@ bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
   const long every = settings_.integer("checkpoint.every");
   if (every > 0 && steps % every == 0) checkpoint(record);
-  return !asked_to_stop();
+  return steps == problem_.total_steps() || !asked_to_stop();
 }
 
 std::string TrainExperiment::summary(const TrainRecord& record) const {

@@ -45,7 +45,8 @@ void declare_objective(Schema& schema) {
            .minimum = 0});
   declare({.name = "train.smoothness",
            .fallback = 0.0,
-           .doc = "strength of the penalty on the depth-derivative of the weights (depth.weights = linear)",
+           .doc = "strength of the penalty on the change of the weights with depth, between knots or from "
+                  "layer to layer",
            .minimum = 0});
 }
 
@@ -156,7 +157,7 @@ void declare_gradient(Schema& schema) {
            .doc = "folder of the states on disk; empty: the system's for temporary files"});
   declare({.name = "adjoint.segment",
            .fallback = 0L,
-           .doc = "cells between kept states; 0: the square root of their number",
+           .doc = "cells between kept states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
            .unit = "cells",
            .minimum = 0});
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "data/naive_bayes.hpp"
+#include "drivers/train_checks.hpp"
 #include "io/archive_reader.hpp"
 #include "model/backpropagation.hpp"
 #include "model/model_file.hpp"
@@ -39,17 +40,6 @@ int ranks_per_line(const Settings& settings, MPI_Comm comm) {
   return asked;
 }
 
-/// What has no meaning for a training is refused rather than passed over.
-void refuse_time_dependence(const Settings& settings) {
-  if (settings.real("equation.epsilon") > 0)
-    throw BadInput(
-        "equation.epsilon: training solves the steady state by a march through depth, which knows no "
-        "diffusion in depth");
-  if (settings.word("depth.scheme") != "shift")
-    throw BadInput("depth.scheme = " + settings.word("depth.scheme") +
-                   ": training marches through depth; leave the key out and choose adjoint.method");
-}
-
 std::vector<std::size_t> first_members(const Dataset& data, long wanted, const char* key) {
   if (wanted > static_cast<long>(data.size()))
     throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
@@ -79,21 +69,16 @@ TokenLine token_line(MPI_Comm comm, const Dataset& data, bool periodic) {
 
 std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
   const auto equation = equation_spec(settings, model.spec());
-  if (settings.word("train.gradient") == "backprop") {
-    for (const char* key :
-         {"adjoint.method", "adjoint.keep", "adjoint.segment", "adjoint.folder", "adjoint.theta"})
-      if (settings.given(key)) throw BadInput(std::string(key) + ": needs train.gradient = adjoint");
+  if (settings.word("train.gradient") == "backprop")
     return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
-  }
   AdjointSettings s;
   s.method = settings.word("adjoint.method");
   s.theta = settings.real("adjoint.theta");
   const auto& keep = settings.word("adjoint.keep");
   const int segment = settings.count("adjoint.segment");
-  if (keep == "stages" && segment > 0)
-    throw BadInput("adjoint.segment: needs adjoint.keep = segments or disk");
   if (keep != "stages")
-    s.every = segment > 0 ? segment : static_cast<int>(std::lround(std::sqrt(equation.depth.cells)));
+    s.every = segment > 0 ? segment
+                          : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
   if (precision_of(settings) == Precision::single)
@@ -126,10 +111,7 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   s.coefficients = {trained && diffuses, trained, trained};
   s.clip = settings.real("train.clip");
   s.smoothness = settings.real("train.smoothness");
-  // Token diffusion is explicit in depth: kappa (h/c) axes <= 1/2 (docs/model.md section 3).
-  const auto equation = equation_spec(settings, parameters.spec);
-  const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
-  s.largest_kappa = 0.5 * equation.speed / (equation.depth.spacing() * axes);
+  s.largest_kappa = largest_kappa(settings, parameters, line);
   return s;
 }
 
@@ -144,13 +126,14 @@ RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
     : comm(world),
       epochs(settings.integer("train.epochs")),
-      ranks(world, (refuse_time_dependence(settings), ranks_per_line(settings, world))),
+      ranks(world, (refuse_what_training_ignores(settings), ranks_per_line(settings, world))),
       train(open_data(settings, "train", stored_words(settings, world), world)),
       test(open_data(settings, "test", train->words(), world)),
       training(drawn_members(*train, settings, "train.samples", "training")),
       testing(drawn_members(*test, settings, "train.test_samples", "testing")),
       parameters(make_parameters(settings, shape_of(*train), world)),
-      line(token_line(ranks.line, *train, settings.flag("mesh.periodic"))),
+      line((refuse_other_lattice(settings, *train),
+            token_line(ranks.line, *train, settings.flag("mesh.periodic")))),
       batches([&]() -> Batches {
         const auto seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
         const auto apart = static_cast<std::size_t>(settings.real("train.validation") *
