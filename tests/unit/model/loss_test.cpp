@@ -1,0 +1,111 @@
+// Losses of one sample: values by hand, gradients by differences.
+
+#include "model/loss.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+const Loss entropy{LossKind::cross_entropy, 0}, smooth{LossKind::cross_entropy, 0.1},
+    squares{LossKind::mean_squared_error, 0}, smooth_squares{LossKind::mean_squared_error, 0.3};
+constexpr double round_off = 1e-15;
+
+double value(const Loss& loss, const std::vector<double>& z, int label) {
+  return loss_of(loss, z.data(), static_cast<int>(z.size()), label, 1, nullptr);
+}
+
+std::vector<double> gradient(const Loss& loss, const std::vector<double>& z, int label, double weight) {
+  std::vector<double> bar(z.size(), 7.0);
+  loss_of(loss, z.data(), static_cast<int>(z.size()), label, weight, bar.data());
+  return bar;
+}
+
+TEST(CrossEntropy, is_minus_the_logarithm_of_the_share_of_the_label) {
+  EXPECT_DOUBLE_EQ(value(entropy, {0, 0}, 0), std::log(2));
+  // Shares 1/8, 2/8, 5/8.
+  const std::vector<double> z{std::log(1), std::log(2), std::log(5)};
+  EXPECT_DOUBLE_EQ(value(entropy, z, 0), std::log(8));
+  EXPECT_DOUBLE_EQ(value(entropy, z, 1), std::log(4));
+  EXPECT_DOUBLE_EQ(value(entropy, z, 2), std::log(1.6));
+}
+
+TEST(CrossEntropy, with_smoothing_looks_at_every_class) {
+  // q = (1/30, 1/30, 28/30): log(e + e^2 + e^3) - (1 + 2 + 84) / 30.
+  const double e = std::exp(1.0);
+  EXPECT_NEAR(value(smooth, {1, 2, 3}, 2), std::log(e + e * e + e * e * e) - 2.9, 4 * round_off);
+  // Two classes with shares 1/4 and 3/4, q = (0.95, 0.05).
+  EXPECT_NEAR(value(smooth, {0, std::log(3)}, 0), 0.95 * std::log(4) + 0.05 * std::log(4.0 / 3),
+              4 * round_off);
+}
+
+TEST(CrossEntropy, takes_logits_of_any_size) {
+  EXPECT_DOUBLE_EQ(value(entropy, {1000, 0}, 1), 1000);
+  EXPECT_DOUBLE_EQ(value(entropy, {-1000, 0}, 1), 0);
+  // Sure of the wrong class: the gradient is -1 and 1, without infinities on the way.
+  EXPECT_THAT(gradient(entropy, {1000, 0}, 1, 1), testing::ElementsAre(1, -1));
+}
+
+TEST(MeanSquaredError, is_the_mean_over_the_classes) {
+  EXPECT_DOUBLE_EQ(value(squares, {1, 0, 0}, 1), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(value(squares, {0, 1, 0, 0}, 1), 0);
+  // Smoothed by 0.3 over 3 classes the target is (0.1, 0.8, 0.1).
+  EXPECT_NEAR(value(smooth_squares, {0.1, 0.8, 0.4}, 1), 0.03, round_off);
+}
+
+TEST(EveryLoss, has_the_gradient_of_its_differences_times_the_weight) {
+  const std::vector<double> z{0.3, -1.2, 0.7, 2.1};
+  constexpr double weight = 0.37;
+  // Central differences: step^2 times third derivatives below 1, and round-off over the step.
+  constexpr double step = 1e-5, tolerance = step * step + 1e-15 / step;
+  for (const auto& loss : {entropy, smooth, squares, smooth_squares})
+    for (const int label : {0, 3}) {
+      const auto bar = gradient(loss, z, label, weight);
+      for (std::size_t c = 0; c < z.size(); ++c) {
+        auto up = z, down = z;
+        up[c] += step;
+        down[c] -= step;
+        EXPECT_NEAR(bar[c], weight * (value(loss, up, label) - value(loss, down, label)) / (2 * step),
+                    tolerance);
+      }
+    }
+}
+
+TEST(EveryLoss, ignores_the_weight_in_its_value) {
+  const double z[] = {0.5, -0.5};
+  double bar[2];
+  EXPECT_EQ(loss_of(smooth, z, 2, 1, 0.25, bar), loss_of(smooth, z, 2, 1, 4, nullptr));
+}
+
+TEST(EveryLoss, of_a_filler_pulls_at_nothing) {
+  for (const auto& loss : {entropy, smooth, squares})
+    EXPECT_THAT(gradient(loss, {0.3, -1.2}, 1, 0), testing::Each(0));
+}
+
+TEST(MostLikely, is_the_first_of_equals) {
+  const double z[] = {0, 2, 2, 1};
+  EXPECT_EQ(most_likely(z, 4), 1);
+  EXPECT_EQ(most_likely(z, 1), 0);
+}
+
+TEST(LossKind, is_named_or_refused) {
+  EXPECT_EQ(loss_kind("cross_entropy"), LossKind::cross_entropy);
+  EXPECT_EQ(loss_kind("mean_squared_error"), LossKind::mean_squared_error);
+  try {
+    loss_kind("hinge");
+    FAIL();
+  } catch (const BadInput& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("train.loss = hinge"), testing::HasSubstr("cross_entropy"),
+                               testing::HasSubstr("mean_squared_error")));
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer

@@ -1,0 +1,206 @@
+// Batches: an epoch shows every sample at most once, and replicas share what one alone would see.
+
+#include "training/batches.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/error.hpp"
+#include "tests/support/small_training.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+
+constexpr int count = 23, tokens = 2, features = 3;
+
+const ListedSamples& data() {
+  static const auto samples = random_samples(count, tokens, 1, features, 4, 7);
+  return samples;
+}
+
+/// Every other sample, and the last.
+std::vector<std::size_t> members() {
+  return {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22};
+}
+
+/// What a slot holds must be one sample as the data set has it; its index. The numbers are all different.
+std::size_t sample_in(const Batch& batch, std::size_t slot) {
+  constexpr std::size_t size = tokens * features;
+  const std::vector<double> found(batch.input.begin() + static_cast<std::ptrdiff_t>(slot * size),
+                                  batch.input.begin() + static_cast<std::ptrdiff_t>((slot + 1) * size));
+  for (std::size_t index = 0; index < count; ++index) {
+    std::vector<double> expected(size);
+    data().tokens(index, expected.data());
+    if (found != expected) continue;
+    EXPECT_EQ(batch.length[slot], data().length(index));
+    EXPECT_EQ(batch.label[slot], data().label(index));
+    return index;
+  }
+  ADD_FAILURE() << "no such sample";
+  return count;
+}
+
+/// The samples that count, with their keys in order.
+std::vector<std::pair<std::size_t, long>> seen(int global, Replica replica, long step,
+                                               std::uint64_t seed = 3) {
+  Batches batches(data(), members(), global, replica, seed);
+  const auto batch = batches.at(step);
+  EXPECT_EQ(batch.label.size(), static_cast<std::size_t>(batches.capacity()));
+  EXPECT_EQ(batch.input.size(), batch.label.size() * tokens * features);
+  std::vector<std::pair<std::size_t, long>> all;
+  for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
+    const auto index = sample_in(batch, slot);  // fillers are real samples too: their loss is finite
+    if (batch.weight[slot] == 0) continue;
+    EXPECT_EQ(batch.weight[slot], 1.0 / global);
+    all.emplace_back(index, batch.key[slot]);
+  }
+  return all;
+}
+
+TEST(Shuffled, is_a_permutation_that_depends_on_seed_purpose_and_item) {
+  const auto order = shuffled(100, 1, "order", 0);
+  EXPECT_EQ(std::set<std::size_t>(order.begin(), order.end()).size(), 100u);
+  EXPECT_LT(*std::max_element(order.begin(), order.end()), 100u);
+  EXPECT_EQ(order, shuffled(100, 1, "order", 0));
+  EXPECT_NE(order, shuffled(100, 2, "order", 0));
+  EXPECT_NE(order, shuffled(100, 1, "other", 0));
+  EXPECT_NE(order, shuffled(100, 1, "order", 1));
+  EXPECT_TRUE(shuffled(0, 1, "order", 0).empty());
+  EXPECT_EQ(shuffled(1, 1, "order", 0), std::vector<std::size_t>{0});
+}
+
+TEST(Shuffled, brings_every_number_to_every_place) {
+  // 600 orders of 3: each of the 6 orders is expected 100 times, with a deviation of 9.
+  std::map<std::vector<std::size_t>, int> times;
+  for (std::uint64_t item = 0; item < 600; ++item) ++times[shuffled(3, 1, "order", item)];
+  EXPECT_EQ(times.size(), 6u);
+  for (const auto& [order, often] : times) EXPECT_NEAR(often, 100, 45);  // five deviations
+}
+
+TEST(Batches, show_every_sample_at_most_once_in_an_epoch) {
+  Batches batches(data(), members(), 5, {}, 3);
+  EXPECT_EQ(batches.per_epoch(), 2);
+  const auto allowed = members();
+  std::set<std::size_t> ever;
+  for (long epoch = 0; epoch < 12; ++epoch) {
+    std::set<std::size_t> once;
+    for (long step = 2 * epoch; step < 2 * epoch + 2; ++step)
+      for (const auto& [index, key] : seen(5, {}, step)) {
+        EXPECT_TRUE(once.insert(index).second) << "twice in epoch " << epoch;
+        EXPECT_NE(std::find(allowed.begin(), allowed.end(), index), allowed.end());
+        ever.insert(index);
+      }
+    EXPECT_EQ(once.size(), 10u);
+  }
+  EXPECT_EQ(ever.size(), allowed.size()) << "some sample never has its turn";
+}
+
+TEST(Batches, are_the_same_for_any_number_of_replicas) {
+  for (const int global : {6, 7, 12})
+    for (const long step : {0, 1, 5, 40}) {
+      const auto alone = seen(global, {0, 1}, step);
+      EXPECT_EQ(alone.size(), static_cast<std::size_t>(global));
+      for (const int replicas : {2, 3, 4, 6}) {
+        std::vector<std::pair<std::size_t, long>> together;
+        for (int r = 0; r < replicas; ++r)
+          for (const auto& sample : seen(global, {r, replicas}, step)) together.push_back(sample);
+        EXPECT_EQ(together, alone) << replicas << " replicas, batch " << global << ", step " << step;
+      }
+    }
+}
+
+TEST(Batches, have_keys_that_never_come_back) {
+  std::set<long> keys;
+  for (long step = 0; step < 20; ++step)
+    for (const auto& [index, key] : seen(5, {}, step)) EXPECT_TRUE(keys.insert(key).second);
+}
+
+TEST(Batches, depend_on_seed_and_epoch_only) {
+  EXPECT_NE(seen(12, {}, 0), seen(12, {}, 0, 4));
+  Batches batches(data(), members(), 12, {}, 3);
+  const auto first = batches.at(0).input;
+  EXPECT_NE(batches.at(1).input, first);
+  EXPECT_EQ(batches.at(0).input, first) << "going back is allowed";
+}
+
+TEST(Batches, fill_up_to_the_largest_share) {
+  // 7 on 4 replicas: 2, 2, 2, 1.
+  for (int r = 0; r < 4; ++r) {
+    Batches batches(data(), members(), 7, {r, 4}, 3);
+    EXPECT_EQ(batches.capacity(), 2);
+    EXPECT_EQ(seen(7, {r, 4}, 1).size(), r == 3 ? 1u : 2u);
+    EXPECT_EQ(batches.at(1).weight.back(), r == 3 ? 0 : 1.0 / 7);
+  }
+}
+
+TEST(Batches, draw_a_new_variant_each_time_whoever_draws_it) {
+  constexpr double strength = 0.1;
+  Batches plain(data(), members(), 7, {}, 3), varied(data(), members(), 7, {}, 3, strength);
+  const auto first = varied.at(0), original = plain.at(0);
+  EXPECT_EQ(first.label, original.label);
+  // Normal numbers of this deviation: 42 of them have a norm near its root 42, within a third.
+  const double change = norm(plus(first.input, -1, original.input));
+  EXPECT_NEAR(change, strength * std::sqrt(42), strength * std::sqrt(42) / 3);
+  EXPECT_EQ(varied.at(0).input, first.input);
+  // The noise of another step is another one.
+  const auto noise = plus(first.input, -1, original.input);
+  EXPECT_GT(norm(plus(plus(varied.at(1).input, -1, plain.at(1).input), -1, noise)), change / 3);
+  std::vector<double> together;
+  for (int r = 0; r < 3; ++r) {
+    Batches share(data(), members(), 7, {r, 3}, 3, strength);
+    const auto batch = share.at(0);
+    for (std::size_t slot = 0; slot < batch.label.size(); ++slot)
+      for (std::size_t j = 0; j < tokens * features && batch.weight[slot] > 0; ++j)
+        together.push_back(batch.input[slot * tokens * features + j]);
+  }
+  EXPECT_EQ(together, first.input);
+}
+
+std::string complaint(int global, Replica replica) {
+  try {
+    const Batches batches(data(), members(), global, replica, 1);
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Batches, refuse_more_samples_than_there_are_and_fewer_than_replicas) {
+  EXPECT_EQ(complaint(12, {0, 12}), "");
+  EXPECT_THAT(complaint(13, {}),
+              testing::AllOf(testing::HasSubstr("train.batch = 13"), testing::HasSubstr("12")));
+  EXPECT_THAT(complaint(3, {0, 4}),
+              testing::AllOf(testing::HasSubstr("train.batch = 3"), testing::HasSubstr("4")));
+  EXPECT_THAT(complaint(0, {}), testing::HasSubstr("train.batch = 0"));
+  EXPECT_THAT(complaint(-1, {}), testing::HasSubstr("train.batch = -1"));
+}
+
+TEST(AllSamples, are_shown_once_by_one_replica_or_another) {
+  for (const int replicas : {1, 2, 3, 5, 15})
+    for (const int capacity : {1, 4, 7, 20}) {
+      std::vector<std::size_t> found;
+      double weights = 0;
+      for (int r = 0; r < replicas; ++r)
+        for_all_samples(data(), members(), capacity, {r, replicas}, [&](const Batch& batch) {
+          EXPECT_EQ(batch.label.size(), static_cast<std::size_t>(capacity));
+          for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
+            const auto index = sample_in(batch, slot);
+            if (batch.weight[slot] == 0) continue;
+            weights += batch.weight[slot];
+            found.push_back(index);
+          }
+        });
+      EXPECT_EQ(found, members()) << replicas << " replicas, " << capacity << " at a time";
+      EXPECT_NEAR(weights, 1, 1e-15 * 12);
+    }
+}
+
+}  // namespace
+}  // namespace fluxformer
