@@ -2,6 +2,8 @@
 
 #include <Eigen/Core>
 
+#include "operators/simd.hpp"
+
 namespace fluxformer {
 namespace {
 
@@ -70,14 +72,17 @@ void embed_adjoint(const Parameters& parameters, const SlabContext& context, con
   } else {
     Eigen::Map<Matrix>(at("embedding/W"), d, parameters.spec.features).noalias() +=
         bar.transpose() * gather(parameters, context, input);
-    Eigen::Map<Row>(at("embedding/b"), d) += bar.colwise().sum();
+    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    simd::add_rows(slab_bar, static_cast<std::size_t>(context.rows()), static_cast<std::size_t>(d),
+                   at("embedding/b"));
   }
   if (parameters.spec.tokens == 0) return;
-  Eigen::Map<Matrix> position(at("embedding/position"), parameters.spec.tokens, d);
   const auto& line = *context.line;
+  const auto width = static_cast<std::size_t>(d), samples = static_cast<std::size_t>(context.samples);
   for (int local = 0; local < line.block().count(); ++local)
-    position.row(line.global_index(line.rank(), local)) +=
-        bar.middleRows(local * context.samples, context.samples).colwise().sum();
+    simd::add_rows(
+        slab_bar + static_cast<std::size_t>(local) * samples * width, samples, width,
+        at("embedding/position") + static_cast<std::size_t>(line.global_index(line.rank(), local)) * width);
 }
 
 }  // namespace fluxformer

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "operators/layer_norm.hpp"
+#include "operators/simd.hpp"
 
 namespace fluxformer {
 namespace {
@@ -63,7 +64,9 @@ void Readout::adjoint(const double* u, const double* logits_bar, double* u_bar, 
   if (context_.line->rank() == 0) {  // the pooled state is the same on every rank of the line
     Eigen::Map<Matrix>(at("head/W"), classes, d).noalias() +=
         z_bar.transpose() * Eigen::Map<const Matrix>(pooled_.data(), samples, d);
-    Eigen::Map<Row>(at("head/b"), classes) += z_bar.colwise().sum();
+    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    simd::add_rows(logits_bar, static_cast<std::size_t>(samples), static_cast<std::size_t>(classes),
+                   at("head/b"));
   }
   Matrix pooled_bar = z_bar * Eigen::Map<const Matrix>(parameters_.view("head/W").data(), classes, d);
   for (int sample = 0; sample < samples; ++sample) pooled_bar.row(sample) /= length(sample);

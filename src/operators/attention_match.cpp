@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "operators/layer_norm.hpp"
+#include "operators/simd.hpp"
 
 namespace fluxformer {
 namespace {
@@ -82,7 +83,8 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     if (u_bar == nullptr) continue;
     const auto& to = gradient->attention;
     Eigen::Map<Matrix>(to.w_qkv, 2 * d, d).noalias() += qk_bar.transpose() * x;
-    Eigen::Map<Eigen::RowVectorXd>(to.b_qkv, 2 * d) += qk_bar.colwise().sum();
+    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    simd::add_rows(qk_bar.data(), static_cast<std::size_t>(real), 2 * static_cast<std::size_t>(d), to.b_qkv);
     const Matrix x_bar = qk_bar * w_qk;
     if (settings_.layer_norm)
       layer_norm_adjoint<double>(u + first, context_.row(), x_bar.data(), static_cast<std::size_t>(d), real,
