@@ -72,6 +72,8 @@ class Stack {
 
 void training_step(benchmark::State& state, const bench::Size& size, Precision precision) {
   Stack stack(size, precision);
+  stack.forward();  // the first step allocates
+  stack.backward();
   for (auto _ : state) {
     stack.forward();
     stack.backward();
