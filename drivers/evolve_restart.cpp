@@ -31,19 +31,6 @@ bool is_root(MPI_Comm comm) {
   return rank == 0;
 }
 
-std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
-  const auto& from = settings.word("checkpoint.restart");
-  if (from == "no") return {};
-  if (from != "auto") return CheckpointReader(comm, from);
-  const auto& output = settings.word("output.file");
-  const bool there = collectively(comm, [&] {
-    return std::filesystem::exists(checkpoint_path(output)) ||
-           std::filesystem::exists(previous_checkpoint_path(output));
-  });
-  if (!there) return {};
-  return CheckpointReader::newest(comm, output);
-}
-
 /// What an archive holds of the run that the settings describe.
 struct Remains {
   long fields = 0;  ///< of those wanted

@@ -1,9 +1,26 @@
 #include "drivers/restart_check.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
+#include "base/error.hpp"
+#include "io/schema.hpp"
+
 namespace fluxformer {
+
+std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
+  const auto& from = settings.word("checkpoint.restart");
+  if (from == "no") return {};
+  if (from != "auto") return CheckpointReader(comm, from);
+  const auto& output = settings.word("output.file");
+  const bool there = collectively(comm, [&] {
+    return std::filesystem::exists(checkpoint_path(output)) ||
+           std::filesystem::exists(previous_checkpoint_path(output));
+  });
+  if (!there) return {};
+  return CheckpointReader::newest(comm, output);
+}
 
 std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,
                        const std::string& file, const std::vector<std::string>& free) {

@@ -1,13 +1,21 @@
 #pragma once
 
-// Whether a checkpoint belongs to the settings at hand.
+// The checkpoint to continue from, and whether it belongs to the settings at hand.
 
+#include <mpi.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/options.hpp"
+#include "io/checkpoint.hpp"
 
 namespace fluxformer {
+
+/// The checkpoint that checkpoint.restart asks for: none, the one named, or (auto) the newest beside
+/// output.file if there is one. Collective; throws BadInput (agreed) if it cannot be read.
+std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
 
 /// How a key that shapes the solution differs between `now` and the resolved settings in `file`, as a
 /// message; empty if none does. Keys that begin with one of `free` may differ.

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -21,6 +20,16 @@
 namespace fluxformer {
 namespace {
 
+/// Keys that may differ from those of the checkpoint.
+const std::vector<std::string> free_keys = {"output.", "run.time", "checkpoint.", "mesh.ranks",
+                                            "data.directory"};
+
+Schema train_schema() {
+  Schema schema;
+  declare_train(schema);
+  return schema;
+}
+
 class TrainExperiment final : public Experiment {
  public:
   TrainExperiment(const Settings& settings, const RunContext& context);
@@ -32,7 +41,8 @@ class TrainExperiment final : public Experiment {
   static double since(WallClock::time_point start) {
     return std::chrono::duration<double>(WallClock::now() - start).count();
   }
-  std::optional<CheckpointReader> find_checkpoint() const;
+  /// Whether a continued run may replace the output: it is that of the run that was stopped.
+  bool replaces_output() const;
   void restart(const CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
   /// One step and what belongs after it; false when asked to stop.
@@ -62,17 +72,15 @@ TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& con
   leave_model_to_file(settings_);
 }
 
-std::optional<CheckpointReader> TrainExperiment::find_checkpoint() const {
-  const auto& from = settings_.word("checkpoint.restart");
-  if (from == "no") return {};
-  if (from != "auto") return CheckpointReader(context_.comm, from);
+bool TrainExperiment::replaces_output() const {
   const auto& output = settings_.word("output.file");
-  const bool there = collectively(context_.comm, [&] {
-    return std::filesystem::exists(checkpoint_path(output)) ||
-           std::filesystem::exists(previous_checkpoint_path(output));
-  });
-  if (!there) return {};
-  return CheckpointReader::newest(context_.comm, output);
+  try {
+    const ArchiveReader file(context_.comm, output);
+    return file.text(names::status) == names::interrupted &&
+           difference(train_schema(), settings_, file.text(names::settings), output, free_keys).empty();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 void TrainExperiment::checkpoint(const TrainRecord& record) {
@@ -183,17 +191,15 @@ std::string TrainExperiment::summary(const TrainRecord& record) const {
 Report TrainExperiment::run() {
   catch_stop_signals();
   const double set_up = since(start_);
-  const auto continued = find_checkpoint();
+  const auto continued = find_checkpoint(context_.comm, settings_);
   if (continued) {
-    Schema schema;
-    declare_train(schema);
-    const auto other = difference(schema, settings_, continued->text("settings"), continued->path(),
-                                  {"output.", "run.time", "checkpoint.", "mesh.ranks", "data.directory"});
+    const auto other =
+        difference(train_schema(), settings_, continued->text("settings"), continued->path(), free_keys);
     if (!other.empty()) throw BadInput(other);
+    restart(*continued);
   }
-  if (continued) restart(*continued);
   TrainRecord record(settings_, context_, problem_,
-                     settings_.flag("output.overwrite") || continued.has_value(),
+                     settings_.flag("output.overwrite") || (continued && replaces_output()),
                      continued ? &*continued : nullptr);
   if (root_ && !context_.quiet) std::cerr << describe() << '\n';
   if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
