@@ -156,7 +156,7 @@ TEST(Trainer, can_learn_a_batch_by_heart) {
   StepReport report;
   for (long step = 0; step < 150; ++step) report = run.trainer.step(run.batches.at(step));
   EXPECT_NEAR(report.accuracy, 1, 1e-15);  // ten times a tenth
-  EXPECT_LT(report.loss, 0.01);  // log 3 = 1.1 for one that knows nothing
+  EXPECT_LT(report.loss, 0.01);            // log 3 = 1.1 for one that knows nothing
 }
 
 }  // namespace
