@@ -1,5 +1,5 @@
-// Forward and adjoint, parameter gradients included, of a stack of layers with tapes; and the same of each
-// term alone. compare_with_pytorch.py runs this beside PyTorch.
+// Whole training steps, and the forward and backward pass of each term alone. compare_with_pytorch.py runs
+// the steps beside PyTorch.
 
 #include <benchmark/benchmark.h>
 
@@ -9,7 +9,7 @@
 
 #include "operators/attention.hpp"
 #include "operators/reaction.hpp"
-#include "tests/benchmark/network.hpp"
+#include "tests/benchmark/training_case.hpp"
 
 namespace {
 
@@ -19,69 +19,14 @@ const bench::Size small{};
 const bench::Size large{
     .layers = 12, .columns = 16, .rows = 16, .batch = 8, .width = 128, .heads = 8, .ffn = 512};
 
-/// The layers one after the other and back, as training does it.
-class Stack {
- public:
-  Stack(const bench::Size& size, Precision precision)
-      : line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
-        context_{&line_, size.batch, size.width, {}},
-        parameters_(bench::model_spec(size)),
-        gradient_(parameters_.values.size()) {
-    initialise_standard(parameters_, 1, 0, 1, 1);
-    model_ = make_depth_model(parameters_, context_, precision);
-    for (int cell = 1; cell <= size.layers; ++cell) {
-      points_.push_back(cell_entry(cell, size.layers, size.layers));
-      tapes_.push_back(model_->make_tape());
-    }
-    model_->prepare(points_);
-    states_.assign(points_.size() + 1, std::vector<double>(context_.size()));
-    bar_ = other_bar_ = states_[0];
-    for (std::size_t j = 0; j < context_.size(); ++j) states_[0][j] = std::sin(static_cast<double>(j));
-    for (std::size_t j = 0; j < context_.size(); ++j) seed_.push_back(std::cos(static_cast<double>(j)));
-  }
-
-  void forward() {
-    for (std::size_t k = 0; k < points_.size(); ++k)
-      model_->map_keeping(points_[k], 1, states_[k].data(), states_[k + 1].data(), *tapes_[k]);
-  }
-  void backward() {
-    const double* w = seed_.data();
-    std::fill(gradient_.begin(), gradient_.end(), 0.0);
-    for (std::size_t k = points_.size(); k-- > 0;) {
-      auto& to = k % 2 == 0 ? bar_ : other_bar_;
-      model_->map_adjoint(points_[k], 1, states_[k].data(), *tapes_[k], w, to.data(), gradient_);
-      w = to.data();
-    }
-  }
-  std::size_t bytes() const {
-    std::size_t total = 0;
-    for (const auto& tape : tapes_) total += tape->bytes();
-    return total;
-  }
-
- private:
-  TokenLine line_;
-  SlabContext context_;
-  Parameters parameters_;
-  std::unique_ptr<DepthModel> model_;
-  std::vector<DepthPoint> points_;
-  std::vector<std::unique_ptr<Tape>> tapes_;
-  std::vector<std::vector<double>> states_;
-  std::vector<double> seed_, bar_, other_bar_, gradient_;
-};
-
 void training_step(benchmark::State& state, const bench::Size& size, Precision precision) {
-  Stack stack(size, precision);
-  stack.forward();  // the first step allocates
-  stack.backward();
-  for (auto _ : state) {
-    stack.forward();
-    stack.backward();
-  }
+  bench::TrainingCase training(MPI_COMM_SELF, size, precision);
+  training.step();  // the first step allocates
+  for (auto _ : state) training.step();
   // The adjoint multiplies each matrix twice: by the cotangent and into the gradient.
   state.counters["GFLOP/s"] =
       benchmark::Counter(3e-9 * size.flops(), benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["tape MB"] = 1e-6 * static_cast<double>(stack.bytes());
+  state.counters["kept MB"] = training.kept_megabytes();
 }
 BENCHMARK_CAPTURE(training_step, small_float, small, Precision::single)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, small_double, small, Precision::dbl)->Unit(benchmark::kMillisecond);

@@ -1,0 +1,72 @@
+// A training step of one global batch on all ranks against the same on one rank:
+//
+//   mpiexec -n 2 build/tests/fluxformer_training_ranks
+//
+// speed-up = time on one rank / time on all, wall time, medians of alternating rounds. While one rank works
+// the others sleep.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "base/session.hpp"
+#include "tests/benchmark/training_case.hpp"
+
+namespace {
+
+using namespace fluxformer;
+
+/// Waits without using the processor, unlike MPI_Barrier.
+void wait_for_all() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+double seconds(bench::TrainingCase* mine, int steps) {
+  wait_for_all();
+  MPI_Barrier(MPI_COMM_WORLD);
+  double time = 0;
+  if (mine != nullptr) {
+    const double start = MPI_Wtime();
+    for (int k = 0; k < steps; ++k) mine->step();
+    time = (MPI_Wtime() - start) / steps;
+  }
+  wait_for_all();
+  MPI_Allreduce(MPI_IN_PLACE, &time, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return time;
+}
+
+double median(std::vector<double> list) {
+  std::nth_element(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2), list.end());
+  return list[list.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Session session(argc, argv);
+  int ranks = 1, rank = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (const auto precision : {Precision::single, Precision::dbl}) {
+    const bench::Size size{.batch = 64};
+    bench::TrainingCase shared(MPI_COMM_WORLD, size, precision), whole(MPI_COMM_SELF, size, precision);
+    auto* const alone = rank == 0 ? &whole : nullptr;
+    seconds(&shared, 2), seconds(alone, 2);
+    std::vector<double> one, all, ratio;
+    for (int k = 0; k < 15; ++k) {
+      one.push_back(seconds(alone, 5));
+      all.push_back(seconds(&shared, 5));
+      ratio.push_back(one.back() / all.back());
+    }
+    if (rank == 0)
+      std::printf("%-7s one rank %7.2f ms   %d ranks %7.2f ms   speed-up %.2f\n",
+                  precision == Precision::single ? "float" : "double", 1e3 * median(one), ranks,
+                  1e3 * median(all), median(ratio));
+  }
+  return 0;
+}
