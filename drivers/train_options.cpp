@@ -37,12 +37,16 @@ void declare_objective(Schema& schema) {
                   "empty: none"});
   declare({.name = "distill.hidden",
            .fallback = 0.0,
-           .doc = "weight of the mean square distance to the teacher's hidden states after each layer",
+           .doc = "weight of the relative square distance |u - U|^2 / |U|^2 to the teacher's states after "
+                  "each layer",
            .minimum = 0});
   declare({.name = "distill.attention",
            .fallback = 0.0,
            .doc = "weight of the Kullback-Leibler divergence from the teacher's attention in each layer",
            .minimum = 0});
+  declare({.name = "distill.copy",
+           .fallback = true,
+           .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree"});
   declare({.name = "train.smoothness",
            .fallback = 0.0,
            .doc = "strength of the penalty on the change of the weights with depth, between knots or from "

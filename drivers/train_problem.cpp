@@ -115,6 +115,38 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   return s;
 }
 
+Distillation::Weights distillation_weights(const Settings& settings) {
+  return {settings.real("distill.hidden"), settings.real("distill.attention")};
+}
+
+std::optional<Parameters> read_teacher(const Settings& settings, const InputShape& input, MPI_Comm comm) {
+  const auto& file = settings.word("distill.teacher");
+  const auto weights = distillation_weights(settings);
+  const bool wanted = weights.hidden > 0 || weights.attention > 0;
+  if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
+  if (file.empty()) return {};
+  if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
+  auto teacher = read_model(ArchiveReader(comm, file));
+  const auto& spec = teacher.spec;
+  if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
+    throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
+  return teacher;
+}
+
+/// As make_parameters, with the teacher's arrays around the layers.
+Parameters starting_parameters(const Settings& settings, const InputShape& input,
+                               const std::optional<Parameters>& teacher, MPI_Comm comm) {
+  auto parameters = make_parameters(settings, input, comm);
+  if (!teacher || !settings.flag("distill.copy") || !settings.word("model.file").empty()) return parameters;
+  for (const auto& view : parameters.layout.views()) {
+    const bool around = view.group == "embedding" || view.group == "final_norm" || view.group == "head";
+    if (!around || !teacher->layout.has(view.path()) || teacher->layout.at(view.path()).shape != view.shape)
+      continue;
+    std::ranges::copy(teacher->view(view.path()), parameters.view(view.path()).begin());
+  }
+  return parameters;
+}
+
 }  // namespace
 
 RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
@@ -131,7 +163,8 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       test(open_data(settings, "test", train->words(), world)),
       training(drawn_members(*train, settings, "train.samples", "training")),
       testing(drawn_members(*test, settings, "train.test_samples", "testing")),
-      parameters(make_parameters(settings, shape_of(*train), world)),
+      teacher_parameters(read_teacher(settings, shape_of(*train), world)),
+      parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
       line((refuse_other_lattice(settings, *train),
             token_line(ranks.line, *train, settings.flag("mesh.periodic")))),
       batches([&]() -> Batches {
@@ -167,19 +200,10 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
 }
 
 void TrainProblem::add_distillation(const Settings& settings) {
-  const auto& file = settings.word("distill.teacher");
-  const Distillation::Weights weights{settings.real("distill.hidden"), settings.real("distill.attention")};
-  const bool wanted = weights.hidden > 0 || weights.attention > 0;
-  if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
-  if (file.empty()) return;
-  if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
-  auto weights_of_teacher = read_model(ArchiveReader(comm, file));
-  const auto &theirs = weights_of_teacher.spec, &mine = parameters.spec;
-  if (theirs.features != mine.features || theirs.vocabulary != mine.vocabulary ||
-      theirs.tokens != mine.tokens)
-    throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
-  teacher = std::make_unique<Teacher>(std::move(weights_of_teacher), slab, precision_of(settings));
-  distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(), weights);
+  if (!teacher_parameters) return;
+  teacher = std::make_unique<Teacher>(*teacher_parameters, slab, precision_of(settings));
+  distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(),
+                                                distillation_weights(settings));
   evaluator.add_depth_loss(*distillation);
 }
 

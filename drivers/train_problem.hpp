@@ -37,6 +37,7 @@ class TrainProblem {
   RankLayout ranks;
   std::unique_ptr<Dataset> train, test;
   std::vector<std::size_t> training, validation, testing;  ///< members of the splits
+  std::optional<Parameters> teacher_parameters;            ///< none without distillation
   Parameters parameters;
   TokenLine line;
   Batches batches;

@@ -4,6 +4,22 @@
 #include "model/embedding.hpp"
 
 namespace fluxformer {
+namespace {
+
+/// visit(sample, place of the row's first number in a slab) over this rank's real tokens.
+template <class Visit>
+void over_real_rows(const SlabContext& context, Visit&& visit) {
+  const auto& line = *context.line;
+  for (int local = 0; local < line.block().count(); ++local) {
+    const int token = line.global_index(line.rank(), local);
+    for (int sample = 0; sample < context.samples; ++sample)
+      if (context.mask.real(sample, token))
+        visit(sample, static_cast<std::size_t>(local * context.samples + sample) *
+                          static_cast<std::size_t>(context.width));
+  }
+}
+
+}  // namespace
 
 Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision precision)
     : parameters_(std::move(parameters)), context_(context) {
@@ -34,6 +50,23 @@ void Teacher::observe(const Batch& batch, bool attention) {
     attention_[l - 1].resize(plans);
     model_->attention_matrix(at, 1.0, states_[l - 1].data(), attention_[l - 1].data());
   }
+  find_squares();
+}
+
+void Teacher::find_squares() {
+  squares_.assign(states_.size() * static_cast<std::size_t>(context_.samples), 0.0);
+  for (std::size_t l = 0; l < states_.size(); ++l)
+    over_real_rows(context_, [&](int sample, std::size_t first) {
+      double& square =
+          squares_[l * static_cast<std::size_t>(context_.samples) + static_cast<std::size_t>(sample)];
+      for (int j = 0; j < context_.width; ++j) {
+        const double value = states_[l][first + static_cast<std::size_t>(j)];
+        square += value * value;
+      }
+    });
+  if (context_.line->size() > 1)
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, squares_.data(), static_cast<int>(squares_.size()), MPI_DOUBLE,
+                            MPI_SUM, context_.line->comm()));
 }
 
 Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
@@ -73,26 +106,16 @@ double Distillation::add(int row, const Batch& batch, const double* u, double* u
 
 double Distillation::add_hidden(int layer, const Batch& batch, const double* u, double* u_bar) const {
   const auto& target = teacher_.state(layer);
-  const auto& line = *context_.line;
-  const auto width = static_cast<std::size_t>(context_.width);
   double value = 0;
-  for (int local = 0; local < line.block().count(); ++local) {
-    const int token = line.global_index(line.rank(), local);
-    for (int sample = 0; sample < context_.samples; ++sample) {
-      const auto b = static_cast<std::size_t>(sample);
-      if (!context_.mask.real(sample, token)) continue;
-      const int real = batch.length.empty() ? line.tokens() : batch.length[b];
-      const double share =
-          weights_.hidden * batch.weight[b] / (static_cast<double>(depth_.layers) * real * context_.width);
-      const std::size_t first =
-          (static_cast<std::size_t>(local) * static_cast<std::size_t>(context_.samples) + b) * width;
-      for (std::size_t j = first; j < first + width; ++j) {
-        const double error = u[j] - target[j];
-        value += share * error * error;
-        if (u_bar != nullptr) u_bar[j] += 2 * share * error;
-      }
+  over_real_rows(context_, [&](int sample, std::size_t first) {
+    const double share = weights_.hidden * batch.weight[static_cast<std::size_t>(sample)] /
+                         (depth_.layers * teacher_.square(layer, sample));
+    for (std::size_t j = first; j < first + static_cast<std::size_t>(context_.width); ++j) {
+      const double error = u[j] - target[j];
+      value += share * error * error;
+      if (u_bar != nullptr) u_bar[j] += 2 * share * error;
     }
-  }
+  });
   return value;
 }
 

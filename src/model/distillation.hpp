@@ -2,11 +2,12 @@
 
 // A trained model as teacher of another one, at the depths where layers of the teacher end:
 //
-//   hidden      weight / S sum over layers l of the mean square of u(l) - U(l) over real tokens and channels
-//   attention   weight / S sum over layers l of KL(K_l || k_l), k_l the student's attention at s = l - 1
+//   hidden      weight / S sum over layers l of |u(l) - U(l)|^2 / |U(l)|^2, norms over real tokens and
+//   channels attention   weight / S sum over layers l of KL(K_l || k_l), k_l the student's attention at s = l
+//   - 1
 //
-// U and K are the teacher's hidden states and attention for the same inputs. Source of the idea: Hinton,
-// Vinyals, Dean, arXiv 1503.02531; of both terms: Jiao et al., arXiv 1909.10351.
+// as means over samples; U and K are the teacher's hidden states and attention for the same inputs. Source of
+// the idea: Hinton, Vinyals, Dean, arXiv 1503.02531; of both terms: Jiao et al., arXiv 1909.10351.
 
 #include <memory>
 #include <vector>
@@ -29,6 +30,10 @@ class Teacher {
   void observe(const Batch& batch, bool attention);
   /// After layer l = 0 .. S: a slab.
   const std::vector<double>& state(int l) const { return states_[static_cast<std::size_t>(l)]; }
+  /// |U(l)|^2 of a sample, over all its real tokens.
+  double square(int l, int sample) const {
+    return squares_[static_cast<std::size_t>(l * context_.samples + sample)];
+  }
   /// Of layer l = 1 .. S: [sample][head][query][key].
   const std::vector<double>& attention(int l) const { return attention_[static_cast<std::size_t>(l - 1)]; }
 
@@ -36,7 +41,9 @@ class Teacher {
   Parameters parameters_;
   SlabContext context_;
   std::unique_ptr<DepthModel> model_;
+  void find_squares();
   std::vector<std::vector<double>> states_, attention_;
+  std::vector<double> squares_;  // [layer][sample]
 };
 
 class Distillation final : public DepthLoss {

@@ -102,13 +102,19 @@ TEST(Distillation, is_the_plain_sum_over_real_tokens) {
   s.teacher.observe(b, true);
   std::vector<double> u(s.context.size()), k(static_cast<std::size_t>(3 * heads * tokens * tokens));
   double squares = 0, divergence = 0;
+  std::vector<double> sizes(3), errors(3);
   const auto row_of_layer = [&](int layer, const double* state) {
-    for (std::size_t j = 0; layer > 0 && j < u.size(); ++j) {
+    std::fill(sizes.begin(), sizes.end(), 0.0);
+    std::fill(errors.begin(), errors.end(), 0.0);
+    for (std::size_t j = 0; j < u.size(); ++j) {
       const std::size_t sample = j / d % 3, token = j / d / 3;
       if (static_cast<int>(token) >= b.length[sample]) continue;
-      const double error = state[j] - s.teacher.state(layer)[j];
-      squares += b.weight[sample] * error * error / (b.length[sample] * static_cast<double>(d));
+      const double target = s.teacher.state(layer)[j];
+      errors[sample] += (state[j] - target) * (state[j] - target);
+      sizes[sample] += target * target;
     }
+    for (std::size_t sample = 0; layer > 0 && sample < 3; ++sample)
+      squares += b.weight[sample] * errors[sample] / sizes[sample];
     if (layer == layers) return;
     s.model->attention_matrix({layer + 1, static_cast<double>(layer)}, 0.5, state, k.data());
     for (std::size_t j = 0; j < k.size(); ++j) {
