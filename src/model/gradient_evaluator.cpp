@@ -81,30 +81,49 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   std::fill(gradient.begin(), gradient.end(), 0.0);
   const auto& layout = parameters_.layout;
   const int cells = march_.depth().cells;
-  embed_batch(batch, true);
-  march_.forward(u_.data(), true, {});
-  auto result = finish(batch, logits_bar_.data());
-  readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
-
-  // Blocks become complete from the last to the first; alpha and rho belong to all of them.
-  const std::size_t coefficients = layout.alpha();
-  std::size_t done = layout.block_offset(parameters_.spec.knots);
   const auto tell = [&](std::size_t first, std::size_t end) {
     if (ready && first < end) ready(first, end - first);
   };
-  tell(done, coefficients);  // final norm and head
-  result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
-  march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
-    result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
-    const std::size_t first = first_complete(row);
-    if (first >= done) return;
-    tell(first, done);
-    done = first;
-  });
-  tell(coefficients, layout.size());
-  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
-  embed_adjoint(parameters_, context_, batch.input.data(), u_bar_.data(), gradient);
-  tell(0, layout.block_offset(0));
+  // Blocks become complete from the last to the first; alpha and rho belong to all of them.
+  const std::size_t coefficients = layout.alpha();
+  std::size_t done = layout.block_offset(parameters_.spec.knots);
+  int reached = cells + 1;
+  /// Tells of all that is complete once the way back has reached `row`; -1: beyond the embedding.
+  const auto reach = [&](int row) {
+    while (reached > row) {
+      --reached;
+      if (reached == cells) {
+        tell(done, coefficients);  // final norm and head
+      } else if (reached >= 0) {
+        const std::size_t first = std::min(done, first_complete(reached));
+        tell(first, done);
+        done = first;
+      } else {
+        tell(0, done);
+      }
+      if (reached == 0) tell(coefficients, layout.size());
+    }
+  };
+
+  Evaluation result;
+  try {
+    embed_batch(batch, true);
+    march_.forward(u_.data(), true, {});
+    result = finish(batch, logits_bar_.data());
+    readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
+    reach(cells);
+    result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
+    march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
+      result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
+      reach(row);
+    });
+    if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
+    embed_adjoint(parameters_, context_, batch.input.data(), u_bar_.data(), gradient);
+    reach(-1);
+  } catch (...) {
+    reach(-1);
+    throw;
+  }
   return result;
 }
 

@@ -14,10 +14,11 @@
 
 namespace fluxformer {
 
-/// Sums over this rank's samples, each times its weight in the batch; the same on all ranks of a token line.
+/// Sums over this rank's samples, each times its weight in the batch; the same on all ranks of a token line,
+/// but for the depth loss.
 struct Evaluation {
   double loss = 0;        ///< of the task
-  double depth_loss = 0;  ///< of the depth losses (distillation)
+  double depth_loss = 0;  ///< of the depth losses (distillation), this rank's share
   double correct = 0;     ///< share of samples whose most likely class is the label
   double total() const { return loss + depth_loss; }
 };
@@ -55,7 +56,8 @@ class GradientEvaluator {
   Evaluation evaluate(const Batch& batch);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
   /// share the batch is the gradient of the weighted sum. `ready` is told of pieces as they are complete, in
-  /// the same order on every rank; together they cover the vector.
+  /// the same order on every rank; together they cover the vector. If it throws, `ready` has been told of all
+  /// pieces (whatever is in them): other ranks may wait for them.
   Evaluation gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
   /// Of the last call, [sample][class].
   const std::vector<double>& logits() const { return logits_; }

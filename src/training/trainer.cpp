@@ -38,12 +38,21 @@ Trainer::Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evalu
 StepReport Trainer::step(const Batch& batch) {
   StepReport report;
   report.step = steps();
-  const auto own = evaluator_.gradient(
-      batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
-  // The ranks of a token line hold the same numbers: its first one speaks.
+  Evaluation own;
+  try {
+    // A march may fail on one replica alone; the pieces are told of nevertheless, so that all calls meet.
+    own = collectively(comm_, [&] {
+      return evaluator_.gradient(
+          batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
+    });
+  } catch (const Error&) {
+    sum_.finish();
+    throw;
+  }
+  // The ranks of a token line hold the same numbers, but for the depth loss: its first one speaks.
   const auto& line = *evaluator_.march().model().context().line;
+  if (line.rank() != 0) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
-  if (line.rank() != 0) std::fill_n(sums, 3, 0.0);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
   sum_.finish();
   report.loss = sums[0];
@@ -70,12 +79,14 @@ Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>
                              Replica replica) {
   double sums[3] = {0, 0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
-  for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
-    const auto part = evaluator_.evaluate(batch);
-    if (!speaks) return;
-    sums[0] += part.loss;
-    sums[1] += part.depth_loss;
-    sums[2] += part.correct;
+  collectively(comm_, [&] {  // a march may fail on one replica alone
+    for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
+      const auto part = evaluator_.evaluate(batch);
+      sums[1] += part.depth_loss;
+      if (!speaks) return;
+      sums[0] += part.loss;
+      sums[2] += part.correct;
+    });
   });
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
   return {sums[0], sums[1], sums[2]};

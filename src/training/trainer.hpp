@@ -43,7 +43,7 @@ class Trainer {
           const TrainerSettings& settings);
 
   /// One step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or gradient
-  /// is not finite; the parameters are then those before the step.
+  /// is not finite or the march of some replica fails; the parameters are then those before the step.
   StepReport step(const Batch& batch);
   long steps() const { return optimiser_.state().steps; }
   /// Entries of the parameter vector that are trained.

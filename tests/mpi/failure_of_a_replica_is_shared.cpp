@@ -1,0 +1,110 @@
+// A march that fails on one replica ends the step on all of them with the same message, whatever of the
+// gradient is on its way; the next step is taken as if nothing had happened.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.hpp"
+#include "tests/support/small_problem.hpp"
+#include "tests/support/small_training.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+
+constexpr int cells = 4, on_the_way_up = cells + 1, never = -1;
+
+/// The march of `inner`, which fails at row `at` of the way back.
+class Failing final : public DepthMarch {
+ public:
+  explicit Failing(DepthMarch& inner) : inner_(inner) {}
+  int at = never;
+
+  DepthModel& model() const override { return inner_.model(); }
+  DepthCells depth() const override { return inner_.depth(); }
+  void forward(double* u, bool keep, const RowVisitor& row) override {
+    if (at == on_the_way_up) throw NumericalFailure("no way up");
+    inner_.forward(u, keep, row);
+  }
+  void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override {
+    inner_.backward(u_bar, gradient, [&](int i, const double* u, double* bar) {
+      if (at == i) throw NumericalFailure("no way back from row " + std::to_string(i));
+      row(i, u, bar);
+    });
+  }
+  std::size_t kept_bytes() const override { return inner_.kept_bytes(); }
+
+ private:
+  DepthMarch& inner_;
+};
+
+struct Troubled {
+  Troubled(int ranks_token, const Dataset& data)
+      : run(MPI_COMM_WORLD, ranks_token, spec(), data, random_parameters({.model = model()})),
+        march(run.march),
+        evaluator(run.parameters, run.context, march, {}),
+        trainer(MPI_COMM_WORLD, run.parameters, evaluator, spec().settings) {}
+
+  static ModelSpec model() {
+    auto spec = small_model(cells);
+    spec.features = 3;
+    spec.classes = 3;
+    return spec;
+  }
+  static TrainingSpec spec() {
+    TrainingSpec spec{.cells = cells, .global = 6};
+    spec.settings.bucket = 50;  // several pieces are on their way
+    return spec;
+  }
+  /// Only the last replica fails.
+  void fail_at(int row) { march.at = run.replica.index == run.replica.count - 1 ? row : never; }
+
+  TrainingRun run;
+  Failing march;
+  GradientEvaluator evaluator;
+  Trainer trainer;
+};
+
+/// 0 if `work` throws a NumericalFailure that says `expected`.
+template <class Work>
+double unless_it_fails_with(const std::string& expected, Work&& work) {
+  try {
+    work();
+  } catch (const NumericalFailure& e) {
+    return e.what() == expected ? 0 : 1;
+  }
+  return 1;
+}
+
+TEST(FailureOfAReplica, reaches_all_and_is_forgotten) {
+  const auto data = random_samples(12, 4, 1, 3, 3, 7);
+  for (const int ranks_token : every_token_split(MPI_COMM_WORLD, data.tokens_x())) {
+    Troubled troubled(ranks_token, data), untroubled(ranks_token, data);
+    auto& run = troubled.run;
+    const auto start = run.parameters.values;
+    for (const int row : {on_the_way_up, cells - 1, 1, 0}) {
+      troubled.fail_at(row);
+      const auto what = row == on_the_way_up ? "no way up" : "no way back from row " + std::to_string(row);
+      const double wrong = unless_it_fails_with(what, [&] { troubled.trainer.step(run.batches.at(0)); });
+      EXPECT_EQ(max_over(MPI_COMM_WORLD, wrong), 0) << what;
+      EXPECT_EQ(run.parameters.values, start) << what;
+    }
+    troubled.fail_at(on_the_way_up);
+    const double wrong = unless_it_fails_with("no way up", [&] {
+      troubled.trainer.evaluate(data, all_of(data), run.batches.capacity(), run.replica);
+    });
+    EXPECT_EQ(max_over(MPI_COMM_WORLD, wrong), 0);
+
+    troubled.fail_at(never);
+    const auto report = troubled.trainer.step(run.batches.at(0)),
+               expected = untroubled.trainer.step(run.batches.at(0));
+    // Sums over ranks may be taken in another order.
+    EXPECT_NEAR(report.loss, expected.loss, 1e-14 * expected.loss);
+    EXPECT_NEAR(report.gradient_norm, expected.gradient_norm, 1e-13 * expected.gradient_norm);
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer
