@@ -28,7 +28,8 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
       set(view, which.kappa ? Kind::softplus : Kind::frozen);
       const auto values = parameters.view(view.path());
       if (which.kappa && std::any_of(values.begin(), values.end(), [](double kappa) { return !(kappa > 0); }))
-        throw BadInput("train.kappa = true: training starts from equation.kappa > 0");
+        throw BadInput(
+            "train.coefficients: kappa can be trained where all of it starts from equation.kappa > 0");
     } else if (view.name == "alpha") {
       set(view, which.alpha ? Kind::plain : Kind::frozen);
     } else if (view.name == "rho") {
@@ -56,8 +57,8 @@ void Trainable::apply(std::span<double> raw, std::span<double> values, double la
     if (kinds_[j] == Kind::softplus) {
       values[j] = softplus(raw[j]);
       if (values[j] <= largest_kappa) continue;
-      values[j] = largest_kappa;
       raw[j] = softplus_inverse(largest_kappa);
+      values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
     } else {
       values[j] = raw[j];
     }

@@ -154,8 +154,8 @@ TEST(Trainable, refuses_a_kappa_of_zero_to_be_trained) {
     const Trainable refused(p, {.kappa = true});
     FAIL();
   } catch (const BadInput& error) {
-    EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("train.kappa"), testing::HasSubstr("equation.kappa > 0")));
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("train.coefficients"),
+                                             testing::HasSubstr("equation.kappa > 0")));
   }
 }
 
