@@ -120,7 +120,9 @@ double AdjointStepper::share(double time) const {
 }
 
 DepthPoint AdjointStepper::point(double time) const {
-  return field_.stage_point(cell_, (cell_ - 1 + share(time)) * field_.depth().spacing());
+  // The bits of cell_entry and cell_exit: beyond those of its exit a cell would reach the next pair of knots.
+  const auto depth = field_.depth();
+  return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
 }
 
 void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
