@@ -39,6 +39,9 @@ struct AdjointMarch::Impl {
     else
       store.emplace(field.comm(), field.size());
     prepare();
+    if (AdjointMethod(settings).explicit_stages()) return;
+    plain();  // they ask for their PETSc options, and whether one is used is looked at before the march
+    keeping();
   }
 
   /// The weights of the rows' entries: all that 1fe and constant weights need. Stages in between are
