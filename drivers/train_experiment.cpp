@@ -21,8 +21,8 @@ namespace fluxformer {
 namespace {
 
 /// Keys that may differ from those of the checkpoint.
-const std::vector<std::string> free_keys = {"output.", "run.time", "checkpoint.", "mesh.ranks",
-                                            "data.directory"};
+const std::vector<std::string> free_keys = {"output.",    "run.time",       "checkpoint.",
+                                            "mesh.ranks", "data.directory", "adjoint.folder"};
 
 Schema train_schema() {
   Schema schema;
