@@ -103,8 +103,6 @@ void TrainExperiment::restart(const CheckpointReader& from) {
   best_ = from.real("best");
   best_epoch_ = from.integer("best_epoch");
   checkpointed_ = problem_.trainer.steps();
-  if (root_)
-    std::cerr << "fluxformer: continuing from " << from.path() << " after " << checkpointed_ << " steps\n";
 }
 
 bool TrainExperiment::asked_to_stop() {
@@ -201,6 +199,9 @@ Report TrainExperiment::run() {
   TrainRecord record(settings_, context_, problem_,
                      settings_.flag("output.overwrite") || (continued && replaces_output()),
                      continued ? &*continued : nullptr);
+  if (root_ && continued)
+    std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
+              << " steps\n";
   if (root_ && !context_.quiet) std::cerr << describe() << '\n';
   if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
   if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
