@@ -21,7 +21,7 @@ struct AttentionAdjointWork {
   std::vector<T> mix, q, k, kv, q_items, f, g, none, seed, x, product, sums;
 };
 
-/// What add_rhs_keeping keeps: the path of every chunk. The chunk works in this memory instead of its own, so
+/// What set_rhs_keeping keeps: the path of every chunk. The chunk works in this memory instead of its own, so
 /// that nothing is copied.
 template <class T>
 struct AttentionActivations final : Activations {

@@ -32,7 +32,7 @@ void round_to(const double* x, std::size_t count, T* y) {
   for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
 }
 
-/// What add_rhs_keeping keeps, for all rows of the slab.
+/// What set_rhs_keeping keeps, for all rows of the slab.
 template <class T>
 class ReactionActivations final : public Activations {
  public:

@@ -144,6 +144,14 @@ TEST(Trainable, keeps_kappa_and_its_variable_at_the_cap) {
   trainable.apply(raw, p.values, 0.5);
   EXPECT_LT(p.values[at], 0.5);
   EXPECT_GT(p.values[at], 0.49);
+  // The variable alone gives the value again to the bit: a restart has nothing else.
+  for (double cap = 0.05; cap < 0.5; cap *= 1.03) {
+    raw[at] = 3;
+    trainable.apply(raw, p.values, cap);
+    const double kept = p.values[at];
+    trainable.apply(raw, p.values, cap);
+    EXPECT_EQ(p.values[at], kept) << cap;
+  }
 }
 
 TEST(Trainable, refuses_a_kappa_of_zero_to_be_trained) {
