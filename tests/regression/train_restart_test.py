@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Trainings that are stopped, killed, run into a full disk or into numbers that are not finite: what they leave can be used,
+and a training that goes on ends with the bits of one that nobody stopped.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from program import TrainTest, together  # noqa: E402
+
+GO_ON = "--checkpoint.restart=auto"
+NEWEST, PREVIOUS = "out.checkpoint.h5", "out.checkpoint.previous.h5"
+# Everything that is drawn at random, and a momentum for each number.
+RANDOM = ("--train.dropout=0.2", "--train.augment=0.5")
+# 36 epochs of 9 steps: about a second.
+LONG = ("--train.epochs=36",)
+
+
+class RestartTest(TrainTest):
+    def whole(self, *settings, ranks=1):
+        """The same training, not stopped, in whole.h5."""
+        return self.train(*settings, "--checkpoint.epochs=false", "--output.file=whole.h5", ranks=ranks)
+
+    def assert_goes_on(self, *settings, ranks=1, source=NEWEST):
+        end = self.run_program("train", "train.ini", "--quiet", *settings, GO_ON, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        self.assertIn(f"continuing from {source} after", end.err)
+        self.assert_same_training("out.h5", "whole.h5")
+        self.assertEqual(self.open("out.h5").attrs["status"], "done")
+
+    def steps_of(self, checkpoint):
+        """The steps a whole checkpoint was made after, its numbers being finite; None if there is none."""
+        if not os.path.exists(self.path(checkpoint)):
+            return None
+        with h5py.File(self.path(checkpoint), "r") as file:
+            state = file["state"]
+            self.assertEqual(state.attrs["complete"], 1)
+            self.assertTrue(np.isfinite(state["raw"][...]).all())
+            return int(state.attrs["steps"])
+
+
+class PoliteStops(RestartTest):
+    def test_the_time_limit_in_the_middle_of_an_epoch(self):
+        # The limit is over at once: each of these makes one step, and the third goes to the end.
+        for steps in (1, 2):
+            more = (GO_ON,) if steps > 1 else ()
+            end = self.run_program("train", "train.ini", "--quiet", *RANDOM, "--run.time_limit=1e-6", *more, ranks=2)
+            self.assertEqual(end.code, 4, end)
+            self.assertIn(f"stopped by run.time_limit after {steps} steps; continue with {GO_ON}", end.err)
+            with h5py.File(self.path("out.h5"), "r") as file:
+                self.assertEqual((file.attrs["status"], len(file["step"])), ("interrupted", steps))
+                self.assertIn("run.time_limit", file.attrs["message"])
+        self.whole(*RANDOM, ranks=2)
+        self.assert_goes_on(*RANDOM, ranks=2)
+
+    def test_a_training_that_is_complete_is_not_called_interrupted(self):
+        end = self.run_program("train", "train.ini", "--quiet", "--train.epochs=1", "--train.samples=16", "--train.validation=0",
+                               "--run.time_limit=1e-6")
+        self.assertEqual(end.code, 0, end)
+
+    def test_sigusr1_under_mpiexec_and_sigterm_to_a_single_process(self):
+        self.whole(*LONG)
+        for number, ranks in ((signal.SIGTERM, 1), (signal.SIGUSR1, 2)):
+            for name in os.listdir(self.folder):
+                if name.startswith("out."):
+                    os.remove(self.path(name))
+            process = self.start("train", "train.ini", "--quiet", *LONG, ranks=ranks)
+            self.assertTrue(self.wait_for("out.history.h5", process))
+            os.kill(process.pid, number)
+            ended = self.ended(process)
+            self.assertEqual(ended.code, 4, ended)
+            self.assertIn(f"stopped by signal {number.value}", ended.err)
+            self.assertLess(len(self.open("out.h5")["step"]), 324)
+            if ranks == 1:
+                self.assert_goes_on(*LONG)
+            else:  # another layout goes on too, with sums in another order
+                self.train(*LONG, GO_ON)
+                np.testing.assert_allclose(self.open("out.h5")["training/test_loss"][...],
+                                           self.open("whole.h5")["training/test_loss"][...], rtol=1e-6)
+
+
+class Kill(RestartTest):
+    def killed(self, *settings, moments, ranks=1):
+        """kill -9 some time after a new checkpoint has come, again and again; what is there stays whole."""
+        for moment in moments:
+            before = self.steps_of(NEWEST) or -1
+            process = self.start("train", "train.ini", "--quiet", *settings, GO_ON, ranks=ranks)
+            self.wait_until(lambda: self.renewed(before), process)
+            time.sleep(moment)
+            ended = self.stop(process)
+            self.assertEqual(ended.code, -signal.SIGKILL, ended)
+            self.assertNotIn("out.h5", os.listdir(self.folder))
+            self.assertGreater(self.steps_of(NEWEST) or self.steps_of(PREVIOUS), before)
+
+    def renewed(self, before):
+        try:
+            with h5py.File(self.path(NEWEST), "r") as file:
+                return file["state"].attrs["steps"] > before
+        except OSError:
+            return False  # none yet, or between two names
+
+    def test_with_checkpoints_at_the_ends_of_epochs_sgd(self):
+        settings = (*LONG, "--train.optimiser=sgd", "--train.rate=0.05")
+        self.killed(*settings, moments=(0.03, 0.0))
+        self.assertEqual(self.steps_of(NEWEST) % 9, 0)
+        self.whole(*settings)
+        self.assert_goes_on(*settings)
+
+    def test_with_checkpoints_in_the_middle_of_epochs_adamw(self):
+        settings = (*LONG, *RANDOM, "--checkpoint.every=7", "--checkpoint.epochs=false")
+        self.killed(*settings, moments=(0.0, 0.02))
+        self.assertEqual(self.steps_of(NEWEST) % 7, 0)
+        self.whole(*settings)
+        self.assert_goes_on(*settings)
+
+    def test_of_one_rank_ends_all_and_leaves_the_checkpoint(self):
+        settings = ("--train.epochs=100000", "--train.test_samples=1")
+        process = self.start("train", "train.ini", "--quiet", *settings, ranks=2)
+        self.addCleanup(self.stop, process)
+        self.assertTrue(self.wait_for(NEWEST, process))
+        ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True).stdout.split()
+        self.assertGreaterEqual(len(ranks), 2)
+        os.kill(int(ranks[-1]), signal.SIGKILL)
+        self.assertNotEqual(self.ended(process).code, 0)
+        self.assertNotIn("out.h5", os.listdir(self.folder))
+        self.assertGreater(self.steps_of(NEWEST) or self.steps_of(PREVIOUS), 0)
+        end = self.run_program("train", "train.ini", "--quiet", *settings, GO_ON, "--run.time_limit=1e-6", ranks=2)
+        self.assertEqual(end.code, 4, end)
+        self.assertIn("continuing from", end.err)
+
+
+class Checkpoints(RestartTest):
+    def test_two_generations_and_a_damaged_newest_one_falls_back(self):
+        self.train("--output.file=whole.h5", "--checkpoint.every=4")
+        for name in ("checkpoint", "checkpoint.previous"):
+            os.rename(self.path(f"whole.{name}.h5"), self.path(f"out.{name}.h5"))
+        self.assertEqual((self.steps_of(NEWEST), self.steps_of(PREVIOUS)), (18, 16))
+        with open(self.path(NEWEST), "r+b") as stream:
+            stream.truncate(os.path.getsize(self.path(NEWEST)) // 2)
+        self.assert_goes_on("--checkpoint.every=4", source=PREVIOUS)
+        # Neither of them can be read: it says so, and does not begin again from nothing.
+        for name in (NEWEST, PREVIOUS):
+            self.write(name, "no HDF5")
+        self.assert_refused(self.run_program("train", "train.ini", GO_ON), NEWEST)
+
+    def test_a_finished_training_keeps_its_result_and_another_deck_is_refused(self):
+        self.train()
+        before = self.checksum("out.h5")
+        self.assert_refused(self.run_program("train", "train.ini", GO_ON), "out.h5", "output.overwrite")
+        changes = ("--train.rate=1", "--train.batch=8", "--model.seed=2", "--run.seed=2", "--train.epochs=3", "--train.dropout=0.1",
+                   "--data.tokens=patches", "--train.gradient=adjoint")
+        together([lambda c=change: self.assert_refused(self.run_program("train", "train.ini", GO_ON, c),
+                                                       *c.strip("-").split("="), NEWEST) for change in changes])
+        self.assert_refused(self.run_program("train", "train.ini", "--checkpoint.restart=out.h5"), "out.h5", "not a checkpoint")
+        self.assertEqual(before, self.checksum("out.h5"))
+
+
+class Failures(RestartTest):
+    def test_numbers_that_are_not_finite_end_with_code_3_and_leave_the_checkpoint(self):
+        wild = ("--train.rate=1e300", "--train.clip=0", "--train.schedule=constant", "--train.warm_up=0")
+        for ranks in (1, 2):
+            end = self.run_program("train", "train.ini", "--quiet", *wild, "--checkpoint.every=1", "--output.overwrite=true",
+                                   ranks=ranks)
+            self.assert_refused(end, "step 1 of the training", "not finite", "train.rate", "out.h5", code=3)
+            with h5py.File(self.path("out.h5"), "r") as file:
+                self.assertEqual(file.attrs["status"], "failed")
+                self.assertIn("not finite", file.attrs["message"])
+                self.assertEqual(file["step"][...].tolist(), [0])
+            with h5py.File(self.path("out.history.h5"), "r") as file:
+                self.assertEqual(file.attrs["status"], "failed")
+            self.assertEqual(self.steps_of(NEWEST), 1)
+
+    def test_a_full_disk_ends_with_code_1_and_leaves_the_checkpoint(self):
+        os.mkdir(self.path("disk"))
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.path("disk")],
+                          capture_output=True, check=False).returncode != 0:
+            print(f"NOT CHECKED: {self.id()}: no file system can be mounted here (needs root)", file=sys.stderr)
+            self.skipTest("mount needs root")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", self.path("disk")], check=True)
+        # One copy of the weights after each epoch: they fill any disk.
+        settings = ("--train.epochs=48", "--output.snapshots=1", "--output.file=disk/out.h5", "--model.width=64")
+        for ranks in (1, 2):
+            end = self.run_program("train", "train.ini", "--quiet", *settings, GO_ON, ranks=ranks)
+            self.assert_failed(end)
+        steps = self.steps_of("disk/" + NEWEST)
+        self.assertGreater(steps, 0)
+        # With room again it goes on to the bits of a training that always had it.
+        subprocess.run(["mount", "-o", "remount,size=64m", self.path("disk")], check=True)
+        self.train("--train.epochs=48", "--output.file=whole.h5", "--model.width=64")
+        self.train("--train.epochs=48", "--output.file=disk/out.h5", "--model.width=64", GO_ON)
+        self.assert_same_training("disk/out.h5", "whole.h5")
+
+    def assert_failed(self, end):
+        """Exit code 1 and one message that says why; a history that can no longer grow may be told beside it."""
+        self.assertEqual(end.code, 1, end)
+        self.assertIn("no space left", end.messages[-1], end)
+        self.assertIn("disk/out.", end.messages[-1], end)
+        for noise in ("HDF5-DIAG", "terminate called", "MPI_ABORT"):
+            self.assertNotIn(noise, end.err, end)
+
+
+if __name__ == "__main__":
+    unittest.main()
