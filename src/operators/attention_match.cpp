@@ -14,18 +14,18 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using Rows = Eigen::Map<const Matrix>;
 using Row = Eigen::Map<const Eigen::RowVectorXd>;
 
-/// Rows := soft-max of the rows.
-void soft_max(Matrix& logits) {
+/// Rows := logarithm of the soft-max of the rows.
+void log_soft_max(Matrix& logits) {
   logits.colwise() -= logits.rowwise().maxCoeff().eval();
-  logits = logits.array().exp();
-  logits.array().colwise() /= logits.rowwise().sum().eval().array();
+  const Matrix powers = logits.array().exp();
+  for (Eigen::Index r = 0; r < logits.rows(); ++r) logits.row(r).array() -= std::log(powers.row(r).sum());
 }
 
-/// sum p log(p / q), with 0 log 0 = 0.
-double divergence(const Matrix& p, const Matrix& q) {
+/// sum p (log p - log_q), with 0 log 0 = 0; finite also where q is too small for a double.
+double divergence(const Matrix& p, const Matrix& log_q) {
   double sum = 0;
   for (Eigen::Index i = 0; i < p.size(); ++i)
-    if (p.data()[i] > 0) sum += p.data()[i] * std::log(p.data()[i] / q.data()[i]);
+    if (p.data()[i] > 0) sum += p.data()[i] * (std::log(p.data()[i]) - log_q.data()[i]);
   return sum;
 }
 
@@ -69,13 +69,14 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     for (int head = 0; head < heads; ++head) {
       const auto q = qk.middleCols(head * channels, channels);
       const auto k = qk.middleCols(d + head * channels, channels);
-      Matrix plan = scale * q * k.transpose();
-      soft_max(plan);
+      Matrix log_plan = scale * q * k.transpose();
+      log_soft_max(log_plan);
       const std::size_t at = (b * static_cast<std::size_t>(heads) + static_cast<std::size_t>(head)) *
                              static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
       const Matrix wanted = Rows(target + at, n, n).topLeftCorner(real, real);
-      value += share * divergence(wanted, plan);
+      value += share * divergence(wanted, log_plan);
       if (u_bar == nullptr) continue;
+      const Matrix plan = log_plan.array().exp();
       const Matrix logits_bar = share * scale * (plan - wanted);
       qk_bar.middleCols(head * channels, channels).noalias() = logits_bar * k;
       qk_bar.middleCols(d + head * channels, channels).noalias() = logits_bar.transpose() * q;

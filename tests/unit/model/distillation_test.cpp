@@ -163,6 +163,15 @@ TEST(Distillation, has_the_gradient_of_its_loss_through_both_marches) {
     }
 }
 
+TEST(Distillation, of_attention_is_finite_where_the_student_gives_less_than_the_smallest_double) {
+  Student student(classifier(), layers, {0, 1}, false);
+  for (double& weight : student.parameters.view("layers/1/W_Q")) weight *= 1e5;  // exp(-745) is 0
+  student.march->refresh();
+  const double loss = student.evaluator->evaluate(batch()).depth_loss;
+  EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_GT(loss, 745);
+}
+
 TEST(Distillation, refuses_a_teacher_that_does_not_fit) {
   const auto complaint = [](const auto& make) -> std::string {
     try {
