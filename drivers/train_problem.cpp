@@ -9,6 +9,7 @@
 #include "data/naive_bayes.hpp"
 #include "drivers/train_checks.hpp"
 #include "io/archive_reader.hpp"
+#include "io/schema.hpp"
 #include "model/backpropagation.hpp"
 #include "model/model_file.hpp"
 #include "operators/blas.hpp"
@@ -119,17 +120,24 @@ Distillation::Weights distillation_weights(const Settings& settings) {
   return {settings.real("distill.hidden"), settings.real("distill.attention")};
 }
 
-std::optional<Parameters> read_teacher(const Settings& settings, const InputShape& input, MPI_Comm comm) {
+std::optional<Parameters> read_teacher(const Settings& settings, const Dataset& data, MPI_Comm comm) {
   const auto& file = settings.word("distill.teacher");
   const auto weights = distillation_weights(settings);
   const bool wanted = weights.hidden > 0 || weights.attention > 0;
   if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
   if (file.empty()) return {};
   if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
-  auto teacher = read_model(ArchiveReader(comm, file));
+  const ArchiveReader archive(comm, file);
+  auto teacher = read_model(archive);
   const auto& spec = teacher.spec;
+  const auto input = shape_of(data);
   if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
     throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
+  if (archive.has(names::embedding_vocabulary) && archive.words(names::embedding_vocabulary) != data.words())
+    throw BadInput(
+        "distill.teacher = " + file +
+        ": its words are not those of data.set; data.vocabulary, data.least_count and what is kept "
+        "of the texts must be as they were there");
   return teacher;
 }
 
@@ -163,7 +171,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       test(open_data(settings, "test", train->words(), world)),
       training(drawn_members(*train, settings, "train.samples", "training")),
       testing(drawn_members(*test, settings, "train.test_samples", "testing")),
-      teacher_parameters(read_teacher(settings, shape_of(*train), world)),
+      teacher_parameters(read_teacher(settings, *train, world)),
       parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
       line((refuse_other_lattice(settings, *train),
             token_line(ranks.line, *train, settings.flag("mesh.periodic")))),
