@@ -16,6 +16,10 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 from program import ROOT, ProgramTest, together  # noqa: E402
 
 DECKS = {os.path.basename(path): path for path in glob.glob(os.path.join(ROOT, "input", "*.ini"))}
+EXPERIMENT = {name: "train" if name.startswith("train_") else "evolve" for name in DECKS}
+# Data that need files, and what is built in and like them.
+BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits",),
+            "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
 
 
@@ -26,6 +30,11 @@ def mnist_folder():
             if glob.glob(os.path.join(path, "t10k-images-idx3-ubyte*")):
                 return os.path.abspath(path)
     return None
+
+
+def built_in(name):
+    """Settings that put built-in data in the place of files."""
+    return [setting for data, settings in BUILT_IN.items() if data in name for setting in settings]
 
 
 class DeckTest(ProgramTest):
@@ -53,14 +62,14 @@ class DeckTest(ProgramTest):
 class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck wants a test of its own below."""
-        self.assertEqual(sorted(DECKS), ["diffusion.ini", "evolve.ini", "evolve_mnist.ini", "particles.ini"])
+        trained = [f"train_{data}{kind}.ini" for data in ("20news", "digits", "mnist", "omniglot") for kind in ("", "_pde")]
+        self.assertEqual(sorted(DECKS), ["diffusion.ini", "evolve.ini", "evolve_mnist.ini", "particles.ini", *trained])
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
         os.mkdir(self.path("out"))
 
         def validate(name):
-            data = ["--data.set=digits"] if "mnist" in name else []
-            end = self.run_program("evolve", DECKS[name], "--validate", *data)
+            end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name))
             self.assertEqual((end.code, end.err), (0, ""), end)
             with open(DECKS[name], encoding="utf-8") as deck:
                 self.assertRegex(deck.read(), r"file = out/" + name.replace(".ini", r"\.h5"))
@@ -134,6 +143,52 @@ class EvolveMnist(DeckTest):
         for row in range(3):  # Courant number 1; u* is kept in single precision
             self.assertLess(distance[row:, row].max(), 1e-6)
         np.testing.assert_array_equal(file["sample"][...], [0, 1])
+
+
+class Train(DeckTest):
+    # Narrow and short: some steps of each.
+    SMALL = ("--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16", "--model.width=8",
+             "--model.ffn=12", "--attention.heads=2")
+
+    def train_deck(self, name, *settings, output="out.h5", ranks=1):
+        end = self.run_program("train", DECKS[name], "--quiet", f"--output.file={output}", *built_in(name), *settings, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        return self.open(output)
+
+    def test_decks_run_small_and_twins_differ_in_what_makes_a_pde_only(self):
+        names = [name for name in sorted(DECKS) if EXPERIMENT[name] == "train"]
+        together([lambda n=name: self.train_deck(n, *self.SMALL, output=n + ".h5", ranks=2) for name in names])
+        for name in names:
+            file = self.open(name + ".h5")
+            self.assertEqual(file["step"].shape, (3,), name)
+            self.assertTrue(np.isfinite(file["training/loss"][...]).all(), name)
+            self.assertEqual("kind = pde" in file.attrs["settings"], "_pde" in name)
+            self.assertEqual(file["training/penalty"][0] > 0, "_pde" in name)
+        for name in names[::2]:
+            one, other = (set(self.open(n + ".h5").attrs["settings"].splitlines()) for n in (name, name.replace(".ini", "_pde.ini")))
+            differ = {line.split(" = ")[0] for line in one ^ other}
+            self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "smoothness", "file"}, name)
+
+    def test_the_digits_are_learnt(self):
+        # The deck itself makes 1776 steps of 32; these are 177.
+        for name in ("train_digits.ini", "train_digits_pde.ini"):
+            file = self.train_deck(name, "--train.samples=2000", "--train.test_samples=400", "--train.epochs=3", output=name + ".h5",
+                                   ranks=2)
+            self.assertGreater(file["training/test_accuracy"][-1], 0.4, name)  # chance: 0.1
+
+    def test_real_files_where_they_are(self):
+        folder = os.environ.get("FLUXFORMER_DATA")
+        checked = 0
+        for name, data in (("train_mnist.ini", "mnist"), ("train_omniglot.ini", "omniglot"), ("train_20news.ini", "20news")):
+            place = os.path.join(folder or "", data)
+            if not folder or not os.path.isdir(place):
+                continue
+            end = self.run_program("train", DECKS[name], "--validate", f"--data.directory={os.path.abspath(place)}")
+            self.assertEqual((end.code, end.err), (0, ""), end)
+            self.assertIn(data, end.out)
+            checked += 1
+        if checked < 3:
+            print(f"NOT CHECKED: {self.id()}: {3 - checked} of 3 data sets; set FLUXFORMER_DATA to their folder", file=sys.stderr)
 
 
 class Particles(DeckTest):
