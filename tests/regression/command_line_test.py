@@ -12,31 +12,37 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import h5py  # noqa: E402 (the folder is put on the path first)
 
-from program import DECK, ProgramTest, together  # noqa: E402
+from program import DECK, TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 
 class Help(ProgramTest):
     def test_the_bare_program_lists_the_experiments_one_line_each(self):
         end = self.run_program()
         self.assertEqual((end.code, end.err), (0, ""), end)
-        lines = [line for line in end.out.splitlines() if line.startswith("  evolve ")]
-        self.assertEqual(len(lines), 1, end)
+        for experiment in ("evolve", "train"):
+            lines = [line for line in end.out.splitlines() if line.startswith(f"  {experiment} ")]
+            self.assertEqual(len(lines), 1, end)
 
     def test_help_names_every_key_once_with_its_default_unit_and_choices(self):
-        end = self.run_program("evolve", "--help", ranks=2)
-        self.assertEqual((end.code, end.err), (0, ""), end)
-        self.evolve("--output.file=out.h5")
-        section, keys = "", []
-        for line in self.open("out.h5").attrs["settings"].splitlines():
-            if line.startswith("["):
-                section = line[1:-1]
-            elif "=" in line:
-                keys.append(f"{section}.{line.split('=')[0].strip()}")
-        self.assertGreater(len(keys), 50)
-        for key in keys:
-            self.assertEqual(len(re.findall(rf"^  {re.escape(key)} = ", end.out, re.MULTILINE)), 1, key)
-        for part in ("equation.c = 1 ", "layers/time", "pre | post", "whole number >= 1"):
-            self.assertIn(part, end.out)
+        self.write("train.ini", TRAIN_DECK)
+        for experiment, deck, parts in (
+                ("evolve", "small.ini", ("equation.c = 1 ", "layers/time", "pre | post", "whole number >= 1")),
+                ("train", "train.ini", ("train.optimiser = adamw ", "sgd | adam | adamw", "adjoint.method = 1fe ", "samples"))):
+            end = self.run_program(experiment, "--help", ranks=2)
+            self.assertEqual((end.code, end.err), (0, ""), end)
+            ran = self.run_program(experiment, deck, "--quiet", f"--output.file={experiment}.h5")
+            self.assertEqual(ran.code, 0, ran)
+            section, keys = "", []
+            for line in self.open(f"{experiment}.h5").attrs["settings"].splitlines():
+                if line.startswith("["):
+                    section = line[1:-1]
+                elif "=" in line:
+                    keys.append(f"{section}.{line.split('=')[0].strip()}")
+            self.assertGreater(len(keys), 50)
+            for key in keys:
+                self.assertEqual(len(re.findall(rf"^  {re.escape(key)} = ", end.out, re.MULTILINE)), 1, key)
+            for part in parts:
+                self.assertIn(part, end.out)
 
     def test_validate_says_what_would_run_and_runs_nothing(self):
         before = sorted(os.listdir(self.folder))

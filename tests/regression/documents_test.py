@@ -20,15 +20,17 @@ def read(name):
 
 class DocumentsTest(unittest.TestCase):
     def test_keys_are_those_of_help(self):
-        text = subprocess.run([BINARY, "evolve", "--help"], check=True, capture_output=True, text=True).stdout
-        keys = set(re.findall(r"^  ([a-z_]+\.[a-z_]+)\b", text, re.MULTILINE))
-        self.assertIn("mesh.layers", keys)
+        keys = set()
+        for experiment in ("evolve", "train"):
+            text = subprocess.run([BINARY, experiment, "--help"], check=True, capture_output=True, text=True).stdout
+            keys |= set(re.findall(r"^  ([a-z_]+\.[a-z_0-9]+)\b", text, re.MULTILINE))
+        self.assertLessEqual({"mesh.layers", "evolve.time", "train.rate"}, keys)
         sections = {key.split(".")[0] for key in keys}
         for name in DOCUMENTS:
             # As on a command line or quoted, alone or with a value: `mesh.layers`, `mesh.layers = 12`, --mesh.layers=12
-            for key in re.findall(r"(?:--|`)([a-z_]+\.[a-z_]+)(?= ?=|`)", read(name)):
+            for key in re.findall(r"(?:--|`)([a-z_]+\.[a-z_0-9]+)(?= ?=|`)", read(name)):
                 section, leaf = key.split(".")
-                if section in sections and leaf not in ("sh", "xdmf", "ini"):
+                if section in sections and leaf not in ("sh", "xdmf", "ini", "h5"):
                     self.assertIn(key, keys, name)
 
     def test_links_and_paths_exist(self):
