@@ -19,9 +19,9 @@ MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const Paramet
           .periodic = settings.flag("mesh.periodic")};
 }
 
-SlabContext slab_context(const Settings& settings, const Mesh& mesh, const Inflow& inflow) {
+SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow& inflow) {
   SlabContext context{&mesh.token_line(), mesh.spec().samples, mesh.spec().width, {}};
-  context.mask.causal = settings.flag("attention.causal");
+  context.mask.causal = model.causal;
   context.mask.length = inflow.lengths();
   return context;
 }
@@ -47,7 +47,7 @@ EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm)
     : inflow(settings, comm),
       parameters(make_parameters(settings, inflow.shape(), comm)),
       mesh(comm, mesh_spec(settings, inflow, parameters)),
-      slab(slab_context(settings, mesh, inflow)),
+      slab(slab_context(parameters.spec, mesh, inflow)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
       equation(*model, equation_spec(settings, parameters.spec)),
       solver_settings(evolve_settings(settings, equation.spec())),

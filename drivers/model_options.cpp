@@ -35,6 +35,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   spec.norm = choice<Norm>(settings, "depth.norm");
   spec.attention.layer_norm = spec.norm == Norm::pre;
   spec.residual = settings.flag("depth.residual");
+  spec.causal = settings.flag("attention.causal");
   spec.order = choice<Order>(settings, "depth.order");
   spec.subflow = choice<Subflow>(settings, "depth.subflow");
   spec.own_halves = settings.word("depth.halves") == "own";
@@ -60,6 +61,13 @@ void require_same(const Settings& settings, const std::string& key, const std::s
   if (settings.given(key) && settings.integer(key) != there)
     throw BadInput(key + " = " + std::to_string(settings.integer(key)) + ": the model in " + file + " has " +
                    std::to_string(there) + "; leave the key out or give that value");
+}
+
+void require_same_flag(const Settings& settings, const std::string& key, const std::string& file,
+                       bool there) {
+  if (settings.given(key) && settings.flag(key) != there)
+    throw BadInput(key + ": the model in " + file + " has it " + (there ? "on" : "off") +
+                   "; leave the key out or give that value");
 }
 
 void override_coefficients(const Settings& settings, Parameters& parameters) {
@@ -93,9 +101,8 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
   require_same(settings, "depth.halves", file, std::string(spec.own_halves ? "own" : "shared"));
   if (settings.word("depth.weights") != "auto")
     require_same(settings, "depth.weights", file, to_word(spec.variation));
-  if (settings.given("depth.residual") && settings.flag("depth.residual") != spec.residual)
-    throw BadInput("depth.residual: the model in " + file + " has it " + (spec.residual ? "on" : "off") +
-                   "; leave the key out or give that value");
+  require_same_flag(settings, "depth.residual", file, spec.residual);
+  require_same_flag(settings, "attention.causal", file, spec.causal);
   if (input.features > 0 && spec.features != input.features)
     throw BadInput(
         "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
@@ -143,6 +150,7 @@ void leave_model_to_file(Settings& settings) {
                           "attention.kernel",
                           "attention.normalisation",
                           "attention.iterations",
+                          "attention.causal",
                           "depth.norm",
                           "depth.order",
                           "depth.residual",

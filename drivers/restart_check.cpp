@@ -22,6 +22,16 @@ std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& s
   return CheckpointReader::newest(comm, output);
 }
 
+std::string value_text(const Settings& settings, const Option& option) {
+  std::ostringstream out;
+  out.precision(17);
+  if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(option.name) ? "true" : "false");
+  if (std::holds_alternative<long>(option.fallback)) out << settings.integer(option.name);
+  if (std::holds_alternative<double>(option.fallback)) out << settings.real(option.name);
+  if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(option.name);
+  return out.str();
+}
+
 std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,
                        const std::string& file, const std::vector<std::string>& free) {
   const Settings then(schema, resolved, {}, file);
@@ -29,17 +39,9 @@ std::string difference(const Schema& schema, const Settings& now, const std::str
     const auto& name = option.name;
     if (std::any_of(free.begin(), free.end(), [&](const auto& begin) { return name.starts_with(begin); }))
       continue;
-    const auto text = [&](const Settings& settings) -> std::string {
-      std::ostringstream out;
-      out.precision(17);
-      if (std::holds_alternative<bool>(option.fallback)) out << (settings.flag(name) ? "true" : "false");
-      if (std::holds_alternative<long>(option.fallback)) out << settings.integer(name);
-      if (std::holds_alternative<double>(option.fallback)) out << settings.real(name);
-      if (std::holds_alternative<std::string>(option.fallback)) out << settings.word(name);
-      return out.str();
-    };
-    if (text(now) != text(then))
-      return name + " = " + text(now) + ": the checkpoint " + file + " was made with " + text(then);
+    if (value_text(now, option) != value_text(then, option))
+      return name + " = " + value_text(now, option) + ": the checkpoint " + file + " was made with " +
+             value_text(then, option);
   }
   if (now.petsc() != then.petsc()) return "[petsc]: the checkpoint " + file + " was made with other options";
   return {};

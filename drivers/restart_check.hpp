@@ -17,6 +17,9 @@ namespace fluxformer {
 /// output.file if there is one. Collective; throws BadInput (agreed) if it cannot be read.
 std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
 
+/// The value of a key in full precision.
+std::string value_text(const Settings& settings, const Option& option);
+
 /// How a key that shapes the solution differs between `now` and the resolved settings in `file`, as a
 /// message; empty if none does. Keys that begin with one of `free` may differ.
 std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,

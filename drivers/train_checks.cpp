@@ -7,34 +7,48 @@
 
 #include "base/error.hpp"
 #include "drivers/model_options.hpp"
+#include "drivers/restart_check.hpp"
 #include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
 namespace {
 
-void refuse_idle_adjoint_keys(const Settings& settings) {
+/// Keys that differ from their default though nothing looks at them: the deck means something else than it
+/// says.
+void refuse_idle_keys(const Settings& settings) {
   Schema schema;
   declare_train(schema);
   const Settings defaults(schema, {}, {}, {});
-  const auto needs = [](bool differs, const char* key, bool met, const char* what) {
-    if (differs && !met) throw BadInput(std::string(key) + ": needs " + what);
+  const auto idle = [&](const char* key, bool needed, const char* what) {
+    const auto& option = *schema.find(key);
+    if (!needed && value_text(settings, option) != value_text(defaults, option))
+      throw BadInput(std::string(key) + ": needs " + what);
   };
-  const auto word = [&](const char* key, bool met, const char* what) {
-    needs(settings.word(key) != defaults.word(key), key, met, what);
-  };
-  const auto& keep = settings.word("adjoint.keep");
-  const bool theta = settings.real("adjoint.theta") != defaults.real("adjoint.theta");
-  const bool segment = settings.integer("adjoint.segment") != defaults.integer("adjoint.segment");
-  const bool adjoint = settings.word("train.gradient") == "adjoint";
-  const char* evaluator = "train.gradient = adjoint";
-  word("adjoint.method", adjoint, evaluator);
-  word("adjoint.keep", adjoint, evaluator);
-  word("adjoint.folder", adjoint, evaluator);
-  needs(theta, "adjoint.theta", adjoint, evaluator);
-  needs(segment, "adjoint.segment", adjoint, evaluator);
-  word("adjoint.folder", keep == "disk", "adjoint.keep = disk");
-  needs(theta, "adjoint.theta", settings.word("adjoint.method") == "theta", "adjoint.method = theta");
-  needs(segment, "adjoint.segment", keep != "stages", "adjoint.keep = segments or disk");
+  const auto is = [&](const char* key, const char* word) { return settings.word(key) == word; };
+
+  const bool adjoint = is("train.gradient", "adjoint");
+  for (const char* key :
+       {"adjoint.method", "adjoint.keep", "adjoint.folder", "adjoint.theta", "adjoint.segment"})
+    idle(key, adjoint, "train.gradient = adjoint");
+  idle("adjoint.folder", is("adjoint.keep", "disk"), "adjoint.keep = disk");
+  idle("adjoint.theta", is("adjoint.method", "theta"), "adjoint.method = theta");
+  idle("adjoint.segment", !is("adjoint.keep", "stages"), "adjoint.keep = segments or disk");
+
+  const bool sgd = is("train.optimiser", "sgd");
+  idle("train.momentum", sgd, "train.optimiser = sgd");
+  for (const char* key : {"train.beta1", "train.beta2", "train.epsilon"})
+    idle(key, !sgd, "train.optimiser = adam or adamw");
+  idle("train.last_rate", is("train.schedule", "cosine"), "train.schedule = cosine");
+  idle("distill.copy", !is("distill.teacher", ""), "distill.teacher");
+
+  const bool news = is("data.set", "20news"), text = news || is("data.set", "topics");
+  idle("data.tokens", !text, "a data.set of images");
+  for (const char* key : {"data.length", "data.vocabulary", "data.least_count"})
+    idle(key, text, "data.set = 20news or topics");
+  for (const char* key : {"data.headers", "data.quotes", "data.footers"})
+    idle(key, news, "data.set = 20news");
+  idle("data.alphabets", is("data.set", "omniglot"), "data.set = omniglot");
+  idle("data.classes", is("data.set", "topics"), "data.set = topics");
 }
 
 bool implicit_in_depth(const Settings& settings) {
@@ -58,7 +72,7 @@ void refuse_what_training_ignores(const Settings& settings) {
     throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
                    ": training does not split depth; its ranks share the samples of a batch, and tokens with "
                    "mesh.ranks_token");
-  refuse_idle_adjoint_keys(settings);
+  refuse_idle_keys(settings);
 }
 
 void refuse_other_lattice(const Settings& settings, const Dataset& data) {

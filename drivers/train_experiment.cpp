@@ -174,14 +174,11 @@ std::string TrainExperiment::summary(const TrainRecord& record) const {
   std::ostringstream text;
   text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
        << since(start_) << " s";
-  if (!record.epochs().empty()) {
-    const auto& last = record.epochs().back();
-    text << std::fixed << std::setprecision(2) << "; test accuracy " << 100 * last[6] << " %";
-    if (best_epoch_ > 0) {
-      const auto& best = record.epochs()[static_cast<std::size_t>(best_epoch_ - 1)];
-      text << ", " << 100 * best[6] << " % where validation was best (epoch " << best_epoch_ << ")";
-    }
-  }
+  text << std::fixed << std::setprecision(2) << "; test accuracy "
+       << 100 * record.test_accuracy(problem_.epochs) << " %";
+  if (best_epoch_ > 0)
+    text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
+         << best_epoch_ << ")";
   text << "; written to " << settings_.word("output.file");
   return text.str();
 }

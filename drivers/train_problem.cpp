@@ -41,7 +41,7 @@ int ranks_per_line(const Settings& settings, MPI_Comm comm) {
   return asked;
 }
 
-std::vector<std::size_t> first_members(const Dataset& data, long wanted, const char* key) {
+std::vector<std::size_t> all_members(const Dataset& data, long wanted, const char* key) {
   if (wanted > static_cast<long>(data.size()))
     throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
                    std::to_string(data.size()) + " samples");
@@ -54,7 +54,7 @@ std::vector<std::size_t> first_members(const Dataset& data, long wanted, const c
 std::vector<std::size_t> drawn_members(const Dataset& data, const Settings& settings, const char* key,
                                        const char* purpose) {
   const long wanted = settings.integer(key);
-  auto all = first_members(data, wanted, key);
+  auto all = all_members(data, wanted, key);
   if (wanted == 0) return all;
   all = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
   all.resize(static_cast<std::size_t>(wanted));
@@ -92,7 +92,7 @@ Loss loss_of_settings(const Settings& settings) {
 }
 
 TrainerSettings trainer_settings(const Settings& settings, const Parameters& parameters,
-                                 const TokenLine& line, long steps) {
+                                 const TokenLine& line, bool diffuses, long steps) {
   TrainerSettings s;
   s.optimiser = {method_named(settings.word("train.optimiser")),
                  settings.real("train.momentum"),
@@ -108,7 +108,6 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   const auto& coefficients = settings.word("train.coefficients");
   const bool trained =
       coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
-  const bool diffuses = parameters.view("layers/1/kappa")[0] > 0;
   s.coefficients = {trained && diffuses, trained, trained};
   s.clip = settings.real("train.clip");
   s.smoothness = settings.real("train.smoothness");
@@ -190,13 +189,14 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
       slab{&line, batches.capacity(), parameters.spec.width, {}, nullptr},
       model([&] {
-        slab.mask.causal = settings.flag("attention.causal");
+        slab.mask.causal = parameters.spec.causal;
         if (settings.real("train.dropout") > 0) slab.dropout = &dropout;
         return make_depth_model(parameters, slab, precision_of(settings));
       }()),
       march(make_march(*model, settings)),
       evaluator(parameters, slab, *march, loss_of_settings(settings)),
-      trainer(world, parameters, evaluator, trainer_settings(settings, parameters, line, total_steps())) {
+      trainer(world, parameters, evaluator,
+              trainer_settings(settings, parameters, line, model->largest_kappa() > 0, total_steps())) {
   if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
   add_distillation(settings);
   if (train->vocabulary() == 0) return;

@@ -119,6 +119,11 @@ void TrainRecord::add_epoch(const EpochReport& epoch) {
   });
 }
 
+double TrainRecord::test_accuracy(long epoch) const {
+  const auto* const column = std::ranges::find(epoch_names, std::string(names::test_accuracy));
+  return epochs_.at(static_cast<std::size_t>(epoch - 1))[static_cast<std::size_t>(column - epoch_names) + 1];
+}
+
 Evaluation TrainRecord::mean_since(long first) const {
   Evaluation mean;
   double count = 0;

@@ -36,7 +36,8 @@ class TrainRecord {
   /// Training loss and accuracy as means over the steps since `first`.
   Evaluation mean_since(long first) const;
 
-  const std::vector<std::vector<double>>& epochs() const { return epochs_; }
+  /// After epoch 1, 2, ....
+  double test_accuracy(long epoch) const;
 
   /// The weights as they are now in <name>.<what>.h5, written by rank 0.
   void write_weights(const std::string& what) const;

@@ -100,6 +100,7 @@ constexpr SchemaEntry entries[] = {
     {"/model@norm", "", "", "pre, post, sphere or none"},
     {"/model@order", "", "", "sequential, parallel or macaron"},
     {"/model@residual", "", "", "on or off"},
+    {"/model@causal", "", "", "on: a token sees itself and earlier ones only; or off"},
     {"/model@subflow", "", "", "euler or midpoint"},
     {"/model@kernel", "", "", "dot or l2"},
     {"/model@normalisation", "", "", "softmax or sinkhorn"},

@@ -89,7 +89,7 @@ inline constexpr const char *samples = "samples", *validation_samples = "validat
 // /model: attributes.
 inline constexpr const char *kind = "kind", *layers = "layers", *knots = "knots", *width = "width",
                             *heads = "heads", *ffn = "ffn", *activation = "activation", *norm = "norm",
-                            *order = "order", *residual = "residual", *kernel = "kernel",
+                            *order = "order", *residual = "residual", *causal = "causal", *kernel = "kernel",
                             *weights = "weights", *normalisation = "normalisation",
                             *iterations = "iterations", *subflow = "subflow";
 // /model: datasets.

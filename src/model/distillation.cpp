@@ -27,6 +27,7 @@ Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision pr
   if (s.variation != DepthVariation::constant)
     throw BadInput("distill.teacher: its weights must be one set per layer, as those of a transformer");
   context_.width = s.width;
+  context_.mask.causal = s.causal;
   context_.dropout = nullptr;
   model_ = make_depth_model(parameters_, context_, precision);
   const auto layers = static_cast<std::size_t>(s.layers);
@@ -92,6 +93,10 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
   same("attention.heads", mine.attention.heads, theirs.attention.heads);
   if (mine.order == Order::macaron)
     throw BadInput("distill.attention: is not defined for depth.order = macaron");
+  const auto& attention = theirs.attention;
+  if (attention.kernel != mine.attention.kernel || attention.normalisation != mine.attention.normalisation ||
+      theirs.causal != mine.causal)
+    throw BadInput("distill.attention: the teacher's attention has another kernel, normalisation or mask");
   match_ = std::make_unique<AttentionMatch>(context, mine.attention);
 }
 

@@ -26,10 +26,13 @@ GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& 
 void GradientEvaluator::embed_batch(const Batch& batch, bool training) {
   context_.mask.length = batch.length;
   embed(parameters_, context_, batch.input.data(), u_.data());
-  for (auto* term : depth_losses_) term->begin(batch);
   if (dropout_ == nullptr) return;
   dropout_->set_keys(training ? batch.key : std::vector<long>{});
   dropout_->apply(context_, embedding_site, u_.data());
+}
+
+void GradientEvaluator::begin_depth_losses(const Batch& batch) {
+  for (auto* term : depth_losses_) term->begin(batch);
 }
 
 double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
@@ -56,12 +59,15 @@ Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
   return result;
 }
 
-Evaluation GradientEvaluator::evaluate(const Batch& batch) {
+Evaluation GradientEvaluator::evaluate(const Batch& batch, bool depth_losses) {
   embed_batch(batch, false);
-  double depth_loss = add_depth_losses(0, batch, u_.data(), nullptr, {});
-  march_.forward(u_.data(), false, [&](int row, const double* u) {
-    depth_loss += add_depth_losses(row, batch, u, nullptr, {});
-  });
+  double depth_loss = 0;
+  const auto look = [&](int row, const double* u) {
+    if (depth_losses) depth_loss += add_depth_losses(row, batch, u, nullptr, {});
+  };
+  if (depth_losses) begin_depth_losses(batch);
+  look(0, u_.data());
+  march_.forward(u_.data(), false, look);
   auto result = finish(batch, nullptr);
   result.depth_loss = depth_loss;
   return result;
@@ -108,6 +114,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   Evaluation result;
   try {
     embed_batch(batch, true);
+    begin_depth_losses(batch);
     march_.forward(u_.data(), true, {});
     result = finish(batch, logits_bar_.data());
     readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);

@@ -52,8 +52,9 @@ class GradientEvaluator {
   /// Borrowed; called in this order.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
-  /// Loss without gradient. Collective over the token line, as all below.
-  Evaluation evaluate(const Batch& batch);
+  /// Loss without gradient; without the depth losses if they are not asked for. Collective over the token
+  /// line, as all below.
+  Evaluation evaluate(const Batch& batch, bool depth_losses = true);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
   /// share the batch is the gradient of the weighted sum. `ready` is told of pieces as they are complete, in
   /// the same order on every rank; together they cover the vector. If it throws, `ready` has been told of all
@@ -66,6 +67,7 @@ class GradientEvaluator {
  private:
   void embed_batch(const Batch& batch, bool training);
   Evaluation finish(const Batch& batch, double* logits_bar);
+  void begin_depth_losses(const Batch& batch);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
   /// The first entry of the flat vector that cells 1 .. row still add to or that lies before all blocks.

@@ -53,6 +53,8 @@ ModelSpec read_spec(const ArchiveReader& archive) {
   spec.subflow = word(archive, names::subflow, Subflow::euler);
   spec.residual = !archive.has_attribute(names::residual, names::model) ||
                   archive.text(names::residual, names::model) != "off";
+  spec.causal =
+      archive.has_attribute(names::causal, names::model) && archive.text(names::causal, names::model) == "on";
   spec.own_halves = spec.order == Order::macaron && archive.has(names::in(names::model_layer(1), "half_W_1"));
   const auto kappa = names::in(names::model_layer(1), names::kappa);
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
@@ -91,6 +93,7 @@ void write_model(ArchiveWriter& archive, const Parameters& parameters) {
       {names::order, to_word(spec.order)},
       {names::subflow, to_word(spec.subflow)},
       {names::residual, std::string(spec.residual ? "on" : "off")},
+      {names::causal, std::string(spec.causal ? "on" : "off")},
   };
   for (const auto& [name, value] : attributes) archive.attribute(name, value, names::model);
   std::vector<SmallArray> arrays;

@@ -33,10 +33,11 @@ struct ModelSpec {
   Subflow subflow = Subflow::euler;
   bool own_halves = false;  ///< macaron: the first half step has weights of its own
   bool kappa_per_channel = false;
-  int features = 0;    ///< numbers per input token; 0: no linear embedding
-  int vocabulary = 0;  ///< words, for tokens that are word indices (then features = 0); 0: none
-  int tokens = 0;      ///< learned positions; 0: none
-  int classes = 0;     ///< outputs of the head; 0: no head
+  bool causal = false;  ///< a token sees itself and earlier ones only; the context's mask must say the same
+  int features = 0;     ///< numbers per input token; 0: no linear embedding
+  int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
+  int tokens = 0;       ///< learned positions; 0: none
+  int classes = 0;      ///< outputs of the head; 0: no head
 
   /// Numbers that the input holds per token: features, 1 for word indices, 0 without an embedding.
   int input_size() const { return vocabulary > 0 ? 1 : features; }

@@ -77,19 +77,18 @@ StepReport Trainer::step(const Batch& batch) {
 
 Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
                              Replica replica) {
-  double sums[3] = {0, 0, 0};
+  double sums[2] = {0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
   collectively(comm_, [&] {  // a march may fail on one replica alone
     for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
-      const auto part = evaluator_.evaluate(batch);
-      sums[1] += part.depth_loss;
+      const auto part = evaluator_.evaluate(batch, false);
       if (!speaks) return;
       sums[0] += part.loss;
-      sums[2] += part.correct;
+      sums[1] += part.correct;
     });
   });
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
-  return {sums[0], sums[1], sums[2]};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, comm_));
+  return {.loss = sums[0], .correct = sums[1]};
 }
 
 void Trainer::save(CheckpointWriter& checkpoint) const {

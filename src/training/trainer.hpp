@@ -49,7 +49,7 @@ class Trainer {
   /// Entries of the parameter vector that are trained.
   std::size_t trained() const { return trainable_.trained(); }
 
-  /// Mean loss and accuracy over `members` of `data`.
+  /// Mean task loss and accuracy over `members` of `data`.
   Evaluation evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
                       Replica replica);
 
