@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/slab_sums.hpp"
 #include "mesh/mesh.hpp"
 #include "operators/slab.hpp"
 
@@ -43,22 +44,11 @@ class DepthMeter {
   DepthMeasures measure(Vec u, Vec previous, double dt);
 
  private:
-  /// body(local token, sample, index of the first channel in the slab)
-  template <class Body>
-  void for_real_tokens(Body&& body) const;
-  /// Sums over one slab; add_values also leaves the token means of each sample in token_mean_ (collective
-  /// over the line).
-  void add_values(const double* u, const double* previous, const float* reference, double* s);
-  void add_variance(const double* u, double* s) const;
-  void add_edges(const double* u, double* s) const;
-
   const Mesh& mesh_;
   const SlabContext& context_;
   DepthFlux flux_;
-  std::vector<int> tokens_of_;  // real tokens per sample
+  SlabSums sums_;
   std::vector<float> reference_;
-  std::vector<double> token_mean_;
-  TokenHalo halo_;
 };
 
 }  // namespace fluxformer
