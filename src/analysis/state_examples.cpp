@@ -1,0 +1,45 @@
+#include "analysis/state_examples.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+SampleView sample_of(const SlabContext& context, const double* u, int sample) {
+  const int tokens = context.line->tokens();
+  const auto& length = context.mask.length;
+  const int real = length.empty() ? tokens : std::min(tokens, length[static_cast<std::size_t>(sample)]);
+  return {u + static_cast<std::ptrdiff_t>(sample) * context.width, real, context.width,
+          Eigen::OuterStride<>(static_cast<Eigen::Index>(context.row()))};
+}
+
+RowMatrix examples_of(const SlabContext& context, const double* u, Examples what) {
+  need_whole_line(context, "examples of hidden states");
+  const auto rows_of = [&](const SampleView& sample) {
+    return what == Examples::tokens ? sample.rows() : std::min<Eigen::Index>(sample.rows(), 1);
+  };
+  Eigen::Index count = 0;
+  for (int b = 0; b < context.samples; ++b) count += rows_of(sample_of(context, u, b));
+  RowMatrix out(count, context.width);
+  for (Eigen::Index at = 0, b = 0; b < context.samples; ++b) {
+    const auto sample = sample_of(context, u, static_cast<int>(b));
+    const auto rows = rows_of(sample);
+    if (rows == 0) continue;
+    if (what == Examples::tokens)
+      out.middleRows(at, rows) = sample;
+    else
+      out.row(at) = sample.colwise().mean();
+    at += rows;
+  }
+  return out;
+}
+
+void need_whole_line(const SlabContext& context, const char* measure) {
+  if (context.line->size() > 1)
+    throw BadInput(std::string("mesh.ranks_token = ") + std::to_string(context.line->size()) + ": " +
+                   measure + " need all tokens of a sample on one rank, mesh.ranks_token = 1");
+}
+
+}  // namespace fluxformer
