@@ -69,6 +69,15 @@ TEST(StateMeasures, of_two_tokens_by_hand) {
   EXPECT_NEAR(m.correlation[0], 1, rounding);
 }
 
+TEST(StateMeasures, see_the_neighbours_on_a_grid) {
+  const auto line = line_of(2, 2);
+  const SlabContext context{&line, 1, 1};
+  StateMeter meter(1, context);
+  add_all(meter, {{1, 2, 4, 8}});
+  // East: 1 and 4, south: 3 and 6.
+  EXPECT_NEAR(meter.measures().dirichlet_energy[0], 0.5 * (1 + 16 + 9 + 36) / 4, rounding);
+}
+
 TEST(StateMeasures, are_means_over_samples_of_any_size) {
   // The second sample is 1000 times as large and goes the other way: drifts 0 and 2, steps 1 and 2.
   const auto line = line_of(2);
@@ -91,18 +100,17 @@ TEST(StateMeasures, see_a_drift_far_below_round_off_of_the_cosine) {
 }
 
 TEST(StateMeasures, count_what_does_not_exist) {
-  const auto line = line_of(2);
+  const auto line = line_of(3);
   const SlabContext context{&line, 2, 1};
   StateMeter meter(2, context);
-  // Sample 0 goes from nothing to something; sample 1 is constant, if by a number that is not exact in
-  // binary.
-  add_all(meter, {{0, 0.1, 0, 0.1}, {1, 0.1, 2, 0.1}});
+  // Sample 0 goes from nothing to something; sample 1 ends constant, and its mean is not 0.1 to the bit.
+  add_all(meter, {{0, 0.1, 0, 0.2, 0, 0.3}, {1, 0.1, 2, 0.1, 4, 0.1}});
   const auto m = meter.measures();
   EXPECT_EQ(m.undefined_drift, (std::vector<long>{1, 1}));
   EXPECT_EQ(m.undefined_step, (std::vector<long>{1, 1}));
-  EXPECT_EQ(m.undefined_correlation, (std::vector<long>{2, 2}));
-  EXPECT_NEAR(m.drift[1], 0.5, rounding);
-  EXPECT_EQ(m.step_change[1], 0);
+  EXPECT_EQ(m.undefined_correlation, (std::vector<long>{1, 2}));
+  EXPECT_NEAR(m.drift[1], (1 + 1 - 0.6 / std::sqrt(3 * 0.14)) / 2, rounding);
+  EXPECT_NEAR(m.step_change[1], std::sqrt(0.05 / 0.14) / 2, rounding);
   EXPECT_EQ(m.correlation[1], 0);
 }
 
