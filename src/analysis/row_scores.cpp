@@ -1,6 +1,7 @@
 #include "analysis/row_scores.hpp"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
