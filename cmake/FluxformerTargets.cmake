@@ -14,6 +14,7 @@ find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(ZLIB REQUIRED)
 find_package(LibArchive REQUIRED)
 find_package(PNG REQUIRED)
+find_package(nanoflann 1.4 REQUIRED)
 pkg_check_modules(PETSC REQUIRED PETSc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 

@@ -1,0 +1,71 @@
+#pragma once
+
+// What the estimators of mutual information share. T: hidden state of a sample (pooled or of one token), X:
+// the sample itself, Y: its label. All numbers are in nats; nothing here communicates.
+//
+// A deterministic layer that keeps samples apart has I(X;T) = ln N whatever it does; what falls with depth is
+// the estimator's resolution. Only I(X; T + sigma Z) with a stated sigma is a property of the layer.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fluxformer {
+
+/// `count` points of `components` numbers, row by row. Borrowed.
+struct Points {
+  const double* data = nullptr;
+  std::size_t count = 0, components = 0;
+  const double* row(std::size_t i) const { return data + i * components; }
+};
+
+/// One estimate with all that is needed to read it.
+struct Information {
+  double value = 0;                    ///< nats
+  std::optional<double> lower, upper;  ///< nats; where the estimator bounds what it estimates
+  std::string estimator;               ///< binning, kde, ksg, gaussian
+  std::vector<std::pair<std::string, double>> parameters;
+  std::size_t samples = 0;  ///< N
+  double ceiling = 0;       ///< ln N, nats: no estimate from N samples can vouch for more
+};
+
+/// A point of the information plane.
+struct InformationPlane {
+  Information input;  ///< I(X;T)
+  Information label;  ///< I(T;Y)
+};
+
+/// Samples sorted by label: those of group g are order[first[g]] .. order[first[g + 1] - 1].
+struct LabelGroups {
+  explicit LabelGroups(std::span<const int> labels);
+  std::size_t groups() const { return first.size() - 1; }
+  std::size_t size(std::size_t g) const { return first[g + 1] - first[g]; }
+  double share(std::size_t g) const {
+    return static_cast<double>(size(g)) / static_cast<double>(order.size());
+  }
+  /// The rows of `points` in this order.
+  std::vector<double> rows(const Points& points) const;
+  /// H(Y) = -sum_y p_y ln p_y, nats: what I(T;Y) cannot exceed.
+  double entropy() const;
+
+  std::vector<std::size_t> order, first;
+};
+
+/// An estimate without bounds; N and the ceiling from `samples`.
+Information information(std::string_view estimator, std::vector<std::pair<std::string, double>> parameters,
+                        std::size_t samples, double value);
+/// The middle of two bounds, brought into [0, most], as the bounds are: those of a mutual information that
+/// cannot exceed `most`.
+Information between(Information about, double lower, double upper, double most);
+
+/// Throw BadInput naming the estimator: fewer than two points, no component, a number that is not finite; not
+/// one label per point; a noise that is not above zero.
+void require_points(std::string_view estimator, const Points& points);
+void require_labels(std::string_view estimator, const Points& points, std::span<const int> labels);
+void require_noise(std::string_view estimator, double sigma);
+
+}  // namespace fluxformer
