@@ -10,12 +10,11 @@ void declare_model_options(Schema& schema) {
            .fallback = 12L,
            .doc = "number of layers, which is the depth S of the domain",
            .minimum = 1});
-  declare(
-      {.name = "mesh.cells",
-       .fallback = 0L,
-       .doc =
-           "depth cells M, with weights constant in each layer a multiple of mesh.layers; 0: one per layer",
-       .minimum = 0});
+  declare({.name = "mesh.cells",
+           .fallback = 0L,
+           .doc = "depth cells M, with weights constant in each layer a multiple of mesh.layers; 0: as the "
+                  "model of model.file was trained, else one per layer",
+           .minimum = 0});
   declare({.name = "mesh.tokens_x",
            .fallback = 0L,
            .doc = "token columns where no data gives them; 0: as the data has, else 1",

@@ -166,7 +166,7 @@ void leave_model_to_file(Settings& settings) {
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model) {
   EquationSpec spec;
   const int cells = settings.count("mesh.cells");
-  spec.depth = {model.layers, cells > 0 ? cells : model.layers};
+  spec.depth = {model.layers, cells > 0 ? cells : model.cells > 0 ? model.cells : model.layers};
   spec.speed = settings.real("equation.c");
   spec.epsilon = settings.real("equation.epsilon");
   const auto& scheme = settings.word("depth.scheme");

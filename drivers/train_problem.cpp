@@ -197,6 +197,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       evaluator(parameters, slab, *march, loss_of_settings(settings)),
       trainer(world, parameters, evaluator,
               trainer_settings(settings, parameters, line, model->largest_kappa() > 0, total_steps())) {
+  parameters.spec.cells = march->depth().cells;
   if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
   add_distillation(settings);
   if (train->vocabulary() == 0) return;

@@ -93,6 +93,7 @@ constexpr SchemaEntry entries[] = {
     {"/model@weights", "", "", "constant (one set per layer) or linear (between depth knots)"},
     {"/model@layers", "", "", "number of layers S"},
     {"/model@knots", "", "", "number of parameter sets: S, or depth knots K"},
+    {"/model@cells", "", "", "depth cells the weights were trained on; 0: not known"},
     {"/model@width", "", "", "channels d"},
     {"/model@heads", "", "", "attention heads"},
     {"/model@ffn", "", "", "hidden width of the feed-forward network"},

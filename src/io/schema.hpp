@@ -89,8 +89,8 @@ inline constexpr const char *samples = "samples", *validation_samples = "validat
 // /model: attributes.
 inline constexpr const char *kind = "kind", *layers = "layers", *knots = "knots", *width = "width",
                             *heads = "heads", *ffn = "ffn", *activation = "activation", *norm = "norm",
-                            *order = "order", *residual = "residual", *causal = "causal", *kernel = "kernel",
-                            *weights = "weights", *normalisation = "normalisation",
+                            *order = "order", *residual = "residual", *causal = "causal", *cells = "cells",
+                            *kernel = "kernel", *weights = "weights", *normalisation = "normalisation",
                             *iterations = "iterations", *subflow = "subflow";
 // /model: datasets.
 /// Group of layer (or knot) `l`, counted from 1.

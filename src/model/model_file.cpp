@@ -53,6 +53,7 @@ ModelSpec read_spec(const ArchiveReader& archive) {
   spec.subflow = word(archive, names::subflow, Subflow::euler);
   spec.residual = !archive.has_attribute(names::residual, names::model) ||
                   archive.text(names::residual, names::model) != "off";
+  spec.cells = whole(archive, names::cells, 0, 0);
   spec.causal =
       archive.has_attribute(names::causal, names::model) && archive.text(names::causal, names::model) == "on";
   spec.own_halves = spec.order == Order::macaron && archive.has(names::in(names::model_layer(1), "half_W_1"));
@@ -82,6 +83,7 @@ void write_model(ArchiveWriter& archive, const Parameters& parameters) {
       {names::weights, to_word(spec.variation)},
       {names::layers, static_cast<long>(spec.layers)},
       {names::knots, static_cast<long>(spec.knots)},
+      {names::cells, static_cast<long>(spec.cells)},
       {names::width, static_cast<long>(spec.width)},
       {names::ffn, static_cast<long>(spec.ffn)},
       {names::heads, static_cast<long>(spec.attention.heads)},

@@ -34,6 +34,7 @@ struct ModelSpec {
   bool own_halves = false;  ///< macaron: the first half step has weights of its own
   bool kappa_per_channel = false;
   bool causal = false;  ///< a token sees itself and earlier ones only; the context's mask must say the same
+  int cells = 0;        ///< depth cells its weights were trained on; 0: not known
   int features = 0;     ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
   int tokens = 0;       ///< learned positions; 0: none

@@ -81,7 +81,7 @@ class Learning(TrainTest):
         self.assertNotEqual(pde["model/equation/alpha"][...], 1)
 
     def test_texts_with_their_vocabulary_beside_naive_bayes(self):
-        text = ("--data.set=topics", "--data.length=32", "--data.vocabulary=500", "--data.classes=4")
+        text = ("--data.tokens=patches", "--data.set=topics", "--data.length=32", "--data.vocabulary=500", "--data.classes=4")
         end = self.run_program("train", "train.ini", *text, "--train.augment=0.1", "--train.epochs=4")
         self.assertEqual(end.code, 0, end)
         file = self.open("out.h5")
@@ -128,7 +128,7 @@ class Weights(TrainTest):
     def test_evolve_comes_to_rest_at_the_trained_pde(self):
         pde = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=5", "--equation.kappa=0.1", "--equation.c=1.5")
         self.train(*IMAGES, *pde, "--train.epochs=1")
-        loss, accuracy = loss_and_accuracy(self.logits_after_evolving("--mesh.cells=5", "--equation.c=1.5"), self.labels)
+        loss, accuracy = loss_and_accuracy(self.logits_after_evolving("--equation.c=1.5"), self.labels)
         file = self.open("out.h5")
         self.assertAlmostEqual(loss, file["training/test_loss"][-1], delta=1e-11)
         self.assertAlmostEqual(accuracy, file["training/test_accuracy"][-1], places=12)
