@@ -22,7 +22,7 @@ void DepthWeights<T>::fill(const KnotPair& pair, Block& block) const {
   const auto& layout = parameters_.layout;
   const std::size_t size = layout.block_size();
   const double* source = parameters_.values.data() + layout.block_offset(pair.lower);
-  block.exact.clear();
+  if (pair.share == 0) block.exact.clear();
   if (pair.share != 0) {
     const double* upper = parameters_.values.data() + layout.block_offset(pair.upper);
     block.exact.resize(size);

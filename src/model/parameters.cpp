@@ -1,5 +1,6 @@
 #include "model/parameters.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -61,15 +62,24 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
   add("equation", "rho", {1});
 }
 
+namespace {
+
+/// view.path() == path, without making it.
+bool is_at(const ParameterView& view, const std::string& path) {
+  const std::size_t group = view.group.size();
+  return path.size() == group + 1 + view.name.size() && path[group] == '/' && path.starts_with(view.group) &&
+         path.ends_with(view.name);
+}
+
+}  // namespace
+
 bool ParameterLayout::has(const std::string& path) const {
-  for (const auto& view : views_)
-    if (view.path() == path) return true;
-  return false;
+  return std::any_of(views_.begin(), views_.end(), [&](const auto& view) { return is_at(view, path); });
 }
 
 const ParameterView& ParameterLayout::at(const std::string& path) const {
   for (const auto& view : views_)
-    if (view.path() == path) return view;
+    if (is_at(view, path)) return view;
   throw std::out_of_range("no parameter " + path);
 }
 

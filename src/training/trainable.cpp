@@ -38,6 +38,8 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
       set(view, Kind::weight);
     }
   }
+  for (std::size_t j = 0; j < kinds_.size(); ++j)
+    if (kinds_[j] == Kind::frozen || kinds_[j] == Kind::softplus) special_.push_back(j);
 }
 
 std::size_t Trainable::trained() const {
@@ -52,21 +54,22 @@ std::vector<double> Trainable::raw(std::span<const double> values) const {
 }
 
 void Trainable::apply(std::span<double> raw, std::span<double> values, double largest_kappa) const {
-  for (std::size_t j = 0; j < values.size(); ++j) {
+  const auto at = [](std::size_t entry) { return static_cast<std::ptrdiff_t>(entry); };
+  std::size_t from = 0;
+  for (const std::size_t j : special_) {
+    std::copy(raw.begin() + at(from), raw.begin() + at(j), values.begin() + at(from));
+    from = j + 1;
     if (kinds_[j] == Kind::frozen) continue;
-    if (kinds_[j] == Kind::softplus) {
-      values[j] = softplus(raw[j]);
-      if (values[j] <= largest_kappa) continue;
-      raw[j] = softplus_inverse(largest_kappa);
-      values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
-    } else {
-      values[j] = raw[j];
-    }
+    values[j] = softplus(raw[j]);
+    if (values[j] <= largest_kappa) continue;
+    raw[j] = softplus_inverse(largest_kappa);
+    values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
   }
+  std::copy(raw.begin() + at(from), raw.end(), values.begin() + at(from));
 }
 
 void Trainable::pull(std::span<const double> values, std::span<double> gradient) const {
-  for (std::size_t j = 0; j < values.size(); ++j) {
+  for (const std::size_t j : special_) {
     if (kinds_[j] == Kind::frozen) gradient[j] = 0;
     // d softplus / d raw = 1 / (1 + exp(-raw)) = 1 - exp(-kappa)
     if (kinds_[j] == Kind::softplus) gradient[j] *= -std::expm1(-values[j]);

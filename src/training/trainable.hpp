@@ -38,6 +38,7 @@ class Trainable {
  private:
   enum class Kind : char { frozen, plain, weight, softplus };
   std::vector<Kind> kinds_;
+  std::vector<std::size_t> special_;  // entries that are frozen or not their own variable
 };
 
 }  // namespace fluxformer

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "operators/simd.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer {
@@ -16,9 +17,8 @@ std::vector<char> decays_of(const Trainable& trainable) {
 }
 
 double norm_of(const std::vector<double>& x) {
-  double sum = 0;
-  for (const double value : x) sum += value * value;
-  return std::sqrt(sum);
+  const double* const values = x.data();
+  return std::sqrt(simd::sum_over<double>(x.size(), [values](auto at) { return at(values) * at(values); }));
 }
 
 }  // namespace

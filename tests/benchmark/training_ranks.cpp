@@ -54,19 +54,22 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (const auto precision : {Precision::single, Precision::dbl}) {
     const bench::Size size{.batch = 64};
+    const bench::Size part{.batch = size.batch / ranks};
     bench::TrainingCase shared(MPI_COMM_WORLD, size, precision), whole(MPI_COMM_SELF, size, precision);
+    bench::TrainingCase share(MPI_COMM_SELF, part, precision);
     auto* const alone = rank == 0 ? &whole : nullptr;
-    seconds(&shared, 2), seconds(alone, 2);
-    std::vector<double> one, all, ratio;
+    seconds(&shared, 2), seconds(alone, 2), seconds(&share, 2);
+    std::vector<double> one, all, apart, ratio;
     for (int k = 0; k < 15; ++k) {
       one.push_back(seconds(alone, 5));
       all.push_back(seconds(&shared, 5));
+      apart.push_back(seconds(&share, 5));
       ratio.push_back(one.back() / all.back());
     }
     if (rank == 0)
-      std::printf("%-7s one rank %7.2f ms   %d ranks %7.2f ms   speed-up %.2f\n",
+      std::printf("%-7s one rank %7.2f ms   %d ranks %7.2f ms   apart %7.2f ms   speed-up %.2f\n",
                   precision == Precision::single ? "float" : "double", 1e3 * median(one), ranks,
-                  1e3 * median(all), median(ratio));
+                  1e3 * median(all), 1e3 * median(apart), median(ratio));
   }
   return 0;
 }
