@@ -34,7 +34,7 @@ tidy() { # build/ must be configured: the compile commands are its
 
 asan() { # -O1 -g1: half the time of -O2 -g to build, and the tests are short
   cmake --preset asan -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
-  cmake --build build-asan
+  cmake --build build-asan --target fluxformer unit_and_mpi_tests
 }
 asan_tests() {
   ctest --test-dir build-asan --output-on-failure -j "$jobs" -R '^unit\.|^mpi\..*\.np2$' </dev/null
