@@ -18,7 +18,7 @@ from program import ROOT, ProgramTest, together  # noqa: E402
 DECKS = {os.path.basename(path): path for path in glob.glob(os.path.join(ROOT, "input", "*.ini"))}
 EXPERIMENT = {name: "train" if name.startswith("train_") else "evolve" for name in DECKS}
 # Data that need files, and what is built in and like them.
-BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits",),
+BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "--data.alphabets=0"),
             "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
 
