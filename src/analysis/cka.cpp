@@ -46,6 +46,7 @@ void add_side(int examples, const std::vector<const double*>& x, int width, doub
 
 std::vector<Own> all_own(const double* moments, const double* sum, int depths, int width, double examples) {
   std::vector<Own> out;
+  out.reserve(static_cast<std::size_t>(depths));
   for (int i = 0; i < depths; ++i)
     out.push_back(own(moments + at(0, i, width * width), sum + at(0, i, width), width, examples));
   return out;

@@ -82,7 +82,9 @@ inline T sum(const Vector<T>& v) {
 /// out = base + scale * x, where `base` may be `out` (but not overlap it otherwise).
 template <class T>
 inline void set_sum(double scale, const T* x, std::size_t count, const double* base, double* out) {
+#if !defined(__clang__)  // which has no such pragma, and reads this for its diagnostics only
 #pragma GCC ivdep
+#endif
   for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i]);
 }
 
