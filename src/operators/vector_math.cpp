@@ -23,7 +23,6 @@ extern "C" {
 fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(exp)(fluxformer::simd::Vector<double>);
 fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(erf)(fluxformer::simd::Vector<double>);
 fluxformer::simd::Vector<float> FLUXFORMER_VECTOR_FLOAT(expf)(fluxformer::simd::Vector<float>);
-fluxformer::simd::Vector<float> FLUXFORMER_VECTOR_FLOAT(erff)(fluxformer::simd::Vector<float>);
 }
 #endif
 
@@ -42,9 +41,6 @@ inline Vector<double> vector_erf(Vector<double> x) {
 }
 inline Vector<float> vector_exp(Vector<float> x) {
   return FLUXFORMER_VECTOR_FLOAT(expf)(x);
-}
-inline Vector<float> vector_erf(Vector<float> x) {
-  return FLUXFORMER_VECTOR_FLOAT(erff)(x);
 }
 #else
 template <class V>
