@@ -1,0 +1,83 @@
+#include "analysis/model_probe.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/embedding.hpp"
+
+namespace fluxformer {
+
+ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples, int cells,
+                       Precision precision)
+    : parameters_(std::move(parameters)),
+      context_{&line, samples, parameters_.spec.width, {{}, parameters_.spec.causal, {}}, nullptr},
+      counted_(context_),
+      model_(make_depth_model(parameters_, context_, precision)),
+      march_(*model_, {parameters_.spec.layers, cells}, 1),
+      readout_(parameters_, context_),
+      logits_(static_cast<std::size_t>(samples) * static_cast<std::size_t>(parameters_.spec.classes)) {}
+
+DepthPoint ModelProbe::point(int row) const {
+  return cell_entry(row + 1, spec().layers, cells());
+}
+
+int ModelProbe::entry_of_layer(int l) const {
+  if (cells() % spec().layers != 0)
+    throw BadInput("a model on " + std::to_string(cells()) + " depth cells for " +
+                   std::to_string(spec().layers) + " layers: no cell begins where a layer does");
+  return (l - 1) * (cells() / spec().layers);
+}
+
+void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
+  context_.mask.length = batch.length;
+  counted_.mask.length = batch.length;
+  if (counted_.mask.length.empty()) counted_.mask.length.assign(batch.weight.size(), context_.line->tokens());
+  for (std::size_t b = 0; b < batch.weight.size(); ++b)
+    if (batch.weight[b] == 0) counted_.mask.length[b] = 0;
+  u.resize(context_.size());
+  fluxformer::embed(parameters_, context_, batch.input.data(), u.data());
+}
+
+const std::vector<double>& ModelProbe::forward(std::vector<double>& u, bool keep, const RowVisitor& row) {
+  if (row) row(0, u.data());
+  march_.forward(u.data(), keep, row);
+  readout_.logits(u.data(), logits_.data());
+  if (keep) last_ = u;
+  return logits_;
+}
+
+void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
+                         std::span<double> gradient, const RowVisitor& row) {
+  std::span<double> all = gradient;
+  if (all.empty()) {  // the readout wants somewhere to put its own
+    scratch_.resize(parameters_.values.size());
+    all = scratch_;
+  }
+  std::fill(all.begin(), all.end(), 0.0);
+  u_bar.resize(context_.size());
+  readout_.adjoint(last_.data(), logits_bar.data(), u_bar.data(), all);
+  if (row) row(cells(), u_bar.data());
+  march_.backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
+    if (row) row(i, bar);
+  });
+}
+
+void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
+  const auto n = static_cast<std::size_t>(context_.line->tokens());
+  k.resize(static_cast<std::size_t>(context_.samples * spec().attention.heads) * n *
+           static_cast<std::size_t>(context_.line->block().count()));
+  model_->attention_matrix(point(row), step(), u, k.data());
+}
+
+void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
+  model_->increment_tangent(point(row), step(), u, v, out);
+  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += v[j];
+}
+
+void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {
+  std::copy_n(w, context_.size(), out);
+  model_->increment_adjoint(point(row), step(), u, w, out, {});
+}
+
+}  // namespace fluxformer
