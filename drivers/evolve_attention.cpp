@@ -66,11 +66,6 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   }
 }
 
-Meaning meaning_of(const std::string& path) {
-  const auto& entry = schema_entry(path);
-  return {std::string(entry.unit), std::string(entry.doc)};
-}
-
 void add_over_ranks(std::vector<double>& numbers, MPI_Comm comm) {
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM,
                           comm));

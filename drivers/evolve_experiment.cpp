@@ -14,6 +14,7 @@
 #include "drivers/evolve_record.hpp"
 #include "drivers/evolve_restart.hpp"
 #include "drivers/front_reference.hpp"
+#include "drivers/stop_request.hpp"
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
 #include "operators/blas.hpp"
@@ -38,23 +39,23 @@ class EvolveExperiment final : public Experiment {
   void checkpoint(EvolveRecord& record, long outputs);
   /// After a step: history, fields, checkpoints; false when asked to stop.
   bool after_step(const Step& step, EvolveRecord& record, Progress& progress);
-  bool asked_to_stop();
 
   Settings settings_;
   RunContext context_;
   WallClock::time_point start_ = WallClock::now();
+  StopRequest stop_;
   EvolveProblem problem_;
   DepthMeter meter_;
   bool root_ = false;
   // of the run
   long outputs_ = 0, checkpoints_ = 0;
-  std::string stop_reason_;
   double output_seconds_ = 0;
 };
 
 EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& context)
     : settings_(settings),
       context_(context),
+      stop_(context.comm, settings.real("run.time_limit")),
       problem_(settings, context.comm),
       meter_(problem_.mesh, problem_.slab,
              {problem_.equation.spec().speed, problem_.equation.spec().epsilon,
@@ -79,19 +80,6 @@ void EvolveExperiment::find_reference() {
   }
 }
 
-bool EvolveExperiment::asked_to_stop() {
-  if (const int signal = stop_signal(problem_.mesh.comm()); signal != 0) {
-    stop_reason_ = "signal " + std::to_string(signal);
-    return true;
-  }
-  const double limit = settings_.real("run.time_limit");
-  if (limit == 0) return false;
-  int over = since(start_) >= limit ? 1 : 0;
-  check_mpi(MPI_Bcast(&over, 1, MPI_INT, 0, problem_.mesh.comm()));  // rank 0's clock decides
-  if (over != 0) stop_reason_ = "run.time_limit";
-  return over != 0;
-}
-
 bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progress& progress) {
   const double time = step.clock.time, end = problem_.solver_settings.time;
   const double slack = 1e-3 * step.clock.step_size;  // the round-off of many summed steps
@@ -114,7 +102,7 @@ bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progre
     problem_.solver.forget_history();
   }
   progress.update(std::min(time, end));
-  return !asked_to_stop();
+  return !stop_.asked();
 }
 
 void EvolveExperiment::checkpoint(EvolveRecord& record, long outputs) {
@@ -185,7 +173,7 @@ Report EvolveExperiment::run() {
   if (end == EvolveEnd::stopped_by_hook) {
     status = names::interrupted;
     checkpoint(record, outputs_);
-    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_reason_ +
+    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() +
                                      " at t = " + std::to_string(clock.time) +
                                      "; continue with --checkpoint.restart=auto"};
   }

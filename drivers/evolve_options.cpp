@@ -3,6 +3,7 @@
 #include "drivers/data_options.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/model_options.hpp"
+#include "drivers/run_options.hpp"
 
 namespace fluxformer {
 
@@ -102,7 +103,7 @@ void declare_evolve(Schema& schema) {
   declare({.name = "output.file",
            .fallback = std::string("evolve.h5"),
            .doc = "HDF5 file to write; called <file>.part until it is complete"});
-  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"});
+  declare(overwrite_option());
   declare({.name = "output.every",
            .fallback = 0.0,
            .doc = "time between stored states; 0: start and end only",
@@ -137,25 +138,15 @@ void declare_evolve(Schema& schema) {
            .doc = "store the attention weights of every cell and head at the end"});
   declare({.name = "output.model", .fallback = true, .doc = "store the weights under /model"});
 
-  declare({.name = "run.seed",
-           .fallback = 1L,
-           .doc = "seed of the built-in data, of noise and of random starts",
-           .minimum = 0});
-  declare({.name = "run.time_limit",
-           .fallback = 0.0,
-           .doc = "wall time after which the run checkpoints and ends; 0: none",
-           .unit = "s",
-           .minimum = 0});
+  declare(seed_option("seed of the built-in data, of noise and of random starts"));
+  declare(time_limit_option());
 
   declare({.name = "checkpoint.every",
            .fallback = 0.0,
            .doc = "time between checkpoints; 0: only when stopped",
            .unit = "time",
            .minimum = 0});
-  declare({.name = "checkpoint.restart",
-           .fallback = std::string("no"),
-           .doc = "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
-                  "the checkpoint file to continue from"});
+  declare(restart_option());
 }
 
 }  // namespace fluxformer

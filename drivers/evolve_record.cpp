@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/session.hpp"
 #include "drivers/evolve_attention.hpp"
+#include "drivers/run_attributes.hpp"
 #include "io/archive_reader.hpp"
 #include "io/schema.hpp"
 #include "model/model_file.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -24,11 +23,6 @@ std::vector<std::pair<const char*, const std::vector<double>*>> measures(const D
           {names::dirichlet_energy, &m.dirichlet_energy},
           {names::flux, &m.flux},
           {names::distance, &m.distance}};
-}
-
-Meaning meaning_of(const std::string& path) {
-  const auto& entry = schema_entry(path);
-  return {std::string(entry.unit), std::string(entry.doc)};
 }
 
 std::string history(const char* name) {
@@ -74,17 +68,9 @@ EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunCo
 }
 
 void EvolveRecord::describe(const RunContext& context) {
-  archive_.attribute(names::experiment, std::string("evolve"));
-  archive_.attribute(names::command_line, context.command_line);
-  archive_.attribute(names::deck, context.deck);
-  archive_.attribute(names::settings, settings_.resolved());
-  archive_.attribute(names::seed, settings_.integer("run.seed"));
-  int ranks = 1;
-  MPI_Comm_size(mesh_.comm(), &ranks);
-  archive_.attribute(names::ranks, static_cast<long>(ranks));
-  for (const auto& [name, value] : provenance()) archive_.attribute(name, value);
-  archive_.attribute(names::blas, blas_description());
-  archive_.attribute(names::cites, std::string("MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762"));
+  const auto cites = "MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762";
+  for (const auto& [name, value] : run_attributes("evolve", cites, settings_, context))
+    archive_.attribute(name, value);
 }
 
 void EvolveRecord::define_axes() {

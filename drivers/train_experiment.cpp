@@ -12,6 +12,7 @@
 #include "base/progress.hpp"
 #include "base/session.hpp"
 #include "drivers/restart_check.hpp"
+#include "drivers/stop_request.hpp"
 #include "drivers/train_problem.hpp"
 #include "drivers/train_record.hpp"
 #include "io/schema.hpp"
@@ -48,24 +49,26 @@ class TrainExperiment final : public Experiment {
   /// One step and what belongs after it; false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
   void end_epoch(TrainRecord& record);
-  bool asked_to_stop();
   std::string summary(const TrainRecord& record) const;
 
   Settings settings_;
   RunContext context_;
   WallClock::time_point start_ = WallClock::now();
+  StopRequest stop_;
   TrainProblem problem_;
   bool root_ = false;
   // of the run
   double best_ = -1;  ///< accuracy on the validation samples
   long best_epoch_ = 0;
   long checkpointed_ = -1;  ///< steps of the newest checkpoint
-  std::string stop_reason_;
   double step_seconds_ = 0, evaluation_seconds_ = 0, output_seconds_ = 0;
 };
 
 TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), problem_(settings, context.comm) {
+    : settings_(settings),
+      context_(context),
+      stop_(context.comm, settings.real("run.time_limit")),
+      problem_(settings, context.comm) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
@@ -103,19 +106,6 @@ void TrainExperiment::restart(const CheckpointReader& from) {
   best_ = from.real("best");
   best_epoch_ = from.integer("best_epoch");
   checkpointed_ = problem_.trainer.steps();
-}
-
-bool TrainExperiment::asked_to_stop() {
-  if (const int signal = stop_signal(context_.comm); signal != 0) {
-    stop_reason_ = "signal " + std::to_string(signal);
-    return true;
-  }
-  const double limit = settings_.real("run.time_limit");
-  if (limit == 0) return false;
-  int over = since(start_) >= limit ? 1 : 0;
-  check_mpi(MPI_Bcast(&over, 1, MPI_INT, 0, context_.comm));  // rank 0's clock decides
-  if (over != 0) stop_reason_ = "run.time_limit";
-  return over != 0;
 }
 
 void TrainExperiment::end_epoch(TrainRecord& record) {
@@ -167,7 +157,7 @@ bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
   const long every = settings_.integer("checkpoint.every");
   if (every > 0 && steps % every == 0) checkpoint(record);
-  return steps == problem_.total_steps() || !asked_to_stop();
+  return steps == problem_.total_steps() || !stop_.asked();
 }
 
 std::string TrainExperiment::summary(const TrainRecord& record) const {
@@ -221,7 +211,7 @@ Report TrainExperiment::run() {
   progress.finish();
   if (status == names::interrupted) {
     checkpoint(record);
-    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_reason_ + " after " +
+    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " +
                                      std::to_string(problem_.trainer.steps()) +
                                      " steps; continue with --checkpoint.restart=auto"};
   }

@@ -2,6 +2,7 @@
 
 #include "drivers/data_options.hpp"
 #include "drivers/model_options.hpp"
+#include "drivers/run_options.hpp"
 #include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
@@ -174,21 +175,15 @@ void declare_output(Schema& schema) {
        .doc =
            "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds the "
            "weights that were best on the validation samples"});
-  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"});
+  declare(overwrite_option());
   declare({.name = "output.snapshots",
            .fallback = 0L,
            .doc = "epochs between copies of the weights in <name>.epoch<k>.h5 (k = 0 is the start); 0: none",
            .unit = "epochs",
            .minimum = 0});
-  declare({.name = "run.seed",
-           .fallback = 1L,
-           .doc = "seed of the built-in data, of the order of samples, of validation and of random masks",
-           .minimum = 0});
-  declare({.name = "run.time_limit",
-           .fallback = 0.0,
-           .doc = "wall time after which the run checkpoints and ends; 0: none",
-           .unit = "s",
-           .minimum = 0});
+  declare(
+      seed_option("seed of the built-in data, of the order of samples, of validation and of random masks"));
+  declare(time_limit_option());
   declare({.name = "checkpoint.every",
            .fallback = 0L,
            .doc = "steps between checkpoints beside those at the end of each epoch; 0: none",
@@ -199,10 +194,7 @@ void declare_output(Schema& schema) {
        .fallback = true,
        .doc =
            "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped"});
-  declare({.name = "checkpoint.restart",
-           .fallback = std::string("no"),
-           .doc = "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
-                  "the checkpoint file to continue from"});
+  declare(restart_option());
 }
 
 }  // namespace

@@ -5,11 +5,10 @@
 #include <iostream>
 
 #include "base/error.hpp"
-#include "base/session.hpp"
+#include "drivers/run_attributes.hpp"
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
 #include "model/model_file.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -23,11 +22,6 @@ constexpr const char* epoch_names[] = {
 
 std::string training(const char* name) {
   return names::in(names::training, name);
-}
-
-Meaning meaning_of(const std::string& path) {
-  const auto& entry = schema_entry(path);
-  return {std::string(entry.unit), std::string(entry.doc)};
 }
 
 std::vector<double> flat(const std::vector<std::vector<double>>& rows) {
@@ -57,12 +51,6 @@ std::vector<std::string> list(const char* const (&words)[n]) {
 }
 
 }  // namespace
-
-std::string beside(const std::string& output, const std::string& what) {
-  const std::string usual = ".h5";
-  const bool has = output.size() > usual.size() && output.ends_with(usual);
-  return (has ? output.substr(0, output.size() - usual.size()) : output) + "." + what + usual;
-}
 
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
                          bool overwrite, const CheckpointReader* continued)
@@ -138,18 +126,9 @@ Evaluation TrainRecord::mean_since(long first) const {
 }
 
 HistoryHeader TrainRecord::header() const {
-  int ranks = 1;
-  MPI_Comm_size(context_.comm, &ranks);
   HistoryHeader head;
-  head.run = {{names::experiment, std::string("train")},
-              {names::command_line, context_.command_line},
-              {names::deck, context_.deck},
-              {names::settings, settings_.resolved()},
-              {names::seed, settings_.integer("run.seed")},
-              {names::ranks, static_cast<long>(ranks)},
-              {names::blas, blas_description()},
-              {names::cites, std::string("MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026")}};
-  for (const auto& [name, value] : provenance()) head.run.emplace_back(name, value);
+  head.run = run_attributes("train", "MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026", settings_,
+                            context_);
   head.training = {{names::samples, static_cast<long>(problem_.training.size())},
                    {names::validation_samples, static_cast<long>(problem_.validation.size())},
                    {names::test_samples, static_cast<long>(problem_.testing.size())},
@@ -190,7 +169,7 @@ void TrainRecord::write_courses(ArchiveWriter& archive) const {
 void TrainRecord::write_weights(const std::string& what) const {
   collectively(context_.comm, [&] {
     if (!root_) return;
-    ArchiveWriter archive(MPI_COMM_SELF, beside(settings_.word("output.file"), what), true);
+    ArchiveWriter archive(MPI_COMM_SELF, weights_path(settings_.word("output.file"), what), true);
     describe(archive);
     archive.finish(names::done);
   });

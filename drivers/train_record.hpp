@@ -64,7 +64,4 @@ class TrainRecord {
   Rows steps_, epochs_;  // first entry: number of the step or epoch
 };
 
-/// "out/train.h5", "best" -> "out/train.best.h5".
-std::string beside(const std::string& output, const std::string& what);
-
 }  // namespace fluxformer

@@ -160,6 +160,11 @@ const SchemaEntry& schema_entry(std::string_view name) {
   throw std::logic_error("the format has no " + std::string(name));
 }
 
+Meaning meaning_of(std::string_view path) {
+  const auto& entry = schema_entry(path);
+  return {std::string(entry.unit), std::string(entry.doc)};
+}
+
 std::string schema_table() {
   std::string table = "| name | dimensions | unit | meaning |\n| --- | --- | --- | --- |\n";
   for (const SchemaEntry& entry : entries) {
@@ -189,6 +194,9 @@ std::string side_car_path(const std::string& output) {
 }
 std::string history_path(const std::string& output) {
   return with_suffix(output, ".history.h5");
+}
+std::string weights_path(const std::string& output, const std::string& what) {
+  return with_suffix(output, "." + what + ".h5");
 }
 
 }  // namespace fluxformer

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/axis.hpp"
+
 namespace fluxformer {
 
 /// Raised when a reader of older files would be misled.
@@ -23,6 +25,8 @@ struct SchemaEntry {
 std::span<const SchemaEntry> schema();
 /// The entry of that name; std::logic_error if there is none.
 const SchemaEntry& schema_entry(std::string_view name);
+/// What the table says of that dataset, for whoever writes it.
+Meaning meaning_of(std::string_view path);
 /// The table as docs/output-format.md shows it.
 std::string schema_table();
 
@@ -120,5 +124,7 @@ std::string previous_checkpoint_path(const std::string& output);
 std::string side_car_path(const std::string& output);
 /// "out/train.h5" -> "out/train.history.h5".
 std::string history_path(const std::string& output);
+/// "out/train.h5", "best" -> "out/train.best.h5".
+std::string weights_path(const std::string& output, const std::string& what);
 
 }  // namespace fluxformer

@@ -1,9 +1,9 @@
 // The march through depth and its transpose by TSAdjoint (1fe) against back-propagation: time and memory.
 //
-//   fluxformer_adjoint_cost time [cells]              both in turns, median and best of many, with
-//   checkpoints too fluxformer_adjoint_cost memory <march> [cells]    one of them in this process: backprop,
-//   adjoint,
-//                                                      <k> (a checkpoint every k steps), <k>disk
+//   fluxformer_adjoint_cost time [cells]
+//       both in turns, median and best of many, with checkpoints too
+//   fluxformer_adjoint_cost memory <march> [cells]
+//       one of them in this process: backprop, adjoint, <k> (a checkpoint every k steps), <k>disk
 //
 // Batch 32, 49 tokens, width 64, 4 heads, 6 layers, ffn 256, float; cells a multiple of the layers.
 

@@ -54,6 +54,7 @@ TEST(SchemaTable, knows_every_word_the_program_spells) {
         << word;
   EXPECT_EQ(schema_entry("/field/u").dimensions, "time, depth, token, sample, channel");
   EXPECT_THROW(schema_entry("/history/mood"), std::logic_error);
+  EXPECT_EQ(meaning_of("/history/rate").unit, "1/time");
 }
 
 TEST(FileNames, of_all_that_belongs_to_a_run_stand_beside_the_output) {
@@ -61,6 +62,7 @@ TEST(FileNames, of_all_that_belongs_to_a_run_stand_beside_the_output) {
   EXPECT_EQ(previous_checkpoint_path("out/evolve.h5"), "out/evolve.checkpoint.previous.h5");
   EXPECT_EQ(side_car_path("out/evolve.h5"), "out/evolve.xdmf");
   EXPECT_EQ(history_path("out/train.h5"), "out/train.history.h5");
+  EXPECT_EQ(weights_path("out/train.h5", "best"), "out/train.best.h5");
   EXPECT_EQ(side_car_path("out.h5/result"), "out.h5/result.xdmf");
 }
 
