@@ -1,3 +1,4 @@
+#include "drivers/attention_experiment.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
 #include "drivers/train_experiment.hpp"
@@ -10,6 +11,8 @@ const std::vector<ExperimentEntry>& experiments() {
        make_evolve},
       {"train", "fits the weights of a Transformer, or of its PDE, to labelled samples", declare_train,
        make_train},
+      {"attention", "scores the attention of PDE models against that of a trained Transformer",
+       declare_attention, make_attention},
   };
   return all;
 }

@@ -1,6 +1,10 @@
 #include "io/schema.hpp"
 
+#include <iterator>
 #include <stdexcept>
+#include <vector>
+
+#include "io/schema_comparisons.hpp"
 
 namespace fluxformer {
 
@@ -62,7 +66,6 @@ constexpr SchemaEntry entries[] = {
     {"/analysis/evolve/attention_entropy", "depth, head", "",
      "mean entropy of the attention rows over log n"},
     {"/attention/weights", "layer, sample, head, query, key", "", "attention weights"},
-    {"/analysis/<kind>/<measure>", "any", "", "measures of comparison experiments"},
     {"/training@samples", "", "", "samples that are trained on"},
     {"/training@validation_samples", "", "", "samples held back for validation"},
     {"/training@test_samples", "", "", "samples of the test set"},
@@ -151,11 +154,17 @@ std::string with_suffix(const std::string& output, const std::string& suffix) {
 }  // namespace
 
 std::span<const SchemaEntry> schema() {
-  return entries;
+  static const std::vector<SchemaEntry> all = [] {
+    std::vector<SchemaEntry> list(std::begin(entries), std::end(entries));
+    const auto comparisons = comparison_schema();
+    list.insert(list.end(), comparisons.begin(), comparisons.end());
+    return list;
+  }();
+  return all;
 }
 
 const SchemaEntry& schema_entry(std::string_view name) {
-  for (const SchemaEntry& entry : entries)
+  for (const SchemaEntry& entry : schema())
     if (entry.name == name) return entry;
   throw std::logic_error("the format has no " + std::string(name));
 }
@@ -167,7 +176,7 @@ Meaning meaning_of(std::string_view path) {
 
 std::string schema_table() {
   std::string table = "| name | dimensions | unit | meaning |\n| --- | --- | --- | --- |\n";
-  for (const SchemaEntry& entry : entries) {
+  for (const SchemaEntry& entry : schema()) {
     table += "| `" + std::string(entry.name) + "` | " + std::string(entry.dimensions);
     table += " | " + std::string(entry.unit) + " | " + std::string(entry.doc) + " |\n";
   }

@@ -1,0 +1,25 @@
+#pragma once
+
+// The keys that all comparisons of a Transformer with PDE models share.
+
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+
+namespace fluxformer {
+
+/// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
+void declare_compare_options(Schema& schema, const std::string& file);
+
+/// The numbers of a key that lists them: "1, 2, 3" or "1 2 3". Throws BadInput naming the key for what is not
+/// a number, is out of [minimum, maximum], or comes twice.
+std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,
+                                double maximum);
+/// The same for whole numbers.
+std::vector<long> integer_list(const Settings& settings, const std::string& key, long minimum);
+/// The words of a list; BadInput for one that is not in `known`.
+std::vector<std::string> word_list(const Settings& settings, const std::string& key,
+                                   const std::vector<std::string>& known);
+
+}  // namespace fluxformer
