@@ -1,6 +1,7 @@
 #include "drivers/attention_experiment.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
+#include "drivers/information_flow_experiment.hpp"
 #include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
@@ -11,6 +12,8 @@ const std::vector<ExperimentEntry>& experiments() {
        make_evolve},
       {"train", "fits the weights of a Transformer, or of its PDE, to labelled samples", declare_train,
        make_train},
+      {"information_flow", "follows the hidden states of a Transformer and of its PDE models through depth",
+       declare_information_flow, make_information_flow},
       {"attention", "scores the attention of PDE models against that of a trained Transformer",
        declare_attention, make_attention},
   };

@@ -18,7 +18,8 @@ std::span<const SchemaEntry> comparison_schema();
 namespace names {
 
 inline constexpr const char *seeds = "seed", *level = "level", *files = "files", *parameters = "parameters",
-                            *trained = "trained", *seconds = "seconds";
+                            *trained = "trained", *seconds = "seconds", *layer_end = "layer_end",
+                            *example = "example", *example_labels = "example_labels";
 
 /// /analysis/<experiment>/<model>
 std::string comparison(std::string_view experiment, std::string_view model);
