@@ -1,4 +1,6 @@
+#include "drivers/ablation_experiment.hpp"
 #include "drivers/attention_experiment.hpp"
+#include "drivers/bottleneck_experiment.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
 #include "drivers/information_flow_experiment.hpp"
@@ -16,6 +18,10 @@ const std::vector<ExperimentEntry>& experiments() {
        declare_information_flow, make_information_flow},
       {"attention", "scores the attention of PDE models against that of a trained Transformer",
        declare_attention, make_attention},
+      {"bottleneck", "estimates the information that states hold about input and label, by depth",
+       declare_bottleneck, make_bottleneck},
+      {"ablation", "trains Transformer and PDE without and with residual connection and normalisation",
+       declare_ablation, make_ablation},
   };
   return all;
 }

@@ -19,7 +19,9 @@ namespace names {
 
 inline constexpr const char *seeds = "seed", *level = "level", *files = "files", *parameters = "parameters",
                             *trained = "trained", *seconds = "seconds", *layer_end = "layer_end",
-                            *example = "example", *example_labels = "example_labels";
+                            *example = "example", *example_labels = "example_labels",
+                            *copied_epoch = "copied_epoch", *ceiling = "ceiling",
+                            *label_entropy = "label_entropy";
 
 /// /analysis/<experiment>/<model>
 std::string comparison(std::string_view experiment, std::string_view model);
