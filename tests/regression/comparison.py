@@ -1,0 +1,60 @@
+"""Small trained models for the tests of the comparison experiments, made once for a class of tests."""
+
+import shutil
+import tempfile
+
+import numpy as np
+
+from program import ProgramTest, TRAIN_DECK, TrainTest
+
+SEEDS = (1, 2)
+PDE = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4", "--equation.kappa=0.05")
+MODELS = ("--models.seeds=1,2", "--models.transformer=models/transformer_{seed}.h5", "--data.tokens=rows",
+          "--samples.batch=7", "--samples.count=40")
+ALL = MODELS + ("--models.independent=models/independent_{seed}.h5", "--models.distilled=models/distilled_{seed}.h5",
+                "--models.inherited=2")
+NAMES = ("transformer", "independent", "distilled", "inherited")
+
+
+class CompareTest(ProgramTest):
+    """Each test has a folder of its own, with the models of the class in models/."""
+
+    @classmethod
+    def setUpClass(cls):
+        maker = TrainTest()
+        maker.folder = cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
+        maker.write("train.ini", TRAIN_DECK)
+        for seed in SEEDS:
+            same = (f"--run.seed={seed}", f"--model.seed={seed}", "--output.snapshots=1")
+            teacher = f"transformer_{seed}.h5"
+            maker.train(*same, f"--output.file={teacher}")
+            maker.train(*same, *PDE, f"--output.file=independent_{seed}.h5")
+            maker.train(*same, *PDE, f"--distill.teacher={teacher}", "--distill.hidden=1", "--distill.attention=1",
+                        f"--output.file=distilled_{seed}.h5")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared, ignore_errors=True)
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(self.shared, self.path("models"))
+
+    def compare(self, experiment, *arguments, ranks=1, output="out.h5", models=ALL):
+        """A run that must succeed; its numbers by name."""
+        end = self.run_program(experiment, "--quiet", *models, f"--output.file={output}", *arguments, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        return self.numbers(output, experiment)
+
+    def numbers(self, output, experiment):
+        found = {}
+        self.open(output)[f"analysis/{experiment}"].visititems(
+            lambda name, item: found.update({name: item[...]}) if hasattr(item, "shape") else None)
+        return found
+
+    def assert_same_numbers(self, one, other):
+        """Up to the order in which samples are summed: 1e-10, as the comparisons promise."""
+        self.assertEqual(sorted(one), sorted(other))
+        for name in one:
+            if not name.endswith("seconds"):
+                np.testing.assert_allclose(other[name], one[name], rtol=1e-10, atol=1e-10, err_msg=name)

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""What all comparisons share, and the first three of them: every seed and model in one file, the same numbers on any
+number of ranks, known answers, and clear refusals.
+"""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
+from program import together  # noqa: E402
+
+
+class Frame(CompareTest):
+    def test_every_experiment_says_the_same_on_any_number_of_ranks(self):
+        for experiment, more in (("information_flow", ()), ("attention", ("--attention.matching=9",)),
+                                 ("bottleneck", ("--bottleneck.epochs=0,2",))):
+            alone = self.compare(experiment, *more, output=f"{experiment}1.h5")
+            for ranks in (2, 3, 5):
+                with self.subTest(experiment=experiment, ranks=ranks):
+                    shared = self.compare(experiment, *more, ranks=ranks, output=f"{experiment}{ranks}.h5")
+                    self.assert_same_numbers(alone, shared)
+
+    def test_more_ranks_than_samples(self):
+        few = ("--samples.count=2", "--flow.examples=1")
+        self.assert_same_numbers(self.compare("information_flow", *few),
+                                 self.compare("information_flow", *few, ranks=3, output="three.h5"))
+
+    def test_the_file_tells_what_was_compared(self):
+        self.compare("information_flow")
+        file = self.open("out.h5")
+        self.assertEqual(file["seed"][...].tolist(), [1, 2])
+        group = file["analysis/information_flow"]
+        self.assertEqual(sorted(group), sorted(NAMES))
+        self.assertEqual(group.attrs["samples"], 40)
+        self.assertIn("distilled from transformer_1.h5", group["distilled"].attrs["trained"])
+        self.assertEqual(group["independent"].attrs["files"],
+                         "models/independent_1.h5\nmodels/independent_2.h5")
+        self.assertIn("inherited", group["inherited"].attrs["trained"])
+        for name, depths in (("transformer", 3), ("independent", 5), ("inherited", 5)):
+            self.assertEqual(group[name]["norm"].shape, (2, depths))
+            np.testing.assert_allclose(file[f"{name}_depth"][...], np.linspace(0, 2, depths))
+        # Each seed has numbers of its own, and they do not depend on which others are there.
+        self.assertNotEqual(*group["transformer"]["norm"][:, -1])
+        second = self.compare("information_flow", "--models.seeds=2", output="second.h5")
+        np.testing.assert_array_equal(second["transformer/norm"][0], group["transformer"]["norm"][1])
+
+    def test_what_does_not_fit_is_refused_on_all_ranks(self):
+        cases = [(("--models.transformer=",), ("models.transformer",)),
+                 (("--models.transformer=models/none_{seed}.h5",), ("models/none_1.h5",)),
+                 (("--models.transformer=models/transformer_1.h5",), ("models.transformer", "{seed}")),
+                 (("--models.independent=models/distilled_{seed}.h5",), ("models.independent", "distilled")),
+                 (("--models.distilled=models/independent_{seed}.h5",), ("models.distilled", "labels alone")),
+                 (("--models.independent=models/transformer_{seed}.h5",), ("models.independent", "transformer")),
+                 (("--models.seeds=1,1",), ("models.seeds", "twice")),
+                 (("--models.seeds=",), ("models.seeds",)),
+                 (("--models.sedes=1",), ("models.sedes", "models.seeds")),
+                 (("--samples.count=99999",), ("samples.count", "99999")),
+                 (("--data.tokens=patches",), ("models/transformer_1.h5", "data.set")),
+                 (("--output.file=nowhere/out.h5",), ("nowhere",))]
+
+        def refuse(case):
+            arguments, parts = case
+            known = [one for one in ALL if one.split("=")[0] not in {a.split("=")[0] for a in arguments}]
+            end = self.run_program("attention", "--quiet", *known, "--attention.matching=9", *arguments, ranks=2)
+            with self.subTest(arguments=arguments):
+                self.assert_refused(end, *parts)
+
+        together([lambda case=case: refuse(case) for case in cases])
+        self.compare("information_flow")
+        self.assert_refused(self.run_program("information_flow", "--quiet", *ALL, "--output.file=out.h5"), "out.h5")
+
+    def test_validate_says_what_would_be_compared(self):
+        end = self.run_program("attention", *ALL, "--validate")
+        self.assertEqual(end.code, 0, end)
+        self.assertIn("distilled: 2 layers on 4 depth cells, 2 sets of weights", end.out)
+
+    def test_a_signal_ends_it_without_a_file(self):
+        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=3000",
+                             "--output.file=out.h5")
+        while "transformer" not in process.stderr.readline():
+            self.assertIsNone(process.poll(), "the run ended too early")
+        process.send_signal(signal.SIGTERM)
+        end = self.ended(process)
+        self.assertEqual(end.code, 4, end)
+        self.assertIn("nothing was written", end.err)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+
+class KnownAnswers(CompareTest):
+    ONE_CELL = MODELS + ("--models.inherited=1",)
+
+    def test_a_transformer_inherited_with_one_cell_per_layer_is_itself(self):
+        found = self.compare("attention", "--attention.matching=9", models=self.ONE_CELL)
+        # Round-off of a few dozen operations on each row.
+        np.testing.assert_allclose(found["inherited/cosine"], 1, atol=1e-13)
+        np.testing.assert_allclose(found["inherited/kl"], 0, atol=1e-13)
+        np.testing.assert_allclose(found["inherited/centred"], 1, atol=1e-13)
+        flow = self.compare("information_flow", models=self.ONE_CELL, output="flow.h5")
+        for one in flow["inherited/cka"]:
+            np.testing.assert_allclose(np.diag(one), 1, atol=1e-10)  # 1e-16 |mean|^2 / variance
+        for name in ("norm", "token_variance", "dirichlet_energy", "drift", "step_change", "correlation", "accuracy",
+                     "example_norm"):
+            np.testing.assert_array_equal(flow[f"inherited/{name}"], flow[f"transformer/{name}"], err_msg=name)
+
+    def test_scores_are_those_of_the_rows(self):
+        """One sample and one head: the stored maps are the rows that were scored."""
+        for seed in (1, 2):
+            for name, more in (("t", ()), ("p", ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4"))):
+                end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8",
+                                       "--model.ffn=8", "--attention.heads=1", "--train.samples=160",
+                                       "--train.epochs=2", "--train.batch=16", "--train.rate=1e-2",
+                                       "--train.test_samples=10", f"--model.seed={seed}", *more,
+                                       f"--output.file=models/{name}{seed}.h5")
+                self.assertEqual(end.code, 0, end)
+        found = self.compare("attention", "--models.seeds=1,2", "--models.transformer=models/t{seed}.h5",
+                             "--models.independent=models/p{seed}.h5", "--samples.count=1", "--data.tokens=rows",
+                             "--attention.matching=3", models=())
+        t, p = found["transformer/map"], found["independent/map"]  # [seed, layer, query, key]
+
+        def cosine(a, b):
+            return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+
+        n = t.shape[-1]
+        middle = (t + p) / 2
+        expected = {
+            "cosine": cosine(t, p), "centred": cosine(t - 1 / n, p - 1 / n), "kl": (t * np.log(t / p)).sum(-1),
+            "js": ((t * np.log(t / middle)).sum(-1) + (p * np.log(p / middle)).sum(-1)) / 2,
+            "tv": np.abs(t - p).sum(-1) / 2, "cosine_uniform": cosine(t, np.full_like(t, 1 / n)),
+            "kl_uniform": (t * np.log(t * n)).sum(-1)}
+        for name, rows in expected.items():
+            np.testing.assert_allclose(found[f"independent/{name}"], rows.mean(-1), rtol=1e-10, atol=1e-13,
+                                       err_msg=name)
+        np.testing.assert_allclose(found["independent/entropy_transformer"][..., 0],
+                                   (-t * np.log(t)).sum(-1).mean(-1) / np.log(n), rtol=1e-12)
+
+    def test_texts_of_different_lengths(self):
+        text = ("--data.set=topics", "--data.vocabulary=60", "--data.classes=4", "--data.length=24")
+        end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
+                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
+                               "--train.test_samples=10", "--output.file=models/text.h5")
+        self.assertEqual(end.code, 0, end)
+        models = (*text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30")
+        found = {experiment: self.compare(experiment, models=models, output=f"{experiment}.h5")
+                 for experiment in ("information_flow", "attention", "bottleneck")}
+        for numbers in found.values():
+            for name, values in numbers.items():
+                if not name.endswith("example_norm"):  # NaN marks padding there
+                    self.assertTrue(np.isfinite(values).all(), name)
+        self.assertTrue(np.isnan(found["information_flow"]["transformer/example_norm"]).any())
+        np.testing.assert_array_equal(found["attention"]["inherited/scored_samples"], 30)
+
+    def test_information_stays_within_its_bounds(self):
+        found = self.compare("bottleneck", "--bottleneck.epochs=0,2", "--samples.count=120")
+        group = self.open("out.h5")["analysis/bottleneck"]
+        self.assertAlmostEqual(group.attrs["ceiling"], np.log(120))
+        entropy = group.attrs["label_entropy"]
+        for name in NAMES:
+            for part in ("input", "label"):
+                low, middle, high = (found[f"{name}/{part}_kde{end}"] for end in ("_lower", "", "_upper"))
+                self.assertTrue((low <= middle + 1e-12).all() and (middle <= high + 1e-12).all())
+            self.assertTrue((found[f"{name}/input_binning"] <= np.log(120) + 1e-12).all())
+            self.assertTrue((found[f"{name}/label_binning"] <= entropy + 1e-12).all())
+            self.assertTrue((found[f"{name}/sigma"] > 0).all())
+            # The copy after the last epoch is the trained model.
+            for measure in ("input_kde", "label_ksg", "input_gaussian"):
+                np.testing.assert_allclose(found[f"{name}/epoch_{measure}"][:, 1], found[f"{name}/{measure}"], rtol=1e-13)
+                self.assertTrue((found[f"{name}/epoch_{measure}"][:, 0] != found[f"{name}/{measure}"]).any())
+
+
+if __name__ == "__main__":
+    unittest.main()
