@@ -1,0 +1,29 @@
+#pragma once
+
+// The samples of a slab as vectors of their real numbers (tokens 0 .. length-1, all channels), and linear
+// maps that act on each of them by itself, as the derivative of a layer does.
+
+#include <Eigen/Core>
+#include <functional>
+
+#include "base/random.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+/// out := A v on slabs of a context; sample b of `out` depends on sample b of v only. Neither overlaps the
+/// other.
+using SlabMap = std::function<void(const double* v, double* out)>;
+
+/// The real numbers of sample b, [token][channel]; none for a sample of length 0. Not collective; needs all
+/// tokens on this rank.
+Eigen::VectorXd take_sample(const SlabContext& context, const double* slab, int b);
+/// Puts them back; the padding of the sample becomes 0.
+void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int b, double* slab);
+/// How many there are.
+Eigen::Index sample_size(const SlabContext& context, int b);
+
+/// Standard normal numbers, each keyed by its place: the same whatever the padding.
+Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size);
+
+}  // namespace fluxformer
