@@ -4,6 +4,7 @@
 #include "drivers/model_options.hpp"
 #include "drivers/run_options.hpp"
 #include "drivers/train_experiment.hpp"
+#include "drivers/train_problem.hpp"
 
 namespace fluxformer {
 namespace {
@@ -32,6 +33,11 @@ void declare_objective(Schema& schema) {
                "by up to 15 degrees, 15 % and 2.5 pixels), this share of the words of a text becomes unknown",
            .minimum = 0,
            .maximum = 1});
+  declare({.name = "train.noise",
+           .fallback = 0.0,
+           .doc = "standard deviation of normal noise on the features of images, drawn anew each time",
+           .unit = "features",
+           .minimum = 0});
   declare({.name = "distill.teacher",
            .fallback = std::string(),
            .doc = "HDF5 file of a trained transformer whose states or attention the model is drawn to; "
@@ -199,12 +205,16 @@ void declare_output(Schema& schema) {
 
 }  // namespace
 
-void declare_train(Schema& schema) {
+void declare_training(Schema& schema) {
   declare_model_options(schema);
   declare_data_options(schema);
   declare_objective(schema);
   declare_descent(schema);
   declare_gradient(schema);
+}
+
+void declare_train(Schema& schema) {
+  declare_training(schema);
   declare_output(schema);
 }
 

@@ -183,8 +183,13 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
         for (std::size_t j = 0; j < order.size(); ++j)
           (j < apart ? validation : rest).push_back(training[order[j]]);
         training = rest;
-        return {*train,        training, settings.count("train.batch"),
-                ranks.replica, seed,     settings.real("train.augment")};
+        return {*train,
+                training,
+                settings.count("train.batch"),
+                ranks.replica,
+                seed,
+                settings.real("train.augment"),
+                settings.real("train.noise")};
       }()),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
       slab{&line, batches.capacity(), parameters.spec.width, {}, nullptr},

@@ -14,6 +14,9 @@
 
 namespace fluxformer {
 
+/// The keys that say what is trained and how: all that TrainProblem looks at, but for run.seed.
+void declare_training(Schema& schema);
+
 /// Ranks in a row form a token line; lines share the samples.
 struct RankLayout {
   /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.

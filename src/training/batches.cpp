@@ -33,6 +33,10 @@ double* tokens_of(Batch& batch, std::size_t slot) {
   return batch.input.data() + slot * (batch.input.size() / batch.label.size());
 }
 
+void add_noise(const RandomStream& draw, double deviation, int count, double* numbers) {
+  for (int j = 0; j < count; ++j) numbers[j] += deviation * draw.normal(static_cast<std::uint64_t>(j));
+}
+
 }  // namespace
 
 std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const char* purpose,
@@ -45,19 +49,23 @@ std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const ch
 }
 
 Batches::Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
-                 std::uint64_t seed, double augment)
+                 std::uint64_t seed, double augment, double noise)
     : data_(data),
       members_(std::move(members)),
       global_(global),
       replica_(replica),
       seed_(seed),
-      augment_(augment) {
+      augment_(augment),
+      noise_(noise) {
   const auto batch = "train.batch = " + std::to_string(global);
   if (static_cast<std::size_t>(global) > members_.size())
     throw BadInput(batch + ": there are " + std::to_string(members_.size()) + " samples to train on");
   if (global < replica.count)
     throw BadInput(batch + ": must be at least one sample for each of " + std::to_string(replica.count) +
                    " groups of ranks");
+  if (noise > 0 && data.vocabulary() > 0)
+    throw BadInput(
+        "train.noise: words have no numbers to add it to; train.augment makes some of them unknown");
 }
 
 int Batches::capacity() const {
@@ -71,7 +79,7 @@ Batch Batches::at(long step) {
     epoch_ = epoch;
   }
   const auto shard = balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
-  const RandomStream variants(seed_, "variants");
+  const RandomStream variants(seed_, "variants"), noises(seed_, "noise on features");
   auto batch = empty_batch(data_, capacity());
   const auto first = static_cast<std::size_t>(step % per_epoch()) * static_cast<std::size_t>(global_);
   for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
@@ -84,6 +92,9 @@ Batch Batches::at(long step) {
       data_.variant(index, variants.item(static_cast<std::uint64_t>(key)), augment_, tokens_of(batch, slot));
     else
       data_.tokens(index, tokens_of(batch, slot));
+    if (noise_ > 0)
+      add_noise(noises.item(static_cast<std::uint64_t>(key)), noise_, data_.length(index) * data_.features(),
+                tokens_of(batch, slot));
   }
   return batch;
 }

@@ -27,8 +27,10 @@ class Batches {
   /// Of the samples `members` of `data` (borrowed), `global` at a time. Throws BadInput if there are fewer
   /// samples than that or fewer than replicas in a batch.
   /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
+  /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
+  /// words.
   Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
-          std::uint64_t seed, double augment = 0);
+          std::uint64_t seed, double augment = 0, double noise = 0);
 
   /// Whole batches in an epoch; the samples left over have their turn in other epochs.
   long per_epoch() const { return static_cast<long>(members_.size()) / global_; }
@@ -44,7 +46,7 @@ class Batches {
   int global_;
   Replica replica_;
   std::uint64_t seed_;
-  double augment_;
+  double augment_, noise_;
   long epoch_ = -1;
   std::vector<std::size_t> order_;
 };

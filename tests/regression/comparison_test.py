@@ -140,7 +140,7 @@ class KnownAnswers(CompareTest):
                                    (-t * np.log(t)).sum(-1).mean(-1) / np.log(n), rtol=1e-12)
 
     def test_texts_of_different_lengths(self):
-        text = ("--data.set=topics", "--data.vocabulary=60", "--data.classes=4", "--data.length=24")
+        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
         end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
                                "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
                                "--train.test_samples=10", "--output.file=models/text.h5")

@@ -202,5 +202,28 @@ TEST(AllSamples, are_shown_once_by_one_replica_or_another) {
     }
 }
 
+TEST(Batches, add_noise_of_the_asked_deviation_that_replicas_share) {
+  const auto noisy = [&](int global, Replica replica, double noise) {
+    return Batches(data(), members(), global, replica, 3, 0, noise).at(0);
+  };
+  const auto clean = noisy(12, {0, 1}, 0), whole = noisy(12, {0, 1}, 0.5), half = noisy(12, {1, 2}, 0.5);
+  double squares = 0, numbers = 0;
+  for (std::size_t slot = 0; slot < 12; ++slot)
+    for (std::size_t j = 0; j < tokens * features; ++j) {
+      const double added =
+          whole.input[slot * tokens * features + j] - clean.input[slot * tokens * features + j];
+      if (j / features >= static_cast<std::size_t>(whole.length[slot])) {
+        EXPECT_EQ(added, 0) << "padding";
+        continue;
+      }
+      squares += added * added, numbers += 1;
+    }
+  // The mean square of N squares of normal numbers has the deviation sqrt(2 / N): five of them.
+  EXPECT_NEAR(squares / numbers, 0.25, 0.25 * 5 * std::sqrt(2 / numbers));
+  for (std::size_t j = 0; j < half.input.size(); ++j)
+    EXPECT_EQ(half.input[j], whole.input[6 * tokens * features + j]);
+  EXPECT_NE(Batches(data(), members(), 12, {0, 1}, 3, 0, 0.5).at(1).input, whole.input);
+}
+
 }  // namespace
 }  // namespace fluxformer
