@@ -12,28 +12,34 @@ namespace fluxformer {
 
 CompareRecord::CompareRecord(const std::string& experiment, const std::string& cites,
                              const Settings& settings, const RunContext& context,
-                             const CompareProblem& problem)
-    : experiment_(experiment), cites_(cites), settings_(settings), context_(context), problem_(problem) {
+                             const std::vector<long>& seeds)
+    : experiment_(experiment), cites_(cites), settings_(settings), context_(context) {
   // What cannot be written is found here, before the work.
   { const PartFile probe(context.comm, settings.word("output.file"), settings.flag("output.overwrite")); }
+  axis(names::seeds, {seeds.begin(), seeds.end()}, true);
+}
+
+CompareRecord::CompareRecord(const std::string& experiment, const std::string& cites,
+                             const Settings& settings, const RunContext& context,
+                             const CompareProblem& problem)
+    : CompareRecord(experiment, cites, settings, context, problem.models().seeds()) {
   const auto& models = problem.models();
-  axis(names::seeds, {models.seeds().begin(), models.seeds().end()}, true);
   for (const auto& name : models.names()) {
     const auto& spec = models.at(0, name).parameters.spec;
     std::vector<double> depth;
     for (int i = 0; i <= spec.cells; ++i) depth.push_back(static_cast<double>(i) * spec.layers / spec.cells);
     axis(names::model_depth(name), std::move(depth));
   }
-  describe_models();
+  describe_models(problem);
 }
 
 std::string CompareRecord::group(const std::string& model) const {
   return model.empty() ? names::in(names::analysis, experiment_) : names::comparison(experiment_, model);
 }
 
-void CompareRecord::describe_models() {
-  const auto& models = problem_.models();
-  note("", names::samples, static_cast<long>(problem_.members().size()));
+void CompareRecord::describe_models(const CompareProblem& problem) {
+  const auto& models = problem.models();
+  note("", names::samples, static_cast<long>(problem.members().size()));
   for (const auto& name : models.names()) {
     const auto& first = models.at(0, name).parameters;
     std::string files, trained;
@@ -88,7 +94,7 @@ void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& se
     const auto& entry = comparison_entry(experiment_, name);
     std::vector<std::string> axes{names::seeds};
     axes.insert(axes.end(), measure.axes.begin(), measure.axes.end());
-    std::vector<std::size_t> shape{problem_.models().seeds().size()};
+    std::vector<std::size_t> shape{sizes_.at(names::seeds)};
     for (const auto& axis : measure.axes) shape.push_back(sizes_.at(axis));
     arrays.push_back({names::in(group(model), name),
                       shape,

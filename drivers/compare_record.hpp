@@ -21,6 +21,9 @@ class CompareRecord {
   /// BadInput if the output exists and may not be overwritten or its folder cannot be written.
   CompareRecord(const std::string& experiment, const std::string& cites, const Settings& settings,
                 const RunContext& context, const CompareProblem& problem);
+  /// Of an experiment that makes its models itself: without axes of depth, and nothing is said of the models.
+  CompareRecord(const std::string& experiment, const std::string& cites, const Settings& settings,
+                const RunContext& context, const std::vector<long>& seeds);
 
   /// An axis of the schema. Those of seeds and depths (names::model_depth) are there.
   void axis(const std::string& name, std::vector<double> values, bool whole_numbers = false);
@@ -43,12 +46,11 @@ class CompareRecord {
     AttributeValue value;
   };
   std::string group(const std::string& model) const;
-  void describe_models();
+  void describe_models(const CompareProblem& problem);
 
   std::string experiment_, cites_;
   const Settings& settings_;
   const RunContext& context_;
-  const CompareProblem& problem_;
   std::vector<Axis> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "io/schema_ablation.hpp"
 #include "io/schema_comparisons.hpp"
 
 namespace fluxformer {
@@ -156,8 +157,8 @@ std::string with_suffix(const std::string& output, const std::string& suffix) {
 std::span<const SchemaEntry> schema() {
   static const std::vector<SchemaEntry> all = [] {
     std::vector<SchemaEntry> list(std::begin(entries), std::end(entries));
-    const auto comparisons = comparison_schema();
-    list.insert(list.end(), comparisons.begin(), comparisons.end());
+    for (const auto& more : {comparison_schema(), ablation_schema()})
+      list.insert(list.end(), more.begin(), more.end());
     return list;
   }();
   return all;

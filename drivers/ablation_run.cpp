@@ -1,0 +1,102 @@
+#include "drivers/ablation_run.hpp"
+
+#include <algorithm>
+
+#include "analysis/model_probe.hpp"
+#include "base/error.hpp"
+#include "drivers/train_problem.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Whether more than half of the losses of the epoch that ends behind step `last` are above the limit.
+bool above(double limit, const std::vector<double>& loss, long last, long per_epoch) {
+  const auto end = loss.begin() + last + 1;
+  return 2 * std::count_if(end - per_epoch, end, [&](double one) { return one > limit; }) > per_epoch;
+}
+
+/// False if it was told to stop. `weights`: the last ones whose loss and gradient were finite.
+bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
+           AblationRun& run, std::vector<double>& weights) {
+  const long per_epoch = problem.batches.per_epoch(), total = problem.total_steps();
+  run.loss.assign(static_cast<std::size_t>(total), std::numeric_limits<double>::quiet_NaN());
+  const auto diverge = [&](long step) {
+    run.diverged_step = static_cast<double>(step);
+    run.diverged_epoch = static_cast<double>(step / per_epoch + 1);
+  };
+  weights = problem.parameters.values;
+  for (long step = 0; step < total; ++step) {
+    auto before = problem.parameters.values;
+    StepReport report;
+    try {
+      report = problem.trainer.step(problem.batches.at(step));
+    } catch (const NumericalFailure&) {
+      diverge(step);
+      return true;
+    }
+    weights.swap(before);
+    run.loss[static_cast<std::size_t>(step)] = report.loss;
+    if (!go_on(step, report.loss)) return false;
+    if ((step + 1) % per_epoch == 0 && above(limit, run.loss, step, per_epoch)) {
+      diverge(step);
+      return true;
+    }
+  }
+  weights = problem.parameters.values;
+  return true;
+}
+
+/// Shows the test samples to a model of these weights.
+void look(const Settings& settings, const TrainProblem& problem, const std::vector<double>& weights,
+          AblationRun& run) {
+  auto parameters = problem.parameters;
+  parameters.values = weights;
+  const int capacity = problem.batches.capacity();
+  ModelProbe probe(parameters, problem.line, capacity, problem.march->depth().cells, precision_of(settings));
+  StateMeter meter(probe.depths(), probe.counted());
+  const int classes = parameters.spec.classes;
+  double correct = 0;
+  std::vector<double> u, first, previous;
+  for_all_samples(*problem.test, problem.testing, capacity, problem.ranks.replica, [&](const Batch& batch) {
+    probe.embed(batch, u);
+    first = previous = u;
+    const auto& logits = probe.forward(u, false, [&](int row, const double* now) {
+      meter.add(row, now, previous.data(), first.data());
+      std::copy_n(now, previous.size(), previous.data());
+    });
+    for (std::size_t b = 0; b < batch.label.size(); ++b)
+      if (most_likely(&logits[b * static_cast<std::size_t>(classes)], classes) == batch.label[b])
+        correct += batch.weight[b];
+  });
+  auto& sums = meter.sums();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM,
+                          problem.comm));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &correct, 1, MPI_DOUBLE, MPI_SUM, problem.comm));
+  run.states = meter.measures();
+  run.test_accuracy = correct;
+}
+
+}  // namespace
+
+std::string Variant::name() const {
+  return kind + "_" + norm + (residual ? "" : "_no_residual");
+}
+
+double guess_loss(const Settings& settings, int classes) {
+  const Loss loss{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+  const std::vector<double> logits(static_cast<std::size_t>(classes), 0.0);
+  return loss_of(loss, logits.data(), classes, 0, 1, nullptr);
+}
+
+std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
+                                        const std::function<bool(long, double)>& go_on) {
+  TrainProblem problem(settings, comm);
+  AblationRun run;
+  std::vector<double> weights;
+  if (!train(problem, limit, go_on, run, weights)) return {};
+  look(settings, problem, weights, run);
+  return run;
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The ablation trains what its variants say, measures their states, and takes a diverged training for a result."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from program import ProgramTest, together  # noqa: E402
+
+# Three layers of width 8 on the 28 rows of built-in digits: two epochs of nine steps.
+DECK = """
+[ablation]
+seeds = 1, 2
+[data]
+tokens = rows
+[mesh]
+layers = 3
+[equation]
+kappa = 0.1
+[attention]
+heads = 2
+[model]
+knots = 2
+width = 8
+ffn = 12
+[train]
+samples = 160
+test_samples = 40
+epochs = 2
+batch = 16
+rate = 1e-2
+[output]
+file = out.h5
+"""
+STEPS, PER_EPOCH = 18, 9
+VARIANTS = [f"{kind}_{norm}{residual}" for kind in ("transformer", "pde") for norm in ("none", "pre", "post")
+            for residual in ("", "_no_residual")]
+# The weights stay as they were drawn.
+STILL = ("--train.rate=1e-30", "--train.coefficients=no")
+
+
+class AblationTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("ablation.ini", DECK)
+
+    def ablate(self, *arguments, ranks=1, output="out.h5", deck="ablation.ini"):
+        """/analysis/ablation of a run that must succeed."""
+        end = self.run_program("ablation", deck, "--quiet", *arguments, f"--output.file={output}", ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        return self.open(output)["analysis/ablation"]
+
+    def train(self, *arguments, ranks=1):
+        """A training with the keys of the deck that are not the ablation's."""
+        self.write("train.ini", DECK[DECK.index("[data]"):])
+        return self.run_program("train", "train.ini", "--quiet", "--output.file=trained.h5", "--output.overwrite=true",
+                                *arguments, ranks=ranks)
+
+
+class OutputFile(AblationTest):
+    def test_holds_every_variant_of_every_seed(self):
+        group = self.ablate(ranks=2)
+        file = group.file
+        self.assertEqual((file.attrs["experiment"], file.attrs["status"]), ("ablation", "done"))
+        self.assertEqual(file["seed"][...].tolist(), [1, 2])
+        self.assertEqual(file["depth"][...].tolist(), [0, 1, 2, 3])
+        self.assertEqual(file["step"][...].tolist(), list(range(STEPS)))
+        self.assertEqual(sorted(group), sorted(VARIANTS))
+        self.assertEqual(group.attrs["samples"], 40)
+        self.assertAlmostEqual(group.attrs["loss_limit"], 10 * np.log(10), places=12)
+        for name in VARIANTS:
+            one = group[name]
+            said = "_".join([one.attrs["kind"], one.attrs["norm"]]) + ("" if one.attrs["residual"] == "on" else "_no_residual")
+            self.assertEqual(said, name)
+            self.assertEqual(one.attrs["diverged"], 0)
+            self.assertEqual(one["loss"].shape, (2, STEPS))
+            self.assertTrue((one["loss"][...] > 0).all())
+            self.assertTrue(np.isnan(one["diverged_epoch"][...]).all())
+            for measure in ("norm", "drift", "step_change"):
+                self.assertEqual(one[measure].shape, (2, 4))
+                self.assertTrue(np.isfinite(one[measure][...]).all(), f"{name} {measure}")
+            self.assertFalse(one["drift"][:, 0].any() or one["step_change"][:, 0].any())
+            self.assertNotEqual(*one["loss"][:, -1])  # each seed has its own
+        # Two knots for three layers: a layer's weights fewer, the rest the same.
+        self.assertLess(group["pde_pre"].attrs["parameters"], group["transformer_pre"].attrs["parameters"])
+
+    def test_is_a_deck_that_gives_the_same_and_is_not_replaced_unasked(self):
+        group = self.ablate("--ablation.norm=pre", "--ablation.seeds=3")
+        self.assert_refused(self.run_program("ablation", "out.h5"), "output.file", "out.h5", "output.overwrite")
+        again = self.ablate(output="again.h5", deck="out.h5")
+        self.assertEqual(sorted(again), sorted(group))
+        for name in group:
+            np.testing.assert_array_equal(again[name]["loss"][...], group[name]["loss"][...])
+
+
+class Trainings(AblationTest):
+    def test_are_those_of_train_with_the_keys_of_the_variant(self):
+        group = self.ablate()
+        for name, keys in (
+                ("pde_post_no_residual", ("--model.kind=pde", "--depth.norm=post", "--depth.residual=false")),
+                ("pde_none", ("--model.kind=pde", "--depth.norm=none")),
+                # The Transformer has neither knots nor diffusion over tokens.
+                ("transformer_pre", ("--model.kind=transformer", "--model.knots=0", "--equation.kappa=0"))):
+            end = self.train(*keys, "--run.seed=2", "--model.seed=2")
+            self.assertEqual(end.code, 0, end)
+            file = self.open("trained.h5")
+            np.testing.assert_array_equal(group[name]["loss"][1], file["training/loss"][...], err_msg=name)
+            self.assertAlmostEqual(group[name]["test_accuracy"][1], file["training/test_accuracy"][-1], places=12)
+            file.close()
+
+    def test_say_the_same_on_any_number_of_ranks(self):
+        """Round-off of the sums, and what a few steps make of it; a long training amplifies it without bound."""
+        few = ("--train.epochs=1", "--train.samples=64", "--ablation.seeds=1")
+        alone = self.ablate(*few, output="1.h5")
+        for ranks in (2, 3):
+            shared = self.ablate(*few, ranks=ranks, output=f"{ranks}.h5")
+            for name in VARIANTS:
+                for measure in ("loss", "test_accuracy", "norm", "drift", "step_change"):
+                    np.testing.assert_allclose(shared[name][measure][...], alone[name][measure][...], rtol=1e-10,
+                                               err_msg=f"{name} {measure} on {ranks} ranks")
+
+
+class States(AblationTest):
+    def test_without_attention_and_reaction_a_layer_is_the_identity_or_nothing(self):
+        group = self.ablate(*STILL, "--equation.alpha=0", "--equation.rho=0", "--equation.kappa=0")
+        for kind in ("transformer", "pde"):
+            for norm in ("none", "pre"):
+                same, nothing = group[f"{kind}_{norm}"], group[f"{kind}_{norm}_no_residual"]
+                np.testing.assert_allclose(same["norm"][...], same["norm"][:, :1] * np.ones(4), rtol=1e-14)
+                for measure in ("drift", "step_change"):
+                    np.testing.assert_allclose(same[measure][...], 0, atol=1e-14)
+                self.assertTrue((nothing["norm"][:, 0] > 0).all())
+                self.assertFalse(nothing["norm"][:, 1:].any())
+                # The whole state goes in the first layer; a state of norm 0 has cosine 0 with any other.
+                np.testing.assert_allclose(nothing["step_change"][...], [[0, 1, 0, 0]] * 2, rtol=1e-14)
+                np.testing.assert_allclose(nothing["drift"][...], [[0, 1, 1, 1]] * 2, rtol=1e-14)
+            # The first LayerNorm is all that happens; the next ones change a state of norm 1 by its eps, 1e-5 / variance.
+            normed = group[f"{kind}_post"]
+            self.assertGreater(normed["drift"][:, 1].min(), 0.01)
+            np.testing.assert_allclose(normed["drift"][:, 2:], normed["drift"][:, 1:2] * np.ones(2), rtol=1e-3)
+            np.testing.assert_allclose(normed["step_change"][:, 2:], 0, atol=1e-3)
+
+    def test_behind_a_layer_norm_have_norm_one(self):
+        group = self.ablate(*STILL)
+        for name in VARIANTS:
+            norm = group[name]["norm"][:, 1:]
+            if "post" in name:  # sqrt(v / (v + 1e-5)) at a token of variance v, of order one
+                np.testing.assert_allclose(norm, 1, atol=1e-3, err_msg=name)
+            else:
+                self.assertGreater(np.abs(norm - 1).min(), 1e-3, name)
+
+
+class Diverged(AblationTest):
+    WILD = ("--ablation.models=transformer", "--ablation.residual=on", "--ablation.norm=none, post",
+            "--train.optimiser=sgd", "--train.rate=1", "--train.clip=0", "--train.warm_up=0")
+
+    def test_training_is_a_result_recorded_with_its_step(self):
+        group = self.ablate(*self.WILD, ranks=2)
+        one = group["transformer_none"]
+        self.assertEqual(one.attrs["diverged"], 2)
+        for seed in (0, 1):
+            step = int(one["diverged_step"][seed])
+            self.assertEqual(one["diverged_epoch"][seed], step // PER_EPOCH + 1)
+            finite = np.isfinite(one["loss"][seed])
+            self.assertEqual(finite.tolist(), [j < step for j in range(STEPS)])
+            # The states are those of the last weights whose loss was finite.
+            self.assertTrue(np.isfinite(one["norm"][seed]).all())
+        # `train` ends at the same step of the same training.
+        step = int(one["diverged_step"][0])
+        end = self.train("--depth.norm=none", "--model.knots=0", "--equation.kappa=0", *self.WILD[3:], ranks=2)
+        self.assert_refused(end, f"step {step} of the training", "the loss is not finite", code=3)
+        # The others go on.
+        self.assertTrue(np.isfinite(group["transformer_post"]["loss"][...]).all())
+
+    def test_is_what_stays_above_the_limit_for_most_of_an_epoch(self):
+        group = self.ablate("--ablation.diverged=1", "--train.rate=1e-3")
+        limit = group.attrs["loss_limit"]
+        self.assertAlmostEqual(limit, np.log(10), places=12)
+        found = set()
+        for name in VARIANTS:
+            count = 0
+            for seed in (0, 1):
+                losses = group[name]["loss"][seed].reshape(2, PER_EPOCH)
+                bad = [epoch for epoch in (0, 1) if (losses[epoch] > limit).sum() > PER_EPOCH / 2]
+                epoch, step = group[name]["diverged_epoch"][seed], group[name]["diverged_step"][seed]
+                found.add(bad[0] if bad else None)
+                if not bad:
+                    self.assertTrue(np.isnan(epoch) and np.isnan(step) and np.isfinite(losses).all(), name)
+                    continue
+                self.assertEqual((epoch, step), (bad[0] + 1, (bad[0] + 1) * PER_EPOCH - 1), name)
+                self.assertTrue(np.isnan(losses[bad[0] + 1:]).all(), name)
+                count += 1
+            self.assertEqual(group[name].attrs["diverged"], count)
+        self.assertGreater(len(found), 1, "all the same: nothing was tested")
+
+
+class Ends(AblationTest):
+    def test_what_cannot_run_is_refused(self):
+        cases = [(("--depth.norm=pre",), ("depth.norm", "ablation.norm")),
+                 (("--run.seed=3",), ("run.seed", "ablation.seeds")),
+                 (("--model.kind=pde",), ("model.kind", "ablation.models")),
+                 (("--model.file=out.h5",), ("model.file",)),
+                 (("--mesh.cells=6",), ("mesh.cells", "one cell per layer")),
+                 (("--equation.c=2",), ("equation.c", "one cell per layer")),
+                 (("--equation.kappa=0.6",), ("equation.kappa = 0.6", "at most 0.5")),
+                 (("--mesh.ranks_token=2",), ("mesh.ranks_token = 2",)),
+                 (("--train.gradient=adjoint", "--adjoint.method=4"), ("adjoint.method = 4", "1fe")),
+                 (("--ablation.norm=sphere",), ("ablation.norm", "sphere", "none, pre, post")),
+                 (("--ablation.seeds=1, 1",), ("ablation.seeds", "twice")),
+                 (("--ablation.residual=",), ("ablation.residual",)),
+                 (("--train.batch=999",), ("train.batch = 999",)),
+                 (("--output.file=nowhere/out.h5",), ("nowhere",))]
+
+        def refuse(arguments, parts):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.run_program("ablation", "ablation.ini", "--quiet", *arguments), *parts)
+
+        together([lambda case=case: refuse(*case) for case in cases])
+
+    def test_a_signal_or_the_time_limit_ends_it_without_a_file(self):
+        process = self.start("ablation", "ablation.ini", "--train.epochs=100000")
+        while "variants" not in process.stderr.readline():
+            self.assertIsNone(process.poll(), "the run ended too early")
+        process.send_signal(signal.SIGTERM)
+        ends = [self.ended(process), self.run_program("ablation", "ablation.ini", "--quiet", "--train.epochs=100000",
+                                                      "--run.time_limit=0.2", ranks=2)]
+        for end, why in zip(ends, ("signal 15", "run.time_limit")):
+            self.assertEqual(end.code, 4, end)
+            self.assertIn(why, end.err)
+            self.assertIn("after 0 of 24 trainings; nothing was written", end.err)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+
+
+if __name__ == "__main__":
+    unittest.main()
