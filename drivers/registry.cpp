@@ -4,6 +4,7 @@
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
 #include "drivers/information_flow_experiment.hpp"
+#include "drivers/perturbation_experiment.hpp"
 #include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
@@ -20,6 +21,8 @@ const std::vector<ExperimentEntry>& experiments() {
        declare_attention, make_attention},
       {"bottleneck", "estimates the information that states hold about input and label, by depth",
        declare_bottleneck, make_bottleneck},
+      {"perturbation", "perturbs the inputs of a Transformer and of its PDE models: noise, gaps, adversaries",
+       declare_perturbation, make_perturbation},
       {"ablation", "trains Transformer and PDE without and with residual connection and normalisation",
        declare_ablation, make_ablation},
   };
