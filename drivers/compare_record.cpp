@@ -1,5 +1,7 @@
 #include "drivers/compare_record.hpp"
 
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 
 #include "drivers/run_attributes.hpp"
@@ -96,6 +98,9 @@ void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& se
     axes.insert(axes.end(), measure.axes.begin(), measure.axes.end());
     std::vector<std::size_t> shape{sizes_.at(names::seeds)};
     for (const auto& axis : measure.axes) shape.push_back(sizes_.at(axis));
+    if (measure.values.size() !=
+        std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()))
+      throw std::logic_error(group(model) + "/" + name + ": not once for each seed");
     arrays.push_back({names::in(group(model), name),
                       shape,
                       measure.values.data(),
