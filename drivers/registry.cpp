@@ -3,6 +3,7 @@
 #include "drivers/bottleneck_experiment.hpp"
 #include "drivers/evolve_experiment.hpp"
 #include "drivers/experiment.hpp"
+#include "drivers/gradient_flow_experiment.hpp"
 #include "drivers/information_flow_experiment.hpp"
 #include "drivers/perturbation_experiment.hpp"
 #include "drivers/train_experiment.hpp"
@@ -21,6 +22,9 @@ const std::vector<ExperimentEntry>& experiments() {
        declare_attention, make_attention},
       {"bottleneck", "estimates the information that states hold about input and label, by depth",
        declare_bottleneck, make_bottleneck},
+      {"gradient_flow",
+       "follows the gradient of the loss back through depth, and the Jacobians of the layers",
+       declare_gradient_flow, make_gradient_flow},
       {"perturbation", "perturbs the inputs of a Transformer and of its PDE models: noise, gaps, adversaries",
        declare_perturbation, make_perturbation},
       {"ablation", "trains Transformer and PDE without and with residual connection and normalisation",

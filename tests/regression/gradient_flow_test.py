@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""gradient_flow: the same numbers on any number of ranks, numbers that agree with each other, and clear refusals."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
+from program import ROOT, together  # noqa: E402
+
+QUICK = ("--gradient.jacobian_samples=5", "--gradient.steps=12", "--gradient.exponents=3", "--gradient.sweeps=2")
+
+
+class GradientFlow(CompareTest):
+    def test_says_the_same_on_any_number_of_ranks(self):
+        more = (*QUICK, "--gradient.epochs=0,2", "--samples.batch=3")
+        alone = self.compare("gradient_flow", *more)
+        for ranks in (2, 3, 7):  # 7: more than samples of the Jacobians
+            with self.subTest(ranks=ranks):
+                self.assert_same_numbers(alone, self.compare("gradient_flow", *more, ranks=ranks, output=f"{ranks}.h5"))
+
+    def test_its_numbers_agree_with_each_other(self):
+        found = self.compare("gradient_flow", *QUICK, "--gradient.epochs=0,2", "--gradient.jacobian_samples=1",
+                             "--gradient.steps=300", "--gradient.sweeps=30")
+        group = self.open("out.h5")["analysis/gradient_flow"]
+        self.assertEqual((group.attrs["samples"], group.attrs["jacobian_samples"]), (40, 1))
+        for name in NAMES:
+            of = {key.split("/")[1]: value for key, value in found.items() if key.startswith(name)}
+            ends = of["gradient_norm"][:, :: (of["gradient_norm"].shape[1] - 1) // 2]  # two layers
+            np.testing.assert_allclose(of["gradient_ratio"][:, :-1], ends[:, :-1] / ends[:, 1:], rtol=1e-13)
+            np.testing.assert_allclose(of["disparity"], ends.max(1) / ends.min(1), rtol=1e-13)
+            # The copy after the last epoch is the trained model, that before the first is not.
+            for measure in ("loss", "gradient_norm", "gradient_ratio", "disparity", "embedding_gradient", "knot_gradient"):
+                np.testing.assert_allclose(of["epoch_" + measure][:, 1], of[measure], rtol=1e-13, err_msg=measure)
+                self.assertTrue((of["epoch_" + measure][:, 0] != of[measure]).any(), measure)
+            # 224 numbers: after as many steps the singular values are exact, and products grow no faster than they say.
+            largest, smallest = of["largest_singular_value"], of["smallest_singular_value"]
+            self.assertTrue((of["largest_singular_error"] < 1e-12 * largest).all())
+            self.assertTrue((of["smallest_singular_error"] < 1e-12 * largest).all())
+            self.assertTrue(((0 < smallest) & (smallest < 1) & (1 < largest)).all())
+            self.assertTrue((np.diff(of["lyapunov"]) < 1e-3).all())  # the largest first, as far as sweeps converge
+            self.assertTrue((of["lyapunov"][:, 0] <= np.log(largest).mean(1) + 1e-12).all())
+            self.assertTrue((of["lyapunov"][:, -1] >= np.log(smallest).mean(1) - 1e-12).all())
+            knots = np.isfinite(of["knot_gradient"]).sum(1)
+            np.testing.assert_array_equal(knots, group[name].attrs["knots"])
+            self.assertIn("final_norm_gradient", of)
+
+    def test_few_lanczos_steps_bound_the_singular_values(self):
+        exact = self.compare("gradient_flow", *QUICK, "--gradient.steps=300", output="exact.h5")
+        few = self.compare("gradient_flow", *QUICK)
+        for name in NAMES:
+            for end, sign in (("largest", -1), ("smallest", 1)):
+                outside = sign * (few[f"{name}/{end}_singular_value"] - exact[f"{name}/{end}_singular_value"])
+                self.assertTrue((outside >= -1e-12).all(), (name, end))
+                self.assertTrue((few[f"{name}/{end}_singular_error"] > exact[f"{name}/{end}_singular_error"]).all())
+
+    def test_a_transformer_inherited_with_one_cell_per_layer_is_itself(self):
+        found = self.compare("gradient_flow", *QUICK, models=MODELS + ("--models.inherited=1",))
+        for name, values in found.items():
+            if name.startswith("inherited/") and not name.endswith("seconds"):
+                np.testing.assert_array_equal(values, found[name.replace("inherited", "transformer")], err_msg=name)
+
+    def test_texts_of_different_lengths(self):
+        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
+        end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
+                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
+                               "--train.test_samples=10", "--output.file=models/text.h5")
+        self.assertEqual(end.code, 0, end)
+        models = (*text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30")
+        for name, values in self.compare("gradient_flow", *QUICK, models=models).items():
+            self.assertTrue(np.isfinite(values).all(), name)
+
+    def test_its_deck_runs(self):
+        deck = os.path.join(ROOT, "input", "comparison", "gradient_flow.ini")
+        found = self.compare("gradient_flow", deck, *QUICK, "--gradient.epochs=1",
+                             models=(*MODELS, "--models.independent=models/independent_{seed}.h5"))
+        self.assertEqual(sorted({name.split("/")[0] for name in found}), ["independent", "inherited", "transformer"])
+
+    def test_without_jacobians_there_are_none(self):
+        found = self.compare("gradient_flow", "--gradient.jacobian_samples=0")
+        self.assertFalse([name for name in found if "singular" in name or "lyapunov" in name])
+        self.assertIn("distilled/gradient_norm", found)
+
+    def test_what_cannot_be_is_refused_on_all_ranks(self):
+        cases = [("--gradient.jacobian_samples=41", ("gradient.jacobian_samples = 41", "40")),
+                 ("--gradient.exponents=9", ("gradient.exponents = 9", "8 channels")),
+                 ("--gradient.epochs=1,7", ("transformer_1.epoch7.h5",)),
+                 ("--gradient.steps=0", ("gradient.steps",))]
+
+        def refuse(argument, parts):
+            with self.subTest(argument=argument):
+                self.assert_refused(self.run_program("gradient_flow", "--quiet", *ALL, argument, ranks=2), *parts)
+
+        together([lambda case=case: refuse(*case) for case in cases])
+
+
+if __name__ == "__main__":
+    unittest.main()
