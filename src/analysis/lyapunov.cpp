@@ -21,7 +21,7 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
                    std::to_string(context.width) + " can be had");
   for (int b = 0; b < context.samples; ++b) {
     const auto of_sample = start.item(static_cast<std::uint64_t>(samples[static_cast<std::size_t>(b)]));
-    MatrixXd& directions = directions_.emplace_back(sample_size(context, b), exponents);
+    MatrixXd& directions = directions_.emplace_back(take_sample(context, in_.data(), b).size(), exponents);
     for (int j = 0; j < exponents; ++j)
       directions.col(j) = random_direction(of_sample.item(static_cast<std::uint64_t>(j)), directions.rows());
   }

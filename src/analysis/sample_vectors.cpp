@@ -20,10 +20,6 @@ void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int 
   rows.bottomRows(rows.rows() - real).setZero();
 }
 
-Eigen::Index sample_size(const SlabContext& context, int b) {
-  return sample_of(context, nullptr, b).size();
-}
-
 Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size) {
   Eigen::VectorXd v(size);
   for (Eigen::Index j = 0; j < size; ++j) v(j) = of_sample.normal(static_cast<std::uint64_t>(j));

@@ -20,8 +20,6 @@ using SlabMap = std::function<void(const double* v, double* out)>;
 Eigen::VectorXd take_sample(const SlabContext& context, const double* slab, int b);
 /// Puts them back; the padding of the sample becomes 0.
 void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int b, double* slab);
-/// How many there are.
-Eigen::Index sample_size(const SlabContext& context, int b);
 
 /// Standard normal numbers, each keyed by its place: the same whatever the padding.
 Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size);

@@ -101,14 +101,14 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
   need_whole_line(context, "singular values");
   if (steps < 1)
     throw BadInput("singular values need at least one Lanczos step, not " + std::to_string(steps));
+  std::vector<double> in(context.size()), out(context.size());
   std::vector<Bidiagonal> each;
   each.reserve(samples.size());
   for (int b = 0; b < context.samples; ++b)
     each.emplace_back(
         random_direction(start.item(static_cast<std::uint64_t>(samples[static_cast<std::size_t>(b)])),
-                         sample_size(context, b)),
+                         take_sample(context, in.data(), b).size()),
         steps);
-  std::vector<double> in(context.size()), out(context.size());
   const auto all_done = [&] {
     return std::all_of(each.begin(), each.end(), [](auto& e) { return e.done(); });
   };
