@@ -22,12 +22,11 @@ void declare_ablation(Schema& schema) {
   declare({.name = "ablation.seeds",
            .fallback = std::string("1, 2, 3"),
            .doc = "each variant is trained once for each of these, which are its model.seed and run.seed"});
-  declare(
-      {.name = "ablation.diverged",
-       .fallback = 10.0,
-       .doc = "a training has diverged and ends when most losses of an epoch are above this multiple of that "
-              "of logits 0, ln of the number of classes; or one is not finite",
-       .minimum = 1});
+  declare({.name = "ablation.diverged",
+           .fallback = 10.0,
+           .doc = "a training has diverged when to its end most losses of each epoch are above this multiple "
+                  "of that of logits 0 (ln of the number of classes), or when one is not finite",
+           .minimum = 1});
   declare_training(schema);
   declare({.name = "output.file",
            .fallback = std::string("ablation.h5"),

@@ -10,10 +10,16 @@
 namespace fluxformer {
 namespace {
 
-/// Whether more than half of the losses of the epoch that ends behind step `last` are above the limit.
-bool above(double limit, const std::vector<double>& loss, long last, long per_epoch) {
-  const auto end = loss.begin() + last + 1;
-  return 2 * std::count_if(end - per_epoch, end, [&](double one) { return one > limit; }) > per_epoch;
+/// The first epoch from which on most losses of each epoch are above the limit; one beyond the last if those
+/// of the last are not. Epochs count from 0.
+long lost_since(double limit, const std::vector<double>& loss, long per_epoch) {
+  long epoch = static_cast<long>(loss.size()) / per_epoch;
+  for (; epoch > 0; --epoch) {
+    const auto end = loss.begin() + epoch * per_epoch;
+    const auto above = std::count_if(end - per_epoch, end, [&](double one) { return one > limit; });
+    if (2 * above <= per_epoch) break;
+  }
+  return epoch;
 }
 
 /// False if it was told to stop. `weights`: the last ones whose loss and gradient were finite.
@@ -38,12 +44,9 @@ bool train(TrainProblem& problem, double limit, const std::function<bool(long, d
     weights.swap(before);
     run.loss[static_cast<std::size_t>(step)] = report.loss;
     if (!go_on(step, report.loss)) return false;
-    if ((step + 1) % per_epoch == 0 && above(limit, run.loss, step, per_epoch)) {
-      diverge(step);
-      return true;
-    }
   }
   weights = problem.parameters.values;
+  if (const long first = lost_since(limit, run.loss, per_epoch) * per_epoch; first < total) diverge(first);
   return true;
 }
 

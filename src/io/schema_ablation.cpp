@@ -5,14 +5,14 @@ namespace {
 
 constexpr SchemaEntry entries[] = {
     {"/analysis/ablation@loss_limit", "", "",
-     "a training has diverged when more than half of the losses of an epoch are above it"},
+     "a training has diverged when more than half of the losses of an epoch are above it, to the end"},
     {"/analysis/ablation/<model>@kind", "", "", "transformer or pde"},
     {"/analysis/ablation/<model>@residual", "", "", "on or off"},
     {"/analysis/ablation/<model>@diverged", "", "", "number of seeds with which the training diverged"},
     {"/analysis/ablation/<model>/loss", "seed, step", "",
-     "mean loss of the batch, before the step; NaN once the training has diverged"},
+     "mean loss of the batch, before the step; NaN from the step that was not finite"},
     {"/analysis/ablation/<model>/diverged_step", "seed", "",
-     "step whose loss or gradient was not finite, or that ended an epoch above the limit; NaN: none"},
+     "step whose loss or gradient was not finite, or the first of the epochs above the limit; NaN: none"},
     {"/analysis/ablation/<model>/diverged_epoch", "seed", "",
      "epoch of that step, counted from 1; NaN: none"},
     {"/analysis/ablation/<model>/test_accuracy", "seed", "",
