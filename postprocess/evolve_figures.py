@@ -71,29 +71,40 @@ def _draw_front(axes, evolution):
     axes.set_xlabel(evolution.time_name)
 
 
-def front(evolution, folder):
-    """Distance to the steady state and rate of change over depth x time, with the front on both."""
-    panels = []
+def front_maps(evolution):
+    """What the front is drawn on, where it was recorded: title, unit, values [step, depth], colours, their range."""
+    maps = []
     distance, rate = evolution.history("distance"), evolution.history("rate")
     if distance is not None and np.isfinite(distance).any():
-        panels.append(("Distance to the steady state", "‖u − u*‖ / ‖u*‖", distance, "viridis_r", 1e-3, 1.0))
+        maps.append(("Distance to the steady state", "‖u − u*‖ / ‖u*‖", distance, "viridis_r", 1e-3, 1.0))
     if rate is not None and np.nanmax(rate) > 0:
-        panels.append(("Rate of change", "‖∂u/∂t‖  (rms)", rate, "magma", 1e-4 * np.nanmax(rate), np.nanmax(rate)))
-    speed = evolution.front_speed()
-    heading = "The information front crosses the layers"
-    if np.isfinite(speed):
-        heading += f" at {speed:.2f} layers per time unit"
-    figure = sheet(6.3 * len(panels), 5.4, heading,
-                   "The front τ(s) is the first time after which the state at depth s stays within "
-                   f"{100 * evolution.threshold:g} % of its steady state; dashed: pure transport.")
-    rows = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (title, unit, values, colours, low, high) in zip(rows, panels):
+        maps.append(("Rate of change", "‖∂u/∂t‖  (rms)", rate, "magma", 1e-4 * np.nanmax(rate), np.nanmax(rate)))
+    return maps
+
+
+def draw_front(figure, evolution, maps):
+    """Each map over depth x time, with the front on it."""
+    rows = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
+    for axes, (title, unit, values, colours, low, high) in zip(rows, maps):
         mesh = _heat_map(axes, evolution, values, LogNorm(low, high, clip=True), colours)
         _draw_front(axes, evolution)
         axes.set_title(title)
         figure.colorbar(mesh, ax=axes, label=unit, pad=0.01, extend="min" if high > 1 else "both")
     rows[0].set_ylabel(evolution.depth_name)
     rows[0].legend(loc="lower right", facecolor="white", framealpha=0.92, frameon=True, edgecolor="none")
+
+
+def front(evolution, folder):
+    """Distance to the steady state and rate of change over depth x time, with the front on both."""
+    maps = front_maps(evolution)
+    speed = evolution.front_speed()
+    heading = "The information front crosses the layers"
+    if np.isfinite(speed):
+        heading += f" at {speed:.2f} layers per time unit"
+    figure = sheet(6.3 * len(maps), 5.4, heading,
+                   "The front τ(s) is the first time after which the state at depth s stays within "
+                   f"{100 * evolution.threshold:g} % of its steady state; dashed: pure transport.")
+    draw_front(figure, evolution, maps)
     return save(figure, evolution.run, folder, "front")
 
 

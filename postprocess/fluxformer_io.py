@@ -202,6 +202,15 @@ class Run:
         """/analysis/<kind>/<name> as a numpy array."""
         return self._array(f"analysis/{kind}", name)[...]
 
+    def described(self, group):
+        """What a group (say "analysis/attention/independent") says of itself; empty if it is not there."""
+        return {name: _plain(value) for name, value in self._file[group].attrs.items()} if group in self._file else {}
+
+    @property
+    def timing(self):
+        """Wall time of each phase, the greatest over the ranks  [s]."""
+        return {name: float(self._file["timing"][name][2]) for name in self._names("timing")}
+
     @property
     def trainings(self):
         return self._names("training")
@@ -214,13 +223,18 @@ class Run:
     @property
     def training_attributes(self):
         """What /training says of itself: samples, trained_parameters, ... Empty if there is none."""
-        return {name: _plain(value) for name, value in self._file["training"].attrs.items()} if self.trainings else {}
+        return self.described("training")
 
     @property
     def vocabulary(self):
         """The words of a text model, in the order of their vectors; empty if it has none."""
         path = "model/embedding/vocabulary"
         return [_plain(word) for word in self._file[path][...]] if path in self._file else []
+
+    @property
+    def coordinates(self):
+        """Names of the coordinate variables of the root."""
+        return [name for name in self._file if isinstance(self._file[name], h5py.Dataset)]
 
     def coordinate(self, name):
         """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""

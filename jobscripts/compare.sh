@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# What: trains a Transformer, a PDE model and one that follows the Transformer for each of several seeds, puts them through the
+#       comparison experiments, and writes a page about it.
+# How:  from the top of the project, after the build:
+#           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]
+#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; what has
+#       no deck is left out. A setting goes to every experiment that has the key. Called again it goes on: what is done, with the
+#       same deck, settings and models, is not run again; stopped trainings go on from their checkpoint. In a SLURM job the ranks are
+#       its tasks.
+# Writes: OUT/*.h5, OUT/*.log (what the programs said), OUT/report.html, OUT/report.pdf.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+. .ci/setup.sh
+
+usage='jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]'
+[ $# -ge 2 ] || die "$usage"
+decks=${1%/} out=${2%/}
+shift 2
+seeds="1 2 3" ranks=2 without=" " settings=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --models.* | --model.file=* | --model.seed=* | --run.seed=* | --output.* | --distill.teacher=* | --checkpoint.restart=*)
+      die "$1: the script sets this itself"
+      ;;
+    --*.*=*) settings+=("$1") ;;
+    --seeds | --ranks | --without)
+      [ $# -ge 2 ] || die "$1 wants a value"
+      case $1 in
+        --seeds) seeds=${2//,/ } ;;
+        --ranks) ranks=$2 ;;
+        *) without+="${2//,/ } " ;;
+      esac
+      shift
+      ;;
+    *) die "'$1' is no option: $usage" ;;
+  esac
+  shift
+done
+read -ra seeds <<<"$seeds"
+[ ${#seeds[@]} -gt 0 ] || die "--seeds names none"
+
+# shellcheck source=jobscripts/machine.sh
+. jobscripts/machine.sh
+[ -f "$decks/transformer.ini" ] || die "$decks: no folder of decks (it has no transformer.ini)"
+[ -x "$FLUXFORMER_BIN" ] || die "no executable $FLUXFORMER_BIN: build it, or set FLUXFORMER_BIN"
+
+# has NAME: there is a deck for it, and it is asked for
+has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
+experiments=()
+for name in information_flow attention bottleneck gradient_flow perturbation ablation; do
+  if has "$name"; then experiments+=("$name"); fi
+done
+
+# of_experiment[NAME]: the settings whose key that experiment has, one a line
+declare -A of_experiment
+for name in train evolve "${experiments[@]}"; do
+  help=$("$FLUXFORMER_BIN" "$name" --help)
+  of_experiment[$name]=''
+  for setting in "${settings[@]}"; do
+    key=${setting#--}
+    if grep -q "^  ${key%%=*} " <<<"$help"; then of_experiment[$name]+=$setting$'\n'; fi
+  done
+done
+for setting in "${settings[@]}"; do
+  grep -qxF -e "$setting" <<<"${of_experiment[*]}" || die "$setting: no experiment here has this key"
+done
+
+run_program() {
+  if [ -n "${SLURM_JOB_ID:-}" ]; then
+    (launch "$FLUXFORMER_BIN" "$@")
+  else
+    mpiexec -n "$ranks" "$FLUXFORMER_BIN" "$@"
+  fi </dev/null
+}
+
+inputs=() # files that the next result is made from
+# done_before FILE DECK WORDS: FILE is the whole result of this deck and these words, and no older than the inputs
+done_before() {
+  local file=$1 deck=$2 words=$3 input
+  [ -f "$file" ] || return 1
+  for input in "${inputs[@]}"; do
+    if [ "$input" -nt "$file" ]; then return 1; fi
+  done
+  "$FLUXFORMER_PYTHON" - "$file" "$deck" "$words" <<'PYTHON'
+import sys
+
+sys.path.insert(0, "postprocess")
+from fluxformer_io import Run, RunError
+
+path, deck, words = sys.argv[1:]
+try:
+    with Run(path) as run, open(deck, encoding="utf-8") as text:
+        sys.exit(run.attributes["deck"] != text.read() or run.attributes["command_line"].split(" ", 1)[1] != words)
+except RunError:
+    sys.exit(1)
+PYTHON
+}
+
+# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is there
+solve() {
+  local name=$1 experiment=$2 deck=$decks/$3.ini words more status=0
+  mapfile -t more < <(printf '%s' "${of_experiment[$experiment]}")
+  words=("$experiment" "$deck" "${@:4}" "${more[@]}" --output.file="$out/$name.h5" --output.overwrite=true)
+  if done_before "$out/$name.h5" "$deck" "${words[*]}"; then
+    echo "$out/$name.h5 is done"
+    return 0
+  fi
+  # A checkpoint beside a result belongs to that result, not to what is to replace it.
+  if [ -f "$out/$name.h5" ]; then rm -f "$out/$name".checkpoint*.h5; fi
+  run_program "${words[@]}" >"$out/$name.log" 2>&1 || status=$?
+  tail -n "$([ $status -eq 0 ] && echo 1 || echo 10)" "$out/$name.log"
+  return $status
+}
+
+mkdir -p "$out"
+mpi_environment "$ranks"
+models=("--models.seeds=$(IFS=,; echo "${seeds[*]}")") trained=() results=()
+for kind in transformer pde distilled; do
+  if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
+  case $kind in
+    pde) models+=("--models.independent=$out/pde_{seed}.h5") ;;
+    *) models+=("--models.$kind=$out/${kind}_{seed}.h5") ;;
+  esac
+  for seed in "${seeds[@]}"; do
+    words=(--run.seed="$seed" --model.seed="$seed" --checkpoint.restart=auto) inputs=()
+    if [ $kind = distilled ]; then
+      inputs=("$out/transformer_$seed.h5")
+      words+=(--distill.teacher="${inputs[0]}")
+    fi
+    needed_stage "train $kind, seed $seed" solve "${kind}_$seed" train $kind "${words[@]}"
+    trained+=("$out/${kind}_$seed.h5")
+  done
+done
+results+=("${trained[@]}")
+if has evolve && has pde; then
+  inputs=("$out/pde_${seeds[0]}.h5")
+  needed_stage "evolve" solve evolve evolve evolve --model.file="${inputs[0]}"
+  results+=("$out/evolve.h5")
+fi
+for name in "${experiments[@]}"; do
+  words=("${models[@]}") inputs=("${trained[@]}")
+  if [ "$name" = ablation ]; then words=() inputs=(); fi # it trains its own models
+  needed_stage "$name" solve "$name" "$name" "$name" "${words[@]}"
+  results+=("$out/$name.h5")
+done
+needed_stage "report" "$FLUXFORMER_PYTHON" postprocess/report.py "${results[@]}" --claims input/paper/claims.toml --output "$out"
+finish
+
+printf '\npage     %s\n' "$(realpath "$out")/report.html"
+printf 'print    %s\n' "$(realpath "$out")/report.pdf"

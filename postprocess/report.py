@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""A report on the comparison of Transformer and PDE models: one page for the browser, the same figures as PDF.
+
+    /usr/bin/python3 postprocess/report.py FILE.h5 ... [--claims input/paper/claims.toml] [--output FOLDER]
+
+FILE.h5 are outputs of train, evolve, information_flow, attention, bottleneck, gradient_flow, perturbation, ablation, as many of
+them as there are, of one data set or several. Writes FOLDER/report.html (everything inline: no network needed) and
+FOLDER/report.pdf; FOLDER is that of the first file unless given.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+
+try:
+    from fluxformer_io import RunError  # first: it says how to install what is missing
+    import report_figures_ablation as ablation
+    import report_figures_attention as attention
+    import report_figures_flow as flow
+    import report_figures_gradients as gradients
+    import report_figures_information as information
+    import report_figures_perturbation as perturbation
+    import report_figures_training as training
+    import report_page as html
+    import report_print
+    from report_claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
+    from report_data import open_run, studies
+    from report_runs import model_rows, run_rows
+except ImportError as failure:
+    sys.exit(f"report.py: {failure}")
+
+SECTIONS = (("models", "The models and their training", training.draw_training), ("evolve", "In time", training.draw_evolution),
+            ("flow", "Information flow", flow.draw), ("attention", "Attention", attention.draw),
+            ("bottleneck", "Information bottleneck", information.draw), ("gradients", "Gradient flow", gradients.draw),
+            ("perturbation", "Perturbations", perturbation.draw), ("ablation", "Ablation", ablation.draw))
+
+
+class Chapter:
+    """What the report says of one data set."""
+
+    def __init__(self, place, study, rule, claims):
+        self.anchor = f"data{place}"
+        self.study = study
+        found = [(claim, weigh(claim, study.of(claim.experiment), rule)) for claim in claims if study.of(claim.experiment)]
+        self.weighed = [(claim, findings) for claim, findings in found if findings]
+        self.models = model_rows(study)
+        self.sections = []
+        for anchor, heading, draw in SECTIONS:
+            drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in draw(study)]
+            if drawings or (anchor == "models" and len(self.models) > 1):
+                self.sections.append((anchor, heading, drawings))
+
+    def html(self):
+        parts = [f"<h2>{self.study.name}</h2>"]
+        for anchor, heading, drawings in self.sections:
+            parts.append(f'<h3 id="{self.anchor}-{anchor}">{heading}</h3>')
+            if anchor == "models" and len(self.models) > 1:
+                parts += [html.couplings(self.kinds()), html.table(self.models, range(2, 7))]
+            parts += [html.figure(one) for one in drawings]
+            if anchor == "ablation":
+                parts.append(html.table(ablation.table(self.study.of("ablation")), range(1, 5)))
+        return "".join(parts)
+
+    def kinds(self):
+        return {model for comparison in self.study.comparisons.values() for model in comparison.models}
+
+
+def tally(chapters):
+    """One sentence over all claims about independently trained models."""
+    verdicts = [one.verdict for chapter in chapters for _, findings in chapter.weighed for one in findings
+                if html.column(one.model) == "independent"]
+    counts = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys((REPRODUCED, NOT_REPRODUCED, NULL, *verdicts)))
+    return f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
+
+
+def claims_section(chapters, rule):
+    """The claims beside what was measured."""
+    weighed = [chapter for chapter in chapters if chapter.weighed]
+    parts = ["<h2>What the source says, and what was measured</h2>", f"<p><b>{tally(weighed)}</b></p>"]
+    for chapter in weighed:
+        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", html.overview(chapter.weighed)]
+    parts += ["<h3>How verdicts are given</h3>", html.legend(rule)]
+    return "".join(parts)
+
+
+def details_section(chapters):
+    """Every number behind the verdicts."""
+    return "<h2>Every number behind the verdicts</h2>" + "".join(
+        f"<h3>{chapter.study.name}</h3>{html.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
+
+
+def write_page(path, chapters, rule, runs):
+    judged = any(chapter.weighed for chapter in chapters)
+    sections = [("claims", "Claims", claims_section(chapters, rule))] if judged else []
+    sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
+    sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
+    sections.append(("runs", "Runs", "<h2>The runs</h2>" + html.table(run_rows(runs), (4, 5))))
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(html.page(html.TITLE, html.INTRODUCTION, sections))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
+    parser.add_argument("--claims", metavar="FILE.toml", help="what a source says, to be held against the measures")
+    parser.add_argument("--output", metavar="FOLDER", help="where report.html and report.pdf go")
+    options = parser.parse_args()
+    folder = options.output or os.path.dirname(options.files[0])
+    try:
+        with contextlib.ExitStack() as stack:
+            rule, claims = read_claims(options.claims) if options.claims else (None, [])
+            runs = [stack.enter_context(open_run(path)) for path in options.files]
+            chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
+            os.makedirs(folder or ".", exist_ok=True)
+            page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
+            write_page(page, chapters, rule, runs)
+            report_print.write(paper, chapters, rule, runs)
+    except (RunError, OSError) as failure:
+        sys.exit(f"report.py: {failure}")
+    print(page, paper, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

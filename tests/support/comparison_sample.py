@@ -1,0 +1,197 @@
+"""Small made-up files of the comparison experiments, with the names that the program writes (docs/output-format.md)."""
+
+import h5py
+import numpy as np
+
+MODELS = ("transformer", "independent", "distilled", "inherited")
+LAYERS, HEADS, TOKENS, CLASSES = 3, 2, 9, 10
+EPOCHS = (0, 2)
+LEVELS = {"noise_level": (0.5, 1.0), "feature_noise_level": (0.5, 1.0), "dropped_share": (0.2, 0.5), "attack_level": (0.05, 0.1),
+          "feature_attack_level": (0.1, 0.2)}
+ROOT = {
+    "schema_version": 1, "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "false", "seed": 1, "ranks": 2,
+    "settings": "[data]\nset = digits\ntokens = patches\n[bottleneck]\nbins = 10\ncomponents = 3\nneighbours = 5\nnoise = 1\n",
+}
+
+
+class ComparisonFile:
+    """One file that is being written. Numbers of a measure: one per seed, then noise that differs from seed to seed."""
+
+    def __init__(self, path, experiment, seeds=(1, 2, 3), spread=0.01, **attributes):
+        self.file = h5py.File(path, "w")
+        self.experiment, self.seeds, self.spread = experiment, seeds, spread
+        self.noise = np.random.default_rng(0)
+        self.file.attrs.update({**ROOT, "experiment": experiment,
+                                "command_line": f"bin/fluxformer {experiment} input/comparison/{experiment}.ini", **attributes})
+        self.axis("seed", seeds)
+        self.file["timing/measure"] = [1.0, 1.5, 2.0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def axis(self, name, values):
+        self.file.create_dataset(name, data=np.asarray(values)).make_scale(name)
+
+    def depth(self, model):
+        return np.linspace(0, LAYERS, LAYERS + 1 if model == "transformer" else 2 * LAYERS + 1)
+
+    def depths(self, models):
+        for model in models:
+            self.axis(f"{model}_depth", self.depth(model))
+
+    def add(self, model, measure, values):
+        """`values` of any shape, the same for every seed but for noise; its deviation over seeds is about `spread`."""
+        values = np.asarray(values, dtype=float)
+        scatter = self.noise.standard_normal((len(self.seeds),) + (1,) * values.ndim)
+        self.exact(model, measure, values[None] * (1 + self.spread * scatter))
+
+    def exact(self, model, measure, values):
+        """`values`: the first axis is the seed."""
+        self.file[f"analysis/{self.experiment}/{model}/{measure}"] = np.asarray(values, dtype=float)
+
+    def describe(self, model=None, **facts):
+        group = self.file.require_group("/".join(filter(None, ("analysis", self.experiment, model))))
+        group.attrs.update(facts)
+
+    def describe_models(self, models):
+        for model in models:
+            self.describe(model, files="a.h5", trained="trained, seed 1\ntrained, seed 2", parameters=1234, norm="pre", knots=2)
+
+
+def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **how):
+    """`score`, `null`: cosine of the models and of every null control; spread over seeds as ComparisonFile has it."""
+    with ComparisonFile(path, "attention", **how) as out:
+        out.depths(("transformer", *models))
+        for name, count in (("layer", LAYERS), ("head", HEADS), ("query", TOKENS), ("key", TOKENS)):
+            out.axis(name, np.arange(count) + (name == "layer"))
+        out.describe_models(("transformer", *models))
+        rows = np.full((LAYERS, TOKENS, TOKENS), 1 / TOKENS)
+        out.add("transformer", "map", rows)
+        ones, heads = np.ones(LAYERS), np.ones((LAYERS, HEADS))
+        for model in models:
+            for name, own, control in (("cosine", score, null), ("centred", score, null), ("kl", kl, 1.0)):
+                out.add(model, name, own * ones)
+                for kind in ("uniform", "permuted", "untrained"):
+                    out.add(model, f"{name}_{kind}", control * ones)
+            out.add(model, "entropy", 0.7 * heads)
+            out.add(model, "entropy_transformer", 0.6 * heads)
+            out.add(model, "map", rows)
+
+
+def write_information_flow(path, **how):
+    with ComparisonFile(path, "information_flow", **how) as out:
+        out.depths(MODELS)
+        out.axis("layer_end", np.arange(LAYERS + 1))
+        out.describe(tokens_x=3, tokens_y=3, example_labels="7")
+        out.describe_models(MODELS)
+        theirs = out.depth("transformer")
+        for model in MODELS:
+            depth = out.depth(model)
+            for name in ("norm", "token_variance", "dirichlet_energy"):
+                out.add(model, name, 1 + depth)
+            for name in ("correlation", "drift", "step_change"):
+                out.add(model, name, np.linspace(1, 0.5, LAYERS + 1))
+            out.add(model, "example_norm", 1 + np.arange(len(depth) * TOKENS).reshape(1, len(depth), TOKENS) % 5)
+            if model != "transformer":
+                out.add(model, "cka", np.exp(-np.abs(theirs[:, None] - depth)))
+                out.add(model, "cka_unrelated", 0.01 + 0 * theirs[:, None] * depth)
+
+
+def write_bottleneck(path, falls=None, **how):
+    """`falls`: of I(X;T) from the first depth to the last, by model, in every estimator."""
+    falls = falls or {"transformer": 1.0, "independent": 2.0}
+    with ComparisonFile(path, "bottleneck", **how) as out:
+        out.depths(falls)
+        out.axis("copied_epoch", EPOCHS)
+        out.describe(ceiling=np.log(500), label_entropy=np.log(CLASSES), samples=500)
+        for model, fall in falls.items():
+            depth = out.depth(model) / LAYERS
+            for name in ("binning", "kde", "ksg", "gaussian"):
+                out.add(model, f"input_{name}", 5 - fall * depth)
+                out.add(model, f"label_{name}", 1 + depth)
+                out.add(model, f"epoch_input_{name}", [5 - 0.1 * fall * depth, 5 - fall * depth])
+                out.add(model, f"epoch_label_{name}", [1 + 0 * depth, 1 + depth])
+
+
+def write_gradient_flow(path, **how):
+    with ComparisonFile(path, "gradient_flow", **how) as out:
+        out.depths(MODELS)
+        for name, values in (("layer_end", range(LAYERS + 1)), ("layer", range(1, LAYERS + 1)), ("knot", (1, 2)), ("exponent", (1, 2)),
+                             ("copied_epoch", EPOCHS)):
+            out.axis(name, list(values))
+        out.describe(samples=100, jacobian_samples=8)
+        for model in MODELS:
+            depth, factor = out.depth(model), 1 if model == "transformer" else 3
+            out.add(model, "gradient_norm", factor * np.exp(-depth))
+            out.add(model, "gradient_ratio", [2, 2, 2, 1])
+            out.add(model, "disparity", factor * 5.0)
+            out.add(model, "knot_gradient", [1.0, np.nan])
+            for name in ("embedding", "final_norm", "head", "equation"):
+                out.add(model, f"{name}_gradient", 0.5)
+            for which, value in (("largest", 3.0), ("smallest", 0.2)):
+                out.add(model, f"{which}_singular_value", value * np.ones(LAYERS))
+                out.add(model, f"{which}_singular_error", 0.01 * np.ones(LAYERS))
+            out.add(model, "lyapunov", [0.5, 0.1])
+            out.add(model, "epoch_disparity", [2.0, 5.0])
+            out.add(model, "epoch_gradient_norm", [np.exp(-depth), factor * np.exp(-depth)])
+
+
+def write_perturbation(path, **how):
+    """The Transformer loses less accuracy than the others."""
+    kinds = {"noise": "noise_level", "feature_noise": "feature_noise_level", "dropped": "dropped_share", "worst": "attack_level",
+             "fgsm": "attack_level", "pgd": "attack_level", "feature_fgsm": "feature_attack_level", "feature_pgd": "feature_attack_level"}
+    with ComparisonFile(path, "perturbation", **how) as out:
+        out.depths(MODELS)
+        for name, values in LEVELS.items():
+            out.axis(name, values)
+        for model in MODELS:
+            robust = model == "transformer"
+            out.add(model, "accuracy", 0.95)
+            out.add(model, "growth", np.exp(out.depth(model)))
+            out.add(model, "relative_singular_value", 20.0)
+            for kind in kinds:
+                out.add(model, f"{kind}_accuracy", [0.9, 0.8] if robust else [0.6, 0.3])
+            out.add(model, "noise_sensitivity", [1.0, 1.5])
+
+
+def write_ablation(path, **how):
+    """Without normalisation the Transformer diverges from every seed."""
+    with ComparisonFile(path, "ablation", **how) as out:
+        out.axis("step", np.arange(60))
+        out.axis("depth", np.arange(LAYERS + 1))
+        out.describe(loss_limit=23.0, samples=100)
+        for kind in ("transformer", "pde"):
+            for norm in ("none", "pre"):
+                for residual in ("on", "off"):
+                    name = f"{kind}_{norm}" + ("_no_residual" if residual == "off" else "")
+                    ends = kind == "transformer" and norm == "none" and residual == "on"
+                    out.describe(name, kind=kind, norm=norm, residual=residual)
+                    drift = 0.2 if residual == "on" else 0.9
+                    out.add(name, "drift", drift * np.arange(LAYERS + 1) / LAYERS)
+                    out.add(name, "norm", np.exp(np.arange(LAYERS + 1) * (2 if norm == "none" else 0.1)))
+                    out.add(name, "step_change", [0, 1, 1, 1])
+                    out.add(name, "loss", np.where(np.arange(60) < (30 if ends else 60), 2.0, np.nan))
+                    out.add(name, "diverged_step", 30.0 if ends else np.nan)
+                    out.add(name, "test_accuracy", 0.1 if ends else 0.8)
+
+
+def write_evolve(path):
+    """A run in time with depth, on the same data."""
+    with h5py.File(path, "w") as file:
+        file.attrs.update({**ROOT, "experiment": "evolve", "command_line": "bin/fluxformer evolve input/comparison/evolve.ini"})
+        depth, time = np.arange(1, 4) / 1.0, np.linspace(0.5, 6, 12)
+        for name, values, unit in (("depth", depth, "layer"), ("time", time, "time")):
+            data = file.create_dataset(name, data=values)
+            data.make_scale(name)
+            data.attrs["unit"] = unit
+        file["history/time"] = time
+        file["history/distance"] = file["history/rate"] = np.exp(-np.maximum(time[:, None] - depth, 0))
+        file["analysis/evolve/arrival_time"] = depth + 3
+        file["timing/steps"] = [1.0, 1.0, 1.0]
+
+
+WRITERS = {"attention": write_attention, "information_flow": write_information_flow, "bottleneck": write_bottleneck,
+           "gradient_flow": write_gradient_flow, "perturbation": write_perturbation, "ablation": write_ablation}
