@@ -25,7 +25,7 @@ try:
     import report_page as html
     import report_print
     from report_claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
-    from report_data import open_run, studies
+    from report_data import MODELS, open_run, studies
     from report_runs import model_rows, run_rows
 except ImportError as failure:
     sys.exit(f"report.py: {failure}")
@@ -63,7 +63,7 @@ class Chapter:
         return "".join(parts)
 
     def kinds(self):
-        return {model for comparison in self.study.comparisons.values() for model in comparison.models}
+        return [name for name in MODELS if any(name in comparison.models for comparison in self.study.comparisons.values())]
 
 
 def tally(chapters):

@@ -18,7 +18,7 @@ REPRODUCED, NOT_REPRODUCED, NULL = "reproduced", "not reproduced", "not distingu
 FIT_ONLY, CONSTRUCTED, NONE = "fit only", "by construction", "no verdict"
 EARNED = {"distilled": FIT_ONLY, "inherited": CONSTRUCTED}  # in the place of "reproduced", which these cannot earn
 KEYS = {"id", "sentence", "source", "experiment", "quantity", "test", "reduce", "unit", "expected", "tolerance", "better", "nulls",
-        "start", "at", "against"}
+        "start", "at", "against", "ratio"}
 TESTS = ("value", "larger", "smaller", "positive")
 
 
@@ -67,6 +67,7 @@ class Claim:
     better: str = "higher"
     nulls: list = field(default_factory=list)
     start: str = ""    # a quantity that stands before the others, e.g. the undisturbed one
+    ratio: bool = False  # what is larger or smaller is so as a ratio: logarithms are compared
     at: str = ""       # of an ablation: the variant that is looked at, e.g. pre_no_residual
     against: str = ""  # and the one it is compared with; "": the Transformer
 
@@ -80,7 +81,7 @@ class Claim:
         if self.test == "positive":
             return f"above 0 in both models ({what})"
         other = "with " + self.against.replace("_", " ") if self.against else "the Transformer's"
-        return f"{self.test} than {other} ({what})"
+        return f"{self.test} than {other} ({what}{', as a ratio' if self.ratio else ''})"
 
 
 def read_claims(path):
@@ -160,7 +161,8 @@ def _reduced(claim, values):
     """One number per seed; NaN where it cannot be formed."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numpy, about means of nothing but NaN
-        return np.asarray(REDUCTIONS[claim.reduce](np.asarray(values, dtype=float)), dtype=float)
+        reduced = REDUCTIONS[claim.reduce](np.asarray(values, dtype=float))
+    return np.array([float(f"{value:.12g}") for value in reduced])  # round-off is no effect
 
 
 def _numbers(claim, comparison, model, quantity, epoch=None):
@@ -195,7 +197,9 @@ def _opposite(rule, name):
 
 def _of_order(claim, comparison, model, reference, quantity, rule):
     outcome = Outcome(quantity, _numbers(claim, comparison, model, quantity), _numbers(claim, comparison, reference, quantity))
-    leads = {"no difference": (1 if claim.test == "larger" else -1) * (outcome.measured - outcome.reference)}
+    with np.errstate(all="ignore"):
+        mine, theirs = (np.log(one) if claim.ratio else one for one in (outcome.measured, outcome.reference))
+        leads = {"no difference": (1 if claim.test == "larger" else -1) * (mine - theirs)}
     if claim.reduce == "fall":  # what does not fall at all does not fall further either
         leads["no fall"] = outcome.measured
     outcome.verdict, outcome.margin, outcome.nearest = judge(leads, rule, _opposite(rule, "no difference"))
@@ -250,14 +254,14 @@ def weigh(claim, comparison, rule):
         outcomes = [JUDGES[claim.test](claim, comparison, model, reference, quantity, rule) for quantity in claim.quantity
                     if all(quantity in comparison.measures.get(one, ()) for one in wanted)]
         if outcomes:
-            findings.append(Finding(name, outcomes, _together(name, [outcome.verdict for outcome in outcomes])))
+            findings.append(Finding(name, outcomes, _together([outcome.verdict for outcome in outcomes])))
+            for one in (findings[-1], *outcomes):
+                one.verdict = EARNED.get(name, REPRODUCED) if one.verdict == REPRODUCED else one.verdict
     return findings
 
 
-def _together(model, verdicts):
+def _together(verdicts):
     """Of several estimators: none may contradict, and all have to agree on "reproduced"."""
-    if set(verdicts) == {REPRODUCED}:
-        return EARNED.get(model, REPRODUCED)
-    if set(verdicts) == {NONE}:
-        return NONE
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
     return NOT_REPRODUCED if NOT_REPRODUCED in verdicts and REPRODUCED not in verdicts else NULL

@@ -56,7 +56,7 @@ def number(value):
 
 
 def _fixed(value, decimals):
-    return f"{value:.{max(0, min(decimals, 5))}f}"
+    return f"{value:.{max(0, min(decimals, 7))}f}"
 
 
 def mean_and_spread(values):
@@ -65,7 +65,7 @@ def mean_and_spread(values):
     if not finite:
         return "–"
     mean, deviation = np.mean(finite), spread(finite)
-    if not deviation > 0 or not 1e-4 <= deviation < 1e5:
+    if not deviation > 0 or not 1e-6 <= deviation < 1e5:
         return number(mean) + (f" ± {number(deviation)}" if len(finite) > 1 else "")
     decimals = 1 - math.floor(math.log10(deviation))  # two digits of the deviation matter, and as many of the mean
     return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")

@@ -49,6 +49,9 @@ def _logarithmic(axes):
 def _alignment(comparison, models):
     figure = canvas(3.7)
     panels = figure.subplots(1, len(models) + 1, squeeze=False, width_ratios=[1] * len(models) + [1.25])[0]
+    for axes in panels[1:-1]:
+        axes.sharey(panels[0])
+        axes.tick_params(labelleft=False)
     theirs = comparison.depth("transformer")
     for axes, model in zip(panels, models):
         mean = comparison.measure(model, "cka").mean(axis=0)

@@ -37,7 +37,7 @@ def _by_depth(comparison, about, estimators):
         for model in comparison.having(f"{about}_{estimator}"):
             style = style_of(model)
             over(axes, comparison.depth(model), comparison.measure(model, f"{about}_{estimator}"), style, style.label)
-        panel(axes, ESTIMATORS[estimator], "depth s  [layers]", unit if axes is panels[0] else "")
+        panel(axes, ESTIMATORS[estimator], "depth s  [layers]", unit)
         if limit is not None:
             _draw_limit(axes, limit, f"{limit_label} = {limit:.2f}")
     legend(figure, *panels)
@@ -62,8 +62,8 @@ def _over_epochs(comparison, about, estimator, models):
         panel(axes, style_of(model).label, "depth s  [layers]", unit if axes is panels[0] else "")
     legend(figure, panels[0])
     return Drawing(f"information-epochs-{about}", f"Information about the {ABOUT[about][0]} while training",
-                   f"By {ESTIMATORS[estimator]}, from the untrained model (epoch 0, dark) to the last copy (light). What the untrained model "
-                   "does already was not learnt.", figure, [comparison.run])
+                   f"From the untrained model (epoch 0, dark) to the last copy (light); estimator: {ESTIMATORS[estimator]}. What the untrained "
+                   "model does already was not learnt.", figure, [comparison.run])
 
 
 def _telling(comparison, about, estimators):

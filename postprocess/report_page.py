@@ -36,11 +36,12 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .null { background: #f3f4f6; color: #374151; border-color: #9ca3af; }
 .weak { background: #fff; color: #4b5563; border-color: #cbd5e1; }
 .claims { table-layout: fixed; }
-.claims th:first-child { width: 27%; }
+.claims th:first-child { width: 24%; }
 .full { font-size: .78rem; table-layout: fixed; }
 .full tbody th { padding-top: 1.1rem; font-size: .87rem; }
 .full td { padding: .25rem .7rem .25rem 0; }
-.full .verdict { font-size: .74rem; white-space: normal; }
+.claims .verdict { font-size: .76rem; white-space: normal; line-height: 1.3; margin-bottom: .15rem; }
+.full td.words { font-weight: 600; background: none; border-color: var(--line); }
 .verdicts { list-style: none; padding: 0; columns: 2; font-size: .87rem; max-width: 66rem; }
 .verdicts li { margin-bottom: .35rem; break-inside: avoid; }
 .key { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .35rem; vertical-align: -.08rem;
@@ -149,7 +150,7 @@ def details(weighed):
         body += (f'<tbody><tr><th colspan=7>{escape(claim.sentence)} <small>{escape(claim.source)}. Asked: {escape(claim.asks())}.</small></th>'
                  "</tr>")
         for row in detail_rows(claim, findings):
-            body += "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row[:-1]) + f"<td>{verdict(row[-1])}</td></tr>"
+            body += "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row[:-1]) + f'<td class="words {CLASSES[row[-1]]}">{escape(row[-1])}</td></tr>'
         body += "</tbody>"
     return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead>{body}</table></div>'
 

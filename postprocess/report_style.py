@@ -138,6 +138,7 @@ def as_svg(drawing):
     text = stream.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg"):], flags=re.DOTALL)
     text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text)
+    text = re.sub(r'(<image [^>]*?)\bid="[^"]*"', r"\1", text)  # the same for the same pixels
     for gid, texts in figure.tips.items():
         text = _with_tips(text, gid, texts)
     text = re.sub(r'\bid="', f'id="{drawing.name}-', text)
