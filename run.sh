@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# From a fresh clone to a picture: installs what is missing (Debian, as root or with sudo), builds, solves the
-# PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and draws its figures.
+# From a fresh clone to pictures: installs what is missing (Debian, as root or with sudo), builds, solves the
+# PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and draws its figures. Then trains small
+# Transformers and PDE models of them on built-in digits, compares them, and writes a page about it (minutes).
 #
-#   ./run.sh [--key=value ...]      more settings for the run, e.g. --mesh.layers=24
+#   ./run.sh [--key=value ...]      more settings for the first run, e.g. --mesh.layers=24
 #
-# Writes build/ (the executable), out/evolve.h5 (the result) and out/figures/ (PNG and PDF).
+# Writes build/ (the executable), out/evolve.h5 (the first result), out/figures/ (PNG and PDF) and out/comparison/
+# (the page, and what it was made from; called again, it goes on from what is there).
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
@@ -12,6 +14,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 ranks=2
 result=out/evolve.h5
 figures=out/figures
+comparison=out/comparison
 
 configure() {
   local tests=()
@@ -26,6 +29,7 @@ solve() {
     --output.file="$result" --output.overwrite=true "$@" </dev/null
 }
 draw() { "$FLUXFORMER_PYTHON" postprocess/plot_evolve.py "$result" --output "$figures"; }
+compare() { jobscripts/compare.sh input/comparison "$comparison" --ranks "$ranks"; }
 
 need_packages run
 mpi_environment "$ranks"
@@ -33,9 +37,11 @@ needed_stage "configure" configure
 needed_stage "build" build
 needed_stage "solve on $ranks ranks" solve "$@"
 needed_stage "draw" draw
+needed_stage "compare" compare
 finish
 
 printf '\nresult   %s\n' "$PWD/$result"
 printf 'figures  %s\n' "$PWD/$figures"
 printf '         %s\n' "$figures"/*.png
+printf 'page     %s\n' "$PWD/$comparison/report.html"
 printf 'again    mpiexec -n %s build/bin/fluxformer evolve input/evolve.ini --help\n' "$ranks"

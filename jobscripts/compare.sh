@@ -4,7 +4,7 @@
 # How:  from the top of the project, after the build:
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]
 #       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; what has
-#       no deck is left out. A setting goes to every experiment that has the key. Called again it goes on: what is done, with the
+#       no deck, or is named by --without (as report may be), is left out. A setting goes to every experiment that has the key. Called again it goes on: what is done, with the
 #       same deck, settings and models, is not run again; stopped trainings go on from their checkpoint. In a SLURM job the ranks are
 #       its tasks.
 # Writes: OUT/*.h5, OUT/*.log (what the programs said), OUT/report.html, OUT/report.pdf.
@@ -54,15 +54,16 @@ done
 # of_experiment[NAME]: the settings whose key that experiment has, one a line
 declare -A of_experiment
 for name in train evolve "${experiments[@]}"; do
-  help=$("$FLUXFORMER_BIN" "$name" --help)
   of_experiment[$name]=''
+  [ ${#settings[@]} -gt 0 ] || continue
+  help=$("$FLUXFORMER_BIN" "$name" --help)
   for setting in "${settings[@]}"; do
     key=${setting#--}
     if grep -q "^  ${key%%=*} " <<<"$help"; then of_experiment[$name]+=$setting$'\n'; fi
   done
 done
 for setting in "${settings[@]}"; do
-  grep -qxF -e "$setting" <<<"${of_experiment[*]}" || die "$setting: no experiment here has this key"
+  printf '%s' "${of_experiment[@]}" | grep -xF -e "$setting" >/dev/null || die "$setting: no experiment here has this key"
 done
 
 run_program() {
@@ -108,7 +109,12 @@ solve() {
   # A checkpoint beside a result belongs to that result, not to what is to replace it.
   if [ -f "$out/$name.h5" ]; then rm -f "$out/$name".checkpoint*.h5; fi
   run_program "${words[@]}" >"$out/$name.log" 2>&1 || status=$?
-  tail -n "$([ $status -eq 0 ] && echo 1 || echo 10)" "$out/$name.log"
+  if [ $status -eq 0 ]; then
+    tail -n 1 "$out/$name.log"
+  else # what the program says of it, before what the launcher does
+    grep '^fluxformer:' "$out/$name.log" || tail -n 20 "$out/$name.log"
+    echo "all of it: $out/$name.log"
+  fi
   return $status
 }
 
@@ -143,6 +149,10 @@ for name in "${experiments[@]}"; do
   needed_stage "$name" solve "$name" "$name" "$name" "${words[@]}"
   results+=("$out/$name.h5")
 done
+if [[ $without = *" report "* ]]; then
+  finish
+  exit
+fi
 needed_stage "report" "$FLUXFORMER_PYTHON" postprocess/report.py "${results[@]}" --claims input/paper/claims.toml --output "$out"
 finish
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""jobscripts/compare.sh: from a folder of decks to a page; called again it does what is missing or out of date, and no more.
+
+Runs the decks of input/comparison and input/paper on small built-in data. Status 77 if matplotlib is not installed.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+try:
+    import matplotlib  # noqa: F401 (what the page needs)
+except ImportError as missing:
+    print(f"NOT RUN: {missing}", file=sys.stderr)
+    sys.exit(77)
+
+from program import BINARY, ENVIRONMENT, ROOT, ProgramTest, together  # noqa: E402 (the folder is put on the path first)
+
+EXPERIMENTS = ("information_flow", "attention", "bottleneck", "gradient_flow", "perturbation", "ablation")
+# Narrow, short and few; layers and heads as in the decks.
+SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
+         "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",
+         "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.seeds=1", "--ablation.norm=pre",
+         "--evolve.time=1")
+
+
+class CompareChain(ProgramTest):
+    def compare(self, decks, *arguments, code=0):
+        """Output of the script, by stage: {name: lines}; OUT is the folder out of the test."""
+        done = subprocess.run([os.path.join(ROOT, "jobscripts", "compare.sh"), os.path.join("input", decks), self.path("out"), *arguments],
+                              env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY}, capture_output=True, text=True, timeout=300, check=False,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        stages = re.split(r"^== (.*)$", done.stdout, flags=re.MULTILINE)
+        self.said = done.stdout + done.stderr
+        return dict(zip(stages[1::2], stages[2::2]))
+
+    def results(self):
+        return sorted(os.path.basename(path) for path in glob.glob(self.path("out/*.h5")) if not re.search(r"\.\w+\.h5$", path))
+
+    def done_before(self, stages):
+        return {name for name, text in stages.items() if " is done" in text}
+
+    def test_decks_become_a_page_and_what_is_done_is_not_done_again(self):
+        stages = self.compare("comparison", "--seeds", "1 2", *SMALL)
+        models = [f"{kind}_{seed}.h5" for kind in ("transformer", "pde", "distilled") for seed in (1, 2)]
+        self.assertEqual(self.results(), sorted([*models, "evolve.h5", *(name + ".h5" for name in EXPERIMENTS)]))
+        with open(self.path("out/report.html"), encoding="utf-8") as stream:
+            page = stream.read()
+        for heading in ("Attention", "Information bottleneck", "Gradient flow", "Perturbations", "Ablation", "What the source says"):
+            self.assertIn(heading, page)
+        self.assertTrue(os.path.exists(self.path("out/report.pdf")))
+        self.assertIn(os.path.join(os.path.realpath(self.folder), "out", "report.html"), self.said)
+        self.assertFalse(self.done_before(stages))
+        file = self.open("out/distilled_2.h5")
+        self.assertIn("teacher = " + self.path("out/transformer_2.h5"), file.attrs["settings"])
+        self.assertEqual([file.attrs["seed"], self.open("out/attention.h5")["seed"][...].tolist()], [2, [1, 2]])
+
+        without = ("--seeds", "1,2", "--without", "report", *SMALL)
+        trainings = {name for name in stages if name.startswith("train ")}
+        everything = {*trainings, "evolve", *EXPERIMENTS}
+        self.assertEqual(self.done_before(self.compare("comparison", *without)), everything)
+        # Another setting is for the experiments that know it.
+        again = self.compare("comparison", *without, "--attention.matching=9")
+        self.assertEqual(self.done_before(again), everything - {"attention"})
+        # What was made from a model is out of date when the model is newer: the evolution is that of pde_1.
+        os.utime(self.path("out/pde_2.h5"))
+        again = self.compare("comparison", *without, "--attention.matching=9")
+        self.assertEqual(self.done_before(again), everything - (set(EXPERIMENTS) - {"ablation"}))
+
+    def test_the_decks_of_the_paper_run_on_data_like_theirs(self):
+        data = {"mnist": ("--data.set=digits",), "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=16", "--data.classes=4")}
+        for name, settings in data.items():
+            self.compare("paper/" + name, "--seeds", "1", "--ranks", "1", "--without", "report", *SMALL, *settings)
+            self.assertEqual(self.results(), sorted([*(f"{kind}_1.h5" for kind in ("transformer", "pde", "distilled")), "evolve.h5",
+                                                     *(one + ".h5" for one in EXPERIMENTS)]))
+            for experiment in EXPERIMENTS:
+                self.assertIn("set = " + settings[0].split("=")[1], self.open(f"out/{experiment}.h5").attrs["settings"])
+            for path in glob.glob(self.path("out/*")):
+                os.remove(path)
+
+    def test_the_models_of_a_folder_differ_in_what_makes_a_pde_only(self):
+        for folder in ("comparison", "paper/mnist", "paper/20news"):
+            decks = {}
+            for name in ("transformer", "pde", "distilled"):
+                with open(os.path.join(ROOT, "input", folder, name + ".ini"), encoding="utf-8") as stream:
+                    lines = [line.split("#")[0].strip() for line in stream]
+                decks[name] = {line for line in lines if line and not line.startswith("[")}
+            differ = {line.split(" = ")[0] for line in decks["transformer"] ^ decks["pde"]}
+            self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "norm", "smoothness", "file"}, folder)
+            self.assertEqual({line.split(" = ")[0] for line in decks["pde"] ^ decks["distilled"]}, {"hidden", "attention", "file"}, folder)
+
+    def test_what_cannot_be_is_refused_before_anything_runs(self):
+        cases = ((("comparison", "--train.samplse=3"), "no experiment here has this key"), (("comparison", "--models.seeds=3"), "the script sets this"),
+                 (("comparison", "--seeds"), "--seeds wants a value"), (("comparison", "3"), "'3' is no option"), (("nothing",), "no folder of decks"))
+
+        def refuse(arguments, message):
+            self.compare(*arguments, code=1)
+            self.assertIn(message, self.said)
+
+        for case in cases:
+            refuse(*case)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_a_failure_is_shown_and_ends_it(self):
+        stages = self.compare("comparison", "--seeds", "1", *SMALL, "--train.batch=1000", code=2)
+        self.assertIn("train.batch = 1000", stages["train transformer, seed 1"])
+        self.assertNotIn("train pde, seed 1", stages)
+
+
+if __name__ == "__main__":
+    unittest.main()
