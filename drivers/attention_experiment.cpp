@@ -76,6 +76,8 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
       first_(problem.models().at(0, "transformer").parameters),
       matching_(problem.other_members(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+  if (problem.line().tokens() < 2)
+    throw BadInput("data.length: a row of attention over one token says nothing");
   if (first_.spec.causal) throw BadInput("models.transformer: attention with a causal mask is not compared");
   for (const auto& name : problem.models().names())
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
@@ -149,19 +151,14 @@ void AttentionComparison::show_map(std::size_t seed, const std::string& name, Co
   Attentive one(problem_, problem_.models().at(seed, name).parameters);
   const auto n = static_cast<std::size_t>(problem_.line().tokens());
   std::vector<double> map(static_cast<std::size_t>(layers()) * n * n, 0.0);
-  if (problem_.replica().index == 0) {
-    bool shown = false;
-    problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-      if (shown) return;
-      shown = true;
-      one.show(batch);
-      for (int l = 0; l < layers(); ++l) {
-        const auto& k = one.of_layer(l);
-        for (std::size_t j = 0; j < static_cast<std::size_t>(one.heads()) * n * n; ++j)
-          map[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
-      }
-    });
-  }
+  problem_.for_samples({problem_.members().front()}, [&](const Batch& batch) {
+    one.show(batch);
+    for (int l = 0; l < layers(); ++l) {
+      const auto& k = one.of_layer(l);
+      for (std::size_t j = 0; j < static_cast<std::size_t>(one.heads()) * n * n; ++j)
+        map[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
+    }
+  });
   problem_.sum(map);
   record.add(name, "map", {names::layer, names::query, names::key}, map);
 }
@@ -173,7 +170,10 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   const auto& transformer = models.at(seed, "transformer").parameters;
   const auto& pde = models.at(seed, name).parameters;
   Parameters untrained(pde.spec);
-  initialise_standard(untrained, draws_ + static_cast<std::uint64_t>(models.seeds()[seed]), 0, 1, 1);
+  // A stream of its own: no trained model began with these numbers.
+  const auto draw =
+      RandomStream(draws_, "untrained models").bits(static_cast<std::uint64_t>(models.seeds()[seed]));
+  initialise_standard(untrained, (std::uint64_t{draw[0]} << 32) | draw[1], 0, 1, 1);
 
   const bool exchangeable = name == "independent";
   Match paired = in_order(pde.spec.attention.heads), paired_untrained = paired;
@@ -198,7 +198,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
         values.push_back(value(l, h, paired[static_cast<std::size_t>(l)][static_cast<std::size_t>(h)]));
     record.add(name, measure, {names::layer, names::head}, values);
   };
-  summary_ << (summary_.str().empty() ? "" : "; ") << name;
+  summary_ << (summary_.str().empty() ? "scores (better than the best null by): " : "; ") << name;
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     const auto by = all_scores[j];
     const std::string measure = score_names[j];
@@ -212,11 +212,13 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
       return matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
     };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
-    over_layers(measure + "_uniform", [&](int l) { return mean_null(false, l); });
-    over_layers(measure + "_permuted", [&](int l) { return mean_null(true, l); });
-    over_layers(measure + "_untrained", [&](int l) { return matched(meters[1], paired_untrained, l); });
+    const std::vector<double> nulls{
+        over_layers(measure + "_uniform", [&](int l) { return mean_null(false, l); }),
+        over_layers(measure + "_permuted", [&](int l) { return mean_null(true, l); }),
+        over_layers(measure + "_untrained", [&](int l) { return matched(meters[1], paired_untrained, l); })};
     if (by == RowScore::cosine || by == RowScore::kl || by == RowScore::centred)
-      summary_ << ' ' << measure << ' ' << mean;
+      summary_ << ' ' << measure << ' ' << mean << " (" << std::showpos << margin_over(by, mean, nulls)
+               << std::noshowpos << ')';
   }
   over_heads("centred_heads", [&](int l, int t, int p) {
     return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].score(RowScore::centred, l, t, p);

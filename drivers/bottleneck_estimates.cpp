@@ -34,6 +34,13 @@ double deviation(const Points& t) {
   return std::sqrt(sum / static_cast<double>(t.components));
 }
 
+/// Root mean square of all numbers.
+double size_of(const Points& t) {
+  double sum = 0;
+  for (std::size_t j = 0; j < t.count * t.components; ++j) sum += t.data[j] * t.data[j];
+  return std::sqrt(sum / static_cast<double>(t.count * t.components));
+}
+
 /// I(T_m; T_m + sigma Z), the noise drawn.
 double noisy_ksg(const Points& t, double sigma, std::size_t k, const RandomStream& draw) {
   std::vector<double> noisy(t.data, t.data + t.count * t.components);
@@ -56,7 +63,7 @@ std::array<double, estimate_count> estimate(int part, const Points& states, std:
                                             const EstimatorSettings& settings, const RandomStream& draw) {
   Estimates all{};
   const double spread = deviation(states), sigma = settings.noise * spread;
-  const bool varies = spread > 0;
+  const bool varies = spread > 1e-12 * size_of(states);  // more than round-off
   const auto both = [&](const std::string& name, const auto& find) {
     if (!varies) {
       named(all, "input_" + name) = named(all, "label_" + name) = std::numeric_limits<double>::quiet_NaN();

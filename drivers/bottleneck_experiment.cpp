@@ -55,8 +55,8 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
     if (estimators_.components > static_cast<std::size_t>(width))
       throw BadInput("bottleneck.components = " + std::to_string(estimators_.components) +
                      ": the states of " + name + " have " + std::to_string(width));
-    for (const long epoch : epochs_) problem.models().after_epoch(0, name, epoch);  // there
   }
+  problem.models().require_epochs(epochs_);
   for (const auto member : problem.members()) {
     labels_.push_back(problem.data().label(member));
     if (token_ >= problem.data().length(member))
@@ -163,10 +163,7 @@ void declare_bottleneck(Schema& schema) {
            .minimum = 0,
            .above_minimum = true});
   declare({.name = "bottleneck.neighbours", .fallback = 5L, .doc = "ksg: k", .minimum = 1});
-  declare({.name = "bottleneck.epochs",
-           .fallback = std::string(),
-           .doc = "epochs of the training whose copies of the weights (output.snapshots of train) are looked "
-                  "at too, as in 0, 1, 2; empty: none"});
+  declare(epochs_option("bottleneck.epochs"));
 }
 
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {

@@ -1,8 +1,8 @@
 #include "drivers/compare_models.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
-#include "base/deck.hpp"
 #include "base/error.hpp"
 #include "drivers/compare_options.hpp"
 #include "io/archive_reader.hpp"
@@ -13,7 +13,7 @@
 namespace fluxformer {
 namespace {
 
-constexpr const char *transformer = "transformer", *unknown = "not known";
+constexpr const char* transformer = "transformer";
 
 std::string with_seed(std::string pattern, long seed) {
   const std::string place = "{seed}";
@@ -22,26 +22,29 @@ std::string with_seed(std::string pattern, long seed) {
   return pattern;
 }
 
-/// Value of a key in the settings a file was made with; "" without.
-std::string setting_of(const ArchiveReader& file, const std::string& key) {
-  if (!file.has_attribute(names::settings)) return {};
-  for (const auto& [name, value] : read_deck(file.text(names::settings), file.path()))
-    if (name == key) return value;
-  return {};
-}
-
-/// In words, from what the file says of the run that wrote it.
-std::string training_of(const ArchiveReader& file) {
-  if (!file.has_attribute(names::experiment) || file.text(names::experiment) != "train") return unknown;
-  std::string text = "trained, seed " + setting_of(file, "run.seed");
-  if (const auto teacher = setting_of(file, "distill.teacher"); !teacher.empty())
-    text += "; distilled from " + teacher + ", hidden " + setting_of(file, "distill.hidden") +
-            ", attention " + setting_of(file, "distill.attention");
-  return text;
-}
-
 std::string snapshot_path(const std::string& file, long epoch) {
   return weights_path(file, "epoch" + std::to_string(epoch));
+}
+
+/// Whether a PDE model came about as its key says, from the same samples in the same order as this
+/// Transformer.
+void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
+                      const ComparedModel& teacher) {
+  if (!origin.trained()) return;
+  if (name == "independent" && origin.distilled()) throw BadInput(key + ": was " + origin.text());
+  if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on the labels alone");
+  const auto file_name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
+  const auto taught_by = origin.value("distill.teacher");
+  if (name == "distilled" && file_name(taught_by) != file_name(teacher.file))
+    throw BadInput(key + ": was distilled from " + taught_by + ", not from " + teacher.file);
+  if (!teacher.origin.trained()) return;
+  if (origin.value("run.seed") != teacher.origin.value("run.seed"))
+    throw BadInput(key + ": saw its samples in another order than " + teacher.file + " (run.seed = " +
+                   origin.value("run.seed") + " and " + teacher.origin.value("run.seed") + ")");
+  if (name == "independent" && origin.value("model.file").empty() &&
+      origin.value("model.seed") == teacher.origin.value("model.seed"))
+    throw BadInput(key + ": began with the numbers that " + teacher.file + " began with (model.seed = " +
+                   origin.value("model.seed") + "), and is not independent of it");
 }
 
 }  // namespace
@@ -64,18 +67,24 @@ ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
   if (seeds_.empty()) throw BadInput("models.seeds: names no seed");
   if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: names no file");
   for (const std::string name : {transformer, "independent", "distilled"})
-    if (const auto& pattern = settings.word("models." + name); !pattern.empty()) read_files(pattern, name);
+    if (!settings.word("models." + name).empty()) read_files(settings, name);
   if (const int cells = settings.count("models.inherited"); cells > 0) {
     std::vector<ComparedModel> inherited;
-    for (const auto& one : models_.front())
-      inherited.push_back({inherit(one.parameters, cells), one.file, "not trained: inherited"});
+    for (const auto& one : models_.front()) {
+      try {
+        inherited.push_back({inherit(one.parameters, cells), one.file, "not trained: inherited", one.origin});
+      } catch (const BadInput& e) {
+        throw BadInput("models.inherited = " + std::to_string(cells) + ": " + one.file + ": " + e.what());
+      }
+    }
     names_.emplace_back("inherited");
     models_.push_back(std::move(inherited));
   }
   require_alike();
 }
 
-void ComparedModels::read_files(const std::string& pattern, const std::string& name) {
+void ComparedModels::read_files(const Settings& settings, const std::string& name) {
+  const auto& pattern = settings.word("models." + name);
   if (seeds_.size() > 1 && with_seed(pattern, 0) == pattern)
     throw BadInput("models." + name + " = " + pattern +
                    ": the same file for every seed; write {seed} where they differ");
@@ -85,14 +94,14 @@ void ComparedModels::read_files(const std::string& pattern, const std::string& n
     const auto path = with_seed(pattern, seed);
     const auto key = "models." + name + " = " + path;
     const ArchiveReader file(comm_, path);
-    ComparedModel model{read_model(file), path, training_of(file)};
+    const ModelOrigin origin(file);
+    ComparedModel model{read_model(file), path, origin.text(), origin};
     auto& spec = model.parameters.spec;
     if ((spec.kind == ModelKind::transformer) != (name == transformer))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
-    const bool taught = !setting_of(file, "distill.teacher").empty();
-    if (name == "independent" && taught) throw BadInput(key + ": was " + model.trained);
-    if (name == "distilled" && !taught && model.trained != unknown)
-      throw BadInput(key + ": was trained on the labels alone");
+    origin.require_comparable(key);
+    origin.require_data(key, settings);
+    if (name != transformer) require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;
     if (file.has(names::embedding_vocabulary)) {
       const auto words = file.words(names::embedding_vocabulary);
@@ -112,6 +121,9 @@ void ComparedModels::require_alike() const {
         throw BadInput(one.file + ": has " + std::to_string(spec.layers) + " layers, " +
                        at(0, transformer).file + " has " + std::to_string(first.layers));
       const auto& same = list.front().parameters;
+      if (spec.causal != first.causal)
+        throw BadInput(one.file +
+                       ": its attention is causal and that of the Transformer is not, or the reverse");
       if (spec.cells != same.spec.cells || spec.knots != same.spec.knots || spec.width != same.spec.width ||
           spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
@@ -144,6 +156,12 @@ Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name
   if (inherited) return inherit(parameters, now.parameters.spec.cells / now.parameters.spec.layers);
   parameters.spec.cells = now.parameters.spec.cells;
   return parameters;
+}
+
+void ComparedModels::require_epochs(const std::vector<long>& epochs) const {
+  for (std::size_t k = 0; k < seeds_.size(); ++k)
+    for (const auto& name : names_)
+      for (const long epoch : epochs) after_epoch(k, name, epoch);
 }
 
 }  // namespace fluxformer

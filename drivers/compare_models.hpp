@@ -9,6 +9,7 @@
 
 #include "base/options.hpp"
 #include "drivers/model_options.hpp"
+#include "drivers/model_origin.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer {
@@ -18,6 +19,7 @@ struct ComparedModel {
   Parameters parameters;
   std::string file;     ///< it was read from; of an inherited one, the Transformer's
   std::string trained;  ///< how it came by its weights
+  ModelOrigin origin;
 };
 
 class ComparedModels {
@@ -34,13 +36,15 @@ class ComparedModels {
   /// The copy of the weights that training left after an epoch (output.snapshots), in the place of this
   /// model. Collective; BadInput if there is none or it is another model.
   Parameters after_epoch(std::size_t seed, const std::string& name, long epoch) const;
+  /// Throws BadInput unless there are such copies of all models. Collective.
+  void require_epochs(const std::vector<long>& epochs) const;
   /// Words of the texts the models were trained on; empty for images.
   const std::vector<std::string>& words() const { return words_; }
   /// Throws BadInput unless all models take this input.
   void require_input(const InputShape& input) const;
 
  private:
-  void read_files(const std::string& pattern, const std::string& name);
+  void read_files(const Settings& settings, const std::string& name);
   void require_alike() const;
 
   MPI_Comm comm_;

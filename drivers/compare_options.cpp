@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "drivers/data_options.hpp"
+#include "drivers/run_options.hpp"
 
 namespace fluxformer {
 namespace {
@@ -65,20 +66,22 @@ void declare_compare_options(Schema& schema, const std::string& file) {
            .minimum = 1});
   declare_data_options(schema);
   declare({.name = "output.file", .fallback = file, .doc = "HDF5 file to write at the end"});
-  declare({.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"});
+  declare(overwrite_option());
   declare({.name = "run.precision",
            .fallback = std::string("double"),
            .doc = "arithmetic of attention and reaction; the state is always double",
            .choices = {"double", "single"}});
-  declare({.name = "run.seed",
-           .fallback = 1L,
-           .doc = "seed of the built-in data, of the choice of samples and of all random draws",
-           .minimum = 0});
-  declare({.name = "run.time_limit",
-           .fallback = 0.0,
-           .doc = "wall time after which the run ends without a result; 0: none",
-           .unit = "s",
-           .minimum = 0});
+  declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
+  declare(
+      time_limit_option("wall time after which the run ends without a result, between two models; 0: none"));
+}
+
+Option epochs_option(const std::string& name) {
+  return {.name = name,
+          .fallback = std::string(),
+          .doc =
+              "epochs of the training whose copies of the weights (output.snapshots of train) are looked at "
+              "too, as in 0, 1, 2; empty: none"};
 }
 
 std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,

@@ -12,6 +12,9 @@ namespace fluxformer {
 /// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
 void declare_compare_options(Schema& schema, const std::string& file);
 
+/// The key that lists the epochs to look at (ComparedModels::after_epoch).
+Option epochs_option(const std::string& name);
+
 /// The numbers of a key that lists them: "1, 2, 3" or "1 2 3". Throws BadInput naming the key for what is not
 /// a number, is out of [minimum, maximum], or comes twice.
 std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,

@@ -46,12 +46,15 @@ std::vector<std::size_t> CompareProblem::other_members(long count, const std::st
 
 void CompareProblem::for_samples(const std::vector<std::size_t>& members,
                                  const std::function<void(const Batch&)>& visit) const {
-  for_all_samples(*data_, members, batch_, replica_, visit);
+  collectively(comm_, [&] { for_all_samples(*data_, members, batch_, replica_, visit); });
 }
 
 void CompareProblem::sum(std::vector<double>& numbers) const {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM,
-                          comm_));
+  constexpr std::size_t at_once = std::size_t{1} << 30;  // MPI counts in int
+  for (std::size_t first = 0; first < numbers.size(); first += at_once)
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first,
+                            static_cast<int>(std::min(at_once, numbers.size() - first)), MPI_DOUBLE, MPI_SUM,
+                            comm_));
 }
 
 std::string CompareProblem::describe() const {

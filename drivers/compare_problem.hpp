@@ -40,7 +40,7 @@ class CompareProblem {
   /// are not so many.
   std::vector<std::size_t> other_members(long count, const std::string& key) const;
   /// visit(batch): this rank's share of `members`, batch by batch; Batch::key is the place of a sample in
-  /// `members`. Not collective.
+  /// `members`. Collective over all ranks, which `visit` must not be; what it throws on one all throw.
   void for_samples(const std::vector<std::size_t>& members,
                    const std::function<void(const Batch&)>& visit) const;
   /// numbers := their sum over all ranks. Collective.

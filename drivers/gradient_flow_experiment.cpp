@@ -69,8 +69,8 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
                      " have " + std::to_string(parameters.spec.width) + " channels");
     most_knots_ = std::max(most_knots_, parameters.spec.knots);
-    for (const long epoch : epochs_) problem.models().after_epoch(0, name, epoch);  // there
   }
+  problem.models().require_epochs(epochs_);
 }
 
 void GradientFlow::begin(CompareRecord& record) {
@@ -178,10 +178,7 @@ void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRec
 void declare_gradient_flow(Schema& schema) {
   declare_compare_options(schema, "gradient_flow.h5");
   const auto declare = [&](Option option) { schema.declare(std::move(option)); };
-  declare({.name = "gradient.epochs",
-           .fallback = std::string(),
-           .doc = "epochs of the training whose copies of the weights (output.snapshots of train) are looked "
-                  "at too, as in 0, 1, 2; empty: none"});
+  declare(epochs_option("gradient.epochs"));
   declare({.name = "gradient.jacobian_samples",
            .fallback = 16L,
            .doc = "how many of the samples the Jacobians of the layers are taken at; 0: no Jacobians",

@@ -128,7 +128,9 @@ for kind in transformer pde distilled; do
     *) models+=("--models.$kind=$out/${kind}_{seed}.h5") ;;
   esac
   for seed in "${seeds[@]}"; do
-    words=(--run.seed="$seed" --model.seed="$seed" --checkpoint.restart=auto) inputs=()
+    start=$seed
+    if [ $kind = pde ]; then start=$((1000 + seed)); fi # independent: not the numbers that the Transformer began with
+    words=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")
       words+=(--distill.teacher="${inputs[0]}")

@@ -56,7 +56,9 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
   html { font-size: 12px; }
   body { max-width: none; padding: 0; font-size: 12px; }
   nav, .screen { display: none; }
-  h2, h3 { break-after: avoid; }
+  p { max-width: none; }
+  h2, h3, .full tbody tr:first-child { break-after: avoid; }
+  section > h2:first-child { margin-top: 0; border: 0; }
   section { break-before: page; }
   section.first { break-before: auto; }
   tr { break-inside: avoid; }

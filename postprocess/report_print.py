@@ -90,11 +90,23 @@ def _numbers(pdf, chapters):
     pages.close()
 
 
+def _models(pdf, chapters):
+    """What was compared."""
+    pages = TextPages(pdf, "The models")
+    for chapter in chapters:
+        if len(chapter.models) > 1:
+            pages.row([(LEFT, 100, chapter.study.name, INK, "bold")])
+            for k, row in enumerate(chapter.models):
+                pages.row([(LEFT + place, 60, str(cell), INK if k else SOFT, "normal")
+                           for place, cell in zip((0.2, 1.9, 5.0, 6.1, 7.4, 8.2, 9.7), row)])
+    pages.close()
+
+
 def _runs(pdf, runs):
     pages = TextPages(pdf, "The runs")
     for row in run_rows(runs)[1:]:
-        path, experiment, revision, seeds, ranks, seconds, command = (str(cell) for cell in row)
-        facts = f"{experiment}, revision {revision}, seeds {seeds}, {ranks} ranks, {seconds} s"
+        path, experiment, revision, seeds, ranks, seconds, models, command = (str(cell) for cell in row)
+        facts = f"{experiment}, revision {revision}, seeds {seeds}, {ranks} ranks, {seconds} s" + (f" ({models})" if models != "–" else "")
         pages.row([(LEFT, 45, path, INK, "bold"), (LEFT + 3.0, 120, f"{facts}\n{command}", INK, "normal")])
     pages.close()
 
@@ -105,6 +117,7 @@ def write(path, chapters, rule, runs):
         judged = [chapter for chapter in chapters if chapter.weighed]
         if judged:
             _overview(pdf, judged, rule)
+        _models(pdf, chapters)
         for chapter in chapters:
             for _, heading, drawings in chapter.sections:
                 for one in drawings:

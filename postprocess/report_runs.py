@@ -48,8 +48,16 @@ def _count(value):
 
 def run_rows(runs):
     """One row per file. The first row is the heading."""
-    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time  [s]", "command")]
+    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time  [s]", "of it each model, all seeds  [s]", "command")]
     for run in runs:
         rows.append((run.path, run.attributes["experiment"], revision(run), seeds_of(run), run.attributes.get("ranks", "–"),
-                     f"{sum(run.timing.values()):.1f}" if run.timing else "–", run.attributes.get("command_line", "–")))
+                     f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
+
+
+def _by_model(run):
+    """Seconds that each model took in a comparison."""
+    experiment = run.attributes["experiment"]
+    costs = [(MODELS[name].label, run.analysis(f"{experiment}/{name}", "seconds").sum()) for name in MODELS
+             if "seconds" in run.analyses(f"{experiment}/{name}")]
+    return "; ".join(f"{label} {seconds:.1f}" for label, seconds in costs) or "–"

@@ -165,7 +165,7 @@ def add_page(pdf, drawing):
     """The figure on a page of its own, with its title, how to read it, and where it comes from."""
     figure = drawing.figure
     _lay_out(figure)
-    sources = textwrap.wrap("\n".join(origins(drawing.runs)), 230, replace_whitespace=False)
+    sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 230)]
     top = 0.4
     figure.text(0.45 / PAPER[0], 1 - top / PAPER[1], drawing.title, fontsize=14, fontweight="bold", va="top")
     sentence = textwrap.fill(drawing.sentence, 150)

@@ -31,6 +31,7 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
 }
 
 int most_likely(const double* z, int classes) {
+  if (std::any_of(z, z + classes, [](double x) { return std::isnan(x); })) return -1;
   return static_cast<int>(std::max_element(z, z + classes) - z);
 }
 

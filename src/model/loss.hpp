@@ -22,7 +22,7 @@ struct Loss {
 /// collective.
 double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar);
 
-/// The class with the largest logit (the first of equals).
+/// The class with the largest logit (the first of equals); -1 if one is not a number.
 int most_likely(const double* z, int classes);
 
 /// "cross_entropy" or "mean_squared_error"; BadInput for another word.

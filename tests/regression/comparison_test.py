@@ -12,8 +12,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
-from program import together  # noqa: E402
+from comparison import ALL, CompareTest, MODELS, NAMES, PDE  # noqa: E402
+from program import TRAIN_DECK, together  # noqa: E402
 
 
 class Frame(CompareTest):
@@ -57,12 +57,23 @@ class Frame(CompareTest):
                  (("--models.independent=models/distilled_{seed}.h5",), ("models.independent", "distilled")),
                  (("--models.distilled=models/independent_{seed}.h5",), ("models.distilled", "labels alone")),
                  (("--models.independent=models/transformer_{seed}.h5",), ("models.independent", "transformer")),
+                 (("--models.seeds=1", "--models.distilled=models/distilled_2.h5"), ("distilled from", "transformer_2.h5")),
+                 (("--models.seeds=1", "--models.independent=models/independent_2.h5"), ("another order", "run.seed")),
+                 (("--models.independent=models/twin_{seed}.h5",), ("not independent", "model.seed")),
+                 (("--models.seeds=1", "--models.transformer=models/quick.h5"), ("models/quick.h5", "equation.c")),
+                 (("--models.seeds=1", "--models.transformer=models/halted.h5"), ("models/halted.h5", "interrupted")),
                  (("--models.seeds=1,1",), ("models.seeds", "twice")),
                  (("--models.seeds=",), ("models.seeds",)),
                  (("--models.sedes=1",), ("models.sedes", "models.seeds")),
                  (("--samples.count=99999",), ("samples.count", "99999")),
-                 (("--data.tokens=patches",), ("models/transformer_1.h5", "data.set")),
+                 (("--data.tokens=patches",), ("data.tokens = patches", "models/transformer_1.h5", "rows")),
                  (("--output.file=nowhere/out.h5",), ("nowhere",))]
+
+        self.write("train.ini", TRAIN_DECK)
+        for name, code, more in (("twin_1", 0, ("--model.seed=1", *PDE)), ("twin_2", 0, ("--model.seed=2", "--run.seed=2", *PDE)),
+                                 ("quick", 0, ("--equation.c=2",)), ("halted", 4, ("--run.time_limit=1e-6",))):
+            end = self.run_program("train", "train.ini", "--quiet", *more, f"--output.file=models/{name}.h5")
+            self.assertEqual(end.code, code, end)
 
         def refuse(case):
             arguments, parts = case
@@ -111,11 +122,11 @@ class KnownAnswers(CompareTest):
     def test_scores_are_those_of_the_rows(self):
         """One sample and one head: the stored maps are the rows that were scored."""
         for seed in (1, 2):
-            for name, more in (("t", ()), ("p", ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4"))):
+            for name, more in (("t", (f"--model.seed={seed}",)), ("p", (*PDE, f"--model.seed={seed + 10}"))):
                 end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8",
                                        "--model.ffn=8", "--attention.heads=1", "--train.samples=160",
                                        "--train.epochs=2", "--train.batch=16", "--train.rate=1e-2",
-                                       "--train.test_samples=10", f"--model.seed={seed}", *more,
+                                       "--train.test_samples=10", *more,
                                        f"--output.file=models/{name}{seed}.h5")
                 self.assertEqual(end.code, 0, end)
         found = self.compare("attention", "--models.seeds=1,2", "--models.transformer=models/t{seed}.h5",
@@ -138,6 +149,46 @@ class KnownAnswers(CompareTest):
                                        err_msg=name)
         np.testing.assert_allclose(found["independent/entropy_transformer"][..., 0],
                                    (-t * np.log(t)).sum(-1).mean(-1) / np.log(n), rtol=1e-12)
+
+    def test_states_and_attention_are_those_that_evolve_comes_to(self):
+        """One sample; forward Euler at Courant number 1 reaches row i in i steps, by other code."""
+        one = ("--samples.count=1", "--flow.examples=1", "--models.seeds=1")
+        flow = self.compare("information_flow", *one, output="flow.h5")
+        sample = int(self.open("flow.h5")["example"][0])
+        attention = self.compare("attention", *one[::2], "--attention.matching=3", output="attention.h5")
+        end = self.run_program("evolve", "--quiet", "--model.file=models/independent_1.h5", "--data.tokens=rows",
+                               f"--inflow.first={sample}", "--data.split=test", "--evolve.method=euler", "--evolve.cfl=1",
+                               "--evolve.time=2", "--output.attention=true", "--output.file=evolve.h5")
+        self.assertEqual(end.code, 0, end)
+        file = self.open("evolve.h5")
+        u = file["field/u"][-1, :, :, 0, :].reshape(4, -1)  # after cells 1 .. 4, h = 1/2
+        before, last = u[1], u[3]  # where layers end
+        norms = np.sqrt((u**2).mean(axis=1))
+        # Round-off, and that of the march to the same states.
+        np.testing.assert_allclose(flow["independent/norm"][0, 1:], norms, rtol=1e-10)
+        change = np.linalg.norm(last - before) / np.linalg.norm(before)
+        np.testing.assert_allclose(flow["independent/step_change"][0, 2], change, rtol=1e-10)
+        np.testing.assert_allclose(flow["independent/correlation"][0, 2], np.corrcoef(last, before)[0, 1], rtol=1e-10)
+        rows = file["attention/weights"][:, 0].mean(axis=1)  # of each cell, over the heads
+        np.testing.assert_allclose(attention["independent/map"][0], rows[[0, 2]], atol=1e-12)  # s = 0 and 1
+        self.assertGreater(np.abs(rows[1] - rows[2]).max(), 1e-3)  # other cells would be noticed
+
+    def test_the_untrained_model_is_another_one(self):
+        found = self.compare("attention", "--attention.matching=9", "--run.seed=0")
+        for name in ("independent", "distilled", "inherited"):
+            self.assertTrue((found[f"{name}/centred_untrained"] < 0.9).all(), name)
+            self.assertTrue((found[f"{name}/centred_untrained"] != found[f"{name}/centred"]).all(), name)
+
+    def test_labels_stand_with_their_samples(self):
+        """Trained models know more of the label than of that of another sample."""
+        end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=16",
+                               "--model.ffn=16", "--attention.heads=2", "--train.samples=1600", "--train.epochs=4",
+                               "--train.rate=1e-2", "--train.test_samples=10", "--output.file=models/better.h5")
+        self.assertEqual(end.code, 0, end)
+        found = self.compare("bottleneck", "--models.transformer=models/better.h5", "--samples.count=300",
+                             "--data.tokens=rows", models=())
+        # Nearest neighbours of labels that tell nothing scatter around 0 by about 1/sqrt(300).
+        self.assertGreater(found["transformer/label_ksg"][0, -1], 0.3)
 
     def test_texts_of_different_lengths(self):
         text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")

@@ -64,6 +64,19 @@ class GradientFlow(CompareTest):
             if name.startswith("inherited/") and not name.endswith("seconds"):
                 np.testing.assert_array_equal(values, found[name.replace("inherited", "transformer")], err_msg=name)
 
+    def test_gradients_are_of_the_mean_and_jacobians_means_over_their_samples(self):
+        few, many = (self.compare("gradient_flow", *QUICK, f"--samples.count={count}", output=f"{count}.h5")
+                     for count in (10, 40))
+        for name in NAMES:
+            # That of the mean does not grow with the samples; a sum would, fourfold where they agree.
+            for group in ("head", "embedding"):
+                ratio = many[f"{name}/{group}_gradient"] / few[f"{name}/{group}_gradient"]
+                self.assertTrue((ratio < 1.5).all(), (name, group, ratio))
+        one, two = (self.compare("gradient_flow", *QUICK, f"--gradient.jacobian_samples={count}", output=f"j{count}.h5")
+                    for count in (1, 2))
+        for measure in ("largest_singular_value", "lyapunov"):
+            self.assertTrue((one[f"transformer/{measure}"] != two[f"transformer/{measure}"]).all(), measure)
+
     def test_texts_of_different_lengths(self):
         text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
         end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",

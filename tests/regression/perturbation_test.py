@@ -75,6 +75,13 @@ class Perturbation(CompareTest):
             np.testing.assert_allclose(emptied, labels, atol=1e-12)
             self.assertTrue((labels < 15).all())
 
+    def test_more_steps_find_more(self):
+        one, ten = (self.compare("perturbation", *FEW, f"--perturbation.pgd_steps={steps}", output=f"{steps}.h5")
+                    for steps in (1, 10))
+        for kind in ("pgd", "feature_pgd"):
+            self.assertTrue((ten[f"transformer/{kind}_loss"] != one[f"transformer/{kind}_loss"]).all(), kind)
+            self.assertGreater(ten[f"transformer/{kind}_loss"].mean(), one[f"transformer/{kind}_loss"].mean(), kind)
+
     def test_texts_have_no_features(self):
         end = self.run_program("train", "--quiet", *TEXT, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
                                "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",

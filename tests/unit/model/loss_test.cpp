@@ -94,6 +94,12 @@ TEST(MostLikely, is_the_first_of_equals) {
   EXPECT_EQ(most_likely(z, 1), 0);
 }
 
+TEST(MostLikely, is_none_where_a_logit_is_no_number) {
+  const double z[] = {std::nan(""), 1, 0}, y[] = {1, 0, std::nan("")};
+  EXPECT_EQ(most_likely(z, 3), -1);
+  EXPECT_EQ(most_likely(y, 3), -1);
+}
+
 TEST(LossKind, is_named_or_refused) {
   EXPECT_EQ(loss_kind("cross_entropy"), LossKind::cross_entropy);
   EXPECT_EQ(loss_kind("mean_squared_error"), LossKind::mean_squared_error);
