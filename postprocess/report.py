@@ -95,7 +95,7 @@ def write_page(path, chapters, rule, runs):
     sections = [("claims", "Claims", claims_section(chapters, rule))] if judged else []
     sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
     sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
-    sections.append(("runs", "Runs", "<h2>The runs</h2>" + html.table(run_rows(runs), (4, 5))))
+    sections.append(("runs", "Runs", "<h2>The runs</h2>" + html.runs(run_rows(runs))))
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(html.page(html.TITLE, html.INTRODUCTION, sections))
 

@@ -72,8 +72,8 @@ def _losses(comparison, variants, kinds):
         panel(axes, KINDS[kind], "step of the training", "loss  [nat]" if axes is panels[0] else "")
     legend(figure, *panels)
     return Drawing("ablation-losses", "Which trainings hold",
-                   f"Loss of every seed, means over {window} steps; a cross ends a training that diverged: a loss or gradient that is not finite, or most "
-                   "losses of an epoch above the dotted limit.", figure, [comparison.run])
+                   f"Loss of every seed, means over {window} steps; a cross ends a training that diverged: a loss or gradient that is not finite, or "
+                   "losses above the dotted limit to the end.", figure, [comparison.run])
 
 
 def table(comparison):

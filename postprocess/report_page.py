@@ -49,6 +49,8 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 figure { margin: 1.1rem 0 2.2rem; break-inside: avoid; }
 figure svg { display: block; width: 100%; height: auto; }
 figcaption { font-size: .78rem; overflow-wrap: anywhere; margin-top: .2rem; }
+.runs { list-style: none; padding: 0; font-size: .82rem; }
+.runs li { margin-bottom: .7rem; break-inside: avoid; }
 code { font-size: .8rem; overflow-wrap: anywhere; background: var(--wash); padding: .05rem .25rem; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @page { size: A4 landscape; margin: 12mm; }
@@ -176,6 +178,16 @@ def table(rows, numbers=()):
     line = lambda tag, row: "<tr>" + "".join(cell(tag, k, text) for k, text in enumerate(row)) + "</tr>"  # noqa: E731
     return (f'<div class="scroll"><table><thead>{line("th", rows[0])}</thead>'
             f'<tbody>{"".join(line("td", row) for row in rows[1:])}</tbody></table></div>')
+
+
+def runs(rows):
+    """Each run with its command. `rows`: as of report_runs.run_rows."""
+    (_, *names, _), *lines = rows
+    text = ""
+    for path, *facts, command in lines:
+        known = " · ".join(f"{name} {fact}" for name, fact in zip(names, facts) if fact != "–")
+        text += f"<li><b>{escape(path)}</b> {escape(known)}<br><code>{escape(command)}</code></li>"
+    return f"<ul class=runs>{text}</ul>"
 
 
 def couplings(models):

@@ -48,7 +48,7 @@ def _count(value):
 
 def run_rows(runs):
     """One row per file. The first row is the heading."""
-    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time  [s]", "of it each model, all seeds  [s]", "command")]
+    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
         rows.append((run.path, run.attributes["experiment"], revision(run), seeds_of(run), run.attributes.get("ranks", "–"),
                      f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))

@@ -92,8 +92,8 @@ class CompareChain(ProgramTest):
                     lines = [line.split("#")[0].strip() for line in stream]
                 decks[name] = {line for line in lines if line and not line.startswith("[")}
             differ = {line.split(" = ")[0] for line in decks["transformer"] ^ decks["pde"]}
-            self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "norm", "smoothness", "file"}, folder)
-            self.assertEqual({line.split(" = ")[0] for line in decks["pde"] ^ decks["distilled"]}, {"hidden", "attention", "file"}, folder)
+            self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "norm", "smoothness", "seed", "file"}, folder)
+            self.assertEqual({line.split(" = ")[0] for line in decks["pde"] ^ decks["distilled"]}, {"hidden", "attention", "seed", "file"}, folder)
 
     def test_what_cannot_be_is_refused_before_anything_runs(self):
         cases = ((("comparison", "--train.samplse=3"), "no experiment here has this key"), (("comparison", "--models.seeds=3"), "the script sets this"),

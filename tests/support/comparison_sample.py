@@ -152,7 +152,7 @@ def write_perturbation(path, **how):
             out.add(model, "accuracy", 0.95)
             out.add(model, "growth", np.exp(out.depth(model)))
             out.add(model, "relative_singular_value", 20.0)
-            out.add(model, "seconds", 2.0)
+            out.exact(model, "seconds", [2.0] * len(out.seeds))
             for kind in kinds:
                 out.add(model, f"{kind}_accuracy", [0.9, 0.8] if robust else [0.6, 0.3])
             out.add(model, "noise_sensitivity", [1.0, 1.5])
