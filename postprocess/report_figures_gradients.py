@@ -57,6 +57,8 @@ def _blocks(comparison, models):
             continue
         names += [label.format(k + 1) for k in range(count)]
         for model, values in zip(models, known):
+            if model == "transformer" and measure == "equation_gradient":
+                values = None  # its alpha and rho are 1
             values = np.full((len(comparison.seeds), count), np.nan) if values is None else values.reshape(len(values), -1)
             columns[model].append(values)
     return names, {model: np.concatenate(parts, axis=1) for model, parts in columns.items() if parts}
@@ -84,10 +86,13 @@ def _parameters(comparison):
                    "of weights are counted from the input, and a PDE model has fewer of them.", figure, [comparison.run])
 
 
-def _error(comparison, models, which):
+def _error(comparison, models):
     """How well the singular values are known, in words."""
-    errors = [np.nanmax(values) for model in models if (values := comparison.measure(model, f"{which}_singular_error")) is not None]
-    return f" The {which} are known to within {number(max(errors))}." if errors else ""
+    errors = {which: max(np.nanmax(values) for model in models
+                         if (values := comparison.measure(model, f"{which}_singular_error")) is not None)
+              for which in ("largest", "smallest")}
+    return (f" The largest are known to within {number(errors['largest'])}; the smallest are bounds from above, and within "
+            f"{number(errors['smallest'])} of them lies a singular value.")
 
 
 def _jacobians(comparison):
@@ -111,10 +116,9 @@ def _jacobians(comparison):
     panels[2].axhline(0, color=SOFT, ls=":", lw=1.2)
     panel(panels[2], "Lyapunov exponents", "exponent, largest first", "growth rate  [1/layer]")
     legend(figure, *panels)
-    accuracy = "".join(_error(comparison, models, which) for which in ("largest", "smallest"))
     return Drawing("gradients-jacobians", "What a layer does to small differences",
                    f"Means over {comparison.facts().get('jacobian_samples', 'some')} samples. Above the dotted lines differences grow in "
-                   f"some direction, below them some direction is lost.{accuracy}", figure, [comparison.run])
+                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, [comparison.run])
 
 
 def _over_epochs(comparison, models):
