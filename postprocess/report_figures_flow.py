@@ -8,6 +8,7 @@ from figure_style import SOFT
 from report_style import HEAT, Drawing, canvas, legend, over, panel, plain_numbers, plt, style_of
 
 TOKENS = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind readers, white in the middle
+PADDING = "#c4c9d1"
 BY_DEPTH = (("norm", "Size of the state", "‖u‖  (rms)"),
             ("token_variance", "Spread over the tokens", "⟨|u − ⟨u⟩|²⟩ per number"),
             ("dirichlet_energy", "Roughness over the tokens", "½ ⟨|∇ₓu|²⟩ per channel"))
@@ -94,12 +95,14 @@ def _token_maps(comparison, models):
     label = str(facts.get("example_labels", "")).split()[:1]
     sentence = (f"Norm over the channels of each token of one test sample{', class ' + label[0] if label else ''}, seed {comparison.seeds[0]}, "
                 "over the mean of all its tokens at that depth: where tokens grow alike the colours fade to one.")
+    if any(np.isnan(values).any() for values in shown.values()):
+        sentence += " Grey: padding."
     relative = {model: values[0] / np.nanmean(values[0], axis=1, keepdims=True) for model, values in shown.items()}
     limit = max(max(np.nanquantile(values, 0.99), 1 / np.nanquantile(values, 0.01)) for values in relative.values())
     norm = LogNorm(1 / max(limit, 1.1), max(limit, 1.1))
     figure, image, panels = (_grids if min(grid) > 1 else _lines)(comparison, relative, grid, norm)
     bar = figure.colorbar(image, ax=panels, label="‖u‖ of the token over the mean of all", aspect=40, pad=0.01, extend="both")
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10) if norm.vmin <= tick <= norm.vmax]
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10) if norm.vmin <= tick <= norm.vmax]
     bar.set_ticks(ticks, minor=False)
     bar.ax.yaxis.set_major_formatter(plain_numbers)
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
@@ -136,7 +139,7 @@ def _lines(comparison, shown, _, norm):
         image = axes.pcolormesh(comparison.depth(model), np.arange(values.shape[-1]), values.T, cmap=TOKENS, norm=norm,
                                 shading="nearest", rasterized=True)
         axes.set_title(style_of(model).label, fontsize=10.5, color=style_of(model).colour)
-        axes.set(xlabel="depth s  [layers]", ylabel="token" if axes is panels[0] else "")
+        axes.set(xlabel="depth s  [layers]", ylabel="token" if axes is panels[0] else "", facecolor=PADDING)
     panels[0].invert_yaxis()
     return figure, image, panels
 
