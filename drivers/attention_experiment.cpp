@@ -135,15 +135,10 @@ AttentionComparison::Match AttentionComparison::in_order(int heads_p) const {
 }
 
 void AttentionComparison::begin(CompareRecord& record) {
-  const auto count = [](int n, int first) {
-    std::vector<double> list(static_cast<std::size_t>(n));
-    std::iota(list.begin(), list.end(), first);
-    return list;
-  };
-  record.axis(names::layer, count(layers(), 1), true);
-  record.axis(names::head, count(first_.spec.attention.heads, 0), true);
-  record.axis(names::query, count(problem_.line().tokens(), 0), true);
-  record.axis(names::key, count(problem_.line().tokens(), 0), true);
+  record.axis(names::layer, 1, layers());
+  record.axis(names::head, 0, first_.spec.attention.heads - 1);
+  record.axis(names::query, 0, problem_.line().tokens() - 1);
+  record.axis(names::key, 0, problem_.line().tokens() - 1);
 }
 
 /// The first sample, mean over the heads: what the rows look like.

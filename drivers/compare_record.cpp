@@ -64,6 +64,12 @@ void CompareRecord::axis(const std::string& name, std::vector<double> values, bo
   axes_.push_back({name, std::move(values), meaning.unit, meaning.long_name, false, whole_numbers});
 }
 
+void CompareRecord::axis(const std::string& name, long first, long last) {
+  std::vector<double> values;
+  for (long k = first; k <= last; ++k) values.push_back(static_cast<double>(k));
+  axis(name, std::move(values), true);
+}
+
 void CompareRecord::add(const std::string& model, const std::string& measure,
                         const std::vector<std::string>& axes, const std::vector<double>& values) {
   comparison_entry(experiment_, measure);  // throws for an unknown name

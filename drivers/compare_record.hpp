@@ -27,6 +27,8 @@ class CompareRecord {
 
   /// An axis of the schema. Those of seeds and depths (names::model_depth) are there.
   void axis(const std::string& name, std::vector<double> values, bool whole_numbers = false);
+  /// The same with first, first + 1, ..., last.
+  void axis(const std::string& name, long first, long last);
   /// Measure `measure` of `model` for the next seed (they come in order), row-major over `axes`; the same on
   /// all ranks. Throws std::logic_error for a name the schema lacks or numbers that do not fill the axes.
   void add(const std::string& model, const std::string& measure, const std::vector<std::string>& axes,

@@ -74,18 +74,13 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
 }
 
 void GradientFlow::begin(CompareRecord& record) {
-  const auto count = [&](const char* axis, int first, int last) {
-    std::vector<double> list;
-    for (int k = first; k <= last; ++k) list.push_back(k);
-    record.axis(axis, list, true);
-  };
-  count(names::layer_end, 0, layers_);
-  count(names::knot, 1, most_knots_);
+  record.axis(names::layer_end, 0, layers_);
+  record.axis(names::knot, 1, most_knots_);
   if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
   record.note("", names::jacobian_samples, static_cast<long>(plan_.samples));
   if (plan_.samples == 0) return;
-  count(names::layer, 1, layers_);
-  count(names::exponent, 1, plan_.exponents);
+  record.axis(names::layer, 1, layers_);
+  record.axis(names::exponent, 1, plan_.exponents);
 }
 
 std::vector<Measured> GradientFlow::gradients(const std::string& name, const Parameters& parameters) const {

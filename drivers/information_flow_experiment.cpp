@@ -74,15 +74,13 @@ InformationFlow::InformationFlow(const Settings& settings, const CompareProblem&
 
 void InformationFlow::begin(CompareRecord& record) {
   const auto& line = problem_.line();
-  std::vector<double> ends, tokens, chosen, labels;
-  for (int l = 0; l <= problem_.models().at(0, transformer).parameters.spec.layers; ++l) ends.push_back(l);
-  for (int token = 0; token < line.tokens(); ++token) tokens.push_back(token);
+  std::vector<double> chosen, labels;
   for (std::size_t j = 0; j < examples_; ++j) {
     chosen.push_back(static_cast<double>(problem_.members()[j]));
     labels.push_back(problem_.data().label(problem_.members()[j]));
   }
-  record.axis(names::layer_end, ends, true);
-  record.axis(names::token, tokens, true);
+  record.axis(names::layer_end, 0, problem_.models().at(0, transformer).parameters.spec.layers);
+  record.axis(names::token, 0, line.tokens() - 1);
   record.axis(names::example, chosen, true);
   record.note("", names::tokens_x, static_cast<long>(line.tokens_x()));
   record.note("", names::tokens_y, static_cast<long>(line.tokens_y()));

@@ -113,7 +113,8 @@ TEST_F(Probes, show_the_attention_of_the_cell_that_follows) {
   ASSERT_EQ(k.size(), 3 * static_cast<std::size_t>(c.probe.spec().attention.heads) * tokens * tokens);
   const double sum = std::accumulate(k.begin(), k.begin() + static_cast<std::ptrdiff_t>(tokens), 0.0);
   EXPECT_NEAR(sum, 1, 1e-14 * c.tokens);
-  // Two layers on four cells: the cell after row 2 begins at s = 1, and the weights are linear between s = 0 and 1.
+  // Two layers on four cells: the cell after row 2 begins at s = 1, and the weights are linear between s = 0
+  // and 1.
   std::vector<double> expected(k.size());
   c.probe.attention(2, seen.states[2].data(), k);
   SlabContext context{&c.line, 3, c.probe.spec().width, {batch.length, false, {}}, nullptr};
