@@ -182,6 +182,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const std::string& measure, const auto& value) {
     std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(layers()));
     for (int l = 0; l < layers(); ++l) values.push_back(value(l));
     record.add(name, measure, {names::layer}, values);
     return std::accumulate(values.begin(), values.end(), 0.0) / layers();

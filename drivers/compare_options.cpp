@@ -121,7 +121,7 @@ std::vector<long> integer_list(const Settings& settings, const std::string& key,
 std::vector<std::string> word_list(const Settings& settings, const std::string& key,
                                    const std::vector<std::string>& known) {
   const auto& text = settings.word(key);
-  const auto list = split(text);
+  auto list = split(text);
   for (const auto& word : list) {
     if (std::ranges::find(known, word) != known.end()) continue;
     std::string allowed;

@@ -65,8 +65,8 @@ void CompareRecord::axis(const std::string& name, std::vector<double> values, bo
 }
 
 void CompareRecord::axis(const std::string& name, long first, long last) {
-  std::vector<double> values;
-  for (long k = first; k <= last; ++k) values.push_back(static_cast<double>(k));
+  std::vector<double> values(static_cast<std::size_t>(last - first + 1));
+  std::iota(values.begin(), values.end(), static_cast<double>(first));
   axis(name, std::move(values), true);
 }
 

@@ -26,6 +26,7 @@ class DepthExamples {
   int count() const { return static_cast<int>(rows_.front().rows()); }
   std::vector<const double*> pointers() const {
     std::vector<const double*> list;
+    list.reserve(rows_.size());
     for (const auto& rows : rows_) list.push_back(rows.data());
     return list;
   }
