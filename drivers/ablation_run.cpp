@@ -68,9 +68,7 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
       meter.add(row, now, previous.data(), first.data());
       std::copy_n(now, previous.size(), previous.data());
     });
-    for (std::size_t b = 0; b < batch.label.size(); ++b)
-      if (most_likely(&logits[b * static_cast<std::size_t>(classes)], classes) == batch.label[b])
-        correct += batch.weight[b];
+    correct += correct_share(batch, logits, classes);
   });
   auto& sums = meter.sums();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM,

@@ -123,10 +123,7 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
       ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
     });
-    const auto classes = static_cast<std::size_t>(probe.spec().classes);
-    for (std::size_t b = 0; b < batch.label.size(); ++b)
-      if (most_likely(logits.data() + b * classes, static_cast<int>(classes)) == batch.label[b])
-        correct[0] += batch.weight[b];
+    correct[0] += correct_share(batch, logits, probe.spec().classes);
   });
   problem_.sum(all.sums());
   problem_.sum(ends.sums());

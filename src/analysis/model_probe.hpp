@@ -27,7 +27,6 @@ class ModelProbe {
 
   const ModelSpec& spec() const { return parameters_.spec; }
   const Parameters& parameters() const { return parameters_; }
-  DepthModel& model() { return *model_; }
   int cells() const { return march_.depth().cells; }
   int depths() const { return cells() + 1; }
   /// Depth of a row, layers.

@@ -54,8 +54,8 @@ Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
                                 logits_bar == nullptr ? nullptr : logits_bar + at);
     if (weight == 0) continue;  // a filler's loss counts for nothing, whatever it is
     result.loss += weight * loss;
-    if (most_likely(logits_.data() + at, classes) == batch.label[b]) result.correct += weight;
   }
+  result.correct = correct_share(batch, logits_, classes);
   return result;
 }
 

@@ -35,6 +35,14 @@ int most_likely(const double* z, int classes) {
   return static_cast<int>(std::max_element(z, z + classes) - z);
 }
 
+double correct_share(const Batch& batch, const std::vector<double>& logits, int classes) {
+  double share = 0;
+  for (std::size_t b = 0; b < batch.label.size(); ++b)
+    if (most_likely(logits.data() + b * static_cast<std::size_t>(classes), classes) == batch.label[b])
+      share += batch.weight[b];
+  return share;
+}
+
 LossKind loss_kind(const std::string& word) {
   if (word == "cross_entropy") return LossKind::cross_entropy;
   if (word == "mean_squared_error") return LossKind::mean_squared_error;

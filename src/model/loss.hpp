@@ -8,6 +8,9 @@
 // Source of label smoothing: Szegedy et al. 2016, arXiv 1512.00567.
 
 #include <string>
+#include <vector>
+
+#include "model/batch.hpp"
 
 namespace fluxformer {
 
@@ -21,6 +24,9 @@ struct Loss {
 /// The loss of one sample with `classes` logits z; z_bar (if not null) := weight * d loss / dz. Not
 /// collective.
 double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar);
+
+/// Sum of the weights of the samples of a batch whose most likely class is the label; logits [sample][class].
+double correct_share(const Batch& batch, const std::vector<double>& logits, int classes);
 
 /// The class with the largest logit (the first of equals); -1 if one is not a number.
 int most_likely(const double* z, int classes);

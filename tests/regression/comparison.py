@@ -40,6 +40,15 @@ class CompareTest(ProgramTest):
         super().setUp()
         shutil.copytree(self.shared, self.path("models"))
 
+    def train_text(self):
+        """A Transformer on short texts in models/; what names it, and itself inherited."""
+        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
+        end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
+                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
+                               "--train.test_samples=10", "--output.file=models/text.h5")
+        self.assertEqual(end.code, 0, end)
+        return *text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30"
+
     def compare(self, experiment, *arguments, ranks=1, output="out.h5", models=ALL):
         """A run that must succeed; its numbers by name."""
         end = self.run_program(experiment, "--quiet", *models, f"--output.file={output}", *arguments, ranks=ranks)

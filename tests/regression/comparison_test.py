@@ -191,12 +191,7 @@ class KnownAnswers(CompareTest):
         self.assertGreater(found["transformer/label_ksg"][0, -1], 0.3)
 
     def test_texts_of_different_lengths(self):
-        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
-        end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
-                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
-                               "--train.test_samples=10", "--output.file=models/text.h5")
-        self.assertEqual(end.code, 0, end)
-        models = (*text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30")
+        models = self.train_text()
         found = {experiment: self.compare(experiment, models=models, output=f"{experiment}.h5")
                  for experiment in ("information_flow", "attention", "bottleneck")}
         for numbers in found.values():

@@ -78,12 +78,7 @@ class GradientFlow(CompareTest):
             self.assertTrue((one[f"transformer/{measure}"] != two[f"transformer/{measure}"]).all(), measure)
 
     def test_texts_of_different_lengths(self):
-        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
-        end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
-                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
-                               "--train.test_samples=10", "--output.file=models/text.h5")
-        self.assertEqual(end.code, 0, end)
-        models = (*text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30")
+        models = self.train_text()
         for name, values in self.compare("gradient_flow", *QUICK, models=models).items():
             self.assertTrue(np.isfinite(values).all(), name)
 

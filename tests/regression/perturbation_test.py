@@ -17,7 +17,6 @@ ATTACKS = ("--perturbation.attack=0.02,0.1", "--perturbation.feature_attack=0.1"
 FEW = ("--samples.count=15", "--perturbation.pgd_steps=3", *ATTACKS)
 KINDS = {"noise": 5, "dropped": 4, "fgsm": 2, "pgd": 2, "worst": 2, "feature_noise": 4, "feature_fgsm": 1,
          "feature_pgd": 1}
-TEXT = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
 
 
 class Perturbation(CompareTest):
@@ -83,11 +82,7 @@ class Perturbation(CompareTest):
             self.assertGreater(ten[f"transformer/{kind}_loss"].mean(), one[f"transformer/{kind}_loss"].mean(), kind)
 
     def test_texts_have_no_features(self):
-        end = self.run_program("train", "--quiet", *TEXT, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
-                               "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
-                               "--train.test_samples=10", "--output.file=models/text.h5")
-        self.assertEqual(end.code, 0, end)
-        models = (*TEXT, "--models.transformer=models/text.h5", "--samples.count=20", "--samples.batch=7")
+        models = self.train_text()
         found = self.compare("perturbation", *FEW[1:3], models=models)
         self.assertFalse([name for name in found if "feature" in name])
         self.assertTrue(all(np.isfinite(values).all() for values in found.values()))
