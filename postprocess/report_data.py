@@ -65,6 +65,8 @@ def mean_and_spread(values):
     if not finite:
         return "–"
     mean, deviation = np.mean(finite), spread(finite)
+    if deviation < 1e-12 * np.max(np.abs(finite)):  # round-off of equal numbers
+        deviation = 0.0
     if not deviation > 0 or not 1e-6 <= deviation < 1e5:
         return number(mean) + (f" ± {number(deviation)}" if len(finite) > 1 else "")
     decimals = 1 - math.floor(math.log10(deviation))  # two digits of the deviation matter, and as many of the mean

@@ -161,12 +161,12 @@ std::span<const SchemaEntry> comparison_schema() {
   return entries;
 }
 
-std::string names::comparison(std::string_view experiment, std::string_view model) {
-  return in(in(analysis, experiment), model);
+std::string names::comparison(std::string_view which, std::string_view of_model) {
+  return in(in(analysis, which), of_model);
 }
 
-std::string names::model_depth(std::string_view model) {
-  return std::string(model) + "_depth";
+std::string names::model_depth(std::string_view of_model) {
+  return std::string(of_model) + "_depth";
 }
 
 const SchemaEntry& comparison_entry(std::string_view experiment, std::string_view measure) {

@@ -24,9 +24,9 @@ inline constexpr const char *seeds = "seed", *level = "level", *files = "files",
                             *label_entropy = "label_entropy";
 
 /// /analysis/<experiment>/<model>
-std::string comparison(std::string_view experiment, std::string_view model);
+std::string comparison(std::string_view which, std::string_view of_model);
 /// The axis of the depths of a model.
-std::string model_depth(std::string_view model);
+std::string model_depth(std::string_view of_model);
 
 }  // namespace names
 

@@ -166,7 +166,7 @@ class Agreement(unittest.TestCase):
 
 class Words(unittest.TestCase):
     def test_as_many_digits_as_the_spread_bears(self):
-        for values, text in (([0.4168, 0.4253, 0.4083], "0.4168 ± 0.0085"), ([141.0, 180.0, 105.0], "142 ± 38"), ([1, 1, 1], "1 ± 0"),
+        for values, text in (([0.4168, 0.4253, 0.4083], "0.4168 ± 0.0085"), ([141.0, 180.0, 105.0], "142 ± 38"), ([1, 1, 1], "1 ± 0"), ([0.1 + 0.2, 0.3, 0.3], "0.3000 ± 0"),
                              ([0.5], "0.5000"), ([np.nan], "–"), ([-7.0, -8.0, -7.5], "−7.50 ± 0.50")):
             self.assertEqual(mean_and_spread(np.array(values)), text)
 
