@@ -6,7 +6,6 @@
 
 #include "drivers/run_attributes.hpp"
 #include "io/archive_writer.hpp"
-#include "io/part_file.hpp"
 #include "io/schema_comparisons.hpp"
 #include "model/model_spec.hpp"
 
@@ -15,9 +14,12 @@ namespace fluxformer {
 CompareRecord::CompareRecord(const std::string& experiment, const std::string& cites,
                              const Settings& settings, const RunContext& context,
                              const std::vector<long>& seeds)
-    : experiment_(experiment), cites_(cites), settings_(settings), context_(context) {
-  // What cannot be written is found here, before the work.
-  { const PartFile probe(context.comm, settings.word("output.file"), settings.flag("output.overwrite")); }
+    : experiment_(experiment),
+      cites_(cites),
+      settings_(settings),
+      context_(context),
+      claim_(std::make_unique<PartFile>(context.comm, settings.word("output.file"),
+                                        settings.flag("output.overwrite"))) {
   axis(names::seeds, {seeds.begin(), seeds.end()}, true);
 }
 
@@ -92,6 +94,7 @@ void CompareRecord::note(const std::string& model, const std::string& name, cons
 }
 
 void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
+  claim_.reset();
   ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
   for (const auto& [name, value] : run_attributes(experiment_, cites_, settings_, context_))
     archive.attribute(name, value);

@@ -3,6 +3,7 @@
 // What a comparison writes: measures of every seed and model, kept until the end.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +13,15 @@
 #include "drivers/experiment.hpp"
 #include "io/axis.hpp"
 #include "io/hdf5_objects.hpp"
+#include "io/part_file.hpp"
 
 namespace fluxformer {
 
 class CompareRecord {
  public:
   /// `experiment`: its name; `cites`: sources of its methods. All arguments are borrowed. Collective; throws
-  /// BadInput if the output exists and may not be overwritten or its folder cannot be written.
+  /// BadInput if the output exists and may not be overwritten, another run writes it, or its folder cannot be
+  /// written.
   CompareRecord(const std::string& experiment, const std::string& cites, const Settings& settings,
                 const RunContext& context, const CompareProblem& problem);
   /// Of an experiment that makes its models itself: without axes of depth, and nothing is said of the models.
@@ -53,6 +56,7 @@ class CompareRecord {
   std::string experiment_, cites_;
   const Settings& settings_;
   const RunContext& context_;
+  std::unique_ptr<PartFile> claim_;  // what cannot be written is found before the work; ours until then
   std::vector<Axis> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name

@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "drivers/run_attributes.hpp"
-#include "io/part_file.hpp"
 #include "io/schema.hpp"
 #include "model/model_file.hpp"
 
@@ -54,12 +53,14 @@ std::vector<std::string> list(const char* const (&words)[n]) {
 
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
                          bool overwrite, const CheckpointReader* continued)
-    : settings_(settings), context_(context), problem_(problem), overwrite_(overwrite) {
+    : settings_(settings),
+      context_(context),
+      problem_(problem),
+      overwrite_(overwrite),
+      claim_(std::make_unique<PartFile>(context.comm, settings.word("output.file"), overwrite)) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
-  // What cannot be written is found here, before hours of work.
-  { const PartFile probe(context.comm, settings.word("output.file"), overwrite); }
   if (continued != nullptr) {
     steps_ = rows_of(continued->numbers("course_of_steps"), std::size(step_names) + 1);
     epochs_ = rows_of(continued->numbers("course_of_epochs"), std::size(epoch_names) + 1);
@@ -182,6 +183,7 @@ void TrainRecord::save(CheckpointWriter& checkpoint) const {
 
 void TrainRecord::finish(const std::string& status, const std::string& message,
                          const std::vector<std::pair<std::string, double>>& seconds) {
+  claim_.reset();
   ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
   describe(archive);
   write_courses(archive);

@@ -14,6 +14,7 @@
 #include "io/archive_writer.hpp"
 #include "io/checkpoint.hpp"
 #include "io/history_file.hpp"
+#include "io/part_file.hpp"
 
 namespace fluxformer {
 
@@ -26,8 +27,8 @@ struct EpochReport {
 class TrainRecord {
  public:
   /// Opens the history file on rank 0 with what `continued` (may be null) has of the course. All arguments
-  /// are borrowed. Collective, as all below; throws BadInput if the output exists and may not be overwritten
-  /// or its folder cannot be written.
+  /// are borrowed. Collective, as all below; throws BadInput if the output exists and may not be overwritten,
+  /// another run writes it, or its folder cannot be written.
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
               bool overwrite, const CheckpointReader* continued);
 
@@ -58,6 +59,7 @@ class TrainRecord {
   const RunContext& context_;
   const TrainProblem& problem_;
   bool overwrite_;
+  std::unique_ptr<PartFile> claim_;  // what cannot be written is found before hours of work; ours until then
   bool root_ = false;
   std::unique_ptr<HistoryFile> history_;  // rank 0
   std::chrono::steady_clock::time_point flushed_;

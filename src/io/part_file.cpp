@@ -1,6 +1,7 @@
 #include "io/part_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -30,6 +31,22 @@ bool is_root(MPI_Comm comm) {
 std::string folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
+}
+
+/// False if another process holds the file. On a file system without locks nobody does.
+bool take(int descriptor) {
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+/// What a run that is no more left behind may go; what a living one holds may not.
+void remove_left_over(const std::string& part) {
+  if (const int descriptor = ::open(part.c_str(), O_RDWR | O_CLOEXEC); descriptor >= 0) {
+    const bool free = take(descriptor);
+    ::close(descriptor);
+    if (!free) throw BadInput("output.file: " + part + " is being written by another run");
+  }
+  if (::unlink(part.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
+    fail("output.file: " + part, "cannot be replaced", errno, ExitCode::bad_input);
 }
 
 void sync_folder(const std::string& path) {
@@ -69,12 +86,12 @@ PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
       if (!overwrite_)
         throw BadInput("output.file: " + path_ + " exists; choose another name or allow output.overwrite");
     }
-    if (::unlink(part().c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
-      fail("output.file: " + part(), "cannot be replaced", errno, ExitCode::bad_input);
+    remove_left_over(part());
     descriptor_ = ::open(part().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0)
       fail("output.file: " + path_, ("cannot write in folder " + folder_of(path_)).c_str(), errno,
            ExitCode::bad_input);
+    take(descriptor_);
   });
 }
 

@@ -10,12 +10,13 @@
 
 namespace fluxformer {
 
-/// "<path>.part" from birth to its rename. An unfinished one stays on the disk under that name.
+/// "<path>.part" from birth to its rename, locked (flock) for as long as this lives. An unfinished one stays
+/// on the disk under that name.
 class PartFile {
  public:
   /// Collective: creates an empty "<path>.part" (a left-over one is unlinked first). BadInput if `path`
-  /// exists and `overwrite` is false, or if the folder is missing or cannot be written; Error if the disk is
-  /// full.
+  /// exists and `overwrite` is false, if another run holds the part, or if the folder is missing or cannot be
+  /// written; Error if the disk is full.
   PartFile(MPI_Comm comm, std::string path, bool overwrite);
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """No run destroys an earlier result: existing files, folders that cannot be written, full disks, states that blow up."""
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -10,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from program import ProgramTest, together  # noqa: E402
+from program import TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 # Four particles that repel: |u| grows like e^t, without bound.
 GROWTH = """
@@ -78,6 +80,26 @@ class ExistingFiles(OutputTest):
     def test_no_part_file_remains_after_a_run(self):
         self.evolve(ranks=2)
         self.assertEqual(sorted(os.listdir(self.folder)), ["out.h5", "out.xdmf", "small.ini"])
+
+
+class TwoRuns(OutputTest):
+    """One at a time writes a file: the other is refused at its start, and what a dead run left is replaced."""
+
+    def test_of_evolve_take_turns(self):
+        with open(self.path("out.h5.part"), "w", encoding="utf-8") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for ranks in (1, 3):
+                self.assert_refused(self.run_program("evolve", "small.ini", ranks=ranks), "out.h5.part", "another run")
+        self.evolve(ranks=2)
+
+    def test_of_train_keep_theirs_while_they_work(self):
+        self.write("train.ini", TRAIN_DECK)
+        first = self.start("train", "train.ini", "--quiet", "--train.epochs=100000")
+        self.assertTrue(self.wait_for("out.h5.part", first))
+        self.assert_refused(self.run_program("train", "train.ini", "--output.overwrite=true", ranks=2), "out.h5.part", "another run")
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(self.ended(first).code, 4)
+        self.assertTrue(os.path.exists(self.path("out.h5")))
 
 
 class Folders(OutputTest):
