@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iomanip>
-#include <iostream>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "base/progress.hpp"
 #include "base/session.hpp"
 #include "drivers/ablation_run.hpp"
+#include "drivers/announce.hpp"
 #include "drivers/compare_options.hpp"
 #include "drivers/compare_record.hpp"
 #include "drivers/restart_check.hpp"
@@ -20,7 +20,6 @@
 #include "drivers/train_problem.hpp"
 #include "io/schema_ablation.hpp"
 #include "io/schema_comparisons.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -169,9 +168,6 @@ Report AblationExperiment::run() {
   const auto since = [](WallClock::time_point begun) {
     return std::chrono::duration<double>(WallClock::now() - begun).count();
   };
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(context_.comm, &rank));
-  const bool speaks = rank == 0 && !context_.quiet;
   CompareRecord record("ablation", "docs/model.md; arXiv 2408.09523", settings_, context_, seeds_);
   const auto count = [](long n) {
     std::vector<double> list(static_cast<std::size_t>(n));
@@ -182,8 +178,7 @@ Report AblationExperiment::run() {
   record.axis(names::depth, count(settings_.integer("mesh.layers") + 1));
   record.note("", names::samples, samples_);
   record.note("", names::loss_limit, limit_);
-  if (speaks) std::cerr << describe() << '\n';
-  if (speaks && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+  const bool speaks = announce(*this, context_);
 
   const std::size_t total = variants_.size() * seeds_.size();
   Progress progress("ablation", static_cast<double>(total) * static_cast<double>(steps_), "steps", speaks);

@@ -1,14 +1,13 @@
 #include "drivers/comparison.hpp"
 
 #include <chrono>
-#include <iostream>
 #include <sstream>
 
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "drivers/announce.hpp"
 #include "drivers/stop_request.hpp"
 #include "io/schema_comparisons.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -32,7 +31,6 @@ class CompareExperiment final : public Experiment {
   static double since(WallClock::time_point start) {
     return std::chrono::duration<double>(WallClock::now() - start).count();
   }
-  bool speaks() const { return problem_.replica().index == 0 && !context_.quiet; }
 
   std::string name_, cites_;
   WallClock::time_point start_ = WallClock::now();
@@ -46,12 +44,11 @@ Report CompareExperiment::run() {
   catch_stop_signals();
   StopRequest stop(context_.comm, settings_.real("run.time_limit"));
   CompareRecord record(name_, cites_, settings_, context_, problem_);
-  if (speaks()) std::cerr << describe() << '\n';
-  if (speaks() && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+  const bool speaks = announce(*this, context_);
   const double set_up = since(start_);
   const auto& models = problem_.models();
   const std::size_t total = models.seeds().size() * models.names().size();
-  Progress progress(name_, static_cast<double>(total), "models", speaks());
+  Progress progress(name_, static_cast<double>(total), "models", speaks);
   comparison_->begin(record);
   std::size_t done = 0;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)

@@ -9,6 +9,7 @@
 
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "drivers/announce.hpp"
 #include "drivers/evolve_attention.hpp"
 #include "drivers/evolve_problem.hpp"
 #include "drivers/evolve_record.hpp"
@@ -17,7 +18,6 @@
 #include "drivers/stop_request.hpp"
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -153,10 +153,9 @@ Report EvolveExperiment::run() {
                       problem_.inflow, meter_);
   if (continued) restart(*continued, record);
   if (problem_.solver.clock().step == 0) record.write_fields(0, problem_.solver.state());
-  if (root_ && !context_.quiet) std::cerr << describe() << '\n';
-  if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+  const bool speaks = announce(*this, context_);
 
-  Progress progress("evolve", problem_.solver_settings.time, "time units", root_ && !context_.quiet);
+  Progress progress("evolve", problem_.solver_settings.time, "time units", speaks);
   Report report;
   std::string status = names::done;
   EvolveEnd end = EvolveEnd::time_reached;

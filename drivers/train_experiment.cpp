@@ -11,12 +11,12 @@
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "drivers/announce.hpp"
 #include "drivers/restart_check.hpp"
 #include "drivers/stop_request.hpp"
 #include "drivers/train_problem.hpp"
 #include "drivers/train_record.hpp"
 #include "io/schema.hpp"
-#include "operators/blas.hpp"
 
 namespace fluxformer {
 namespace {
@@ -189,12 +189,11 @@ Report TrainExperiment::run() {
   if (root_ && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
               << " steps\n";
-  if (root_ && !context_.quiet) std::cerr << describe() << '\n';
-  if (root_ && !blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+  const bool speaks = announce(*this, context_);
   if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
     record.write_weights("epoch0");
 
-  Progress progress("train", static_cast<double>(problem_.total_steps()), "steps", root_ && !context_.quiet,
+  Progress progress("train", static_cast<double>(problem_.total_steps()), "steps", speaks,
                     static_cast<double>(problem_.trainer.steps()));
   Report report;
   std::string status = names::done;
