@@ -4,6 +4,7 @@
 
 #include "analysis/model_probe.hpp"
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "drivers/train_problem.hpp"
 #include "model/loss.hpp"
 
@@ -71,9 +72,8 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
     correct += correct_share(batch, logits, classes);
   });
   auto& sums = meter.sums();
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM,
-                          problem.comm));
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &correct, 1, MPI_DOUBLE, MPI_SUM, problem.comm));
+  sum_over_ranks(sums, problem.comm);
+  sum_over_ranks({&correct, 1}, problem.comm);
   run.states = meter.measures();
   run.test_accuracy = correct;
 }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "drivers/data_options.hpp"
 #include "drivers/model_options.hpp"
 
@@ -50,11 +51,7 @@ void CompareProblem::for_samples(const std::vector<std::size_t>& members,
 }
 
 void CompareProblem::sum(std::vector<double>& numbers) const {
-  constexpr std::size_t at_once = std::size_t{1} << 30;  // MPI counts in int
-  for (std::size_t first = 0; first < numbers.size(); first += at_once)
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data() + first,
-                            static_cast<int>(std::min(at_once, numbers.size() - first)), MPI_DOUBLE, MPI_SUM,
-                            comm_));
+  sum_over_ranks(numbers, comm_);
 }
 
 std::string CompareProblem::describe() const {

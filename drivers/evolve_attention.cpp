@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "io/schema.hpp"
 #include "mesh/ghosts.hpp"
 #include "solvers/vector_arrays.hpp"
@@ -66,11 +67,6 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   }
 }
 
-void add_over_ranks(std::vector<double>& numbers, MPI_Comm comm) {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM,
-                          comm));
-}
-
 }  // namespace
 
 void require_storable_attention(const Mesh& mesh, const Equation& equation) {
@@ -99,12 +95,12 @@ void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& e
         mean[cell * heads + head] += share * entropy(p, n);
         if (store) std::copy_n(p, n, &all[(((cell * samples + sample) * heads + head) * n + query) * n]);
       });
-  add_over_ranks(mean, mesh.comm());
+  sum_over_ranks(mean, mesh.comm());
   archive.axis(Axis::index(names::head, heads, "attention head"));
   const auto path = names::in(names::evolve, names::attention_entropy);
   archive.array(path, {cells, heads}, mean.data(), meaning_of(path), {names::depth, names::head});
   if (!store) return;
-  add_over_ranks(all, mesh.comm());
+  sum_over_ranks(all, mesh.comm());
   archive.axis(Axis::index(names::layer, cells, "depth cell"));
   archive.axis(Axis::index(names::query, n, "token that looks"));
   archive.axis(Axis::index(names::key, n, "token looked at"));

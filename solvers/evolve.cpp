@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "solvers/evolve_impl.hpp"
 
 namespace fluxformer {
@@ -52,7 +53,7 @@ void Evolve::Impl::after_step() {
   check(VecRestoreArrayRead(previous, &before));
   check(VecRestoreArrayRead(u, &now));
   largest[2] = std::isfinite(sum) ? 0 : 1;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, largest.data(), 3, MPI_DOUBLE, MPI_MAX, mesh.comm()));
+  largest_over_ranks(largest, mesh.comm());
 
   if (largest[2] > 0 || largest[0] > settings.max_norm) {
     std::ostringstream text;

@@ -1,6 +1,7 @@
 #include "model/distillation.hpp"
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "model/embedding.hpp"
 
 namespace fluxformer {
@@ -65,9 +66,7 @@ void Teacher::find_squares() {
         square += value * value;
       }
     });
-  if (context_.line->size() > 1)
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, squares_.data(), static_cast<int>(squares_.size()), MPI_DOUBLE,
-                            MPI_SUM, context_.line->comm()));
+  sum_over_ranks(squares_, context_.line->comm());
 }
 
 Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "operators/layer_norm.hpp"
 #include "operators/simd.hpp"
 
@@ -47,9 +48,7 @@ void Readout::logits(const double* u, double* logits) {
   Eigen::Map<Matrix> pooled(pooled_.data(), samples, d);
   const Eigen::Map<const Matrix> rows(from, context_.rows(), d);
   over_real_rows([&](int row, int sample) { pooled.row(sample) += rows.row(row); });
-  if (context_.line->size() > 1)
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, pooled_.data(), static_cast<int>(pooled_.size()), MPI_DOUBLE,
-                            MPI_SUM, context_.line->comm()));
+  sum_over_ranks(pooled_, context_.line->comm());
   for (int sample = 0; sample < samples; ++sample) pooled.row(sample) /= length(sample);
   Eigen::Map<Matrix> z(logits, samples, classes);
   z.noalias() = pooled * Eigen::Map<const Matrix>(parameters_.view("head/W").data(), classes, d).transpose();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 #include "operators/simd.hpp"
 #include "training/smoothness.hpp"
 
@@ -53,7 +54,7 @@ StepReport Trainer::step(const Batch& batch) {
   const auto& line = *evaluator_.march().model().context().line;
   if (line.rank() != 0) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm_));
+  sum_over_ranks(sums, comm_);
   sum_.finish();
   report.loss = sums[0];
   report.depth_loss = sums[1];
@@ -87,7 +88,7 @@ Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>
       sums[1] += part.correct;
     });
   });
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, comm_));
+  sum_over_ranks(sums, comm_);
   return {.loss = sums[0], .correct = sums[1]};
 }
 
