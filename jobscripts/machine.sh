@@ -1,26 +1,59 @@
-# shellcheck shell=bash
-# What: the facts of one site; no other file has any. Copy it, or edit it in place.
-# How:  sourced by run.sbatch inside the job; for account and partition also before sbatch:
-#           . jobscripts/machine.sh && sbatch --ntasks=8 jobscripts/run.sbatch evolve input/evolve.ini
+# shellcheck shell=bash disable=SC2034
+# What: the facts of one site; no other file has any. Edit it in place; three sites stand at its end as examples.
+# How:  sourced by submit.sh before it submits, and by the job scripts inside the job.
 # Writes: nothing.
 
-# Account, partition, constraints: sbatch reads them from the environment. Empty means the site's default.
-#   export SBATCH_ACCOUNT=my-project SBATCH_PARTITION=compute SBATCH_CONSTRAINT=
+# Options of every sbatch. They win over the #SBATCH lines of a script; those on submit.sh's command line win over them.
+site_options=()
 
-# Compilers and libraries, as they were when the code was built (Debian packages need nothing here):
-#   module purge && module load gcc openmpi petsc hdf5
-#   spack env activate /path/to/the/project
+# Ranks that fill a node: submit.sh --nodes=N asks for N times as many, where no --ntasks is given. Empty: it does not.
+cores_per_node=
 
-# The executable: as built here, or the installed one.
+# srun, mpirun, or auto: srun where it speaks PMIx, the only way it starts Open MPI, else mpirun.
+launcher=${FLUXFORMER_LAUNCHER:-auto}
+
+# What a rank is bound to: cores, sockets, none. Ranks that wander lose their caches; none where nodes are shared.
+binding=cores
+
+# Folder for what a job writes, if it is not told a file: on the parallel file system, where there is one.
+scratch=out
+
+# Compilers and libraries as they were when the program was built; the program: as built here, or installed.
 FLUXFORMER_BIN=${FLUXFORMER_BIN:-build/bin/fluxformer}
 
 # One core per rank: attention and matrix products are spread by MPI, not by threads.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1} OPENBLAS_NUM_THREADS=1
 
-# launch COMMAND...: starts one process per task of the job. srun where it speaks PMIx with Open MPI, else mpirun.
+# --- Examples: the lines to change.
+#
+# Debian machine, packages as in debian-packages.txt: none, but perhaps
+#   site_options=(--partition=debug)
+#   cores_per_node=16
+#
+# Cluster with modules (which do not know set -u):
+#   site_options=(--account=my-project --partition=compute --exclusive)
+#   cores_per_node=128
+#   scratch=$SCRATCH/fluxformer
+#   set +u; module purge; module load gcc openmpi petsc slepc hdf5; set -u
+#
+# Apptainer image whose run script is the program: such an image is started like a program. The Open MPI inside must
+# speak the PMIx of the srun outside.
+#   launcher=srun
+#   FLUXFORMER_BIN=$HOME/fluxformer.sif
+#   export APPTAINER_BIND=$SCRATCH
+
+# launch COMMAND...: becomes the launcher that starts COMMAND once per task of the job
 launch() {
-  if [ "${FLUXFORMER_LAUNCHER:-}" != mpirun ] && srun --mpi=list 2>&1 | grep -qw pmix; then
-    exec srun --mpi=pmix "$@"
+  local with=$launcher bind=()
+  if [ "$with" = auto ]; then
+    with=mpirun
+    if srun --mpi=list 2>&1 | grep -qw pmix; then with=srun; fi
   fi
-  exec mpirun -n "${SLURM_NTASKS:?run this inside a job}" "$@"
+  case $with in
+    srun)
+      if [ "$binding" != none ]; then bind=(--cpu-bind="$binding"); fi
+      exec srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${bind[@]}" "$@"
+      ;;
+    *) exec mpirun -n "${SLURM_NTASKS:?run this inside a job}" --bind-to "${binding%s}" "$@" ;;
+  esac
 }

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""The job scripts on a real SLURM of three virtual nodes: what they are for, and what a user does wrong.
+
+All jobs are submitted at the start, so that they wait for the clock together. Status 77 if SLURM is not installed.
+"""
+
+import concurrent.futures
+import glob
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
+from program import ProgramTest  # noqa: E402
+
+# Seconds of tiny steps, whose state never settles.
+LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=6144", "--output.history=7",
+        "--output.every=768", "--inflow.every=0.75")
+# The same, writing nearly all the time.
+WRITING = (*LONG[:-2], "--output.every=0.25", "--inflow.every=0.75")
+RUN, SWEEP, CHAIN = (f"jobscripts/{name}.sbatch" for name in ("run", "sweep", "chain"))
+TABLE = """# four rows
+--mesh.layers=2   --run.seed=3
+--mesh.layers=3   # a comment behind
+
+    # and one before
+--mesh.layers=4
+--mesh.layers=5 --evolve.time=5
+"""
+
+
+def setUpModule():
+    global site, job, driven
+    site = Cluster(nodes=3, cpus=6)
+    unittest.addModuleCleanup(site.stop)
+    site.write("table.txt", TABLE)
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    unittest.addModuleCleanup(pool.shutdown)
+    # A signal that is due a second before the limit is sent between a half and a whole minute after the start.
+    job = {"chain": site.submit("--time=1", "--signal=B:USR1@1", CHAIN, *LONG)}
+    job["after chain"] = site.submit("--ntasks=1", "--dependency=afterok:" + job["chain"], RUN, "evolve", "small.ini")
+    driven = pool.submit(drive_the_chain)
+    job["srun"] = site.submit("--nodes=2", "--export=NONE", RUN, "evolve", "small.ini")
+    job["mpirun"] = site.submit("--nodes=2", RUN, "train", "train.ini", FLUXFORMER_LAUNCHER="mpirun")
+    job["sweep"] = site.submit("--ntasks=1", SWEEP, "table.txt", "evolve", "small.ini")
+    job["no such row"] = site.submit("--ntasks=1", "--array=5", SWEEP, "table.txt", "evolve", "small.ini")
+    job["failing"] = site.submit("--hold", RUN, "evolve", "small.ini", "--mesh.layers=0")
+    job["after failing"] = site.submit("--dependency=afterok:" + job["failing"], RUN, "evolve", "small.ini")
+    job["after that"] = site.submit("--dependency=afterok:" + job["after failing"], RUN, "evolve", "small.ini")
+    site.told("scontrol", "release", job["failing"])
+    job["whole"] = site.submit(RUN, *LONG)
+    job["cancelled"] = site.submit(CHAIN, *WRITING)
+    job["cancelled mpirun"] = site.submit(CHAIN, *WRITING, FLUXFORMER_LAUNCHER="mpirun")
+    job["killed"] = site.submit(RUN, *WRITING)
+
+
+def log(name):
+    return "".join(site.read(os.path.basename(path)) for path in glob.glob(site.path(f"*-{job[name]}.log")))
+
+
+def out(name):
+    return f"out/small-{job[name]}.h5"
+
+
+def drive_the_chain():
+    """Interrupts it by the time limit and by a signal, and spares it the two minutes that a requeued job waits."""
+    def restarted(times):
+        site.until(lambda: site.job(chain)["JobState"] == "PENDING" and site.job(chain)["Restarts"] == str(times), f"restart {times}")
+        after.append(site.job(job["after chain"])["JobState"])
+        site.told("scontrol", "update", "JobId=" + chain, "StartTime=now")
+
+    def said(what):
+        site.until(lambda: what in log("chain"), what)
+
+    chain, after = job["chain"], []
+    site.until(lambda: os.path.exists(site.path(out("chain") + ".part")), "the chain's first states")
+    site.told("scancel", "--signal=STOP", chain)  # its ranks sleep until the limit is near: waiting costs nothing
+    said("time is nearly up")
+    site.told("scancel", "--signal=CONT", chain)
+    restarted(1)
+    said("continuing from")
+    site.told("scancel", "--batch", "--signal=USR1", chain)
+    restarted(2)
+    return after
+
+
+class JobScripts(ProgramTest):
+    def setUp(self):
+        self.folder = site.project
+
+    def assert_done(self, name):
+        ended = site.ended(job[name])
+        self.assertEqual((ended["JobState"], ended["ExitCode"]), ("COMPLETED", "0:0"), log(name))
+        return ended
+
+    def test_a_run_is_spread_over_two_nodes_by_srun_and_by_mpirun(self):
+        for name, file in (("srun", out("srun")), ("mpirun", f"out/train-{job['mpirun']}.h5")):
+            ended = self.assert_done(name)
+            self.assertEqual((ended["NumNodes"], ended["NumTasks"], ended["Account"]), ("2", "2", "tests"))
+            with self.open(file) as result:
+                self.assertEqual((result.attrs["status"], result.attrs["ranks"]), ("done", 2))
+        self.assertNotEqual(site.call("scontrol", "requeue", job["srun"]).returncode, 0, "it would run again")
+
+    def test_a_sweep_has_a_task_for_each_row(self):
+        for row, settings in enumerate((("layers = 2", "seed = 3"), ("layers = 3",), ("layers = 4",), ("layers = 5", "time = 5")), 1):
+            ended = site.ended(f"{job['sweep']}_{row}")
+            self.assertEqual(ended["JobState"], "COMPLETED", ended)
+            self.assertIn("ended with exit code 0", site.read(f"fluxformer-sweep-{job['sweep']}_{row}.log"))
+            with self.open(f"out/small-{job['sweep']}_{row}.h5") as result:
+                for setting in settings:
+                    self.assertIn(setting + "\n", result.attrs["settings"] + "\n")
+        self.assertIn("not found", site.call("scontrol", "show", "job", f"{job['sweep']}_5").stdout)
+        ended = site.ended(job["no such row"])
+        self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "2:0"))
+        self.assertEqual(site.read(f"fluxformer-sweep-{job['no such row']}_5.log"),
+                         "sweep.sbatch: table.txt has no row 5, it has rows 1 to 4\n")
+
+    def test_a_failure_stops_what_depends_on_it(self):
+        ended = site.ended(job["failing"])
+        self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "2:0"))
+        self.assertIn("fluxformer: mesh.layers = 0", log("failing"))
+        for name in ("after failing", "after that"):
+            self.assertEqual(site.ended(job[name])["JobState"], "CANCELLED")
+            self.assertEqual(log(name), "")
+
+    def test_what_is_cancelled_while_it_writes_does_not_look_finished(self):
+        for name, command in (("cancelled", ("scancel", job["cancelled"])), ("cancelled mpirun", ("scancel", job["cancelled mpirun"])),
+                              ("killed", ("scancel", "--signal=KILL", job["killed"] + ".0"))):
+            part = site.path(out(name) + ".part")
+            site.until(lambda part=part: os.path.exists(part) and os.path.getsize(part) > 1e5, "states of the run " + name)
+            site.told(*command)
+        for name in ("cancelled", "cancelled mpirun", "killed"):
+            ended = site.ended(job[name])
+            self.assertEqual((ended["JobState"], ended["Restarts"]), ("FAILED" if name == "killed" else "CANCELLED", "0"), name)
+            # What was asked may have had the time to write a checkpoint and say that it is not whole.
+            if os.path.exists(self.path(out(name))):
+                with self.open(out(name)) as result:
+                    self.assertEqual(result.attrs["status"], "interrupted", name)
+        self.assertFalse(os.path.exists(self.path(out("killed"))))
+
+    def test_what_is_printed_is_what_is_submitted(self):
+        words = ("--nodes=2", "--hold", "--time=00:07:00", "--job-name=it's held", SWEEP, "table.txt", "evolve", "small.ini")
+        printed = site.told("jobscripts/submit.sh", "--dry-run", *words)
+        self.assertEqual(printed, f"cd {site.project} && sbatch --account=tests --comment=site --array=1-4 --ntasks=2 --nodes=2 --hold "
+                                  f"--time=00:07:00 --job-name=it\\'s\\ held {SWEEP} table.txt evolve small.ini\n")
+        before = site.told("squeue", "-h", "-t", "all", "-o", "%i")
+        self.assertNotIn("held", site.told("squeue", "-h", "-o", "%j"))
+        said = site.told("jobscripts/submit.sh", *words)
+        self.assertTrue(said.startswith(printed), said)
+        by_script, by_hand = site.number(said), site.number(site.told("bash", "-c", printed, folder=self.folder))
+        self.assertNotIn(by_script, before.split())
+        for job_id in (by_script, by_hand):
+            self.assertEqual(site.told("scontrol", "write", "batch_script", job_id, "-").strip(), site.read(SWEEP).strip())
+        one, other = ({name: value.replace(job_id, "ID") for name, value in site.job(job_id).items()
+                       if not name.endswith("Time") and name not in ("Priority", "LastSchedEval", "AllocNode:Sid")} for job_id in (by_script, by_hand))
+        self.assertEqual(one, other)
+        self.assertEqual((one["JobName"], one["TimeLimit"], one["NumTasks"], one["Account"]), ("it's held", "00:07:00", "2", "tests"))
+        site.told("scancel", by_script, by_hand)
+
+    def test_wrong_use_is_one_clear_line(self):
+        site.write("bad.txt", "--mesh.layers=2\nmesh.layers=3\n")
+        site.write("empty.txt", "# nothing\n")
+        queue = ("squeue", "-h", "-t", "all", "-o", "%i")
+        before = site.told(*queue)
+        for words, what in (((), "submit.sh: which script?"), (("jobscripts/no.sbatch",), "submit.sh: no script jobscripts/no.sbatch"),
+                            ((RUN, "evolve"), "run.sbatch: an experiment and a deck are needed: jobscripts/submit.sh [sbatch options] "),
+                            ((CHAIN, "evolve", "none.ini"), "chain.sbatch: no deck none.ini"),
+                            ((RUN, "evolve", "small.ini", "mesh.layers=3"), "run.sbatch: 'mesh.layers=3' is no --section.key=value"),
+                            ((CHAIN, *LONG, "--checkpoint.restart=no"), "chain.sbatch: --checkpoint.restart: the script sets this"),
+                            ((SWEEP,), "sweep.sbatch: a table is needed"), ((SWEEP, "no.txt", "evolve"), "sweep.sbatch: no table no.txt"),
+                            ((SWEEP, "table.txt", "evolve", "none.ini"), "sweep.sbatch: no deck none.ini"),
+                            ((SWEEP, "empty.txt", "evolve", "small.ini"), "sweep.sbatch: empty.txt has no rows"),
+                            ((SWEEP, "bad.txt", "evolve", "small.ini"), "sweep.sbatch: bad.txt, row 2: 'mesh.layers=3' is no"),
+                            ((SWEEP, "table.txt", "evolve", "small.ini", "--output.file=a.h5"), "sweep.sbatch: --output.file: the script")):
+            with self.subTest(words):
+                done = site.call("jobscripts/submit.sh", *words)
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+                self.assertTrue(done.stderr.startswith(what), done.stderr)
+        self.assertEqual(site.told(*queue), before)
+        # Given to sbatch as they are, they say so in the log.
+        for words, folder, what in (((RUN, "evolve"), self.folder, "run.sbatch: an experiment and a deck are needed"),
+                                    ((self.path(RUN), *LONG), site.folder, "run.sbatch: no jobscripts/job.sh in "),
+                                    ((SWEEP, "table.txt", "evolve", "small.ini"), self.folder, "sweep.sbatch: this is a job array: --array=1-4")):
+            number = site.number(site.told("sbatch", "--output=wrong-%j.log", "--ntasks=1", *words, folder=folder))
+            self.assertEqual(site.ended(number)["ExitCode"], "2:0")
+            said = site.read(os.path.join(folder, f"wrong-{number}.log"))
+            self.assertEqual((said.startswith(what), said.count("\n")), (True, 1), said)
+
+    def test_what_was_stopped_twice_goes_on_with_the_same_bits(self):
+        self.assertEqual(driven.result(), ["PENDING", "PENDING"], "a dependant began before the chain was done")
+        self.assertEqual(self.assert_done("chain")["Restarts"], "2")
+        self.assert_done("whole")
+        said = log("chain")
+        self.assertEqual((said.count("stopped by signal 10"), said.count("continuing from"), said.count("written to " + out("chain"))), (2, 2, 3), said)
+        self.assertEqual((said.count("ended with exit code 4"), said.count("ended with exit code 0")), (2, 1), said)
+        self.assert_same_bits(out("chain"), out("whole"))
+        self.assert_done("after chain")
+
+
+if __name__ == "__main__":
+    skip_without_slurm()
+    unittest.main()
