@@ -101,7 +101,7 @@ class Cluster:
         end = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > end:
-                raise AssertionError(f"this does not come: {what}\n" + self.told("scontrol", "show", "jobs"))
+                raise AssertionError(f"this does not come: {what}\n" + self.told("squeue", "--states=all", "--format=%i %j %T %r %M"))
             time.sleep(0.1)
 
     def ended(self, job):

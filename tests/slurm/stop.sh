@@ -7,10 +7,10 @@ set -euo pipefail
 dir=$(cd -- "$1" && pwd)
 export SLURM_CONF=$dir/slurm.conf
 
-# runs FILE: the daemon whose id is in the file is alive, and still that daemon (a zombie has no exe)
+# runs FILE: the daemon whose id is in the file is alive, and still that daemon (a zombie has no exe; Debian's ends in -wlm)
 runs() {
   local name=${1##*/} pid
-  pid=$(cat "$1" 2>/dev/null) && [[ $(readlink "/proc/$pid/exe") = */"${name%%.*}" ]]
+  pid=$(cat "$1" 2>/dev/null) && [[ $(readlink "/proc/$pid/exe") = */"${name%%.*}"* ]]
 }
 # ended_in SECONDS COMMAND...: the command becomes false
 ended_in() {
