@@ -4,7 +4,7 @@
 #   ./test.sh [build|ctest|lint|asan|all]     default: all
 #
 #   build   release build with all tests (build/)
-#   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression
+#   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression, slurm
 #   lint    shellcheck over the scripts, clang-tidy over src/, solvers/, drivers/ (clang-format is a ctest)
 #   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
 #
