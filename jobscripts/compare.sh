@@ -42,7 +42,7 @@ read -ra seeds <<<"$seeds"
 # shellcheck source=jobscripts/machine.sh
 . jobscripts/machine.sh
 [ -f "$decks/transformer.ini" ] || die "$decks: no folder of decks (it has no transformer.ini)"
-[ -x "$FLUXFORMER_BIN" ] || die "no executable $FLUXFORMER_BIN: build it, or set FLUXFORMER_BIN"
+command -v "$FLUXFORMER_BIN" >/dev/null || die "no executable $FLUXFORMER_BIN: build it, or set FLUXFORMER_BIN"
 
 # has NAME: there is a deck for it, and it is asked for
 has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }

@@ -20,7 +20,7 @@ checked() {
   for setting in "${@:3}"; do
     [[ $setting = --* ]] || wrong "'$setting' is no --section.key=value: $usage"
   done
-  [ -x "$FLUXFORMER_BIN" ] || wrong "no executable $FLUXFORMER_BIN: build it, or name it in jobscripts/machine.sh"
+  command -v "$FLUXFORMER_BIN" >/dev/null || wrong "no executable $FLUXFORMER_BIN: build it, or name it in jobscripts/machine.sh"
   if [ "${FLUXFORMER_CHECK:-no}" = yes ]; then exit 0; fi
 }
 
