@@ -70,8 +70,19 @@ TEST_F(ArchiveFile, does_not_replace_a_file_that_appeared_during_the_run) {
   EXPECT_EQ(ArchiveReader(self, file("a.h5.part")).text(names::status), names::done);
 }
 
-TEST_F(ArchiveFile, of_a_second_run_wins_and_the_first_is_told) {
+TEST_F(ArchiveFile, that_one_run_writes_is_refused_to_a_second) {
   ArchiveWriter first(self, file("a.h5"), true);
+  first.attribute(names::experiment, "first");
+  EXPECT_THAT(complaint<BadInput>([&] { ArchiveWriter(self, file("a.h5"), true); }),
+              HasSubstr("another run"));
+  first.finish(names::done);
+  EXPECT_EQ(ArchiveReader(self, file("a.h5")).text(names::experiment), "first");
+  ArchiveWriter(self, file("a.h5"), true).finish(names::done);  // and free again
+}
+
+TEST_F(ArchiveFile, whose_part_was_replaced_is_told_and_leaves_the_new_one_alone) {
+  ArchiveWriter first(self, file("a.h5"), true);
+  std::filesystem::remove(file("a.h5.part"));  // as a second run does where the file system has no locks
   ArchiveWriter second(self, file("a.h5"), true);
   second.attribute(names::experiment, "second");
   EXPECT_THAT(complaint<Error>([&] { first.finish(names::done); }), HasSubstr("another run"));
