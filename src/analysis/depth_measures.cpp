@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/reductions.hpp"
 
 namespace fluxformer {
 
@@ -22,8 +23,7 @@ DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
   }
   check(VecRestoreArrayRead(previous, &before));
   check(VecRestoreArrayRead(u, &now));
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sum.data(), static_cast<int>(sum.size()), MPI_DOUBLE, MPI_SUM,
-                          mesh_.comm()));
+  sum_over_ranks(sum, mesh_.comm());
 
   DepthMeasures m;
   std::vector<double> mean(cells);
