@@ -118,12 +118,11 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
 Settings AblationExperiment::settings_of(const Variant& variant, long seed) const {
   Schema schema;
   declare_ablation(schema);
-  std::vector<std::string> keys;
-  for (const auto& option : schema.options()) {
-    const bool of_pde = std::ranges::find(pde_keys, option.name) != std::end(pde_keys);
-    if (settings_.given(option.name) && !(of_pde && variant.kind == "transformer"))
-      keys.push_back(option.name + "=" + value_text(settings_, option));
-  }
+  auto keys = given_keys(schema, settings_);
+  if (variant.kind == "transformer")
+    std::erase_if(keys, [](const std::string& key) {
+      return std::ranges::find(pde_keys, key.substr(0, key.find('='))) != std::end(pde_keys);
+    });
   const auto number = std::to_string(seed);
   for (const auto& key :
        {"model.kind=" + variant.kind, "depth.norm=" + variant.norm, "model.seed=" + number,

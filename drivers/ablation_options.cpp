@@ -1,6 +1,8 @@
 // The keys of `ablation`.
 
 #include "drivers/ablation_experiment.hpp"
+#include "drivers/data_options.hpp"
+#include "drivers/model_options.hpp"
 #include "drivers/run_options.hpp"
 #include "drivers/train_problem.hpp"
 
@@ -27,6 +29,8 @@ void declare_ablation(Schema& schema) {
            .doc = "a training has diverged when to its end most losses of each epoch are above this multiple "
                   "of that of logits 0 (ln of the number of classes), or when one is not finite",
            .minimum = 1});
+  declare_model_options(schema);
+  declare_data_options(schema);
   declare_training(schema);
   declare({.name = "output.file",
            .fallback = std::string("ablation.h5"),

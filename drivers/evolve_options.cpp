@@ -2,13 +2,13 @@
 
 #include "drivers/data_options.hpp"
 #include "drivers/evolve_experiment.hpp"
+#include "drivers/evolve_problem.hpp"
 #include "drivers/model_options.hpp"
 #include "drivers/run_options.hpp"
 
 namespace fluxformer {
 
-void declare_evolve(Schema& schema) {
-  declare_model_options(schema);
+void declare_evolution(Schema& schema) {
   const auto declare = [&](Option option) { schema.declare(std::move(option)); };
 
   declare(
@@ -24,7 +24,6 @@ void declare_evolve(Schema& schema) {
            .unit = "time",
            .minimum = 0});
 
-  declare_data_options(schema);
   declare({.name = "data.split",
            .fallback = std::string("test"),
            .doc = "part of the data set that samples are taken from",
@@ -92,7 +91,13 @@ void declare_evolve(Schema& schema) {
            .doc = "a larger |u| anywhere ends the run with exit code 3",
            .minimum = 0,
            .above_minimum = true});
+}
 
+void declare_evolve(Schema& schema) {
+  declare_model_options(schema);
+  declare_data_options(schema);
+  declare_evolution(schema);
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
   declare({.name = "front.threshold",
            .fallback = 0.05,
            .doc = "the front has arrived when |u - u*| <= threshold |u*| stays true, u* the steady state; 0: "

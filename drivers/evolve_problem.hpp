@@ -13,6 +13,9 @@
 
 namespace fluxformer {
 
+/// The keys that EvolveProblem looks at, but for those of model and data, and run.seed.
+void declare_evolution(Schema& schema);
+
 struct EvolveProblem {
   /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
   /// ranks.

@@ -6,6 +6,7 @@
 #include "drivers/gradient_flow_experiment.hpp"
 #include "drivers/information_flow_experiment.hpp"
 #include "drivers/perturbation_experiment.hpp"
+#include "drivers/scaling_experiment.hpp"
 #include "drivers/train_experiment.hpp"
 
 namespace fluxformer {
@@ -29,6 +30,8 @@ const std::vector<ExperimentEntry>& experiments() {
        declare_perturbation, make_perturbation},
       {"ablation", "trains Transformer and PDE without and with residual connection and normalisation",
        declare_ablation, make_ablation},
+      {"scaling", "times steps of evolve or train by phase of the work, on as many ranks as it gets",
+       declare_scaling, make_scaling},
   };
   return all;
 }

@@ -32,6 +32,13 @@ std::string value_text(const Settings& settings, const Option& option) {
   return out.str();
 }
 
+std::vector<std::string> given_keys(const Schema& schema, const Settings& settings) {
+  std::vector<std::string> keys;
+  for (const auto& option : schema.options())
+    if (settings.given(option.name)) keys.push_back(option.name + "=" + value_text(settings, option));
+  return keys;
+}
+
 std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,
                        const std::string& file, const std::vector<std::string>& free) {
   const Settings then(schema, resolved, {}, file);

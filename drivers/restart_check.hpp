@@ -20,6 +20,9 @@ std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& s
 /// The value of a key in full precision.
 std::string value_text(const Settings& settings, const Option& option);
 
+/// The keys that deck or command line gave, as section.key=value.
+std::vector<std::string> given_keys(const Schema& schema, const Settings& settings);
+
 /// How a key that shapes the solution differs between `now` and the resolved settings in `file`, as a
 /// message; empty if none does. Keys that begin with one of `free` may differ.
 std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,

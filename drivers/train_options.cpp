@@ -206,14 +206,14 @@ void declare_output(Schema& schema) {
 }  // namespace
 
 void declare_training(Schema& schema) {
-  declare_model_options(schema);
-  declare_data_options(schema);
   declare_objective(schema);
   declare_descent(schema);
   declare_gradient(schema);
 }
 
 void declare_train(Schema& schema) {
+  declare_model_options(schema);
+  declare_data_options(schema);
   declare_training(schema);
   declare_output(schema);
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "base/error.hpp"
+#include "base/rank_of.hpp"
 #include "data/naive_bayes.hpp"
 #include "drivers/train_checks.hpp"
 #include "io/archive_reader.hpp"
@@ -23,14 +23,6 @@ Communicator split(MPI_Comm comm, int colour, int key) {
   check_mpi(MPI_Comm_split(comm, colour, key, &part));
   return Communicator(part);
 }
-
-struct RankOf {
-  explicit RankOf(MPI_Comm comm) {
-    check_mpi(MPI_Comm_rank(comm, &rank));
-    check_mpi(MPI_Comm_size(comm, &ranks));
-  }
-  int rank = 0, ranks = 1;
-};
 
 int ranks_per_line(const Settings& settings, MPI_Comm comm) {
   const int asked = std::max(1, settings.count("mesh.ranks_token"));

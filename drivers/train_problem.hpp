@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-/// The keys that say what is trained and how: all that TrainProblem looks at, but for run.seed.
+/// The keys that TrainProblem looks at, but for those of model and data, and run.seed.
 void declare_training(Schema& schema);
 
 /// Ranks in a row form a token line; lines share the samples.

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/phases.hpp"
+
 namespace fluxformer {
 
 namespace {
@@ -71,8 +73,10 @@ void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
   int size = 0;
   check_mpi(MPI_Comm_rank(comm, &rank));
   check_mpi(MPI_Comm_size(comm, &size));
+  const InPhase phase(Phase::reduction);
   int speaker = ok ? size : rank;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm));
+  if (size > 1) count_message(sizeof speaker);
   if (speaker == size) return;
 
   int head[2] = {static_cast<int>(code), static_cast<int>(why.size())};

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 namespace {
@@ -12,11 +13,13 @@ void reduce(std::span<double> numbers, MPI_Op operation, MPI_Comm comm) {
   int ranks = 1;
   check_mpi(MPI_Comm_size(comm, &ranks));
   if (ranks == 1) return;
+  const InPhase phase(Phase::reduction);
   constexpr std::size_t at_once = std::size_t{1} << 30;  // MPI counts in int
   for (; !numbers.empty(); numbers = numbers.subspan(std::min(at_once, numbers.size()))) {
     const std::size_t count = std::min(at_once, numbers.size());
     check_mpi(
         MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(count), MPI_DOUBLE, operation, comm));
+    count_message(count * sizeof(double));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "io/output_file.hpp"
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "io/hdf5_check.hpp"
 
 namespace fluxformer {
@@ -48,6 +49,7 @@ void OutputFile::make_room(std::uint64_t bytes) {
 
 void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
                         std::size_t objects) {
+  const InPhase phase(Phase::output);
   make_room(bytes + objects * metadata_of_an_object);
   collectively(comm(), [&] {
     try {
@@ -59,6 +61,7 @@ void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std
 }
 
 void OutputFile::flush() {
+  const InPhase phase(Phase::output);
   collectively(comm(), [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), part_.part() + ": flushing"); });
   // Flushing cuts the file to its length, and with that gives the reservation back.
   end_ = reserved_ = part_.size();
@@ -66,6 +69,7 @@ void OutputFile::flush() {
 }
 
 void OutputFile::commit(const std::string& previous) {
+  const InPhase phase(Phase::output);
   flush();
   collectively(comm(), [&] { h5(file_.close(), part_.part() + ": closing"); });
   part_.commit(previous);

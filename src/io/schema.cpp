@@ -8,6 +8,7 @@
 #include "io/schema_comparisons.hpp"
 #include "io/schema_gradient_flow.hpp"
 #include "io/schema_perturbation.hpp"
+#include "io/schema_scaling.hpp"
 
 namespace fluxformer {
 
@@ -159,8 +160,8 @@ std::string with_suffix(const std::string& output, const std::string& suffix) {
 std::span<const SchemaEntry> schema() {
   static const std::vector<SchemaEntry> all = [] {
     std::vector<SchemaEntry> list(std::begin(entries), std::end(entries));
-    for (const auto& more :
-         {comparison_schema(), ablation_schema(), perturbation_schema(), gradient_flow_schema()})
+    for (const auto& more : {comparison_schema(), ablation_schema(), perturbation_schema(),
+                             gradient_flow_schema(), scaling_schema()})
       list.insert(list.end(), more.begin(), more.end());
     return list;
   }();

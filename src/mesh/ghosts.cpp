@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 
@@ -36,6 +37,7 @@ int DepthGhosts::owner(int cell) const {
 }
 
 void DepthGhosts::begin(Vec u) {
+  const InPhase phase(Phase::ghosts);
   check(VecGetArrayRead(u, &sent_values_));
   sent_ = u;
   const std::size_t slab = mesh_.slab_size();
@@ -49,6 +51,7 @@ void DepthGhosts::begin(Vec u) {
     if (link.cell == 0) continue;
     check_mpi(MPI_Isend(sent_values_ + static_cast<std::size_t>(link.cell - mesh_.first_cell()) * slab, count,
                         MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(), &requests_.emplace_back()));
+    count_message(slab * sizeof(double));
   }
 }
 
@@ -59,6 +62,7 @@ void DepthGhosts::end() {
 }
 
 void DepthGhosts::wait() {
+  const InPhase phase(Phase::ghosts);
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
 }
@@ -96,9 +100,12 @@ void DepthGhosts::add_to_owners(Vec u_bar) {
   for (std::size_t i = 0; i < lent_.size(); ++i)
     check_mpi(MPI_Irecv(received.data() + i * slab, count, MPI_DOUBLE, lent_[i].rank, lent_[i].ghost,
                         mesh_.depth_line(), &requests_.emplace_back()));
-  for (const Link& link : wanted_)
+  for (const Link& link : wanted_) {
+    const InPhase phase(Phase::ghosts);
     check_mpi(MPI_Isend(bar(link.ghost), count, MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(),
                         &requests_.emplace_back()));
+    count_message(slab * sizeof(double));
+  }
   wait();
 
   double* owned = nullptr;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 namespace {
@@ -118,6 +119,7 @@ int TokenLine::neighbour(int dx, int dy) const {
 }
 
 void TokenLine::begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const {
+  const InPhase phase(Phase::ghosts);
   requests_.clear();
   for (const Side side : sides) {
     const int other = neighbour(step[side][0], step[side][1]);
@@ -139,15 +141,18 @@ void TokenLine::begin_halo(const double* slab, std::size_t row, TokenHalo& halo)
     check_mpi(MPI_Irecv(received.data(), count, MPI_DOUBLE, other, side, comm_, &requests_.end()[-2]));
     check_mpi(
         MPI_Isend(packed.data(), count, MPI_DOUBLE, other, opposite(side), comm_, &requests_.end()[-1]));
+    count_message(packed.size() * sizeof(double));
   }
 }
 
 void TokenLine::end_halo() const {
+  const InPhase phase(Phase::ghosts);
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
 }
 
 void TokenLine::add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const {
+  const InPhase phase(Phase::ghosts);
   requests_.clear();
   for (const Side side : sides) {
     const int other = neighbour(step[side][0], step[side][1]);
@@ -158,6 +163,7 @@ void TokenLine::add_halo_to_owners(const TokenHalo& halo, std::size_t row, doubl
     requests_.resize(requests_.size() + 2);
     check_mpi(MPI_Irecv(edge_[side].data(), count, MPI_DOUBLE, other, side, comm_, &requests_.end()[-2]));
     check_mpi(MPI_Isend(given.data(), count, MPI_DOUBLE, other, opposite(side), comm_, &requests_.end()[-1]));
+    count_message(given.size() * sizeof(double));
   }
   end_halo();
   for (const Side side : sides) {  // always in this order: the same bits in every run

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "operators/attention_work.hpp"
 
 namespace fluxformer {
@@ -62,7 +63,22 @@ std::size_t Attention<T>::work_bytes() const {
 }
 
 template <class T>
+void Attention<T>::count(int passes) const {
+  const auto& line = *context_.line;
+  const auto& mask = context_.mask;
+  double pairs = 0;
+  for (int sample = 0; sample < context_.samples; ++sample) {
+    const int items = mask.length.empty() ? line.tokens() : mask.length[static_cast<std::size_t>(sample)];
+    for (int token = 0; token < line.block().count(); ++token)
+      pairs += mask.causal ? std::min(items, line.global_index(line.rank(), token) + 1) : items;
+  }
+  const double d = context_.width;
+  count_flops(passes * d * (8 * d * context_.rows() + 2 * (1 + work_->chunk.half_steps) * pairs));
+}
+
+template <class T>
 void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
+  count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& w = weights.attention;
   chunk.for_chunks([&] {
@@ -80,6 +96,7 @@ std::unique_ptr<Activations> Attention<T>::make_activations() const {
 template <class T>
 void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                    const double* base, double* out, Activations& kept) {
+  count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
   const auto& w = weights.attention;

@@ -72,6 +72,9 @@ class Attention final : public SlabTerm<T> {
 
  private:
   struct Work;
+  /// Four products with matrices and two with the kernel forward: 8 d^2 flops per row and 4 d for each token
+  /// it sees (sinkhorn: 2 d more for each further half-step); `passes` times that.
+  void count(int passes) const;
   const SlabContext& context_;
   AttentionSettings settings_;
   std::unique_ptr<Work> work_;

@@ -191,6 +191,7 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
 template <class T>
 void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                                double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  count(3);
   AttentionChunk<T>& chunk = work_->chunk;
   Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};
   chunk.for_chunks([&] {
@@ -206,6 +207,7 @@ template <class T>
 void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                     double scale, const double* base, double* u_bar,
                                     const LayerWeights<double>* gradient, Activations& kept) {
+  count(2);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
   Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};

@@ -58,6 +58,7 @@ void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T
 template <class T>
 void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
                                double scale, double* out) {
+  count(2);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& dot = work_->dot;
   const auto& w = weights.attention;

@@ -75,6 +75,7 @@ void Reaction<T>::add_block(const ReactionWeights<const T>& weights, const doubl
 
 template <class T>
 void Reaction<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
+  count(1);
   scratch_.reset(block_ * (2 * width_ + hidden_), 3);
   T* normal = scratch_.take(block_ * width_);
   T* value = scratch_.take(block_ * hidden_);
@@ -93,6 +94,7 @@ std::unique_ptr<Activations> Reaction<T>::make_activations() const {
 template <class T>
 void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                   const double* base, double* out, Activations& kept) {
+  count(1);
   auto& keep = dynamic_cast<ReactionActivations<T>&>(kept);
   scratch_.reset(block_ * width_, 1);
   T* result = scratch_.take(block_ * width_);
@@ -106,6 +108,7 @@ void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const do
 template <class T>
 void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
                               double scale, double* out) {
+  count(2);
   const ReactionWeights<const T>& w = mine(weights);
   scratch_.reset(block_ * (2 * width_ + 3 * hidden_), 5);
   T* normal = scratch_.take(block_ * width_);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/phases.hpp"
 #include "operators/scratch.hpp"
 #include "operators/slab.hpp"
 
@@ -53,6 +54,10 @@ class Reaction final : public SlabTerm<T> {
   template <class P>
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
+  }
+  /// Two products forward: 4 d f flops per row; `passes` times that.
+  void count(int passes) const {
+    count_flops(4.0 * passes * context_.rows() * static_cast<double>(width_ * hidden_));
   }
   /// normal := N(u), or u, in T.
   void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,

@@ -85,6 +85,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
 template <class T>
 void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                               double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  count(3);
   const ReactionWeights<const T>& p = mine(weights);
   scratch_.reset(adjoint_scratch() + block_ * (width_ + 2 * hidden_), 10);
   T* normal = scratch_.take(block_ * width_);
@@ -102,6 +103,7 @@ template <class T>
 void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                    double scale, const double* base, double* u_bar,
                                    const LayerWeights<double>* gradient, Activations& kept) {
+  count(2);
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
   scratch_.reset(adjoint_scratch(), 7);
   pull_back(mine(weights), u, w, scale, base, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,

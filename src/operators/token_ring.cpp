@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 
@@ -34,6 +35,7 @@ void refuse_long_messages(const TokenLine& line, std::size_t per_token) {
 
 template <class T>
 const T* TokenRing<T>::begin_exchange(int step, const T* present, std::size_t per_token) {
+  const InPhase phase(Phase::ring);
   auto& arriving = arriving_[step % 2];
   arriving.resize(tokens_of(line_, visited(step + 1)) * per_token);
   const std::size_t leaving = tokens_of(line_, visited(step)) * per_token;
@@ -41,17 +43,20 @@ const T* TokenRing<T>::begin_exchange(int step, const T* present, std::size_t pe
                       line_.comm(), &requests_[0]));
   check_mpi(MPI_Isend(present, static_cast<int>(leaving), mpi_type<T>(), after(), block_tag, line_.comm(),
                       &requests_[1]));
+  count_message(leaving * sizeof(T));
   return arriving.data();
 }
 
 template <class T>
 void TokenRing<T>::end_exchange() {
+  const InPhase phase(Phase::ring);
   check_mpi(MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE));
 }
 
 template <class T>
 void TokenRing<T>::progress() {
   if (requests_[0] == MPI_REQUEST_NULL && requests_[1] == MPI_REQUEST_NULL) return;
+  const InPhase phase(Phase::ring);
   for (MPI_Request& request : requests_) {
     int done = 0;
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -96,6 +101,7 @@ void TokenRing<T>::visit_and_collect(const T* own, std::size_t per_token, std::s
     auto& bar = bar_[step % 2];
     bar.assign(bar_size, T(0));
     visitor(visited(step), present, bar.data());
+    const InPhase phase(Phase::ring);
     if (step > 0) {
       check_mpi(MPI_Wait(&collected, MPI_STATUS_IGNORE));
       for (std::size_t i = 0; i < bar_size; ++i) bar[i] += collected_[i];
@@ -103,9 +109,11 @@ void TokenRing<T>::visit_and_collect(const T* own, std::size_t per_token, std::s
     check_mpi(MPI_Wait(&leaving, MPI_STATUS_IGNORE));
     check_mpi(MPI_Isend(bar.data(), static_cast<int>(bar_size), mpi_type<T>(), after(), bar_tag, line_.comm(),
                         &leaving));
+    count_message(bar_size * sizeof(T));
     if (more) end_exchange();
     present = next;
   }
+  const InPhase phase(Phase::ring);
   collected_.resize(tokens_of(line_, line_.rank()) * bar_per_token);
   check_mpi(MPI_Recv(collected_.data(), static_cast<int>(collected_.size()), mpi_type<T>(), before(), bar_tag,
                      line_.comm(), MPI_STATUS_IGNORE));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 
@@ -24,12 +25,14 @@ void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t
   }
   if (count_ >= bucket_) send();
   if (requests_.empty()) return;
+  const InPhase phase(Phase::reduction);
   int all = 0;  // Open MPI moves data only inside of calls
   check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
   if (all != 0) requests_.clear();
 }
 
 void GradientSum::send() {
+  const InPhase phase(Phase::reduction);
   // MPI counts are ints: a very large piece goes in parts.
   constexpr std::size_t most = std::numeric_limits<int>::max() / 2;
   for (; count_ > 0;) {
@@ -37,12 +40,14 @@ void GradientSum::send() {
     requests_.emplace_back();
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data_ + first_, static_cast<int>(part), MPI_DOUBLE, MPI_SUM, comm_,
                              &requests_.back()));
+    count_message(part * sizeof(double));
     first_ += part;
     count_ -= part;
   }
 }
 
 void GradientSum::finish() {
+  const InPhase phase(Phase::reduction);
   send();
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
