@@ -87,13 +87,15 @@ Report ScalingExperiment::run() {
     return step < total && !stopped;
   });
   progress.finish();
+  double bytes = 0;
   collectively(context_.comm, [&] {
     if (!RankOf(context_.comm).root()) return;
     const auto last = checkpoint_path(output);
-    if (std::filesystem::exists(last))
-      record.set_checkpoint_bytes(static_cast<double>(std::filesystem::file_size(last)));
+    if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
     for (const auto& path : {last, previous_checkpoint_path(output)}) std::filesystem::remove(path);
   });
+  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
+  record.set_checkpoint_bytes(bytes);
   if (stopped)
     return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " + std::to_string(step) +
                                    " of " + std::to_string(total) +

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""What `scaling` counts is what the formulas say, on up to 16 ranks; its phases share a step's time; sizes grow as asked."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from program import ProgramTest, together  # noqa: E402
+
+LAYERS, TOKENS, SAMPLES, WIDTH, FFN, HEADS = 16, 24, 2, 8, 12, 2
+SLAB = TOKENS * SAMPLES * WIDTH
+FIELD = LAYERS * TOKENS * SAMPLES * (8 * WIDTH**2 + 4 * WIDTH * FFN + 4 * TOKENS * WIDTH)  # flops of one evaluation
+SHORT = """
+[scaling]
+warm_up = 1
+steps = 2
+repetitions = 3
+machine = false
+"""
+EVOLVE = SHORT + f"""
+[mesh]
+layers = {LAYERS}
+tokens_x = {TOKENS}
+[attention]
+heads = {HEADS}
+[model]
+width = {WIDTH}
+ffn = {FFN}
+[inflow]
+source = noise
+samples = {SAMPLES}
+[evolve]
+method = euler
+cfl = 1
+"""
+TRAIN = SHORT + """
+workload = train
+over = samples
+[data]
+tokens = rows
+[mesh]
+layers = 2
+[attention]
+heads = 2
+[model]
+width = 8
+ffn = 12
+[train]
+batch = 16
+"""
+PHASES = ("compute", "ghosts", "ring", "reduction")
+
+
+class ScalingTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("evolve.ini", EVOLVE)
+        self.write("train.ini", TRAIN)
+
+    def scaling(self, deck, *arguments, ranks=1, output=None):
+        """/scaling of a run that must succeed."""
+        output = output or f"{deck}{ranks}.h5"
+        end = self.run_program("scaling", deck, "--quiet", f"--output.file={output}", *arguments, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        self.assertFalse(os.path.exists(self.path(output.replace(".h5", ".checkpoint.h5"))), "the checkpoint is left")
+        return self.open(output)["scaling"]
+
+    def assert_sent(self, scaling, phase, messages, size):
+        self.assertEqual((scaling[phase].attrs["messages"], scaling[phase].attrs["bytes"]), (messages, size), phase)
+
+    def over_depth(self, ranks):
+        found = self.scaling("evolve.ini", ranks=ranks)
+        self.assertEqual(found.attrs["ranks_depth"], ranks)
+        # One evaluation a step; each boundary between ranks is crossed by one slab.
+        self.assert_sent(found, "ghosts", ranks - 1, 8 * SLAB * (ranks - 1))
+        self.assert_sent(found, "ring", 0, 0)
+        # Largest |u|, largest change, whether all is finite: three numbers of each rank.
+        self.assert_sent(found, "reduction", ranks * (ranks > 1), 24 * ranks * (ranks > 1))
+        self.assertEqual(found.attrs["flops"], FIELD)
+
+    def over_tokens(self, ranks):
+        found = self.scaling("evolve.ini", "--scaling.over=tokens", ranks=ranks, output=f"tokens{ranks}.h5")
+        self.assertEqual(found.attrs["ranks_token"], ranks)
+        # In each cell all keys, values and one number per head see every other rank.
+        self.assert_sent(found, "ring", LAYERS * ranks * (ranks - 1),
+                         8 * LAYERS * (ranks - 1) * TOKENS * SAMPLES * (2 * WIDTH + HEADS))
+        self.assert_sent(found, "ghosts", 0, 0)
+        self.assertEqual(found.attrs["flops"], FIELD)
+
+    def over_samples(self, ranks):
+        found = self.scaling("train.ini", ranks=ranks)
+        self.assertEqual((found.attrs["groups"], found.attrs["samples"]), (ranks, 16))
+        one = found["reduction"].attrs["bytes"] / ranks if ranks > 1 else 0
+        # The gradient, and a few numbers more: losses, what is agreed on.
+        gradient = 8 * found.attrs["parameters"]
+        self.assertTrue(ranks == 1 or gradient <= one <= gradient + 8 * 16, (one, gradient))
+        # A forward pass and twice that backwards, through both layers; all groups have room for as many samples.
+        rows = 28 * ranks * -(-16 // ranks)
+        self.assertEqual(found.attrs["flops"], 3 * 2 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
+
+    def test_messages_bytes_and_flops_are_those_of_the_formulas(self):
+        together([lambda n=n, over=over: over(n) for n in (1, 2, 3, 8)
+                  for over in (self.over_depth, self.over_tokens, self.over_samples)])
+
+    def test_sixteen_ranks_count_and_solve_the_same(self):
+        self.over_depth(16)
+        self.over_tokens(16)
+        self.over_samples(16)
+        for ranks, grid in ((1, ()), (16, ("--mesh.ranks_depth=4", "--mesh.ranks_token=4"))):
+            self.evolve("--mesh.layers=4", "--mesh.tokens_y=3", *grid, f"--output.file=u{ranks}.h5", ranks=ranks)
+        one, other = (self.open(f"u{n}.h5")["field/u"][...] for n in (1, 16))
+        # Sums over keys in another order: round-off of 9 terms, over 8 layers of growth below 10.
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-13 * np.abs(one).max() * 10)
+
+    def test_halos_are_counted_where_tokens_diffuse(self):
+        found = self.scaling("evolve.ini", "--scaling.over=tokens", "--equation.kappa=0.1", "--mesh.cells=32", ranks=3)
+        # On a line of three ranks two edges send one token both ways, for each of 32 cells.
+        self.assert_sent(found, "ghosts", 4 * 32, 8 * 4 * 32 * SAMPLES * WIDTH)
+
+    def test_each_evaluation_of_a_step_counts(self):
+        found = self.scaling("evolve.ini", "--evolve.method=rk", "--evolve.cfl=0.5", ranks=2)  # classical: four
+        self.assertEqual(found.attrs["flops"], 4 * FIELD)
+        self.assert_sent(found, "ghosts", 4, 4 * 8 * SLAB)
+
+    def test_phases_share_the_time_of_a_step(self):
+        found = self.scaling("evolve.ini", ranks=2)
+        step = found["step_seconds"][...]
+        self.assertEqual(step.shape, (3,))
+        least, middle, greatest = (sum(found[phase]["seconds"][:, k] for phase in PHASES) for k in range(3))
+        # The slowest rank's phases add up to the step; leasts are below, greatests above any rank's sum.
+        self.assertTrue(np.all(least <= step) and np.all(step <= greatest * (1 + 1e-12)), (least, step, greatest))
+        self.assertTrue(np.all(least <= middle) and np.all(middle <= greatest))
+        self.assertGreater(found["compute/seconds"][0, 0], 0)
+        np.testing.assert_allclose(found["flop_rate"][...], found.attrs["flops"] / step / 2, rtol=1e-12)
+        self.assertTrue(np.all(found["output/seconds"][:, 0] > 0))
+        self.assertGreater(found["output"].attrs["bytes"], 8 * LAYERS * SLAB)  # u and what stands around it
+        self.assertGreater(found["memory"][0], 1e6)
+
+    def test_the_machine_is_measured(self):
+        found = self.scaling("evolve.ini", "--scaling.machine=true", "--scaling.repetitions=1", ranks=2)
+        self.assertTrue(np.all(found["peak_flop_rate"][...] > 1e8))
+        messages, sums = found["machine/message_seconds"][...], found["machine/sum_seconds"][...]
+        self.assertTrue(np.all(messages > 0) and np.all(sums > 0))
+        self.assertGreater(messages[-1], messages[0])  # 2 MiB against 8 bytes
+        alone = self.scaling("evolve.ini", "--scaling.machine=true", "--scaling.repetitions=1")
+        self.assertTrue(np.all(np.isnan(alone["machine/sum_seconds"][...])))
+
+    def test_a_weak_study_grows_what_the_ranks_share(self):
+        weak = "--scaling.mode=weak"
+        depth = self.scaling("evolve.ini", weak, "--mesh.layers=3", "--mesh.cells=6", ranks=3, output="depth.h5").attrs
+        self.assertEqual((depth["layers"], depth["cells"], depth["tokens"]), (9, 18, TOKENS))
+        tokens = self.scaling("evolve.ini", weak, "--scaling.over=tokens", "--mesh.tokens_y=2", ranks=2, output="line.h5").attrs
+        self.assertEqual((tokens["layers"], tokens["tokens"]), (LAYERS, 4 * TOKENS))
+        samples = self.scaling("train.ini", weak, ranks=2).attrs
+        self.assertEqual((samples["samples"], samples["groups"], samples["layers"]), (32, 2, 2))
+
+    def test_an_output_file_repeats_the_study(self):
+        self.scaling("evolve.ini", "--scaling.mode=weak", ranks=2, output="first.h5")
+        again = self.scaling("first.h5", ranks=3, output="again.h5")
+        self.assertEqual(again.attrs["layers"], 3 * LAYERS)
+
+    def test_what_cannot_be_shared_is_refused(self):
+        def refused(deck, *arguments, parts, ranks=2):
+            self.assert_refused(self.run_program("scaling", deck, *arguments, ranks=ranks), *parts)
+
+        refused("evolve.ini", "--scaling.over=samples", parts=["scaling.over = samples"])
+        refused("train.ini", "--scaling.over=depth", parts=["scaling.over = depth"])
+        refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["the data fix the tokens"])
+        refused("evolve.ini", "--train.batch=4", parts=["train.batch", "does not look at it"])
+        refused("evolve.ini", "--mesh.layers=1", parts=["mesh.ranks_depth"])
+        refused("evolve.ini", "--evolve.time=3", parts=["raise evolve.time"], ranks=1)
+        self.scaling("evolve.ini", output="there.h5")
+        refused("evolve.ini", "--output.file=there.h5", parts=["there.h5", "output.overwrite"], ranks=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
