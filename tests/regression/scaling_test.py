@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `scaling` counts is what the formulas say, on up to 16 ranks; its phases share a step's time; sizes grow as asked."""
 
+import glob
 import os
 import sys
 import unittest
@@ -9,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from program import ProgramTest, together  # noqa: E402
+from program import ROOT, ProgramTest, together  # noqa: E402
 
 LAYERS, TOKENS, SAMPLES, WIDTH, FFN, HEADS = 16, 24, 2, 8, 12, 2
 SLAB = TOKENS * SAMPLES * WIDTH
@@ -162,6 +163,26 @@ class ScalingTest(ProgramTest):
         self.scaling("evolve.ini", "--scaling.mode=weak", ranks=2, output="first.h5")
         again = self.scaling("first.h5", ranks=3, output="again.h5")
         self.assertEqual(again.attrs["layers"], 3 * LAYERS)
+
+    def test_the_decks_run_and_the_table_of_sizes_fits_them(self):
+        small = ("--scaling.repetitions=1", "--scaling.machine=false", "--model.width=16")
+        cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6}
+        decks = {os.path.basename(path)[:-4]: path for path in glob.glob(os.path.join(ROOT, "input", "scaling", "*.ini"))}
+        self.assertEqual(sorted(decks), sorted(cells))
+
+        def runs(name):
+            tokens = ("--mesh.tokens_x=64",) if name == "attention" else ()
+            found = self.scaling(decks[name], *small, *tokens, ranks=2, output=f"{name}.h5")
+            self.assertEqual((found.attrs["study"], found.attrs["cells"]), (name, cells[name]))
+
+        def sized(row):
+            end = self.run_program("scaling", decks["evolve"], "--validate", *row.split(), ranks=2)
+            self.assertEqual(end.code, 0, end)
+
+        with open(os.path.join(ROOT, "input", "scaling", "sizes.txt")) as table:
+            rows = [row for row in table if not row.startswith("#")]
+        self.assertEqual(len(rows), 6)
+        together([lambda name=name: runs(name) for name in decks] + [lambda row=row: sized(row) for row in rows])
 
     def test_what_cannot_be_shared_is_refused(self):
         def refused(deck, *arguments, parts, ranks=2):

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Time of a step on ranks and sizes that nobody has tried, from small runs of `fluxformer scaling`.
+
+    /usr/bin/python3 postprocess/predict_scaling.py FIT.h5 ... [--check RUN.h5 ...] [--tokens 4096 1000000] [--output DIR]
+
+FIT are runs of one workload, precision and width, of several sizes (input/scaling/sizes.txt is a table of them), best on all cores of
+a node, which share its memory. Their compute phase gives the rates of the work; the messages that the run on most nodes has
+timed give latency and bandwidth (--latency, --bandwidth: of another network). --check compares with runs that were not used.
+The problem whose future is told is that of the first FIT, with other --tokens, --cells, --samples.
+
+Prints the rates, prediction against measurement, and a table to 10 000 ranks: for each number of ranks the best grid of depth
+x token x sample ranks, the time of a step, its efficiency and the term that costs most. Writes prediction.csv, .png and .pdf.
+What is assumed stands in postprocess/scaling_model.py. A first guess: not a word on jitter, other jobs, or full networks.
+"""
+
+import argparse
+import contextlib
+import csv
+import dataclasses
+import os
+import sys
+
+try:
+    import numpy as np
+    from fluxformer_io import Run, RunError
+    from scaling_model import WORDS, WORK, Case, Machine, fit_line
+    from prediction_figure import figure
+except ImportError as failure:
+    if failure.name == "scipy":
+        sys.exit("predict_scaling.py: scipy is missing; on Debian: apt-get install python3-scipy, and use /usr/bin/python3")
+    sys.exit(f"predict_scaling.py: {failure}")
+
+RANKS = (1, 2, 4, 8, 16, 32, 64, 100, 200, 400, 800, 1000, 2000, 4000, 8000, 10000)
+GOOD = 0.25  # what is asked of a prediction
+
+
+class Measured:
+    """A run of `fluxformer scaling`: its case, its grid of ranks, seconds of a step and of its work."""
+
+    def __init__(self, run):
+        if run.attributes["experiment"] != "scaling":
+            raise RunError(f"{run.path}: of experiment {run.attributes['experiment']}, not of scaling")
+        self.run, self.about = run, run.described("scaling")
+        about = self.about
+        case = Case(*(about[name] for name in ("cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
+                    number=4 if about["precision"] == "single" else 8,
+                    summed=24 if about["workload"] == "evolve" else 8 * about["parameters"])
+        self.case = dataclasses.replace(case, passes=about["flops"] / case.pass_flops)
+        self.grid = (about["ranks_depth"], about["ranks_token"], about["groups"])
+        self.step = float(np.median(run.scaling("step_seconds")))
+        self.work = float(np.median(run.scaling("compute/seconds")[:, 2]))  # of the slowest rank
+
+    @property
+    def kind(self):
+        return self.about["workload"], self.about["precision"]
+
+    def network(self):
+        """(latency, bandwidth) of messages and of sums; None if it was not measured."""
+        if int(np.prod(self.grid)) == 1 or "machine" not in self.run.group("scaling"):
+            return None
+        ranks, sizes = int(np.prod(self.grid)), self.run.coordinate("message_bytes")
+        sums = self.run.scaling("machine/sum_seconds") / np.log2(ranks)
+        return fit_line(sizes, self.run.scaling("machine/message_seconds")), fit_line(sizes, sums)
+
+
+def machine_of(fit, latency, bandwidth):
+    found = [(run.about["nodes"], np.prod(run.grid), run.network()) for run in fit if run.network()]
+    if not found:
+        raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
+    (message, sums) = max(found, key=lambda one: one[:2])[2]
+    own = (latency or message[0], bandwidth or message[1])
+    # A sum is a tree of messages: on another network its steps change as they do.
+    sums = (sums[0] * own[0] / message[0] if latency and message[0] else sums[0],
+            sums[1] * own[1] / message[1] if bandwidth else sums[1])
+    return Machine.fitted([(run.case, run.grid, run.work) for run in fit], own, sums)
+
+
+def describe(machine):
+    rows, kernel, cell = machine.rates
+    rate = [f"{1e-9 / x:.3g} Gflop/s" if x > 0 else "too little to be seen" for x in (rows, kernel / 4)]
+    return (f"on a rank: products with all passes over the state {rate[0]}, attention's kernel {rate[1]}, "
+            f"{1e6 * cell:.3g} us for each cell\n"
+            f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
+            f"sums log2 P x ({1e6 * machine.sum_over_ranks[0]:.3g} us + size / {machine.sum_over_ranks[1] / 1e9:.3g} GB/s)")
+
+
+def note_unseen(machine):
+    unseen = [WORDS[name] for name, rate in zip(WORK, machine.rates) if rate == 0]
+    if unseen:
+        print(f"note: {', '.join(unseen)} cannot be told from the rest in the runs that were fitted: more sizes would help")
+
+
+def compare(machine, runs, used):
+    """Rows of prediction against measurement."""
+    rows = []
+    for run in runs:
+        predicted = machine.seconds(run.case, run.grid)
+        rows.append({"run": run.run.path, "used": used, "case": run.case, "grid": run.grid, "measured_s": run.step,
+                     "predicted_s": predicted, "error": predicted / run.step - 1})
+    return rows
+
+
+def print_comparison(rows):
+    print(f"\n{'cells':>6} {'tokens':>7} {'samples':>7}  {'ranks':<9} {'measured':>11} {'predicted':>11} {'error':>7}")
+    for row in rows:
+        case = row["case"]
+        print(f"{case.cells:>6} {case.tokens:>7} {case.samples:>7}  {'x'.join(map(str, row['grid'])):<9} "
+              f"{1e3 * row['measured_s']:>8.3g} ms {1e3 * row['predicted_s']:>8.3g} ms {100 * row['error']:>+6.1f} %"
+              f"{'  fitted' if row['used'] else ''}")
+
+
+def predict(machine, case, ranks, workload):
+    """Rows for all numbers of ranks that can share the case."""
+    rows = []
+    for count in ranks:
+        grid = machine.best_grid(case, count, workload)
+        if grid is None:
+            continue
+        limit = machine.limit(case, grid)
+        rows.append({"tokens": case.tokens, "ranks": count, "grid": grid, "step_s": machine.seconds(case, grid),
+                     "efficiency": machine.efficiency(case, grid), "limit": WORDS.get(limit, "nothing: all work is shared"),
+                     "parts": machine.step(case, grid)})
+    return rows
+
+
+def print_prediction(case, rows):
+    print(f"\n{case.tokens} tokens, {case.cells} cells, {case.samples} samples, width {case.width}: "
+          "ranks = depth x token x sample")
+    for row in rows:
+        print(f"{row['ranks']:>6} {'x'.join(map(str, row['grid'])):>12} {row['step_s']:>10.4g} s "
+              f"{100 * row['efficiency']:>6.1f} %  {row['limit']}")
+
+
+def write_csv(path, predictions):
+    names = list(predictions[0][0]["parts"])
+    with open(path, "w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["tokens", "ranks", "ranks_depth", "ranks_token", "groups", "step_s", "efficiency",
+                        *(f"{name}_s" for name in names)])
+        for row in (row for rows in predictions for row in rows):
+            table.writerow([row["tokens"], row["ranks"], *row["grid"], row["step_s"], row["efficiency"],
+                            *(row["parts"][name] for name in names)])
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fit", nargs="+", metavar="FIT", help="runs whose times are fitted")
+    parser.add_argument("--check", nargs="+", default=[], metavar="RUN", help="runs to compare with")
+    parser.add_argument("--tokens", nargs="+", type=int, metavar="N", help="tokens of the problem; several: several curves")
+    parser.add_argument("--cells", type=int, metavar="M", help="depth cells of the problem")
+    parser.add_argument("--samples", type=int, metavar="B", help="samples of the problem")
+    parser.add_argument("--ranks", nargs="+", type=int, default=RANKS, metavar="P", help="numbers of ranks (to 10 000)")
+    parser.add_argument("--latency", type=float, metavar="S", help="seconds of an empty message, instead of what was measured")
+    parser.add_argument("--bandwidth", type=float, metavar="B", help="bytes per second of a message, instead of that")
+    parser.add_argument("--output", metavar="DIR", help="folder for table and figure (default: figures/ beside the first file)")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    folder = options.output or os.path.join(os.path.dirname(options.fit[0]), "figures")
+    try:
+        with contextlib.ExitStack() as stack:
+            fit, check = ([Measured(stack.enter_context(Run(path))) for path in paths]
+                          for paths in (options.fit, options.check))
+            for other in fit + check:
+                if other.kind != fit[0].kind:
+                    raise RunError(f"{other.run.path}: {' '.join(other.kind)}, but {fit[0].run.path}: {' '.join(fit[0].kind)}")
+                if (other.case.width, other.case.ffn) != (fit[0].case.width, fit[0].case.ffn):
+                    raise RunError(f"{other.run.path}: another width than {fit[0].run.path}, and rates belong to a width")
+            machine = machine_of(fit, options.latency, options.bandwidth)
+            print(describe(machine))
+            note_unseen(machine)
+            rows = compare(machine, fit, True) + compare(machine, check, False)
+            print_comparison(rows)
+            if check:
+                worst = max(abs(row["error"]) for row in rows if not row["used"])
+                print(f"worst of those that were not fitted: {100 * worst:.1f} %")
+            sizes = {name: value for name, value in (("cells", options.cells), ("samples", options.samples)) if value}
+            base = dataclasses.replace(fit[0].case, **sizes)
+            predictions = []
+            for tokens in options.tokens or [base.tokens, 1_000_000]:
+                case = dataclasses.replace(base, tokens=tokens)
+                predictions.append(predict(machine, case, options.ranks, fit[0].kind[0]))
+                print_prediction(case, predictions[-1])
+            os.makedirs(folder, exist_ok=True)
+            write_csv(os.path.join(folder, "prediction.csv"), predictions)
+            print("\n" + figure(rows, predictions, base, [run.run for run in fit + check], folder, GOOD))
+    except (RunError, OSError) as failure:
+        sys.exit(f"predict_scaling.py: {failure}")
+
+
+if __name__ == "__main__":
+    main()

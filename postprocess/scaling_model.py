@@ -1,0 +1,130 @@
+"""The time of a step of `evolve` or `train` as a formula in sizes and ranks, with rates fitted to measurements.
+
+A step passes through the layers several times (evolve: evaluations of du/dt; train: forward, and backward as two). On
+depth x token x group ranks a pass takes, with the rows = samples x tokens and the cells of the largest rank,
+
+    work     cells x (rows (8 d^2 + 4 d f) a  +  rows n d b  +  e)
+    ring     token - 1 messages of (2 d + heads) numbers a row for each cell, sent while a block is worked on: what is
+             longer counts
+    ghosts   one cell's slab to the next rank in depth, sent while the other cells are worked on: what is longer counts
+
+and a step one sum over all ranks: three numbers (evolve), or the gradient (train; nothing is taken to hide it).
+A message of s bytes takes alpha + s / beta, a sum of s bytes over P ranks log2(P) (alpha_sum + s / beta_sum): a tree.
+a: seconds per flop of the products with weights, with the passes over the state (LayerNorm, activation, updates), which at
+one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are found by non-negative least
+squares of relative residuals.
+Diffusion over tokens and over depth is left out: its messages are a few rows of tokens, or one more slab.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.optimize import nnls
+
+WORK = ("rows", "attention", "cells")
+SHARED = set(WORK)
+WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel", "cells": "overhead of a cell",
+         "ring": "keys and values around the ring", "ghosts": "slabs to the next rank",
+         "sum": "sum over ranks", "imbalance": "uneven shares"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Sizes of a problem. `passes`: through the layers in a step; `number`: bytes of a travelling number; `summed`:
+    bytes that are summed over the ranks in a step."""
+
+    cells: int
+    tokens: int
+    samples: int
+    width: int
+    ffn: int
+    heads: int
+    passes: float
+    number: int
+    summed: int
+
+    @property
+    def pass_flops(self):
+        rows = self.tokens * self.samples
+        return self.cells * rows * (8 * self.width**2 + 4 * self.width * self.ffn + 4 * self.tokens * self.width)
+
+
+def work_of(case, cells, tokens, samples):
+    """What a, b, e multiply in a step of a rank with so many cells, tokens and samples."""
+    rows = samples * tokens
+    once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, 1]
+    return case.passes * cells * np.array(once, dtype=float)
+
+
+def largest_share(case, grid):
+    """Cells, tokens and samples of the largest rank of depth x token x group."""
+    depth, token, group = grid
+    return math.ceil(case.cells / depth), math.ceil(case.tokens / token), math.ceil(case.samples / group)
+
+
+def fit_line(sizes, seconds):
+    """(latency, bandwidth) of seconds = latency + size / bandwidth, by relative residuals."""
+    matrix = np.column_stack([np.ones_like(seconds), sizes]) / seconds[:, None]
+    latency, per_byte = nnls(matrix, np.ones_like(seconds))[0]
+    return latency, 1 / per_byte if per_byte > 0 else math.inf
+
+
+class Machine:
+    """Rates of a machine: a, b, e of the work; latency [s] and bandwidth [B/s] of messages and sums."""
+
+    def __init__(self, rates, message, sum_over_ranks):
+        self.rates, self.message, self.sum_over_ranks = np.asarray(rates), message, sum_over_ranks
+
+    @staticmethod
+    def fitted(runs, message, sum_over_ranks):
+        """`runs`: (case, grid, seconds of the work of a step on the slowest rank)."""
+        rows = [work_of(case, *largest_share(case, grid)) / seconds for case, grid, seconds in runs]
+        scale = np.max(rows, axis=0)  # columns of very different units
+        return Machine(nnls(np.array(rows) / scale, np.ones(len(rows)))[0] / scale, message, sum_over_ranks)
+
+    def message_seconds(self, size):
+        return self.message[0] + size / self.message[1]
+
+    def sum_seconds(self, size, ranks):
+        return math.log2(ranks) * (self.sum_over_ranks[0] + size / self.sum_over_ranks[1]) if ranks > 1 else 0.0
+
+    def step(self, case, grid):
+        """{term: seconds} of a step; their sum is its time."""
+        depth, token, group = grid
+        cells, tokens, samples = largest_share(case, grid)
+        mean = work_of(case, case.cells / depth, case.tokens / token, case.samples / group) * self.rates
+        most = work_of(case, cells, tokens, samples) * self.rates
+        parts = dict(zip(WORK, mean))
+        parts["imbalance"] = most.sum() - mean.sum()
+        block = most.sum() / (case.passes * cells * token)  # work while one block is there
+        message = self.message_seconds(tokens * samples * (2 * case.width + case.heads) * case.number)
+        parts["ring"] = case.passes * cells * (token - 1) * max(0.0, message - block)
+        inner = most.sum() / case.passes * (cells - 1) / cells  # all cells but the one that waits
+        slab = self.message_seconds(8 * tokens * samples * case.width)
+        parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > 1 else 0.0
+        parts["sum"] = self.sum_seconds(case.summed, depth * token * group)
+        return parts
+
+    def seconds(self, case, grid):
+        return sum(self.step(case, grid).values())
+
+    def best_grid(self, case, ranks, workload):
+        """The grid of so many ranks that takes least, of equals that with the fewest ranks over tokens; None if there are
+        more ranks than places."""
+        others = [(part, ranks // part) for part in range(1, ranks + 1) if ranks % part == 0]
+        grids = [(depth, token, 1) for depth, token in others] if workload == "evolve" else \
+            [(1, token, group) for group, token in others]
+        grids = [(depth, token, group) for depth, token, group in grids
+                 if depth <= case.cells and token <= case.tokens and group <= case.samples]
+        return min(grids, key=lambda grid: (float(f"{self.seconds(case, grid):.6g}"), grid[1]), default=None)
+
+    def efficiency(self, case, grid):
+        """T(1) / (P T(P))."""
+        return self.seconds(case, (1, 1, 1)) / (math.prod(grid) * self.seconds(case, grid))
+
+    def limit(self, case, grid):
+        """The term that costs most beside shared work; None if all of them are below a thousandth of the step."""
+        parts = self.step(case, grid)
+        name = max((name for name in parts if name not in SHARED), key=parts.get)
+        return name if parts[name] > 1e-3 * sum(parts.values()) else None

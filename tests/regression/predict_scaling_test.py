@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The prediction finds the rates it was given, adds up messages and work by hand, and says which term limits."""
+
+import csv
+import math
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from program import ROOT, ProgramTest  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "postprocess"))
+
+from scaling_model import Case, Machine  # noqa: E402
+
+SCRIPT = os.path.join(ROOT, "postprocess", "predict_scaling.py")
+A, B, E = 2e-11, 5e-11, 4e-6  # seconds per flop, per channel of a pair, per cell
+ALPHA, BETA, SUM_ALPHA, SUM_BETA = 2e-6, 1e10, 3e-6, 5e9
+WIDTH, FFN, HEADS = 16, 64, 2
+
+
+def case(cells=4, tokens=64, samples=2, passes=1.0, summed=24):
+    return Case(cells, tokens, samples, WIDTH, FFN, HEADS, passes, 8, summed)
+
+
+def work(cells, tokens, samples, of):
+    """Seconds that a pass through so many cells takes for rows of a line of `of` tokens."""
+    rows = tokens * samples
+    return cells * (rows * (8 * WIDTH**2 + 4 * WIDTH * FFN) * A + rows * of * WIDTH * B + E)
+
+
+MACHINE = Machine([A, B, E], (ALPHA, BETA), (SUM_ALPHA, SUM_BETA))
+
+
+class ModelTest(unittest.TestCase):
+    def test_one_rank_only_works(self):
+        self.assertAlmostEqual(MACHINE.seconds(case(passes=3.0), (1, 1, 1)) / (3 * work(4, 64, 2, 64)), 1, places=12)
+
+    def test_uneven_shares_wait_for_the_largest(self):
+        parts = MACHINE.step(case(cells=5), (2, 1, 1))
+        self.assertAlmostEqual(parts["imbalance"], work(3, 64, 2, 64) - work(2.5, 64, 2, 64), places=15)
+        self.assertAlmostEqual(parts["sum"], SUM_ALPHA + 24 / SUM_BETA, places=15)
+        self.assertEqual(parts["ghosts"], 0)  # two cells of work hide a slab
+
+    def test_a_message_that_work_does_not_hide_is_waited_for(self):
+        small = case(cells=2, tokens=1, samples=1)
+        slab = ALPHA + 8 * WIDTH / BETA
+        # One cell each: none is left to work on while the slab travels.
+        self.assertAlmostEqual(MACHINE.step(small, (2, 1, 1))["ghosts"], slab, places=15)
+        line = case(cells=1, tokens=4, samples=1)
+        block = work(1, 1, 1, 4) / 4
+        message = ALPHA + 8 * (2 * WIDTH + HEADS) / BETA
+        self.assertGreater(message, block)
+        self.assertAlmostEqual(MACHINE.step(line, (1, 4, 1))["ring"], 3 * (message - block), places=15)
+        self.assertEqual(MACHINE.limit(line, (1, 4, 1)), "sum")  # 2 x 3 us against 3 x 1 us
+
+    def test_sums_are_trees(self):
+        parts = MACHINE.step(case(summed=8000), (4, 2, 2))
+        self.assertAlmostEqual(parts["sum"], 4 * (SUM_ALPHA + 8000 / SUM_BETA), places=15)
+
+    def test_the_best_grid_is_the_fastest_and_needs_a_place_for_each_rank(self):
+        many = case(cells=6, tokens=8)
+        fastest = min((MACHINE.seconds(many, (d, 12 // d, 1)), d) for d in (2, 3, 6))[1]
+        self.assertEqual(MACHINE.best_grid(many, 12, "evolve"), (fastest, 12 // fastest, 1))
+        self.assertIsNone(MACHINE.best_grid(many, 49, "evolve"))
+        self.assertEqual(MACHINE.best_grid(many, 2, "train"), (1, 1, 2))
+
+
+class ScriptTest(ProgramTest):
+    def measured(self, name, cells, tokens, samples, ranks=1, factor=1.0, workload="evolve"):
+        """A file of `scaling` with the times of the rates above, on ranks over depth."""
+        flops = cells * tokens * samples * (8 * WIDTH**2 + 4 * WIDTH * FFN + 4 * tokens * WIDTH)
+        seconds = factor * work(math.ceil(cells / ranks), tokens, samples, tokens)
+        with h5py.File(self.path(name), "w") as file:
+            file.attrs.update({"schema_version": 1, "experiment": "scaling", "status": "done", "ranks": ranks})
+            scaling = file.create_group("scaling")
+            scaling.attrs.update({"workload": workload, "precision": "double", "nodes": 1, "ranks_depth": ranks, "ranks_token": 1,
+                                  "groups": 1, "cells": cells, "tokens": tokens, "samples": samples, "width": WIDTH, "ffn": FFN,
+                                  "heads": HEADS, "parameters": 100, "flops": float(flops)})
+            scaling["step_seconds"] = [seconds] * 3
+            scaling["compute/seconds"] = np.full((3, 3), seconds)
+            if ranks > 1:
+                sizes = 8.0 ** np.arange(1, 8)
+                file["message_bytes"] = sizes
+                scaling["machine/message_seconds"] = ALPHA + sizes / BETA
+                scaling["machine/sum_seconds"] = np.log2(ranks) * (SUM_ALPHA + sizes / SUM_BETA)
+        return name
+
+    def predict(self, *words):
+        done = subprocess.run([sys.executable, SCRIPT, *map(str, words), "--output", "figures"], cwd=self.folder, text=True,
+                              capture_output=True, timeout=100)
+        return done.returncode, done.stdout, done.stderr
+
+    def fit(self):
+        sizes = [(4, 16, 1), (4, 64, 8), (8, 256, 1), (2, 1024, 2), (16, 4, 1)]
+        return [self.measured(f"f{k}.h5", *size) for k, size in enumerate(sizes)] + [self.measured("two.h5", 8, 64, 2, ranks=4)]
+
+    def test_rates_are_found_and_tell_the_time_of_other_sizes(self):
+        good, bad = self.measured("good.h5", 12, 128, 4), self.measured("bad.h5", 12, 128, 4, factor=2.0)
+        code, out, err = self.predict(*self.fit(), "--check", good, bad, "--tokens", 64, 4096, "--ranks", 1, 4, 512)
+        self.assertEqual(code, 0, err)
+        # 1 / A and 4 / B in units of 1e9; ALPHA, BETA
+        for words in ("state 50 Gflop/s", "kernel 80 Gflop/s", "4 us for each cell", "messages 2 us",
+                      "10 GB/s", "log2 P x (3 us + size / 5 GB/s)", "worst of those that were not fitted: 50.0 %"):
+            self.assertIn(words, out)
+        with open(self.path("figures/prediction.csv")) as stream:
+            rows = list(csv.DictReader(stream))
+        self.assertEqual([(row["tokens"], row["ranks"]) for row in rows],
+                         [(tokens, ranks) for tokens in ("64", "4096") for ranks in ("1", "4", "512")][:2] +
+                         [("4096", ranks) for ranks in ("1", "4", "512")])  # 4 cells of 64 tokens have no place for 512
+        self.assertAlmostEqual(float(rows[0]["step_s"]) / work(4, 64, 1, 64), 1, places=6)
+        four = rows[1]  # a cell each: the slab of a cell is waited for
+        expected = work(1, 64, 1, 64) + ALPHA + 8 * 64 * WIDTH / BETA + 2 * (SUM_ALPHA + 24 / SUM_BETA)
+        self.assertAlmostEqual(float(four["step_s"]) / expected, 1, places=6)
+        self.assertAlmostEqual(float(four["efficiency"]) * 4 * expected / work(4, 64, 1, 64), 1, places=6)
+        for ending in (".png", ".pdf"):
+            self.assertGreater(os.path.getsize(self.path("figures/prediction" + ending)), 1000)
+
+    def test_another_network_can_be_given(self):
+        code, out, err = self.predict(*self.fit(), "--latency", 1e-3, "--bandwidth", 1e8, "--tokens", 64)
+        self.assertEqual(code, 0, err)
+        self.assertIn("messages 1e+03 us + size / 0.1 GB/s; sums log2 P x (1.5e+03 us + size / 0.05 GB/s)", out)
+
+    def test_what_does_not_belong_together_is_refused(self):
+        alone = self.measured("alone.h5", 4, 16, 1)
+        code, _, err = self.predict(alone)
+        self.assertEqual((code, "on two ranks" in err), (1, True), err)
+        code, _, err = self.predict(*self.fit(), "--check", self.measured("other.h5", 4, 16, 1, workload="train"))
+        self.assertEqual((code, "train double" in err), (1, True), err)
+        code, _, err = self.predict("missing.h5")
+        self.assertEqual((code, "no such file" in err), (1, True), err)
+
+
+if __name__ == "__main__":
+    unittest.main()
