@@ -26,15 +26,19 @@ checked() {
 
 # run_job EXPERIMENT DECK SETTING...: runs them on the tasks of the job. SIGUSR1, which SLURM sends before the time limit,
 # and SIGTERM, which scancel sends, become SIGUSR1 to the run: it finishes its step, writes a checkpoint, ends with 4.
-# Sets status. Without --output.file the deck's is replaced by one that no other job has.
+# Sets status. Without --output.file the deck's is replaced by one that no other job has; %j in it is the number of the job,
+# as in sbatch --output. Its folder is made.
 run_job() {
-  local run='' cancelled=no name
-  name=$(basename -- "$2")
-  name=$scratch/${name%.*}-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}.h5
+  local run='' cancelled=no name word
+  set -- "${@//%j/$SLURM_JOB_ID}"
   if [[ " $* " != *" --output.file="* ]]; then
-    mkdir -p -- "$scratch"
+    name=$(basename -- "$2")
+    name=$scratch/${name%.*}-${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}.h5
     set -- "$@" --output.file="$name"
   fi
+  for word; do
+    if [[ $word = --output.file=* ]]; then mkdir -p -- "$(dirname -- "${word#*=}")"; fi
+  done
   export SLURM_EXPORT_ENV=ALL # sbatch --export=NONE is for the job; the ranks want what machine.sh has set
   echo "$(date -Is) job $SLURM_JOB_ID: $FLUXFORMER_BIN $* on $SLURM_NTASKS tasks of $SLURM_JOB_NODELIST"
   trap 'echo "$(date -Is) time is nearly up: asking for a checkpoint"; [ -z "$run" ] || kill -USR1 "$run"' USR1

@@ -21,6 +21,9 @@ scratch=out
 # Compilers and libraries as they were when the program was built; the program: as built here, or installed.
 FLUXFORMER_BIN=${FLUXFORMER_BIN:-build/bin/fluxformer}
 
+# Python with h5py and matplotlib, for figures.
+FLUXFORMER_PYTHON=${FLUXFORMER_PYTHON:-/usr/bin/python3}
+
 # One core per rank: attention and matrix products are spread by MPI, not by threads.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1} OPENBLAS_NUM_THREADS=1
 
@@ -34,7 +37,8 @@ export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1} OPENBLAS_NUM_THREADS=1
 #   site_options=(--account=my-project --partition=compute --exclusive)
 #   cores_per_node=128
 #   scratch=$SCRATCH/fluxformer
-#   set +u; module purge; module load gcc openmpi petsc slepc hdf5; set -u
+#   set +u; module purge; module load gcc openmpi petsc slepc hdf5 python; set -u
+#   FLUXFORMER_PYTHON=python3
 #
 # Apptainer image whose run script is the program: such an image is started like a program. The Open MPI inside must
 # speak the PMIx of the srun outside.

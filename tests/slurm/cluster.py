@@ -42,13 +42,14 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="fluxformer-slurm-")
         self.project = os.path.join(self.folder, "project")
         shutil.copytree(os.path.join(ROOT, "jobscripts"), os.path.join(self.project, "jobscripts"))
+        os.symlink(os.path.join(ROOT, "postprocess"), os.path.join(self.project, "postprocess"))
         for name, text in (("small.ini", DECK), ("train.ini", TRAIN_DECK)):
             self.write(name, text)
         with open(os.path.join(self.project, "jobscripts", "machine.sh"), "a", encoding="utf-8") as stream:
             stream.write(SITE)
         state = os.path.join(self.folder, "slurm")
         os.mkdir(state)
-        self.environment = {**ENVIRONMENT, "SLURM_CONF": os.path.join(state, "slurm.conf")}
+        self.environment = {**ENVIRONMENT, "SLURM_CONF": os.path.join(state, "slurm.conf"), "FLUXFORMER_PYTHON": sys.executable}
         self.environment.pop("SLURM_JOB_ID", None)
         # Stops the cluster when its input ends: when it is told to, or when this process has died in whatever way.
         self.stopper = subprocess.Popen(["bash", "-c", 'read -r _; exec "$0" "$1"', os.path.join(HERE, "stop.sh"), state],

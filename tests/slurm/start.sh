@@ -68,6 +68,7 @@ ReturnToService=2
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 KillWait=5
 MinJobAge=3600
+EnforcePartLimits=ALL
 PropagateResourceLimits=NONE
 PartitionName=test Nodes=ALL Default=YES State=UP
 CONF

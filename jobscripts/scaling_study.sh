@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# What: what strong_scaling.sh and weak_scaling.sh share: the jobs of a study submitted, or none.
+# How:  sourced by them at the top of the project:  . jobscripts/scaling_study.sh MODE ARGUMENT...
+# Writes: nothing itself.
+
+mode=$1
+shift
+usage="jobscripts/${mode}_scaling.sh [--dry-run] [sbatch options] DECK \"1 2 4 8\" [--section.key=value ...]"
+
+wrong() {
+  printf '%s_scaling.sh: %s\n' "$mode" "$*" >&2
+  exit 2
+}
+
+asked_dry=no options=()
+while [ $# -gt 0 ] && [[ $1 = -* || $1 != *.@(ini|h5) ]]; do
+  case $1 in
+    --dry-run) asked_dry=yes ;;
+    --quiet | -Q) ;; # it would hide the numbers of the jobs
+    --ntasks | --ntasks=* | -n* | --array | --array=* | -a*) wrong "$1: the script sets the tasks itself, for each size" ;;
+    *) options+=("$1") ;;
+  esac
+  shift
+done
+[ $# -ge 2 ] || wrong "a deck (.ini or .h5) and the numbers of ranks are needed: $usage"
+deck=$1
+read -ra sizes <<<"${2//[,[:space:]]/ }"
+shift 2
+[ ${#sizes[@]} -gt 0 ] || wrong "no number of ranks: $usage"
+seen=' '
+for ranks in "${sizes[@]}"; do
+  [[ $ranks =~ ^[1-9][0-9]{0,6}$ ]] || wrong "'$ranks' is no number of ranks: $usage"
+  [[ $seen != *" $ranks "* ]] || wrong "$ranks is there twice: $usage"
+  seen+="$ranks "
+done
+for setting; do
+  case $setting in
+    --output.file=* | --scaling.mode=*) wrong "$setting: the script sets this itself" ;;
+    --*.*=*) ;;
+    *) wrong "'$setting' is no --section.key=value: $usage" ;;
+  esac
+done
+# shellcheck source=jobscripts/machine.sh
+. jobscripts/machine.sh
+
+# submit WORD...: by submit.sh; adds the number of the job to jobs
+submit() {
+  local said job
+  said=$(jobscripts/submit.sh "${dry[@]}" "${options[@]}" --parsable "$@")
+  if [ ${#dry[@]} -gt 0 ]; then
+    printf '%s\n' "$said"
+    job=JOB$((${#jobs[@]} + 1))
+  else
+    printf '%s\n' "${said%$'\n'*}"
+    job=${said##*$'\n'} job=${job%%;*} # number;cluster where there are several
+    [[ $job =~ ^[0-9]+$ ]] || wrong "sbatch gave no number of a job"
+  fi
+  jobs+=("$job")
+}
+
+# study SETTING...: submits all. The folder is named after the first job, which alone does not know its number beforehand.
+study() {
+  local ranks after=()
+  name=$(basename -- "$deck") name=${name%.*}_$mode folder=$scratch/$name-%j
+  for ranks in "${sizes[@]}"; do
+    submit "${after[@]}" --job-name="${name}_$ranks" --ntasks="$ranks" jobscripts/run.sbatch scaling "$deck" "$@" \
+      --scaling.mode="$mode" --output.file="$folder/ranks_$(printf %04d "$ranks").h5"
+    folder=$scratch/$name-${jobs[0]}
+    after=(--dependency="afterany:${jobs[-1]}") # any: a size that cannot run does not end the study
+  done
+  after=(--dependency="afterany:$(IFS=: && echo "${jobs[*]}")")
+  submit "${after[@]}" --job-name="$name" --nodes=1 --ntasks=1 --time=00:10:00 jobscripts/plot_scaling.sbatch "$folder" "${sizes[@]}"
+}
+
+take_back() {
+  [ ${#jobs[@]} -gt 0 ] || return 0
+  printf '%s_scaling.sh: not all could be submitted; cancelling those that were: %s\n' "$mode" "${jobs[*]}" >&2
+  scancel "${jobs[@]}"
+}
+
+jobs=() dry=(--dry-run)
+if [ $asked_dry = yes ]; then
+  study "$@"
+  exit
+fi
+study "$@" >/dev/null # what is wrong in the arguments is said before anything is submitted
+jobs=() dry=()
+trap take_back EXIT
+study "$@"
+trap - EXIT
+printf 'results  %s\n' "$folder"
+for i in "${!sizes[@]}"; do printf 'job %s  ranks %s\n' "${jobs[i]}" "${sizes[i]}"; done
+printf 'job %s  the table in its log, figures in %s/figures\n' "${jobs[-1]}" "$folder"
+printf 'to end it: scancel %s\n' "${jobs[*]}"
