@@ -219,6 +219,14 @@ class Run:
         """Wall time of each phase, the greatest over the ranks  [s]."""
         return {name: float(self._file["timing"][name][2]) for name in self._names("timing")}
 
+    def scaling(self, name):
+        """/scaling/<name> as a numpy array: step_seconds [repetition], memory [3], ghosts/seconds [repetition, 3], ..."""
+        return self._array("scaling", name)[...]
+
+    @property
+    def scalings(self):
+        return self._names("scaling")
+
     @property
     def trainings(self):
         return self._names("training")
