@@ -63,24 +63,31 @@ class Measured:
         return fit_line(sizes, self.run.scaling("machine/message_seconds")), fit_line(sizes, sums)
 
 
-def machine_of(fit, latency, bandwidth):
-    found = [(run.about["nodes"], np.prod(run.grid), run.network()) for run in fit if run.network()]
+def machine_of(fit):
+    found = [(run.about["nodes"], int(np.prod(run.grid)), run.network()) for run in fit if run.network()]
     if not found:
         raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
-    (message, sums) = max(found, key=lambda one: one[:2])[2]
-    own = (latency or message[0], bandwidth or message[1])
-    # A sum is a tree of messages: on another network its steps change as they do.
-    sums = (sums[0] * own[0] / message[0] if latency and message[0] else sums[0],
-            sums[1] * own[1] / message[1] if bandwidth else sums[1])
-    return Machine.fitted([(run.case, run.grid, run.work) for run in fit], own, sums)
+    message, sums = max(found, key=lambda one: one[:2])[2]
+    return Machine.fitted([(run.case, run.grid, run.work) for run in fit], message, sums)
+
+
+def on_network(machine, latency, bandwidth):
+    """The same cores with other messages; the steps of a sum, which is a tree of messages, change as they do."""
+    slower = latency / machine.message[0] if latency else 1
+    faster = bandwidth / machine.message[1] if bandwidth else 1
+    return Machine(machine.rates, (slower * machine.message[0], faster * machine.message[1]),
+                   (slower * machine.sum_over_ranks[0], faster * machine.sum_over_ranks[1]))
 
 
 def describe(machine):
     rows, kernel, cell = machine.rates
     rate = [f"{1e-9 / x:.3g} Gflop/s" if x > 0 else "too little to be seen" for x in (rows, kernel / 4)]
     return (f"on a rank: products with all passes over the state {rate[0]}, attention's kernel {rate[1]}, "
-            f"{1e6 * cell:.3g} us for each cell\n"
-            f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
+            f"{1e6 * cell:.3g} us for each cell\n{describe_network(machine)}")
+
+
+def describe_network(machine):
+    return (f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
             f"sums log2 P x ({1e6 * machine.sum_over_ranks[0]:.3g} us + size / {machine.sum_over_ranks[1] / 1e9:.3g} GB/s)")
 
 
@@ -118,8 +125,8 @@ def predict(machine, case, ranks, workload):
             continue
         limit = machine.limit(case, grid)
         rows.append({"tokens": case.tokens, "ranks": count, "grid": grid, "step_s": machine.seconds(case, grid),
-                     "efficiency": machine.efficiency(case, grid), "limit": WORDS.get(limit, "nothing: all work is shared"),
-                     "parts": machine.step(case, grid)})
+                     "efficiency": machine.efficiency(case, grid), "limit": WORDS.get(limit, "nothing loses 1 %"),
+                     "parts": machine.step(case, grid), "losses": machine.losses(case, grid)})
     return rows
 
 
@@ -129,6 +136,7 @@ def print_prediction(case, rows):
     for row in rows:
         print(f"{row['ranks']:>6} {'x'.join(map(str, row['grid'])):>12} {row['step_s']:>10.4g} s "
               f"{100 * row['efficiency']:>6.1f} %  {row['limit']}")
+    print("efficiency: a P-th of the time on one rank over the time on P; behind it, what loses most")
 
 
 def write_csv(path, predictions):
@@ -168,7 +176,7 @@ def main():
                     raise RunError(f"{other.run.path}: {' '.join(other.kind)}, but {fit[0].run.path}: {' '.join(fit[0].kind)}")
                 if (other.case.width, other.case.ffn) != (fit[0].case.width, fit[0].case.ffn):
                     raise RunError(f"{other.run.path}: another width than {fit[0].run.path}, and rates belong to a width")
-            machine = machine_of(fit, options.latency, options.bandwidth)
+            machine = machine_of(fit)
             print(describe(machine))
             note_unseen(machine)
             rows = compare(machine, fit, True) + compare(machine, check, False)
@@ -176,6 +184,9 @@ def main():
             if check:
                 worst = max(abs(row["error"]) for row in rows if not row["used"])
                 print(f"worst of those that were not fitted: {100 * worst:.1f} %")
+            if options.latency or options.bandwidth:
+                machine = on_network(machine, options.latency, options.bandwidth)
+                print(f"\non another network: {describe_network(machine)}")
             sizes = {name: value for name, value in (("cells", options.cells), ("samples", options.samples)) if value}
             base = dataclasses.replace(fit[0].case, **sizes)
             predictions = []
@@ -185,7 +196,7 @@ def main():
                 print_prediction(case, predictions[-1])
             os.makedirs(folder, exist_ok=True)
             write_csv(os.path.join(folder, "prediction.csv"), predictions)
-            print("\n" + figure(rows, predictions, base, [run.run for run in fit + check], folder, GOOD))
+            print("\n" + figure(rows, predictions, base, describe_network(machine), fit[0].run, folder, GOOD))
     except (RunError, OSError) as failure:
         sys.exit(f"predict_scaling.py: {failure}")
 

@@ -23,8 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 WORK = ("rows", "attention", "cells")
-SHARED = set(WORK)
-WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel", "cells": "overhead of a cell",
+WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel", "cells": "fixed cost of a cell, which token ranks do not share",
          "ring": "keys and values around the ring", "ghosts": "slabs to the next rank",
          "sum": "sum over ranks", "imbalance": "uneven shares"}
 
@@ -123,8 +122,13 @@ class Machine:
         """T(1) / (P T(P))."""
         return self.seconds(case, (1, 1, 1)) / (math.prod(grid) * self.seconds(case, grid))
 
+    def losses(self, case, grid):
+        """{term: seconds} beyond a P-th of one rank's step: what sharing costs. Their sum is T(P) - T(1) / P."""
+        alone, ranks = self.step(case, (1, 1, 1)), math.prod(grid)
+        return {name: seconds - alone[name] / ranks for name, seconds in self.step(case, grid).items()}
+
     def limit(self, case, grid):
-        """The term that costs most beside shared work; None if all of them are below a thousandth of the step."""
-        parts = self.step(case, grid)
-        name = max((name for name in parts if name not in SHARED), key=parts.get)
-        return name if parts[name] > 1e-3 * sum(parts.values()) else None
+        """The term that loses most; None if none loses a hundredth of the step."""
+        lost = self.losses(case, grid)
+        name = max(lost, key=lost.get)
+        return name if lost[name] > 1e-2 * self.seconds(case, grid) else None

@@ -188,9 +188,9 @@ std::string schema_table() {
   return table;
 }
 
-std::string names::anonymous_axis(std::size_t size, std::size_t repetition) {
+std::string names::anonymous_axis(std::size_t size, std::size_t use) {
   std::string name = "extent_" + std::to_string(size);
-  return repetition == 1 ? name : name + "_" + std::to_string(repetition);
+  return use == 1 ? name : name + "_" + std::to_string(use);
 }
 
 std::string names::model_layer(int l) {

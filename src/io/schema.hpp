@@ -60,7 +60,7 @@ inline constexpr const char *depth = "depth", *token = "token", *token_x = "toke
                             *sample = "sample", *channel = "channel", *layer = "layer", *head = "head",
                             *query = "query", *key = "key", *epoch = "epoch";
 /// The axis of a dimension that has no coordinate.
-std::string anonymous_axis(std::size_t size, std::size_t repetition);
+std::string anonymous_axis(std::size_t size, std::size_t use);
 
 // Groups.
 inline constexpr const char *field = "/field", *history = "/history", *evolve = "/analysis/evolve",
