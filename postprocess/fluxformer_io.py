@@ -206,14 +206,6 @@ class Run:
         """What a group (say "analysis/attention/independent") says of itself; empty if it is not there."""
         return {name: _plain(value) for name, value in self._file[group].attrs.items()} if group in self._file else {}
 
-    def group(self, path):
-        """The names in a group, sorted; none if it is not there."""
-        return self._names(path)
-
-    def scaling(self, name):
-        """/scaling/<name> as a numpy array, say "step_seconds" or "ghosts/seconds"."""
-        return self._array("scaling", name)[...]
-
     @property
     def timing(self):
         """Wall time of each phase, the greatest over the ranks  [s]."""

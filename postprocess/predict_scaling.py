@@ -23,8 +23,9 @@ import sys
 try:
     import numpy as np
     from fluxformer_io import Run, RunError
-    from scaling_model import WORDS, WORK, Case, Machine, fit_line
     from prediction_figure import figure
+    from scaling_data import Measured
+    from scaling_model import WORDS, WORK, Case, Machine, fit_line
 except ImportError as failure:
     if failure.name == "scipy":
         sys.exit("predict_scaling.py: scipy is missing; on Debian: apt-get install python3-scipy, and use /usr/bin/python3")
@@ -34,37 +35,28 @@ RANKS = (1, 2, 4, 8, 16, 32, 64, 100, 200, 400, 800, 1000, 2000, 4000, 8000, 100
 GOOD = 0.25  # what is asked of a prediction
 
 
-class Measured:
-    """A run of `fluxformer scaling`: its case, its grid of ranks, seconds of a step and of its work."""
+class Sized(Measured):
+    """A run of `fluxformer scaling` with its case and its grid of ranks; `median` seconds of a step, `work` of it."""
 
     def __init__(self, run):
-        if run.attributes["experiment"] != "scaling":
-            raise RunError(f"{run.path}: of experiment {run.attributes['experiment']}, not of scaling")
-        self.run, self.about = run, run.described("scaling")
-        about = self.about
-        case = Case(*(about[name] for name in ("cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
-                    number=4 if about["precision"] == "single" else 8,
-                    summed=24 if about["workload"] == "evolve" else 8 * about["parameters"])
-        self.case = dataclasses.replace(case, passes=about["flops"] / case.pass_flops)
-        self.grid = (about["ranks_depth"], about["ranks_token"], about["groups"])
-        self.step = float(np.median(run.scaling("step_seconds")))
+        super().__init__(run)
+        facts = self.facts
+        case = Case(*(facts[name] for name in ("cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
+                    number=4 if facts["precision"] == "single" else 8,
+                    summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])
+        self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops)
+        self.grid = (facts["ranks_depth"], facts["ranks_token"], facts["groups"])
+        self.kind = (facts["workload"], facts["precision"])
+        self.median = float(np.median(self.step))
         self.work = float(np.median(run.scaling("compute/seconds")[:, 2]))  # of the slowest rank
-
-    @property
-    def kind(self):
-        return self.about["workload"], self.about["precision"]
-
-    def network(self):
-        """(latency, bandwidth) of messages and of sums; None if it was not measured."""
-        if int(np.prod(self.grid)) == 1 or "machine" not in self.run.group("scaling"):
-            return None
-        ranks, sizes = int(np.prod(self.grid)), self.run.coordinate("message_bytes")
-        sums = self.run.scaling("machine/sum_seconds") / np.log2(ranks)
-        return fit_line(sizes, self.run.scaling("machine/message_seconds")), fit_line(sizes, sums)
+        self.network = None  # (latency, bandwidth) of messages, and of a doubling of the ranks in a sum
+        if self.ranks > 1 and "machine" in run.scalings:
+            sizes, sums = run.coordinate("message_bytes"), run.scaling("machine/sum_seconds") / np.log2(self.ranks)
+            self.network = fit_line(sizes, run.scaling("machine/message_seconds")), fit_line(sizes, sums)
 
 
 def machine_of(fit):
-    found = [(run.about["nodes"], int(np.prod(run.grid)), run.network()) for run in fit if run.network()]
+    found = [(run.facts["nodes"], run.ranks, run.network) for run in fit if run.network]
     if not found:
         raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
     message, sums = max(found, key=lambda one: one[:2])[2]
@@ -102,8 +94,8 @@ def compare(machine, runs, used):
     rows = []
     for run in runs:
         predicted = machine.seconds(run.case, run.grid)
-        rows.append({"run": run.run.path, "used": used, "case": run.case, "grid": run.grid, "measured_s": run.step,
-                     "predicted_s": predicted, "error": predicted / run.step - 1})
+        rows.append({"run": run.run.path, "used": used, "case": run.case, "grid": run.grid, "measured_s": run.median,
+                     "predicted_s": predicted, "error": predicted / run.median - 1})
     return rows
 
 
@@ -169,7 +161,7 @@ def main():
     folder = options.output or os.path.join(os.path.dirname(options.fit[0]), "figures")
     try:
         with contextlib.ExitStack() as stack:
-            fit, check = ([Measured(stack.enter_context(Run(path))) for path in paths]
+            fit, check = ([Sized(stack.enter_context(Run(path))) for path in paths]
                           for paths in (options.fit, options.check))
             for other in fit + check:
                 if other.kind != fit[0].kind:

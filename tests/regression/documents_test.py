@@ -22,7 +22,7 @@ class DocumentsTest(unittest.TestCase):
     def test_keys_are_those_of_help(self):
         keys = set()
         for experiment in ("evolve", "train", "information_flow", "attention", "bottleneck", "gradient_flow",
-                           "perturbation", "ablation"):
+                           "perturbation", "ablation", "scaling"):
             text = subprocess.run([BINARY, experiment, "--help"], check=True, capture_output=True, text=True).stdout
             keys |= set(re.findall(r"^  ([a-z_]+\.[a-z_0-9]+)\b", text, re.MULTILINE))
         self.assertLessEqual({"mesh.layers", "evolve.time", "train.rate"}, keys)

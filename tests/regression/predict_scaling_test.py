@@ -81,10 +81,12 @@ class ScriptTest(ProgramTest):
             file.attrs.update({"schema_version": 1, "experiment": "scaling", "status": "done", "ranks": ranks})
             scaling = file.create_group("scaling")
             scaling.attrs.update({"workload": workload, "precision": "double", "nodes": 1, "ranks_depth": ranks, "ranks_token": 1,
-                                  "groups": 1, "cells": cells, "tokens": tokens, "samples": samples, "width": WIDTH, "ffn": FFN,
+                                  "groups": 1, "study": "made up", "mode": "strong", "over": "depth", "layers": cells, "cells": cells, "tokens": tokens, "samples": samples, "width": WIDTH, "ffn": FFN,
                                   "heads": HEADS, "parameters": 100, "flops": float(flops)})
-            scaling["step_seconds"] = [seconds] * 3
-            scaling["compute/seconds"] = np.full((3, 3), seconds)
+            scaling["step_seconds"], scaling["flop_rate"], scaling["memory"] = [seconds] * 3, [flops / seconds] * 3, [1e6] * 3
+            for phase in ("compute", "ghosts", "ring", "reduction", "output"):
+                scaling[phase + "/seconds"] = np.full((3, 3), seconds if phase in ("compute", "output") else 0.0)
+                scaling[phase].attrs.update({"messages": 0.0, "bytes": 0.0})
             if ranks > 1:
                 sizes = 8.0 ** np.arange(1, 8)
                 file["message_bytes"] = sizes
