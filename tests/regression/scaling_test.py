@@ -164,6 +164,11 @@ class ScalingTest(ProgramTest):
         again = self.scaling("first.h5", ranks=3, output="again.h5")
         self.assertEqual(again.attrs["layers"], 3 * LAYERS)
 
+    def test_a_study_that_is_stopped_writes_nothing(self):
+        end = self.run_program("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=100000", "--run.time_limit=0.2", ranks=2)
+        self.assert_refused(end, "run.time_limit", "nothing was written", code=4)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.") and not name.endswith(".part")], [])
+
     def test_the_decks_run_and_the_table_of_sizes_fits_them(self):
         small = ("--scaling.repetitions=1", "--scaling.machine=false", "--model.width=16")
         cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6, "output": 512}
