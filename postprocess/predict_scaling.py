@@ -173,6 +173,8 @@ def main():
             note_unseen(machine)
             rows = compare(machine, fit, True) + compare(machine, check, False)
             print_comparison(rows)
+            if max(abs(row["error"]) for row in rows if row["used"]) > GOOD:
+                print(f"note: runs that were fitted are more than {100 * GOOD:.0f} % off: were the cores shared with other work?")
             if check:
                 worst = max(abs(row["error"]) for row in rows if not row["used"])
                 print(f"worst of those that were not fitted: {100 * worst:.1f} %")

@@ -124,6 +124,13 @@ class ScriptTest(ProgramTest):
         for ending in (".png", ".pdf"):
             self.assertGreater(os.path.getsize(self.path("figures/prediction" + ending)), 1000)
 
+    def test_runs_that_disagree_are_noted(self):
+        runs = self.fit()
+        _, out, _ = self.predict(*runs, "--tokens", 64)
+        self.assertNotIn("note:", out)
+        _, out, _ = self.predict(*runs, self.measured("slow.h5", 4, 64, 8, factor=3.0), "--tokens", 64)
+        self.assertIn("note: runs that were fitted are more than 25 % off", out)
+
     def test_another_network_can_be_given(self):
         code, out, err = self.predict(*self.fit(), "--latency", 1e-3, "--bandwidth", 1e8, "--tokens", 64)
         self.assertEqual(code, 0, err)
