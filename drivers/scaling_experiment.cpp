@@ -1,12 +1,12 @@
 #include "drivers/scaling_experiment.hpp"
 
 #include <filesystem>
-#include <sstream>
 
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "drivers/announce.hpp"
+#include "drivers/model_options.hpp"
 #include "drivers/scaling_record.hpp"
 #include "drivers/stop_request.hpp"
 #include "io/part_file.hpp"
@@ -28,13 +28,19 @@ class ScalingExperiment final : public Experiment {
         context_(context),
         stop_(context.comm, settings.real("run.time_limit")),
         scaled_(scaled(settings, context.comm)),
-        workload_(make_workload(scaled_, context.comm)) {}
+        workload_(make_workload(scaled_, context.comm)) {
+    leave_model_to_file(settings_);
+  }
   std::string describe() const override;
   Report run() override;
 
  private:
-  /// Of what the ranks have done since the last call; the checkpoint is written here.
+  /// Of what the ranks have done since begin_repetition; the checkpoint is written here.
   Repetition end_repetition();
+  /// Beside which the checkpoints stand: those of another run stay as they are.
+  std::string trial() const { return settings_.word("output.file") + ".trial"; }
+  /// Bytes of the last checkpoint; there is none afterwards. Collective.
+  double remove_checkpoints() const;
   /// All ranks begin to count together.
   void begin_repetition() const;
 
@@ -57,11 +63,23 @@ void ScalingExperiment::begin_repetition() const {
 }
 
 Repetition ScalingExperiment::end_repetition() {
-  Repetition repetition{.work = work_counts(), .checkpoint = {}};
+  Repetition repetition{.work = work_counts(), .checkpoint_seconds = 0};
   begin_repetition();
-  workload_->save(settings_.word("output.file"));
-  repetition.checkpoint = work_counts();
+  workload_->save(trial());
+  repetition.checkpoint_seconds = work_counts().seconds();
   return repetition;
+}
+
+double ScalingExperiment::remove_checkpoints() const {
+  const auto last = checkpoint_path(trial());
+  double bytes = 0;
+  collectively(context_.comm, [&] {
+    if (!RankOf(context_.comm).root()) return;
+    if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
+    for (const auto& path : {last, previous_checkpoint_path(trial())}) std::filesystem::remove(path);
+  });
+  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
+  return bytes;
 }
 
 Report ScalingExperiment::run() {
@@ -82,20 +100,12 @@ Report ScalingExperiment::run() {
     if (step < warm_up || (step - warm_up) % steps != 0) return true;
     if (step > warm_up) record.add(end_repetition());
     progress.update(static_cast<double>(step));
-    stopped = stop_.asked();
+    stopped = step < total && stop_.asked();
     begin_repetition();
     return step < total && !stopped;
   });
   progress.finish();
-  double bytes = 0;
-  collectively(context_.comm, [&] {
-    if (!RankOf(context_.comm).root()) return;
-    const auto last = checkpoint_path(output);
-    if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
-    for (const auto& path : {last, previous_checkpoint_path(output)}) std::filesystem::remove(path);
-  });
-  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
-  record.set_checkpoint_bytes(bytes);
+  record.set_checkpoint_bytes(remove_checkpoints());
   if (stopped)
     return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " + std::to_string(step) +
                                    " of " + std::to_string(total) +

@@ -51,12 +51,6 @@ long nodes_of(MPI_Comm comm) {
   return std::lround(std::accumulate(first.begin(), first.end(), 0.0));
 }
 
-double seconds_of(const WorkCounts& work) {
-  double sum = 0;
-  for (const auto& phase : work.phases) sum += phase.seconds;
-  return sum;
-}
-
 }  // namespace
 
 ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context,
@@ -91,16 +85,18 @@ std::string ScalingRecord::finish() {
   const auto steps = static_cast<double>(settings_.integer("scaling.steps"));
   const auto ranks = static_cast<double>(RankOf(context_.comm).ranks);
   const std::size_t repetitions = repetitions_.size();
-  const auto sum_of_ranks = [&](auto&& number) {  // of a repetition: all are alike
-    const auto row = of_all(number).front();
-    return std::accumulate(row.begin(), row.end(), 0.0);
+  const auto sums = [&](auto&& number) {  // over the ranks, of each repetition
+    std::vector<double> result;
+    for (const auto& row : of_all(number))
+      result.push_back(std::accumulate(row.begin(), row.end(), 0.0) / steps);
+    return result;
   };
 
+  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
   std::vector<double> step, rate;
-  const double flops = sum_of_ranks([](const Repetition& r) { return r.work.flops; }) / steps;
-  for (const auto& row : of_all([](const Repetition& r) { return seconds_of(r.work); })) {
+  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
     step.push_back(std::ranges::max(row) / steps);
-    rate.push_back(flops / step.back() / ranks);
+    rate.push_back(flops[rate.size()] / step.back() / ranks);
   }
 
   ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
@@ -139,7 +135,7 @@ std::string ScalingRecord::finish() {
                                                   {"parameters", size.parameters},
                                                   {"steps", settings_.integer("scaling.steps")}};
   for (const auto& [name, value] : numbers) attribute(name, value);
-  attribute("flops", flops);
+  attribute("flops", median(flops));
   attribute("statistics", std::string("least median greatest"));
 
   std::vector<double> count(repetitions);
@@ -156,24 +152,23 @@ std::string ScalingRecord::finish() {
     const bool output = p == static_cast<std::size_t>(Phase::output);
     const std::string phase = phase_names[p];
     std::vector<double> seconds;
-    for (auto row : of_all([&](const Repetition& r) {
-           return output ? seconds_of(r.checkpoint) : r.work.phases[p].seconds;
-         })) {
+    for (auto row : of_all(
+             [&](const Repetition& r) { return output ? r.checkpoint_seconds : r.work.phases[p].seconds; })) {
       for (double& one : row) one /= output ? 1 : steps;
       for (const double one : least_median_greatest(row)) seconds.push_back(one);
     }
     const auto meaning = meaning_of(path("<phase>/seconds"));
     archive.array(path(phase + "/seconds"), {repetitions, 3}, seconds.data(), meaning, {names::repetition});
     const double messages =
-        sum_of_ranks([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].messages); });
+        median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].messages); }));
     const double bytes =
-        sum_of_ranks([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].bytes); });
-    archive.attribute(names::messages, output ? 0.0 : messages / steps, path(phase));
-    archive.attribute(names::bytes, output ? checkpoint_bytes_ : bytes / steps, path(phase));
+        median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].bytes); }));
+    archive.attribute(names::messages, output ? 0.0 : messages, path(phase));
+    archive.attribute(names::bytes, output ? checkpoint_bytes_ : bytes, path(phase));
   }
   std::ostringstream text;
   text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions
-       << "), " << flops / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
+       << "), " << median(flops) / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
   if (!peak_.empty()) {
     array("peak_flop_rate", {3}, least_median_greatest(peak_), {});
     axis(names::message_bytes, sizes_);

@@ -14,8 +14,8 @@ namespace fluxformer {
 
 /// Of one rank or, gathered, of one after the other.
 struct Repetition {
-  WorkCounts work;        ///< of all its steps
-  WorkCounts checkpoint;  ///< of the checkpoint after them
+  WorkCounts work;            ///< of all its steps
+  double checkpoint_seconds;  ///< of the checkpoint after them
 };
 
 class ScalingRecord {

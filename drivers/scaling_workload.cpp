@@ -1,5 +1,6 @@
 #include "drivers/scaling_workload.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 #include "drivers/evolve_problem.hpp"
@@ -108,6 +109,8 @@ std::vector<std::string> scaled_keys(const Schema& schema, const Settings& setti
   };
   const bool evolves = settings.word("scaling.workload") == "evolve";
   refuse_idle_keys(schema, settings, evolves);
+  if (settings.word("evolve.stop") == "steady")
+    throw BadInput("evolve.stop = steady: a number of steps is timed, steady or not; leave it out");
   const bool weak = settings.word("scaling.mode") == "weak";
   const auto& over = settings.word("scaling.over");
   const auto refuse = [&](const std::string& why) { throw BadInput("scaling.over = " + over + ": " + why); };
@@ -119,7 +122,7 @@ std::vector<std::string> scaled_keys(const Schema& schema, const Settings& setti
     set("mesh.ranks_token", over == "tokens" ? ranks : 1);
     if (evolves) set("mesh.ranks_depth", over == "depth" ? ranks : 1);
   }
-  const auto grow = [&](const char* key) { set(key, settings.integer(key) * ranks); };
+  const auto grow = [&](const char* key) { set(key, std::max(1L, settings.integer(key)) * ranks); };
   if (weak && over == "depth") {
     if (!settings.word("model.file").empty()) refuse("the depth of a model that is read cannot be grown");
     for (const char* key : {"mesh.layers", "mesh.cells"})

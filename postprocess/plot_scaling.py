@@ -78,7 +78,7 @@ def main():
     parser.add_argument("places", nargs="+", metavar="folder_or_file", help="output of `fluxformer scaling`, or a folder of it")
     parser.add_argument("--output", metavar="DIR", help="folder for tables and figures")
     parser.add_argument("--mixed", action="store_true",
-                        help="also compare files of different revisions, compilers, libraries or processors")
+                        help="also compare files of different revisions, compilers, libraries or kernels of matrix products")
     options = parser.parse_args()
     first = options.places[0]
     folder = options.output or os.path.join(first if os.path.isdir(first) else os.path.dirname(first), "figures")

@@ -41,10 +41,13 @@ class Sized(Measured):
     def __init__(self, run):
         super().__init__(run)
         facts = self.facts
-        case = Case(*(facts[name] for name in ("cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
+        if run.settings.get("attention.causal") or run.settings.get("data.set") in ("20news", "topics"):
+            raise RunError(f"{run.path}: causal or padded tokens, whose attention does less work than the formula says")
+        case = Case(*(facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
                     number=4 if facts["precision"] == "single" else 8,
                     summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])
-        self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops)
+        filled = facts["groups"] * -(-facts["samples"] // facts["groups"])  # all groups work on as many samples
+        self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops * facts["samples"] / filled)
         self.grid = (facts["ranks_depth"], facts["ranks_token"], facts["groups"])
         self.kind = (facts["workload"], facts["precision"])
         self.median = float(np.median(self.step))
@@ -108,11 +111,11 @@ def print_comparison(rows):
               f"{'  fitted' if row['used'] else ''}")
 
 
-def predict(machine, case, ranks, workload):
+def predict(machine, case, ranks):
     """Rows for all numbers of ranks that can share the case."""
     rows = []
     for count in ranks:
-        grid = machine.best_grid(case, count, workload)
+        grid = machine.best_grid(case, count)
         if grid is None:
             continue
         limit = machine.limit(case, grid)
@@ -142,16 +145,26 @@ def write_csv(path, predictions):
                             *(row["parts"][name] for name in names)])
 
 
+def positive(kind):
+    """Of an argument: a number above 0."""
+    def read(word):
+        number = kind(word)
+        if not number > 0:
+            raise argparse.ArgumentTypeError(f"{word} is not above 0")
+        return number
+    return read
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fit", nargs="+", metavar="FIT", help="runs whose times are fitted")
     parser.add_argument("--check", nargs="+", default=[], metavar="RUN", help="runs to compare with")
-    parser.add_argument("--tokens", nargs="+", type=int, metavar="N", help="tokens of the problem; several: several curves")
-    parser.add_argument("--cells", type=int, metavar="M", help="depth cells of the problem")
-    parser.add_argument("--samples", type=int, metavar="B", help="samples of the problem")
-    parser.add_argument("--ranks", nargs="+", type=int, default=RANKS, metavar="P", help="numbers of ranks (to 10 000)")
-    parser.add_argument("--latency", type=float, metavar="S", help="seconds of an empty message, instead of what was measured")
-    parser.add_argument("--bandwidth", type=float, metavar="B", help="bytes per second of a message, instead of that")
+    parser.add_argument("--tokens", nargs="+", type=positive(int), metavar="N", help="tokens of the problem; several: several curves")
+    parser.add_argument("--cells", type=positive(int), metavar="M", help="depth cells of the problem")
+    parser.add_argument("--samples", type=positive(int), metavar="B", help="samples of the problem")
+    parser.add_argument("--ranks", nargs="+", type=positive(int), default=RANKS, metavar="P", help="numbers of ranks (to 10 000)")
+    parser.add_argument("--latency", type=positive(float), metavar="S", help="seconds of an empty message, instead of what was measured")
+    parser.add_argument("--bandwidth", type=positive(float), metavar="B", help="bytes per second of a message, instead of that")
     parser.add_argument("--output", metavar="DIR", help="folder for table and figure (default: figures/ beside the first file)")
     return parser.parse_args()
 
@@ -186,7 +199,10 @@ def main():
             predictions = []
             for tokens in options.tokens or [base.tokens, 1_000_000]:
                 case = dataclasses.replace(base, tokens=tokens)
-                predictions.append(predict(machine, case, options.ranks, fit[0].kind[0]))
+                rows_of_case = predict(machine, case, options.ranks)
+                if not rows_of_case:
+                    raise RunError(f"{tokens} tokens, {case.cells} cells, {case.samples} samples: no such number of ranks can share them")
+                predictions.append(rows_of_case)
                 print_prediction(case, predictions[-1])
             os.makedirs(folder, exist_ok=True)
             write_csv(os.path.join(folder, "prediction.csv"), predictions)

@@ -4,8 +4,9 @@ A step passes through the layers several times (evolve: evaluations of du/dt; tr
 depth x token x group ranks a pass takes, with the rows = samples x tokens and the cells of the largest rank,
 
     work     cells x (rows (8 d^2 + 4 d f) a  +  rows n d b  +  e)
-    ring     token - 1 messages of (2 d + heads) numbers a row for each cell, sent while a block is worked on: what is
-             longer counts
+    ring     token - 1 times for each cell, keys, values and a number per head of all rows of a rank, in as many messages
+             as attention makes chunks of its samples; they travel while its kernel (b alone) works on a block: what is
+             longer counts. train: on the way back one more message, which nothing hides
     ghosts   one cell's slab to the next rank in depth, sent while the other cells are worked on: what is longer counts
 
 and a step one sum over all ranks: three numbers (evolve), or the gradient (train; nothing is taken to hide it).
@@ -13,7 +14,8 @@ A message of s bytes takes alpha + s / beta, a sum of s bytes over P ranks log2(
 a: seconds per flop of the products with weights, with the passes over the state (LayerNorm, activation, updates), which at
 one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are found by non-negative least
 squares of relative residuals.
-Diffusion over tokens and over depth is left out: its messages are a few rows of tokens, or one more slab.
+Tokens are a line: a lattice is cut into rectangles, which may be less even. Left out is diffusion over tokens and over depth,
+whose messages are a few rows of tokens, or one more slab.
 """
 
 import dataclasses
@@ -30,9 +32,10 @@ WORDS = {"rows": "products and passes over the state", "attention": "attention's
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Sizes of a problem. `passes`: through the layers in a step; `number`: bytes of a travelling number; `summed`:
-    bytes that are summed over the ranks in a step."""
+    """Sizes of a problem. `workload`: evolve or train; `passes`: through the layers in a step; `number`: bytes of a
+    travelling number; `summed`: bytes that are summed over the ranks in a step."""
 
+    workload: str
     cells: int
     tokens: int
     samples: int
@@ -54,6 +57,14 @@ def work_of(case, cells, tokens, samples):
     rows = samples * tokens
     once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, 1]
     return case.passes * cells * np.array(once, dtype=float)
+
+
+def chunks_of(case, tokens, samples):
+    """How many chunks attention makes of so many samples: as many at a time as fit the second-level cache."""
+    cache = 768 * 1024
+    fit = min(max(cache // (6 * tokens * case.width * case.number), 1), samples)
+    most = math.ceil(samples / math.ceil(samples / fit))
+    return math.ceil(samples / most)
 
 
 def largest_share(case, grid):
@@ -96,9 +107,12 @@ class Machine:
         most = work_of(case, cells, tokens, samples) * self.rates
         parts = dict(zip(WORK, mean))
         parts["imbalance"] = most.sum() - mean.sum()
-        block = most.sum() / (case.passes * cells * token)  # work while one block is there
-        message = self.message_seconds(tokens * samples * (2 * case.width + case.heads) * case.number)
-        parts["ring"] = case.passes * cells * (token - 1) * max(0.0, message - block)
+        kernel = most[WORK.index("attention")] / (case.passes * cells * token)  # while one block is there
+        chunks = chunks_of(case, tokens, samples)
+        message = chunks * self.message_seconds(tokens * samples * (2 * case.width + case.heads) * case.number / chunks)
+        parts["ring"] = case.passes * cells * (token - 1) * max(0.0, message - kernel)
+        if case.workload == "train" and token > 1:
+            parts["ring"] += cells * message
         inner = most.sum() / case.passes * (cells - 1) / cells  # all cells but the one that waits
         slab = self.message_seconds(8 * tokens * samples * case.width)
         parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > 1 else 0.0
@@ -108,11 +122,11 @@ class Machine:
     def seconds(self, case, grid):
         return sum(self.step(case, grid).values())
 
-    def best_grid(self, case, ranks, workload):
+    def best_grid(self, case, ranks):
         """The grid of so many ranks that takes least, of equals that with the fewest ranks over tokens; None if there are
         more ranks than places."""
         others = [(part, ranks // part) for part in range(1, ranks + 1) if ranks % part == 0]
-        grids = [(depth, token, 1) for depth, token in others] if workload == "evolve" else \
+        grids = [(depth, token, 1) for depth, token in others] if case.workload == "evolve" else \
             [(1, token, group) for group, token in others]
         grids = [(depth, token, group) for depth, token, group in grids
                  if depth <= case.cells and token <= case.tokens and group <= case.samples]

@@ -51,6 +51,12 @@ WorkCounts work_counts() {
   return ledger().counts;
 }
 
+double WorkCounts::seconds() const {
+  double sum = 0;
+  for (const auto& phase : phases) sum += phase.seconds;
+  return sum;
+}
+
 void reset_work_counts() {
   ledger().enter(ledger().now);
   ledger().counts = {};

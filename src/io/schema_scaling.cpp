@@ -24,7 +24,9 @@ constexpr SchemaEntry entries[] = {
     {"/scaling@heads", "", "", "attention heads"},
     {"/scaling@parameters", "", "", "numbers in the model"},
     {"/scaling@steps", "", "", "steps of a repetition"},
-    {"/scaling@flops", "", "", "additions and multiplications of the products of a step, all ranks"},
+    {"/scaling@flops", "", "",
+     "additions and multiplications of the products in the layers of a step, all ranks: backward as twice "
+     "forward"},
     {"/scaling@statistics", "", "", "what the three numbers over ranks are"},
     {"/scaling/step_seconds", "repetition", "s", "wall time of a step on the slowest rank"},
     {"/scaling/flop_rate", "repetition", "1/s", "flops of a step over its wall time and the number of ranks"},

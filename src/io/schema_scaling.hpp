@@ -14,8 +14,7 @@ std::span<const SchemaEntry> scaling_schema();
 namespace names {
 
 inline constexpr const char *scaling = "/scaling", *repetition = "repetition",
-                            *message_bytes = "message_bytes", *scaling_seconds = "seconds",
-                            *messages = "messages", *bytes = "bytes";
+                            *message_bytes = "message_bytes", *messages = "messages", *bytes = "bytes";
 
 }  // namespace names
 }  // namespace fluxformer

@@ -106,8 +106,8 @@ struct AttentionChunk : AttentionPath<T> {
         const T* const b = block + at.item;
         f(Home<T>{home(side).data() + at.lane, ld, static_cast<int>(tokens), my_index.data()},
           Items<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()}, at);
+        ring.progress();
       }
-      ring.progress();
     }
   }
   std::size_t bytes() const;

@@ -2,6 +2,7 @@
 """The prediction finds the rates it was given, adds up messages and work by hand, and says which term limits."""
 
 import csv
+import dataclasses
 import math
 import os
 import subprocess
@@ -25,8 +26,8 @@ ALPHA, BETA, SUM_ALPHA, SUM_BETA = 2e-6, 1e10, 3e-6, 5e9
 WIDTH, FFN, HEADS = 16, 64, 2
 
 
-def case(cells=4, tokens=64, samples=2, passes=1.0, summed=24):
-    return Case(cells, tokens, samples, WIDTH, FFN, HEADS, passes, 8, summed)
+def case(cells=4, tokens=64, samples=2, passes=1.0, summed=24, workload="evolve"):
+    return Case(workload, cells, tokens, samples, WIDTH, FFN, HEADS, passes, 8, summed)
 
 
 def work(cells, tokens, samples, of):
@@ -54,11 +55,12 @@ class ModelTest(unittest.TestCase):
         # One cell each: none is left to work on while the slab travels.
         self.assertAlmostEqual(MACHINE.step(small, (2, 1, 1))["ghosts"], slab, places=15)
         line = case(cells=1, tokens=4, samples=1)
-        block = work(1, 1, 1, 4) / 4
+        block = 1 * 1 * WIDTH * B  # a row of attention's kernel against one token
         message = ALPHA + 8 * (2 * WIDTH + HEADS) / BETA
         self.assertGreater(message, block)
         self.assertAlmostEqual(MACHINE.step(line, (1, 4, 1))["ring"], 3 * (message - block), places=15)
-        self.assertEqual(MACHINE.limit(line, (1, 4, 1)), "sum")  # 2 x 3 us against 3 x 1 us
+        self.assertEqual(MACHINE.limit(line, (1, 4, 1)), "ring")  # 3 x 2.03 us against a sum's 2 x 3 us
+        self.assertEqual(MACHINE.limit(line, (1, 2, 1)), "sum")  # 2.05 us against 3 us
 
     def test_sums_are_trees(self):
         parts = MACHINE.step(case(summed=8000), (4, 2, 2))
@@ -67,9 +69,19 @@ class ModelTest(unittest.TestCase):
     def test_the_best_grid_is_the_fastest_and_needs_a_place_for_each_rank(self):
         many = case(cells=6, tokens=8)
         fastest = min((MACHINE.seconds(many, (d, 12 // d, 1)), d) for d in (2, 3, 6))[1]
-        self.assertEqual(MACHINE.best_grid(many, 12, "evolve"), (fastest, 12 // fastest, 1))
-        self.assertIsNone(MACHINE.best_grid(many, 49, "evolve"))
-        self.assertEqual(MACHINE.best_grid(many, 2, "train"), (1, 1, 2))
+        self.assertEqual(MACHINE.best_grid(many, 12), (fastest, 12 // fastest, 1))
+        self.assertIsNone(MACHINE.best_grid(many, 49))
+        self.assertEqual(MACHINE.best_grid(case(cells=6, tokens=8, workload="train"), 2), (1, 1, 2))
+
+    def test_a_training_sends_one_more_message_and_chunks_send_each(self):
+        line = case(cells=1, tokens=4, samples=1)
+        more = MACHINE.step(dataclasses.replace(line, workload="train"), (1, 4, 1))["ring"] - MACHINE.step(line, (1, 4, 1))["ring"]
+        self.assertAlmostEqual(more, ALPHA + 8 * (2 * WIDTH + HEADS) / BETA, places=15)
+        # 6 x 512 tokens x 16 x 8 bytes = 384 KiB a sample: two fit in 768 KiB, so five samples make three chunks.
+        many = case(cells=1, tokens=1024, samples=5, workload="train")
+        bytes_sent = 512 * 5 * (2 * WIDTH + HEADS) * 8
+        forward = MACHINE.step(dataclasses.replace(many, workload="evolve"), (1, 2, 1))["ring"]
+        self.assertAlmostEqual(MACHINE.step(many, (1, 2, 1))["ring"] - forward, 3 * ALPHA + bytes_sent / BETA, places=12)
 
 
 class ScriptTest(ProgramTest):
@@ -142,6 +154,9 @@ class ScriptTest(ProgramTest):
         self.assertEqual((code, "on two ranks" in err), (1, True), err)
         code, _, err = self.predict(*self.fit(), "--check", self.measured("other.h5", 4, 16, 1, workload="train"))
         self.assertEqual((code, "train double" in err), (1, True), err)
+        for words in (("--tokens", 0), ("--ranks", 0), ("--tokens", 1, "--ranks", 10000)):
+            code, _, err = self.predict(*self.fit(), *words)
+            self.assertEqual((code == 0, "Traceback" in err), (False, False), err)
         code, _, err = self.predict("missing.h5")
         self.assertEqual((code, "no such file" in err), (1, True), err)
 
