@@ -209,7 +209,7 @@ class ScalingTest(ProgramTest):
 
         with open(os.path.join(ROOT, "input", "scaling", "sizes.txt")) as table:
             rows = [row for row in table if not row.startswith("#")]
-        self.assertEqual(len(rows), 6)
+        self.assertEqual(len(rows), 7)
         together([lambda name=name: runs(name) for name in decks] + [lambda row=row: sized(row) for row in rows])
 
     def test_what_cannot_be_shared_is_refused(self):
