@@ -1,12 +1,11 @@
 #include "analysis/gaussian_information.hpp"
 
-#include <Eigen/Cholesky>
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer {
@@ -50,28 +49,29 @@ Moments shrunk_moments(const Points& points) {
 struct GaussianClass {
   VectorXd mean;
   MatrixXd covariance;
-  double share = 0;
-  Eigen::LLT<MatrixXd> factor;
-  double log_det = 0;
+  double share;
+  Cholesky factor;
 };
 
-double log_det(const Eigen::LLT<MatrixXd>& factor) {
-  if (factor.info() != Eigen::Success)
+Cholesky factor_of(const MatrixXd& covariance) {
+  Cholesky factor(covariance);
+  if (!factor.positive())
     throw NumericalFailure(
         "mutual information (gaussian): a covariance with noise is not positive; raise sigma");
-  return 2 * factor.matrixLLT().diagonal().array().log().sum();
+  return factor;
 }
 
 double kullback_leibler(const GaussianClass& p, const GaussianClass& q) {
-  const VectorXd step = q.factor.matrixL().solve(p.mean - q.mean);
+  const VectorXd step = q.factor.solve_lower(p.mean - q.mean);
   return 0.5 * (q.factor.solve(p.covariance).trace() - static_cast<double>(p.mean.size()) +
-                step.squaredNorm() + q.log_det - p.log_det);
+                step.squaredNorm() + q.factor.log_det() - p.factor.log_det());
 }
 
 double bhattacharyya(const GaussianClass& p, const GaussianClass& q) {
-  const Eigen::LLT<MatrixXd> factor(0.5 * (p.covariance + q.covariance));
-  const VectorXd step = factor.matrixL().solve(p.mean - q.mean);
-  return 0.125 * step.squaredNorm() + 0.5 * (log_det(factor) - 0.5 * (p.log_det + q.log_det));
+  const Cholesky factor = factor_of(0.5 * (p.covariance + q.covariance));
+  const VectorXd step = factor.solve_lower(p.mean - q.mean);
+  return 0.125 * step.squaredNorm() +
+         0.5 * (factor.log_det() - 0.5 * (p.factor.log_det() + q.factor.log_det()));
 }
 
 /// -sum_y p_y ln sum_y' p_y' exp(-distance(y, y'))
@@ -96,9 +96,9 @@ double largest_entropy_bound(const std::vector<GaussianClass>& classes) {
   double within = 0;
   for (const auto& c : classes) {
     covariance += c.share * (c.covariance + (c.mean - mean) * (c.mean - mean).transpose());
-    within += c.share * c.log_det;
+    within += c.share * c.factor.log_det();
   }
-  return 0.5 * (log_det(Eigen::LLT<MatrixXd>(covariance)) - within);
+  return 0.5 * (factor_of(covariance).log_det() - within);
 }
 
 }  // namespace
@@ -110,13 +110,12 @@ double gaussian_channel(const double* covariance, std::size_t m, double sigma) {
   if (m < 1 || !given.allFinite())
     throw BadInput(
         "mutual information (gaussian): a covariance needs at least one component and finite numbers");
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(given, Eigen::EigenvaluesOnly);
-  if (solver.info() != Eigen::Success)
+  const SymmetricEigen eigen = symmetric_eigen(given, Eigen::EigenvaluesOnly);
+  if (!eigen.converged)
     throw NumericalFailure(
         "mutual information (gaussian): the eigenvalues of the covariance do not converge");
   double sum = 0;
-  for (const double variance : solver.eigenvalues())
-    sum += std::log1p(std::max(0.0, variance) / (sigma * sigma));
+  for (const double variance : eigen.values) sum += std::log1p(std::max(0.0, variance) / (sigma * sigma));
   return 0.5 * sum;
 }
 
@@ -136,12 +135,7 @@ InformationPlane gaussian_information(const Points& t, std::span<const int> labe
         shrunk_moments({sorted.data() + groups.first[g] * t.components, groups.size(g), t.components});
     shrinkage += groups.share(g) * moments.shrinkage;
     moments.covariance.diagonal().array() += sigma * sigma;
-    GaussianClass& c = classes.emplace_back();
-    c.mean = std::move(moments.mean);
-    c.covariance = std::move(moments.covariance);
-    c.share = groups.share(g);
-    c.factor.compute(c.covariance);
-    c.log_det = log_det(c.factor);
+    classes.push_back({moments.mean, moments.covariance, groups.share(g), factor_of(moments.covariance)});
   }
   const double lower = mixture_bound(classes, bhattacharyya);
   const double entropy = groups.entropy();

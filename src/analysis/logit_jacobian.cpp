@@ -1,9 +1,9 @@
 #include "analysis/logit_jacobian.hpp"
 
-#include <Eigen/Eigenvalues>
 #include <cmath>
 #include <cstddef>
 
+#include "analysis/dense_matrices.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
@@ -29,10 +29,10 @@ void LogitJacobian::set() {
         gram(i, j) = gram(j, i) = input_.slab_block(rows_[static_cast<std::size_t>(i)], b)
                                       .cwiseProduct(input_.slab_block(rows_[static_cast<std::size_t>(j)], b))
                                       .sum();
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(gram);  // eigenvalues rise
+    const SymmetricEigen eigen = symmetric_eigen(gram);  // values rise
     const auto at = static_cast<std::size_t>(b);
-    values_[at] = solver.eigenvalues().reverse().cwiseMax(0).cwiseSqrt();
-    left_[at] = solver.eigenvectors().col(classes - 1);
+    values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
+    left_[at] = eigen.vectors.col(classes - 1);
   }
 }
 

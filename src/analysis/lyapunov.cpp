@@ -1,9 +1,10 @@
 #include "analysis/lyapunov.hpp"
 
-#include <Eigen/QR>
 #include <limits>
 #include <string>
+#include <utility>
 
+#include "analysis/dense_matrices.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 
@@ -45,9 +46,9 @@ void LyapunovMeter::orthonormalise() {
   for (std::size_t b = 0; b < directions_.size(); ++b) {
     MatrixXd& directions = directions_[b];
     if (directions.rows() == 0) continue;
-    const Eigen::HouseholderQR<MatrixXd> qr(directions);
-    growth_[b] += qr.matrixQR().diagonal().cwiseAbs().array().log().matrix();
-    directions = qr.householderQ() * MatrixXd::Identity(directions.rows(), directions.cols());
+    ThinQr qr = thin_qr(directions);
+    growth_[b] += qr.diagonal.cwiseAbs().array().log().matrix();
+    directions = std::move(qr.q);
   }
 }
 

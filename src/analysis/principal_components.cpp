@@ -1,9 +1,9 @@
 #include "analysis/principal_components.hpp"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <string>
 
+#include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer {
@@ -23,8 +23,8 @@ PrincipalComponents principal_components(const Points& states, std::size_t m) {
   Rows centred = Eigen::Map<const Rows>(states.data, count, d);
   centred.rowwise() -= centred.colwise().mean().eval();
   const Eigen::MatrixXd covariance = centred.transpose() * centred / static_cast<double>(count);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(covariance);
-  if (solver.info() != Eigen::Success)
+  const SymmetricEigen eigen = symmetric_eigen(covariance);
+  if (!eigen.converged)
     throw NumericalFailure("principal components: the eigenvalues of the covariance do not converge");
 
   PrincipalComponents result;
@@ -33,12 +33,12 @@ PrincipalComponents principal_components(const Points& states, std::size_t m) {
   result.total_variance = covariance.trace();
   Rows axes(static_cast<Eigen::Index>(m), d);
   for (Eigen::Index j = 0; j < axes.rows(); ++j) {
-    const Eigen::Index from_top = d - 1 - j;  // Eigen sorts them rising
+    const Eigen::Index from_top = d - 1 - j;  // the values rise
     Eigen::Index largest = 0;
-    solver.eigenvectors().col(from_top).cwiseAbs().maxCoeff(&largest);
-    const double sign = solver.eigenvectors()(largest, from_top) < 0 ? -1 : 1;
-    axes.row(j) = sign * solver.eigenvectors().col(from_top).transpose();
-    result.variance.push_back(std::max(0.0, solver.eigenvalues()(from_top)));
+    eigen.vectors.col(from_top).cwiseAbs().maxCoeff(&largest);
+    const double sign = eigen.vectors(largest, from_top) < 0 ? -1 : 1;
+    axes.row(j) = sign * eigen.vectors.col(from_top).transpose();
+    result.variance.push_back(std::max(0.0, eigen.values(from_top)));
   }
   const Rows projected = centred * axes.transpose();
   result.projected.assign(projected.data(), projected.data() + projected.size());

@@ -1,6 +1,5 @@
 #include "analysis/singular_values.hpp"
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "analysis/dense_matrices.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 
@@ -69,11 +69,9 @@ class Bidiagonal {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     const auto k = static_cast<int>(k_);
     if (k == 0 || !finite_) return {nan, nan, nan, nan, k};
-    const Eigen::JacobiSVD<MatrixXd> svd(b_.topLeftCorner(k_, k_), Eigen::ComputeFullU);
-    const auto error = [&](Index i) {
-      return beta_ * std::abs(svd.matrixU()(k_ - 1, i)) / std::numbers::sqrt2;
-    };
-    return {svd.singularValues()(0), error(0), svd.singularValues()(k_ - 1), error(k_ - 1), k};
+    const LeftSvd svd = left_svd(b_.topLeftCorner(k_, k_));
+    const auto error = [&](Index i) { return beta_ * std::abs(svd.left(k_ - 1, i)) / std::numbers::sqrt2; };
+    return {svd.values(0), error(0), svd.values(k_ - 1), error(k_ - 1), k};
   }
 
  private:

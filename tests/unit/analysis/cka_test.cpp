@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer {
@@ -42,7 +42,7 @@ double cka(const RowMatrix& x, const RowMatrix& y) {
 /// The form with kernels: <K, L> / (|K| |L|) of the centred Gram matrices.
 double cka_of_kernels(const RowMatrix& x, const RowMatrix& y) {
   const RowMatrix xc = x.rowwise() - x.colwise().mean(), yc = y.rowwise() - y.colwise().mean();
-  const RowMatrix k = xc * xc.transpose(), l = yc * yc.transpose();
+  const Eigen::MatrixXd k = test::product(xc, xc.transpose()), l = test::product(yc, yc.transpose());
   return k.cwiseProduct(l).sum() / (k.norm() * l.norm());
 }
 
@@ -55,11 +55,11 @@ TEST(Cka, of_a_state_with_itself_is_1) {
 
 TEST(Cka, of_a_rotated_scaled_and_shifted_copy_is_1) {
   const auto x = random_matrix(50, 7, 1);
-  const Eigen::MatrixXd q = Eigen::HouseholderQR<Eigen::MatrixXd>(random_matrix(7, 7, 2)).householderQ();
-  const RowMatrix copy = (-3.5 * x * q).rowwise() + random_matrix(1, 7, 3).row(0);
+  const Eigen::MatrixXd q = test::orthogonal_factor(random_matrix(7, 7, 2));
+  const RowMatrix copy = (-3.5 * test::product(x, q)).rowwise() + random_matrix(1, 7, 3).row(0);
   EXPECT_NEAR(cka(x, copy), 1, rounding);
   // A map that is not a rotation does not leave it so.
-  EXPECT_LT(cka(x, x * random_matrix(7, 7, 4)), 0.95);
+  EXPECT_LT(cka(x, test::product(x, random_matrix(7, 7, 4))), 0.95);
 }
 
 TEST(Cka, of_single_features_is_the_squared_correlation) {
@@ -73,7 +73,7 @@ TEST(Cka, of_all_pairs_of_depths_is_the_form_with_kernels) {
   const std::vector<RowMatrix> a{random_matrix(9, 4, 1), random_matrix(9, 4, 2)};
   std::vector<RowMatrix> b;
   for (unsigned i = 0; i < 3; ++i)
-    b.push_back(random_matrix(9, 12, 3 + i) + 0.5 * a[0] * random_matrix(4, 12, i));
+    b.push_back(random_matrix(9, 12, 3 + i) + 0.5 * test::product(a[0], random_matrix(4, 12, i)));
   const auto found = meter_of(a, b).alignment();
   ASSERT_EQ(found.size(), 6u);
   for (std::size_t i = 0; i < 2; ++i)

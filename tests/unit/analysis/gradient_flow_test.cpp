@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,6 +13,7 @@
 #include "analysis/probe_jacobian.hpp"
 #include "analysis/singular_values.hpp"
 #include "model/initialise.hpp"
+#include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer {
@@ -84,7 +84,7 @@ TEST(PureDiffusion, has_powers_of_the_gains_for_singular_values) {
     for (const int m : {1, 2, 7, 10}) {
       MatrixXd jacobian(n, n);
       diffusion.jacobian.derivative(0, m)(unit_vectors().data(), jacobian.data());
-      const VectorXd found = Eigen::JacobiSVD<MatrixXd>(jacobian).singularValues();
+      const VectorXd found = test::singular_values(jacobian);
       std::vector<double> expected;
       for (int k = 0; k < n; ++k) expected.push_back(std::pow(std::abs(gain(k, a)), m));
       std::sort(expected.begin(), expected.end(), std::greater<>());

@@ -45,7 +45,7 @@ TEST(Binning, tells_cells_apart_by_every_component) {
 TEST(Binning, of_an_injective_layer_with_fine_bins_is_exactly_ln_n) {
   // tanh(W x) with an invertible W; the closest two of 500 uniform numbers are some 1e-5 apart.
   const Rows x = normal_rows(500, 2, 1);
-  const Rows t = (x * rotation(2, 2)).array().tanh();
+  const Rows t = product(x, rotation(2, 2)).array().tanh();
   const auto labels = random_labels(500, 3, 3);
   const auto found = binned_information(points_of(t), labels, {std::size_t{1} << 30, tanh_range});
   EXPECT_EQ(found.input.value, found.input.ceiling);
@@ -120,13 +120,13 @@ TEST(PrincipalComponents, find_the_directions_and_variances_of_a_stretched_cloud
   Rows corners(8, 3);
   for (int i = 0; i < 8; ++i) corners.row(i) << (i & 1 ? 3 : -3), (i & 2 ? 2 : -2), (i & 4 ? 1 : -1);
   const Eigen::MatrixXd turn = rotation(3, 8);
-  const Rows states = ((corners * turn).rowwise() + Eigen::RowVector3d(5, -7, 1)).eval();
+  const Rows states = (product(corners, turn).rowwise() + Eigen::RowVector3d(5, -7, 1)).eval();
   const auto found = principal_components(points_of(states), 2);
   EXPECT_NEAR(found.variance[0], 9, 1e-12);
   EXPECT_NEAR(found.variance[1], 4, 1e-12);
   EXPECT_NEAR(found.total_variance, 14, 1e-12);
   const Eigen::Map<const Rows> axes(found.axes.data(), 2, 3), projected(found.projected.data(), 8, 2);
-  EXPECT_TRUE((axes * axes.transpose()).isIdentity(1e-12));
+  EXPECT_TRUE(product(axes, axes.transpose()).isIdentity(1e-12));
   for (int j = 0; j < 2; ++j) {
     const double sign = axes.row(j).dot(turn.row(j)) < 0 ? -1 : 1;
     EXPECT_NEAR((axes.row(j) - sign * turn.row(j)).norm(), 0, 1e-12);
@@ -135,7 +135,7 @@ TEST(PrincipalComponents, find_the_directions_and_variances_of_a_stretched_cloud
 }
 
 TEST(PrincipalComponents, have_signs_that_the_data_cannot_flip) {
-  const Rows x = stretched(normal_rows(50, 4, 9), {4, 3, 2, 1}) * rotation(4, 10);
+  const Rows x = product(stretched(normal_rows(50, 4, 9), {4, 3, 2, 1}), rotation(4, 10));
   const Rows opposite = -x;
   const auto one = principal_components(points_of(x), 4),
              other = principal_components(points_of(opposite), 4);

@@ -45,7 +45,7 @@ TEST(Gaussian, information_under_pure_diffusion_falls_as_the_modes_decay) {
     for (int i = 0; i < n; ++i)
       modes(i, k) = std::sqrt((k == 0 ? 1.0 : 2.0) / n) * std::cos(std::numbers::pi * k * (i + 0.5) / n);
   }
-  MatrixXd covariance = modes * variance.asDiagonal() * modes.transpose();
+  MatrixXd covariance = product(modes * variance.asDiagonal(), modes.transpose());
   double before = HUGE_VAL;
   for (int m = 0; m <= 10; ++m) {
     double expected = 0;
@@ -55,7 +55,7 @@ TEST(Gaussian, information_under_pure_diffusion_falls_as_the_modes_decay) {
     EXPECT_NEAR(found, expected, 1e-11 * expected) << m;
     EXPECT_LT(found, before) << m;
     before = found;
-    covariance = step * covariance * step.transpose();
+    covariance = product(product(step, covariance), step.transpose());
   }
 }
 
@@ -85,7 +85,7 @@ TEST(Gaussian, shrinks_as_ledoit_and_wolf_say) {
   constexpr int n = 30, m = 8;
   const Rows t = normal_rows(n, m, 2) * VectorXd::LinSpaced(m, 0.5, 2).asDiagonal();
   const Rows x = (t.rowwise() - t.colwise().mean()).eval();
-  const MatrixXd s = x.transpose() * x / n, identity = MatrixXd::Identity(m, m);
+  const MatrixXd s = product(x.transpose(), x) / n, identity = MatrixXd::Identity(m, m);
   const double mu = s.trace() / m, d2 = (s - mu * identity).squaredNorm() / m;
   double b2 = 0;
   for (int k = 0; k < n; ++k) b2 += (x.row(k).transpose() * x.row(k) - s).squaredNorm() / m / n / n;
@@ -104,7 +104,7 @@ TEST(Gaussian, shrinks_white_noise_of_few_samples_most_of_the_way) {
   constexpr int n = 20, m = 40;
   const Rows t = normal_rows(n, m, 3);
   const Rows x = (t.rowwise() - t.colwise().mean()).eval();
-  const MatrixXd s = x.transpose() * x / n;
+  const MatrixXd s = product(x.transpose(), x) / n;
   const double white = 0.5 * m * std::log1p(s.trace() / m);
   const auto found = gaussian_information(points_of(t), std::vector<int>(n, 0), 1.0).input;
   EXPECT_GT(parameter(found, "shrinkage"), 0.8);
@@ -184,7 +184,7 @@ TEST(Gaussian, of_labels_that_tell_nothing_is_about_zero) {
 TEST(Gaussian, depends_neither_on_order_nor_on_rotation_nor_on_place) {
   const Rows t = stretched(normal_rows(200, 4, 9), {2, 1, 1, 0.1});
   const auto y = random_labels(200, 3, 10);
-  const Rows moved = ((t * rotation(4, 11)).rowwise() + Eigen::RowVector4d(1, 2, -3, 5)).eval();
+  const Rows moved = (product(t, rotation(4, 11)).rowwise() + Eigen::RowVector4d(1, 2, -3, 5)).eval();
   const auto one = gaussian_information(points_of(t), y, 0.4);
   for (const auto& other : {gaussian_information(points_of(permuted(t)), permuted(y), 0.4),
                             gaussian_information(points_of(moved), y, 0.4)}) {

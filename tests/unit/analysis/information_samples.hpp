@@ -2,7 +2,7 @@
 
 // Samples with known answers for the estimators of mutual information.
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -11,6 +11,7 @@
 
 #include "analysis/information.hpp"
 #include "base/random.hpp"
+#include "tests/support/test_matrices.hpp"
 
 namespace fluxformer::test {
 
@@ -62,7 +63,7 @@ inline std::vector<int> permuted(const std::vector<int>& x) {
 }
 
 inline Eigen::MatrixXd rotation(int size, std::uint64_t seed) {
-  return Eigen::HouseholderQR<Eigen::MatrixXd>(normal_rows(size, size, seed)).householderQ();
+  return orthogonal_factor(normal_rows(size, size, seed));
 }
 
 /// Entropy (nats) of a density on the line by Simpson's rule.

@@ -6,12 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <Eigen/LU>
-#include <Eigen/QR>
-#include <Eigen/SVD>
 #include <cmath>
 
 #include "analysis/probe_jacobian.hpp"
 #include "base/error.hpp"
+#include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer {
@@ -32,8 +31,8 @@ Matrix4d field() {
       0, 0, -0.2, 1.3,       //
       0, 0, 0, -0.9;
   const auto numbers = test::random_vector(d * d, 1);
-  const Eigen::HouseholderQR<Matrix4d> q{Matrix4d(numbers.data())};
-  return q.householderQ() * t * Matrix4d(q.householderQ()).transpose();
+  const Matrix4d q = test::orthogonal_factor(Matrix4d(numbers.data()));
+  return q * t * q.transpose();
 }
 const double real_parts[d] = {0.3, 0.3, -0.2, -0.9};
 
@@ -127,7 +126,7 @@ TEST(Lyapunov, sweeps_back_and_forth_find_the_singular_values_of_the_whole_march
   LinearField linear(5, 10);
   Matrix4d product = Matrix4d::Identity();
   for (int row = 0; row < 10; ++row) product = (Matrix4d::Identity() + linear.h * field()) * product;
-  const VectorXd exact = Eigen::JacobiSVD<MatrixXd>(product).singularValues().array().log() / 5;
+  const VectorXd exact = test::singular_values(product).array().log() / 5;
   auto meter = linear.meter(2);
   linear.forwards(meter, 0, 10);
   // Of random directions: two never grow more than the best two.

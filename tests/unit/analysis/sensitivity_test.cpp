@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -12,6 +11,7 @@
 #include "analysis/logit_jacobian.hpp"
 #include "analysis/perturbations.hpp"
 #include "analysis/response_measures.hpp"
+#include "tests/support/test_matrices.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer {
@@ -107,7 +107,7 @@ TEST(LogitJacobian, of_a_linear_model_is_its_head) {
   jacobian.set();
   const auto head = c.model.probe.parameters().view("head/W");
   const Eigen::Map<const RowMatrix> w(head.data(), 4, 6);
-  const Eigen::VectorXd expected = Eigen::JacobiSVD<Eigen::MatrixXd>(w).singularValues();
+  const Eigen::VectorXd expected = test::singular_values(w);
   for (int b = 0; b < 3; ++b)  // z = W mean(u): each of the tokens gives its share
     EXPECT_LT(
         (jacobian.singular_values(b) - expected / std::sqrt(c.batch.length[static_cast<std::size_t>(b)]))

@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/QR>
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
+#include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer {
@@ -23,16 +22,12 @@ MatrixXd random_matrix(Eigen::Index n, unsigned seed) {
   return Eigen::Map<const MatrixXd>(numbers.data(), n, n);
 }
 
-/// Falling.
-VectorXd singular_values(const MatrixXd& a) {
-  return Eigen::JacobiSVD<MatrixXd>(a).singularValues();
-}
-
 /// Orthogonal times the given singular values times orthogonal.
 MatrixXd with_singular_values(const VectorXd& values, unsigned seed) {
   const auto n = values.size();
-  const Eigen::HouseholderQR<MatrixXd> u(random_matrix(n, seed)), v(random_matrix(n, seed + 1));
-  return MatrixXd(u.householderQ()) * values.asDiagonal() * MatrixXd(v.householderQ()).transpose();
+  const MatrixXd u = test::orthogonal_factor(random_matrix(n, seed)),
+                 v = test::orthogonal_factor(random_matrix(n, seed + 1));
+  return test::product(u * values.asDiagonal(), v.transpose());
 }
 
 /// A matrix for each sample, which acts on its real numbers; the padding of the result is not a number.
@@ -83,7 +78,7 @@ TEST(SingularValues, of_as_many_steps_as_numbers_are_those_of_a_dense_svd) {
   const MatrixCase samples({random_matrix(12, 1), random_matrix(6, 2), random_matrix(9, 3)}, 3, 2);
   const auto ranges = samples.ranges(40);
   for (std::size_t b = 0; b < ranges.size(); ++b) {
-    const auto exact = singular_values(samples.matrices[b]);
+    const auto exact = test::singular_values(samples.matrices[b]);
     const double rounding = 1e-14 * exact(0);  // some times the dimension times 1e-16
     EXPECT_NEAR(ranges[b].largest, exact(0), rounding);
     EXPECT_NEAR(ranges[b].smallest, exact(exact.size() - 1), rounding);
@@ -94,7 +89,7 @@ TEST(SingularValues, of_as_many_steps_as_numbers_are_those_of_a_dense_svd) {
 
 TEST(SingularValues, of_few_steps_are_within_their_errors_and_inside_the_true_range) {
   const MatrixXd a = MatrixXd::Identity(150, 150) + 0.05 * random_matrix(150, 4);
-  const auto exact = singular_values(a);
+  const auto exact = test::singular_values(a);
   const auto distance = [&](double value) { return (exact.array() - value).abs().minCoeff(); };
   constexpr double rounding = 1e-13;  // of the dense SVD: the dimension times 1e-16, some times
   double before = HUGE_VAL;

@@ -1,0 +1,50 @@
+#include "analysis/dense_matrices.hpp"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+
+namespace fluxformer {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+SymmetricEigen symmetric_eigen(const MatrixXd& a, int what) {
+  const Eigen::SelfAdjointEigenSolver<MatrixXd> solver(a, what);
+  SymmetricEigen result{solver.eigenvalues(), {}, solver.info() == Eigen::Success};
+  if (what != Eigen::EigenvaluesOnly) result.vectors = solver.eigenvectors();
+  return result;
+}
+
+LeftSvd left_svd(const MatrixXd& a) {
+  const Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner> svd(a, Eigen::ComputeFullU);
+  return {svd.singularValues(), svd.matrixU()};
+}
+
+ThinQr thin_qr(const MatrixXd& a) {
+  const Eigen::HouseholderQR<MatrixXd> qr(a);
+  return {qr.householderQ() * MatrixXd::Identity(a.rows(), a.cols()), qr.matrixQR().diagonal()};
+}
+
+Cholesky::Cholesky(const MatrixXd& a) {
+  const Eigen::LLT<MatrixXd> factor(a);
+  positive_ = factor.info() == Eigen::Success;
+  lower_ = factor.matrixLLT();
+}
+
+double Cholesky::log_det() const {
+  return 2 * lower_.diagonal().array().log().sum();
+}
+
+VectorXd Cholesky::solve_lower(const VectorXd& b) const {
+  return lower_.triangularView<Eigen::Lower>().solve(b);
+}
+
+MatrixXd Cholesky::solve(const MatrixXd& b) const {
+  MatrixXd x = lower_.triangularView<Eigen::Lower>().solve(b);
+  lower_.triangularView<Eigen::Lower>().adjoint().solveInPlace(x);
+  return x;
+}
+
+}  // namespace fluxformer

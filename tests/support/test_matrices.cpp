@@ -1,0 +1,33 @@
+#include "tests/support/test_matrices.hpp"
+
+#include <Eigen/SVD>
+#include <algorithm>
+
+namespace fluxformer::test {
+
+using Eigen::MatrixXd;
+// Of square matrices only: it is the QR before those of others that takes long to compile.
+using Jacobi = Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner>;
+
+MatrixXd product(const MatrixXd& a, const MatrixXd& b) {
+  return a * b;
+}
+
+Eigen::VectorXd singular_values(const MatrixXd& a) {
+  MatrixXd square = MatrixXd::Zero(std::max(a.rows(), a.cols()), std::max(a.rows(), a.cols()));
+  square.topLeftCorner(a.rows(), a.cols()) = a;  // the rest adds zeros
+  return Jacobi(square).singularValues().head(std::min(a.rows(), a.cols()));
+}
+
+MatrixXd orthogonal_factor(const MatrixXd& a) {
+  MatrixXd q = a;
+  for (Eigen::Index j = 0; j < q.cols(); ++j) {
+    const auto before = q.leftCols(j);
+    for (int pass = 0; pass < 2; ++pass)  // Gram and Schmidt twice: enough (Giraud et al. 2005)
+      q.col(j) -= before * (before.transpose() * q.col(j));
+    q.col(j).normalize();
+  }
+  return q;
+}
+
+}  // namespace fluxformer::test
