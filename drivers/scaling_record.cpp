@@ -53,9 +53,46 @@ long nodes_of(MPI_Comm comm) {
 
 }  // namespace
 
+/// The output file, seen from /scaling.
+class ScalingFile {
+ public:
+  ScalingFile(const Settings& settings, const RunContext& context)
+      : archive_(context.comm, settings.word("output.file"), settings.flag("output.overwrite")) {
+    for (const auto& [name, value] : run_attributes("scaling", "docs/performance.md", settings, context))
+      archive_.attribute(name, value);
+  }
+  void attribute(const std::string& name, const AttributeValue& value) {
+    schema_entry(std::string(names::scaling) + "@" + name);  // throws for an unknown name
+    archive_.attribute(name, value, names::scaling);
+  }
+  void attribute_of(const std::string& phase, const char* name, double value) {
+    archive_.attribute(name, value, in(phase));
+  }
+  void axis(const char* name, const std::vector<double>& values) {
+    const auto meaning = meaning_of(names::root(name));
+    archive_.axis({name, values, meaning.unit, meaning.long_name, false, true});
+  }
+  void array(const std::string& name, const std::vector<std::size_t>& shape,
+             const std::vector<double>& values, const std::string& axis = {}) {
+    archive_.array(in(name), shape, values.data(), meaning_of(in(name)), {axis});
+  }
+  void phase(const std::string& name, std::size_t repetitions, const std::vector<double>& seconds) {
+    const auto meaning = meaning_of(in("<phase>/seconds"));
+    archive_.array(in(name + "/seconds"), {repetitions, 3}, seconds.data(), meaning, {names::repetition});
+  }
+  void finish() { archive_.finish(names::done); }
+
+ private:
+  static std::string in(const std::string& name) { return names::in(names::scaling, name); }
+  ArchiveWriter archive_;
+};
+
 ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context,
                              const ScalingWorkload& workload)
-    : settings_(settings), context_(context), workload_(workload) {}
+    : settings_(settings),
+      context_(context),
+      workload_(workload),
+      steps_(static_cast<double>(settings.integer("scaling.steps"))) {}
 
 void ScalingRecord::add(const Repetition& mine) {
   static_assert(std::is_trivially_copyable_v<Repetition>);
@@ -81,47 +118,25 @@ std::vector<std::vector<double>> ScalingRecord::of_all(Number&& number) const {
   return result;
 }
 
-std::string ScalingRecord::finish() {
-  const auto steps = static_cast<double>(settings_.integer("scaling.steps"));
-  const auto ranks = static_cast<double>(RankOf(context_.comm).ranks);
-  const std::size_t repetitions = repetitions_.size();
-  const auto sums = [&](auto&& number) {  // over the ranks, of each repetition
-    std::vector<double> result;
-    for (const auto& row : of_all(number))
-      result.push_back(std::accumulate(row.begin(), row.end(), 0.0) / steps);
-    return result;
-  };
+template <class Number>
+std::vector<double> ScalingRecord::sums(Number&& number) const {
+  std::vector<double> result;
+  for (const auto& row : of_all(number))
+    result.push_back(std::accumulate(row.begin(), row.end(), 0.0) / steps_);
+  return result;
+}
 
-  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
-  std::vector<double> step, rate;
-  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
-    step.push_back(std::ranges::max(row) / steps);
-    rate.push_back(flops[rate.size()] / step.back() / ranks);
-  }
-
-  ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
-  for (const auto& [name, value] : run_attributes("scaling", "docs/performance.md", settings_, context_))
-    archive.attribute(name, value);
-  const auto path = [](const std::string& name) { return names::in(names::scaling, name); };
-  const auto attribute = [&](const std::string& name, const AttributeValue& value) {
-    schema_entry(std::string(names::scaling) + "@" + name);  // throws for an unknown name
-    archive.attribute(name, value, names::scaling);
-  };
-  const auto array = [&](const std::string& name, const std::vector<std::size_t>& shape,
-                         const std::vector<double>& values, const std::vector<std::string>& axes) {
-    archive.array(path(name), shape, values.data(), meaning_of(path(name)), axes);
-  };
-
+void ScalingRecord::describe_problem(ScalingFile& file) const {
   const auto size = workload_.size();
   const auto& model = workload_.model();
   const auto& workload = settings_.word("scaling.workload");
   const auto& study = settings_.word("scaling.study");
-  attribute("study", study.empty() ? workload : study);
-  attribute("workload", workload);
-  attribute("mode", settings_.word("scaling.mode"));
-  attribute("over", settings_.word("scaling.over"));
-  attribute("precision", settings_.word("run.precision"));
-  attribute("nodes", nodes_of(context_.comm));
+  file.attribute("study", study.empty() ? workload : study);
+  file.attribute("workload", workload);
+  file.attribute("mode", settings_.word("scaling.mode"));
+  file.attribute("over", settings_.word("scaling.over"));
+  file.attribute("precision", settings_.word("run.precision"));
+  file.attribute("nodes", nodes_of(context_.comm));
   const std::pair<const char*, long> numbers[] = {{"ranks_depth", size.ranks_depth},
                                                   {"ranks_token", size.ranks_token},
                                                   {"groups", size.groups},
@@ -134,53 +149,61 @@ std::string ScalingRecord::finish() {
                                                   {"heads", model.attention.heads},
                                                   {"parameters", size.parameters},
                                                   {"steps", settings_.integer("scaling.steps")}};
-  for (const auto& [name, value] : numbers) attribute(name, value);
-  attribute("flops", median(flops));
-  attribute("statistics", std::string("least median greatest"));
+  for (const auto& [name, value] : numbers) file.attribute(name, value);
+  file.attribute("statistics", std::string("least median greatest"));
+}
 
-  std::vector<double> count(repetitions);
-  std::iota(count.begin(), count.end(), 1);
-  const auto axis = [&](const char* name, const std::vector<double>& values) {
-    const auto meaning = meaning_of(names::root(name));
-    archive.axis({name, values, meaning.unit, meaning.long_name, false, true});
+void ScalingRecord::write_phase(ScalingFile& file, std::size_t p) const {
+  const bool output = p == static_cast<std::size_t>(Phase::output);
+  std::vector<double> seconds;
+  for (const auto& row : of_all([&](const Repetition& r) {
+         return output ? r.checkpoint_seconds : r.work.phases[p].seconds / steps_;
+       }))
+    for (const double one : least_median_greatest(row)) seconds.push_back(one);
+  file.phase(phase_names[p], repetitions_.size(), seconds);
+  const auto number = [&](auto member) {
+    return median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].*member); }));
   };
-  axis(names::repetition, count);
-  array("step_seconds", {repetitions}, step, {names::repetition});
-  array("flop_rate", {repetitions}, rate, {names::repetition});
-  array("memory", {3}, least_median_greatest(gathered(memory_high_water(), context_.comm)), {});
-  for (std::size_t p = 0; p < phase_names.size(); ++p) {
-    const bool output = p == static_cast<std::size_t>(Phase::output);
-    const std::string phase = phase_names[p];
-    std::vector<double> seconds;
-    for (auto row : of_all(
-             [&](const Repetition& r) { return output ? r.checkpoint_seconds : r.work.phases[p].seconds; })) {
-      for (double& one : row) one /= output ? 1 : steps;
-      for (const double one : least_median_greatest(row)) seconds.push_back(one);
-    }
-    const auto meaning = meaning_of(path("<phase>/seconds"));
-    archive.array(path(phase + "/seconds"), {repetitions, 3}, seconds.data(), meaning, {names::repetition});
-    const double messages =
-        median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].messages); }));
-    const double bytes =
-        median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].bytes); }));
-    archive.attribute(names::messages, output ? 0.0 : messages, path(phase));
-    archive.attribute(names::bytes, output ? checkpoint_bytes_ : bytes, path(phase));
+  file.attribute_of(phase_names[p], names::messages, output ? 0.0 : number(&PhaseCount::messages));
+  file.attribute_of(phase_names[p], names::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
+}
+
+void ScalingRecord::write_machine(ScalingFile& file) const {
+  file.array("peak_flop_rate", {3}, least_median_greatest(peak_));
+  file.axis(names::message_bytes, sizes_);
+  file.array("machine/message_seconds", {sizes_.size()}, message_seconds_, names::message_bytes);
+  file.array("machine/sum_seconds", {sizes_.size()}, sum_seconds_, names::message_bytes);
+}
+
+std::string ScalingRecord::finish() {
+  const std::size_t repetitions = repetitions_.size();
+  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
+  std::vector<double> step, rate, count(repetitions);
+  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
+    step.push_back(std::ranges::max(row) / steps_);
+    rate.push_back(flops[rate.size()] / step.back() / static_cast<double>(row.size()));
   }
+  std::iota(count.begin(), count.end(), 1);
+
+  ScalingFile file(settings_, context_);
+  describe_problem(file);
+  file.attribute("flops", median(flops));
+  file.axis(names::repetition, count);
+  file.array("step_seconds", {repetitions}, step, names::repetition);
+  file.array("flop_rate", {repetitions}, rate, names::repetition);
+  file.array("memory", {3}, least_median_greatest(gathered(memory_high_water(), context_.comm)));
+  for (std::size_t p = 0; p < phase_names.size(); ++p) write_phase(file, p);
+  if (!peak_.empty()) write_machine(file);
+  file.finish();
+
   std::ostringstream text;
   text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions
        << "), " << median(flops) / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
-  if (!peak_.empty()) {
-    array("peak_flop_rate", {3}, least_median_greatest(peak_), {});
-    axis(names::message_bytes, sizes_);
-    array("machine/message_seconds", {sizes_.size()}, message_seconds_, {names::message_bytes});
-    array("machine/sum_seconds", {sizes_.size()}, sum_seconds_, {names::message_bytes});
-    text << ", " << 100 * median(rate) / median(peak_) << " % of what a product reaches";
-  }
-  archive.finish(names::done);
+  if (!peak_.empty()) text << ", " << 100 * median(rate) / median(peak_) << " % of what a product reaches";
   text << "\nof it";
   for (std::size_t p = 0; p < static_cast<std::size_t>(Phase::output); ++p) {
     std::vector<double> seconds;
-    for (const auto& row : of_all([&](const Repetition& r) { return r.work.phases[p].seconds / steps; }))
+    for (const auto& row : of_all([&](const Repetition& r) { return r.work.phases[p].seconds / steps_; }))
       seconds.push_back(median(row));
     text << (p > 0 ? ", " : " ") << phase_names[p] << ' ' << 100 * median(seconds) / median(step) << " %";
   }

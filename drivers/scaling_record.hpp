@@ -18,6 +18,8 @@ struct Repetition {
   double checkpoint_seconds;  ///< of the checkpoint after them
 };
 
+class ScalingFile;
+
 class ScalingRecord {
  public:
   /// All borrowed.
@@ -36,10 +38,17 @@ class ScalingRecord {
   /// [repetition][rank] of what `number` says.
   template <class Number>
   std::vector<std::vector<double>> of_all(Number&& number) const;
+  /// The sum of that over ranks, per step, of each repetition.
+  template <class Number>
+  std::vector<double> sums(Number&& number) const;
+  void describe_problem(ScalingFile& file) const;
+  void write_phase(ScalingFile& file, std::size_t phase) const;
+  void write_machine(ScalingFile& file) const;
 
   const Settings& settings_;
   const RunContext& context_;
   const ScalingWorkload& workload_;
+  double steps_;                                      // of a repetition
   std::vector<std::vector<Repetition>> repetitions_;  // by repetition and rank
   double checkpoint_bytes_ = 0;
   std::vector<double> peak_;  // by rank

@@ -87,13 +87,13 @@ class PoliteStops(InterruptionTest):
 
 class Kill(InterruptionTest):
     def test_at_any_moment_fixed_steps(self):
-        self.killed_again_and_again(4096, *self.long_run(4096))
+        self.killed_again_and_again(8192, *self.long_run(8192))
 
     def test_at_any_moment_error_controlled_steps(self):
         # These remember earlier steps; at a scheduled checkpoint they forget them, restarted or not.
-        self.killed_again_and_again(8192, "evolve", "small.ini", "--quiet", "--evolve.method=rk",
-                                    "--evolve.variant=3bs", "--evolve.tolerance=1e-7", "--evolve.time=8192",
-                                    "--output.every=1024", "--output.history=11")
+        self.killed_again_and_again(16384, "evolve", "small.ini", "--quiet", "--evolve.method=rk",
+                                    "--evolve.variant=3bs", "--evolve.tolerance=1e-7", "--evolve.time=16384",
+                                    "--output.every=2048", "--output.history=11")
 
     def killed_again_and_again(self, end, *settings):
         """The earlier output stays until the run is complete, and what was checkpointed is not lost."""
@@ -112,7 +112,9 @@ class Kill(InterruptionTest):
                 break  # it was faster
             self.assertEqual(ended.code, -signal.SIGKILL, ended)
             kills += 1
-            self.assertEqual(self.checksum("out.h5"), earlier, f"after {moment} s")
+            if self.checksum("out.h5") != earlier:  # complete already; what died had nothing left to do but to end
+                self.assertEqual(self.open("out.h5").attrs["status"], "done", f"after {moment} s")
+                break
             self.assert_checkpoints_are_whole()
         self.assertGreater(kills, 1)
         again = self.run_program(*settings, GO_ON)
