@@ -2,14 +2,13 @@
 
 #include <iostream>
 
+#include "base/rank_of.hpp"
 #include "operators/blas.hpp"
 
 namespace fluxformer {
 
 bool announce(const Experiment& experiment, const RunContext& context) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(context.comm, &rank));
-  if (rank != 0) return false;
+  if (!RankOf(context.comm).root()) return false;
   if (!context.quiet) std::cerr << experiment.describe() << '\n';
   if (!blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
   return !context.quiet;

@@ -1,5 +1,6 @@
 #include "drivers/run_attributes.hpp"
 
+#include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "io/schema.hpp"
 #include "operators/blas.hpp"
@@ -10,16 +11,15 @@ std::vector<std::pair<std::string, AttributeValue>> run_attributes(const std::st
                                                                    const std::string& cites,
                                                                    const Settings& settings,
                                                                    const RunContext& context) {
-  int ranks = 1;
-  check_mpi(MPI_Comm_size(context.comm, &ranks));
-  std::vector<std::pair<std::string, AttributeValue>> attributes{{names::experiment, experiment},
-                                                                 {names::command_line, context.command_line},
-                                                                 {names::deck, context.deck},
-                                                                 {names::settings, settings.resolved()},
-                                                                 {names::seed, settings.integer("run.seed")},
-                                                                 {names::ranks, static_cast<long>(ranks)},
-                                                                 {names::blas, blas_description()},
-                                                                 {names::cites, cites}};
+  std::vector<std::pair<std::string, AttributeValue>> attributes{
+      {names::experiment, experiment},
+      {names::command_line, context.command_line},
+      {names::deck, context.deck},
+      {names::settings, settings.resolved()},
+      {names::seed, settings.integer("run.seed")},
+      {names::ranks, static_cast<long>(RankOf(context.comm).ranks)},
+      {names::blas, blas_description()},
+      {names::cites, cites}};
   for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);
   return attributes;
 }

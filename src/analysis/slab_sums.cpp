@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
+#include "base/reductions.hpp"
 
 namespace fluxformer {
 namespace {
@@ -51,9 +51,7 @@ void SlabSums::add_values(const double* u, const double* previous, const float* 
     }
   });
   const auto& line = *context_.line;
-  if (line.size() > 1)
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, token_mean_.data(), static_cast<int>(token_mean_.size()),
-                            MPI_DOUBLE, MPI_SUM, line.comm()));
+  sum_over_ranks(token_mean_, line.comm());
 }
 
 void SlabSums::add_variance(const double* u, double* s) const {

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/error.hpp"
 #include "base/phases.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer {
 namespace {
 
 void reduce(std::span<double> numbers, MPI_Op operation, MPI_Comm comm) {
-  int ranks = 1;
-  check_mpi(MPI_Comm_size(comm, &ranks));
-  if (ranks == 1) return;
+  if (RankOf(comm).ranks == 1) return;
   const InPhase phase(Phase::reduction);
   constexpr std::size_t at_once = std::size_t{1} << 30;  // MPI counts in int
   for (; !numbers.empty(); numbers = numbers.subspan(std::min(at_once, numbers.size()))) {

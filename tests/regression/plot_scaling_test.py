@@ -25,7 +25,7 @@ except ImportError as failure:
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from program import ROOT, ProgramTest, together  # noqa: E402 (its folder is put on the path first)
+from program import ROOT, SCALING_DECK, ProgramTest, together  # noqa: E402 (its folder is put on the path first)
 
 PLOT = os.path.join(ROOT, "postprocess", "plot_scaling.py")
 for part in ("postprocess", "tests/support"):
@@ -36,33 +36,6 @@ from fluxformer_io import Run  # noqa: E402
 from scaling_data import Measured, studies  # noqa: E402
 from scaling_figures import shares  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
-
-# Six layers of width 8 on 3 x 2 tokens: some microseconds a step.
-DECK = """
-[scaling]
-study = tiny
-over = depth
-warm_up = 1
-steps = 2
-repetitions = 3
-machine = false
-[mesh]
-layers = 6
-tokens_x = 3
-tokens_y = 2
-[attention]
-heads = 2
-[model]
-width = 8
-ffn = 12
-[inflow]
-source = noise
-samples = 2
-[evolve]
-method = euler
-cfl = 1
-"""
-
 
 class ScalingTest(ProgramTest):
     def sample(self, name, *arguments, **changes):
@@ -115,7 +88,7 @@ class ScalingTest(ProgramTest):
 
 class RealRuns(ScalingTest):
     def test_strong_and_weak_on_1_2_and_3_ranks(self):
-        self.write("tiny.ini", DECK)
+        self.write("tiny.ini", SCALING_DECK)
 
         def scale(mode, ranks, machine):
             end = self.run_program("scaling", "tiny.ini", "--quiet", f"--scaling.mode={mode}", f"--scaling.machine={machine}",

@@ -70,6 +70,33 @@ rate = 1e-2
 file = out.h5
 """
 
+# Six layers of width 8 on 3 x 2 tokens: some microseconds a step.
+SCALING_DECK = """
+[scaling]
+study = tiny
+over = depth
+warm_up = 1
+steps = 2
+repetitions = 3
+machine = false
+[mesh]
+layers = 6
+tokens_x = 3
+tokens_y = 2
+[attention]
+heads = 2
+[model]
+width = 8
+ffn = 12
+[inflow]
+source = noise
+samples = 2
+[evolve]
+method = euler
+cfl = 1
+"""
+
+
 
 class Ended:
     """A finished run: its exit code and what it said."""

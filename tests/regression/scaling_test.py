@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from program import ROOT, ProgramTest, together  # noqa: E402
+from program import ROOT, TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 LAYERS, TOKENS, SAMPLES, WIDTH, FFN, HEADS = 16, 24, 2, 8, 12, 2
 SLAB = TOKENS * SAMPLES * WIDTH
@@ -38,21 +38,7 @@ samples = {SAMPLES}
 method = euler
 cfl = 1
 """
-TRAIN = SHORT + """
-workload = train
-over = samples
-[data]
-tokens = rows
-[mesh]
-layers = 2
-[attention]
-heads = 2
-[model]
-width = 8
-ffn = 12
-[train]
-batch = 16
-"""
+TRAIN = SHORT + "workload = train\nover = samples\n" + TRAIN_DECK
 PHASES = ("compute", "ghosts", "ring", "reduction")
 
 

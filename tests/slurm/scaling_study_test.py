@@ -13,33 +13,16 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
-from program import ProgramTest  # noqa: E402
+from program import SCALING_DECK, ProgramTest  # noqa: E402
 
 STRONG, WEAK = "jobscripts/strong_scaling.sh", "jobscripts/weak_scaling.sh"
-DECK = """
-[scaling]
-over = depth
-warm_up = 1
-steps = 1
-repetitions = 2
-machine = false
-[mesh]
-layers = 3
-[attention]
-heads = 2
-[model]
-width = 8
-ffn = 12
-[inflow]
-source = noise
-"""
 
 
 def setUpModule():
     global site, studies
     site = Cluster(nodes=2, cpus=6)
     unittest.addModuleCleanup(site.stop)
-    site.write("tiny.ini", DECK)
+    site.write("tiny.ini", SCALING_DECK.replace("layers = 6", "layers = 3"))
     # By mode and number of ranks; 0 is the job that draws.
     studies = {"strong": study(STRONG, "--time=5", "tiny.ini", "1 2 3"),
                "weak": study(WEAK, "--nodes=2", "--quiet", "tiny.ini", "2,1", "--scaling.study=grown"),
