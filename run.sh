@@ -25,11 +25,11 @@ configure() {
 build() { cmake --build build --target fluxformer; }
 solve() {
   mkdir -p out
-  mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve.ini \
+  mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve/evolve.ini \
     --output.file="$result" --output.overwrite=true "$@" </dev/null
 }
 draw() { "$FLUXFORMER_PYTHON" postprocess/plot_evolve.py "$result" --output "$figures"; }
-compare() { jobscripts/compare.sh input/comparison "$comparison" --ranks "$ranks"; }
+compare() { jobscripts/compare.sh input/compare "$comparison" --ranks "$ranks"; }
 
 need_packages run
 mpi_environment "$ranks"
@@ -44,4 +44,4 @@ printf '\nresult   %s\n' "$PWD/$result"
 printf 'figures  %s\n' "$PWD/$figures"
 printf '         %s\n' "$figures"/*.png
 printf 'page     %s\n' "$PWD/$comparison/report.html"
-printf 'again    mpiexec -n %s build/bin/fluxformer evolve input/evolve.ini --help\n' "$ranks"
+printf 'again    mpiexec -n %s build/bin/fluxformer evolve input/evolve/evolve.ini --help\n' "$ranks"

@@ -69,7 +69,7 @@ endif()
 # fluxformer_floor(name FOLDER DEPENDS ...): every .cpp of FOLDER as library fluxformer_<name>.
 function(fluxformer_floor name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(fluxformer_${name} STATIC ${sources})
   target_link_libraries(fluxformer_${name} PUBLIC fluxformer_flags ${ARG_DEPENDS})
   target_include_directories(fluxformer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/session.hpp"
-#include "drivers/experiment.hpp"
+#include "drivers/common/experiment.hpp"
 #include "io/archive_reader.hpp"
 #include "io/schema.hpp"
 

@@ -1,13 +1,13 @@
-#include "drivers/ablation_experiment.hpp"
-#include "drivers/attention_experiment.hpp"
-#include "drivers/bottleneck_experiment.hpp"
-#include "drivers/evolve_experiment.hpp"
-#include "drivers/experiment.hpp"
-#include "drivers/gradient_flow_experiment.hpp"
-#include "drivers/information_flow_experiment.hpp"
-#include "drivers/perturbation_experiment.hpp"
-#include "drivers/scaling_experiment.hpp"
-#include "drivers/train_experiment.hpp"
+#include "drivers/ablation/ablation_experiment.hpp"
+#include "drivers/common/experiment.hpp"
+#include "drivers/compare/attention_experiment.hpp"
+#include "drivers/compare/bottleneck_experiment.hpp"
+#include "drivers/compare/gradient_flow_experiment.hpp"
+#include "drivers/compare/information_flow_experiment.hpp"
+#include "drivers/compare/perturbation_experiment.hpp"
+#include "drivers/evolve/evolve_experiment.hpp"
+#include "drivers/scaling/scaling_experiment.hpp"
+#include "drivers/train/train_experiment.hpp"
 
 namespace fluxformer {
 

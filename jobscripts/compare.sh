@@ -155,7 +155,7 @@ if [[ $without = *" report "* ]]; then
   finish
   exit
 fi
-needed_stage "report" "$FLUXFORMER_PYTHON" postprocess/report.py "${results[@]}" --claims input/paper/claims.toml --output "$out"
+needed_stage "report" "$FLUXFORMER_PYTHON" postprocess/report.py "${results[@]}" --claims input/paper/compare/claims.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"

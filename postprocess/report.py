@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A report on the comparison of Transformer and PDE models: one page for the browser, the same figures as PDF.
 
-    /usr/bin/python3 postprocess/report.py FILE.h5 ... [--claims input/paper/claims.toml] [--output FOLDER]
+    /usr/bin/python3 postprocess/report.py FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
 FILE.h5 are outputs of train, evolve, information_flow, attention, bottleneck, gradient_flow, perturbation, ablation, as many of
 them as there are, of one data set or several. Writes FOLDER/report.html (everything inline: no network needed) and

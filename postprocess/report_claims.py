@@ -1,6 +1,6 @@
 """The claims of a source beside what was measured, and a plain verdict for each.
 
-A claim (input/paper/claims.toml) turns the measures of a model into one number for each seed, its effect, which is positive
+A claim (input/paper/compare/claims.toml) turns the measures of a model into one number for each seed, its effect, which is positive
 where the claim holds, and does the same with its null controls. The verdict is a rule about means and standard deviations over
 seeds; `rule` says it in words, as the page does.
 """

@@ -4,11 +4,11 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "data/digits.hpp"
-#include "data/mnist.hpp"
-#include "data/newsgroups.hpp"
-#include "data/omniglot.hpp"
-#include "data/topics.hpp"
+#include "data/images/digits.hpp"
+#include "data/images/mnist.hpp"
+#include "data/images/omniglot.hpp"
+#include "data/text/newsgroups.hpp"
+#include "data/text/topics.hpp"
 
 namespace fluxformer {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "io/from_root.hpp"
-#include "io/hdf5_check.hpp"
+#include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
 namespace fluxformer {

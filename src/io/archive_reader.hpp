@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "io/field_slab.hpp"
-#include "io/handles.hpp"
-#include "io/hdf5_objects.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer {
 

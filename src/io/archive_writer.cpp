@@ -7,7 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "io/hdf5_check.hpp"
+#include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 #include "io/xdmf.hpp"
 

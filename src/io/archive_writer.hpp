@@ -12,7 +12,7 @@
 
 #include "io/axis.hpp"
 #include "io/field_slab.hpp"
-#include "io/hdf5_objects.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/output_file.hpp"
 
 namespace fluxformer {

@@ -1,6 +1,6 @@
 #include "io/checkpoint.hpp"
 
-#include "io/hdf5_check.hpp"
+#include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
 namespace fluxformer {

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "io/hdf5_check.hpp"
-#include "io/hdf5_objects.hpp"
+#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer {
 

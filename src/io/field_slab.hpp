@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/handles.hpp"
+#include "io/hdf5/handles.hpp"
 #include "mesh/token_line.hpp"
 
 namespace fluxformer {

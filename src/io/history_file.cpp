@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "io/hdf5_check.hpp"
+#include "io/hdf5/hdf5_check.hpp"
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
 

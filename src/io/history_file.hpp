@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/handles.hpp"
-#include "io/hdf5_objects.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer {
 

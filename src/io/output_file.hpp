@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "io/handles.hpp"
+#include "io/hdf5/handles.hpp"
 #include "io/part_file.hpp"
 
 namespace fluxformer {

@@ -13,7 +13,7 @@
 
 #include "model/depth_weights.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "operators/attention_match.hpp"
+#include "operators/attention/attention_match.hpp"
 
 namespace fluxformer {
 

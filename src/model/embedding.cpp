@@ -2,7 +2,7 @@
 
 #include <Eigen/Core>
 
-#include "operators/simd.hpp"
+#include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "operators/attention.hpp"
-#include "operators/reaction.hpp"
+#include "operators/attention/attention.hpp"
+#include "operators/reaction/reaction.hpp"
 
 namespace fluxformer {
 

@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
+#include "operators/kernels/simd.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/simd.hpp"
 
 namespace fluxformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "operators/simd.hpp"
+#include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
 namespace {

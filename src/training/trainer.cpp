@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "operators/simd.hpp"
+#include "operators/kernels/simd.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer {

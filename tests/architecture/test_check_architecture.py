@@ -19,8 +19,8 @@ CLEAN = {
     "src/CMakeLists.txt": "fluxformer_floor(mesh DEPENDS fluxformer_base)\n",
     "solvers/march.hpp": '#pragma once\n#include "model/layer.hpp"\n',
     "drivers/main.cpp": '#include "solvers/march.hpp"\nHandle<Mat, MatDestroy> matrix;\n',
-    "input/evolve.ini": "[mesh]\nlayers = 12\n",
-    "README.md": "Run `input/evolve.ini`.\n",
+    "input/evolve/evolve.ini": "[mesh]\nlayers = 12\n",
+    "README.md": "Run `input/evolve/evolve.ini`.\n",
 }
 # rule -> (file, its text, line of the violation, a word of the message)
 PLANTED = {

@@ -18,7 +18,7 @@
 
 #include "base/session.hpp"
 #include "model/backpropagation.hpp"
-#include "solvers/adjoint_march.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/benchmark/network.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
-#include "solvers/field_operator.hpp"
+#include "solvers/evolve/field_operator.hpp"
 
 namespace fluxformer::bench {
 

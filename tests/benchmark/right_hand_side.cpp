@@ -7,7 +7,7 @@
 #include <Eigen/Core>
 
 #include "base/session.hpp"
-#include "operators/blas.hpp"
+#include "operators/kernels/blas.hpp"
 #include "tests/benchmark/network.hpp"
 
 namespace {

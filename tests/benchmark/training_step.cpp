@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "operators/attention.hpp"
-#include "operators/reaction.hpp"
+#include "operators/attention/attention.hpp"
+#include "operators/reaction/reaction.hpp"
 #include "tests/benchmark/training_case.hpp"
 
 namespace {

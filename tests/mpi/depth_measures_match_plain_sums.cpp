@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "analysis/depth_measures.hpp"
+#include "analysis/states/depth_measures.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer {

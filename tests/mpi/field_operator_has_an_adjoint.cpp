@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "solvers/field_operator.hpp"
+#include "solvers/evolve/field_operator.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/lattices.hpp"
 #include "tests/support/small_problem.hpp"

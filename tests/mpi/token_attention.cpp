@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "operators/token_ring.hpp"
+#include "operators/attention/token_ring.hpp"
 #include "tests/support/attention_case.hpp"
 
 namespace fluxformer {

@@ -12,7 +12,7 @@
 #include "base/phases.hpp"
 #include "base/reductions.hpp"
 #include "mesh/ghosts.hpp"
-#include "operators/token_ring.hpp"
+#include "operators/attention/token_ring.hpp"
 #include "tests/support/every_rank.hpp"
 #include "training/gradient_sum.hpp"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """jobscripts/compare.sh: from a folder of decks to a page; called again it does what is missing or out of date, and no more.
 
-Runs the decks of input/comparison and input/paper on small built-in data. Status 77 if matplotlib is not installed.
+Runs the decks of input/compare and input/paper on small built-in data. Status 77 if matplotlib is not installed.
 """
 
 import glob
@@ -47,7 +47,7 @@ class CompareChain(ProgramTest):
         return {name for name, text in stages.items() if " is done" in text}
 
     def test_decks_become_a_page_and_what_is_done_is_not_done_again(self):
-        stages = self.compare("comparison", "--seeds", "1 2", *SMALL)
+        stages = self.compare("compare", "--seeds", "1 2", *SMALL)
         models = [f"{kind}_{seed}.h5" for kind in ("transformer", "pde", "distilled") for seed in (1, 2)]
         self.assertEqual(self.results(), sorted([*models, "evolve.h5", *(name + ".h5" for name in EXPERIMENTS)]))
         with open(self.path("out/report.html"), encoding="utf-8") as stream:
@@ -64,19 +64,19 @@ class CompareChain(ProgramTest):
         without = ("--seeds", "1,2", "--without", "report", *SMALL)
         trainings = {name for name in stages if name.startswith("train ")}
         everything = {*trainings, "evolve", *EXPERIMENTS}
-        self.assertEqual(self.done_before(self.compare("comparison", *without)), everything)
+        self.assertEqual(self.done_before(self.compare("compare", *without)), everything)
         # Another setting is for the experiments that know it.
-        again = self.compare("comparison", *without, "--attention.matching=9")
+        again = self.compare("compare", *without, "--attention.matching=9")
         self.assertEqual(self.done_before(again), everything - {"attention"})
         # What was made from a model is out of date when the model is newer: the evolution is that of pde_1.
         os.utime(self.path("out/pde_2.h5"))
-        again = self.compare("comparison", *without, "--attention.matching=9")
+        again = self.compare("compare", *without, "--attention.matching=9")
         self.assertEqual(self.done_before(again), everything - (set(EXPERIMENTS) - {"ablation"}))
 
     def test_the_decks_of_the_paper_run_on_data_like_theirs(self):
         data = {"mnist": ("--data.set=digits",), "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=16", "--data.classes=4")}
         for name, settings in data.items():
-            self.compare("paper/" + name, "--seeds", "1", "--ranks", "1", "--without", "report", *SMALL, *settings)
+            self.compare("paper/compare/" + name, "--seeds", "1", "--ranks", "1", "--without", "report", *SMALL, *settings)
             self.assertEqual(self.results(), sorted([*(f"{kind}_1.h5" for kind in ("transformer", "pde", "distilled")), "evolve.h5",
                                                      *(one + ".h5" for one in EXPERIMENTS)]))
             for experiment in EXPERIMENTS:
@@ -85,7 +85,7 @@ class CompareChain(ProgramTest):
                 os.remove(path)
 
     def test_independent_models_differ_in_what_makes_a_pde_only_and_all_see_the_same_data(self):
-        for folder in ("comparison", "paper/mnist", "paper/20news"):
+        for folder in ("compare", "paper/compare/mnist", "paper/compare/20news"):
             decks = {}
             for path in glob.glob(os.path.join(ROOT, "input", folder, "*.ini")):
                 with open(path, encoding="utf-8") as stream:
@@ -102,8 +102,8 @@ class CompareChain(ProgramTest):
         return rest[:next((k for k, line in enumerate(rest) if line.startswith("[")), len(rest))]
 
     def test_what_cannot_be_is_refused_before_anything_runs(self):
-        cases = ((("comparison", "--train.samplse=3"), "no experiment here has this key"), (("comparison", "--models.seeds=3"), "the script sets this"),
-                 (("comparison", "--seeds"), "--seeds wants a value"), (("comparison", "3"), "'3' is no option"), (("nothing",), "no folder of decks"))
+        cases = ((("compare", "--train.samplse=3"), "no experiment here has this key"), (("compare", "--models.seeds=3"), "the script sets this"),
+                 (("compare", "--seeds"), "--seeds wants a value"), (("compare", "3"), "'3' is no option"), (("nothing",), "no folder of decks"))
 
         def refuse(arguments, message):
             self.compare(*arguments, code=1)
@@ -114,7 +114,7 @@ class CompareChain(ProgramTest):
         self.assertFalse(os.path.exists(self.path("out")))
 
     def test_a_failure_is_shown_and_ends_it(self):
-        stages = self.compare("comparison", "--seeds", "1", *SMALL, "--train.batch=1000", code=2)
+        stages = self.compare("compare", "--seeds", "1", *SMALL, "--train.batch=1000", code=2)
         self.assertIn("train.batch = 1000", stages["train transformer, seed 1"])
         self.assertNotIn("train pde, seed 1", stages)
 

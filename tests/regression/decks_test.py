@@ -15,8 +15,10 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from program import ROOT, ProgramTest, together  # noqa: E402
 
-DECKS = {os.path.basename(path): path for path in glob.glob(os.path.join(ROOT, "input", "*.ini"))}
-EXPERIMENT = {name: "train" if name.startswith("train_") else "evolve" for name in DECKS}
+# "evolve/particles": the deck of that name for the experiment of its folder. Families with tests of their own are not here.
+DECKS = {f"{experiment}/{os.path.basename(path)[:-4]}": path for experiment in ("evolve", "train")
+         for path in glob.glob(os.path.join(ROOT, "input", experiment, "*.ini"))}
+EXPERIMENT = {name: name.split("/")[0] for name in DECKS}
 # Data that need files, and what is built in and like them.
 BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "--data.alphabets=0"),
             "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
@@ -62,8 +64,8 @@ class DeckTest(ProgramTest):
 class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck wants a test of its own below."""
-        trained = [f"train_{data}{kind}.ini" for data in ("20news", "digits", "mnist", "omniglot") for kind in ("", "_pde")]
-        self.assertEqual(sorted(DECKS), ["diffusion.ini", "evolve.ini", "evolve_mnist.ini", "particles.ini", *trained])
+        trained = [f"train/{data}{kind}" for data in ("20news", "digits", "mnist", "omniglot") for kind in ("", "_pde")]
+        self.assertEqual(sorted(DECKS), ["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles", *trained])
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
         os.mkdir(self.path("out"))
@@ -72,14 +74,14 @@ class AllDecks(DeckTest):
             end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name))
             self.assertEqual((end.code, end.err), (0, ""), end)
             with open(DECKS[name], encoding="utf-8") as deck:
-                self.assertRegex(deck.read(), r"file = out/" + name.replace(".ini", r"\.h5"))
+                self.assertRegex(deck.read(), r"file = out/" + name.replace("evolve/evolve", "evolve").replace("/", "_") + r"\.h5")
 
         together([lambda n=name: validate(n) for name in DECKS])
 
 
 class Evolve(DeckTest):
     def test_the_front_crosses_the_layers_one_after_the_other(self):
-        file = self.run_deck("evolve.ini", *SMALL, ranks=2)
+        file = self.run_deck("evolve/evolve", *SMALL, ranks=2)
         self.assertEqual(file["field/u"].shape, (6, 3, 49, 2, 16))  # t = 0, 2, 4, 6, 8 and the end
         np.testing.assert_allclose(file["time"][...], [0, 2, 4, 6, 8, 9], rtol=1e-12)
         arrival = file["analysis/evolve/arrival_time"][...]
@@ -94,7 +96,7 @@ class Evolve(DeckTest):
         self.assertTrue(((entropy > 0) & (entropy <= 1)).all(), entropy)
 
     def test_euler_with_courant_number_1_is_the_transformer_layer_by_layer(self):
-        file = self.run_deck("evolve.ini", *SMALL, "--evolve.method=euler", "--evolve.cfl=1", "--output.every=1")
+        file = self.run_deck("evolve/evolve", *SMALL, "--evolve.method=euler", "--evolve.cfl=1", "--output.every=1")
         # Row i is settled from step i on, as the deck says; u* is kept in single precision.
         distance = file["history/distance"][...]
         for row in range(3):
@@ -102,13 +104,13 @@ class Evolve(DeckTest):
         self.assertGreater(distance[0, 1], 0.5)
 
     def test_stores_attention_whose_rows_sum_to_one_when_asked(self):
-        file = self.run_deck("evolve.ini", *SMALL, "--output.attention=true", "--evolve.time=1", ranks=3)
+        file = self.run_deck("evolve/evolve", *SMALL, "--output.attention=true", "--evolve.time=1", ranks=3)
         weights = file["attention/weights"][...]
         self.assertEqual(weights.shape, (3, 2, 4, 49, 49))
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-13)
 
     def test_figures(self):
-        self.run_deck("evolve.ini", *SMALL)
+        self.run_deck("evolve/evolve", *SMALL)
         self.assert_draws(["front", "profiles", "token_maps"])
 
     def test_xarray_opens_fields_and_history(self):
@@ -119,7 +121,7 @@ class Evolve(DeckTest):
             print(f"NOT CHECKED: {self.id()}: {missing}; apt-get install python3-xarray python3-h5netcdf",
                   file=sys.stderr)
             self.skipTest("xarray or h5netcdf is missing")
-        self.run_deck("evolve.ini", *SMALL).close()
+        self.run_deck("evolve/evolve", *SMALL).close()
         with xarray.open_dataset(self.path("out.h5"), engine="h5netcdf", group="/field") as field:
             self.assertEqual(field.u.dims, ("time", "depth", "token", "sample", "channel"))
             self.assertEqual(field.u.shape, (6, 3, 49, 2, 16))
@@ -138,7 +140,7 @@ class EvolveMnist(DeckTest):
         if folder is None:
             print(f"NOT CHECKED: {self.id()}: no MNIST files; set FLUXFORMER_DATA to their folder", file=sys.stderr)
             self.skipTest("no MNIST files")
-        file = self.run_deck("evolve_mnist.ini", *SMALL, f"--data.directory={folder}", ranks=2)
+        file = self.run_deck("evolve/mnist", *SMALL, f"--data.directory={folder}", ranks=2)
         distance = file["history/distance"][...]
         for row in range(3):  # Courant number 1; u* is kept in single precision
             self.assertLess(distance[row:, row].max(), 1e-6)
@@ -157,29 +159,29 @@ class Train(DeckTest):
 
     def test_decks_run_small_and_twins_differ_in_what_makes_a_pde_only(self):
         names = [name for name in sorted(DECKS) if EXPERIMENT[name] == "train"]
-        together([lambda n=name: self.train_deck(n, *self.SMALL, output=n + ".h5", ranks=2) for name in names])
+        together([lambda n=name: self.train_deck(n, *self.SMALL, output=n[6:] + ".h5", ranks=2) for name in names])
         for name in names:
-            file = self.open(name + ".h5")
+            file = self.open(name[6:] + ".h5")
             self.assertEqual(file["step"].shape, (3,), name)
             self.assertTrue(np.isfinite(file["training/loss"][...]).all(), name)
             self.assertEqual("kind = pde" in file.attrs["settings"], "_pde" in name)
             self.assertEqual(file["training/penalty"][0] > 0, "_pde" in name)
         for name in names[::2]:
-            one, other = (set(self.open(n + ".h5").attrs["settings"].splitlines()) for n in (name, name.replace(".ini", "_pde.ini")))
+            one, other = (set(self.open(n[6:] + ".h5").attrs["settings"].splitlines()) for n in (name, name + "_pde"))
             differ = {line.split(" = ")[0] for line in one ^ other}
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "smoothness", "file"}, name)
 
     def test_the_digits_are_learnt(self):
         # The deck itself makes 1776 steps of 32; these are 177.
-        for name in ("train_digits.ini", "train_digits_pde.ini"):
-            file = self.train_deck(name, "--train.samples=2000", "--train.test_samples=400", "--train.epochs=3", output=name + ".h5",
+        for name in ("train/digits", "train/digits_pde"):
+            file = self.train_deck(name, "--train.samples=2000", "--train.test_samples=400", "--train.epochs=3", output=name[6:] + ".h5",
                                    ranks=2)
             self.assertGreater(file["training/test_accuracy"][-1], 0.4, name)  # chance: 0.1
 
     def test_real_files_where_they_are(self):
         folder = os.environ.get("FLUXFORMER_DATA")
         checked = 0
-        for name, data in (("train_mnist.ini", "mnist"), ("train_omniglot.ini", "omniglot"), ("train_20news.ini", "20news")):
+        for name, data in (("train/mnist", "mnist"), ("train/omniglot", "omniglot"), ("train/20news", "20news")):
             place = os.path.join(folder or "", data)
             if not folder or not os.path.isdir(place):
                 continue
@@ -194,7 +196,7 @@ class Train(DeckTest):
 class Ablation(DeckTest):
     def test_the_transformer_without_normalisation_diverges_and_the_others_of_the_deck_do_not(self):
         """The first epoch of the deck, from one seed."""
-        deck = os.path.join(ROOT, "input", "comparison", "ablation.ini")
+        deck = os.path.join(ROOT, "input", "compare", "ablation.ini")
         end = self.run_program("ablation", deck, "--quiet", "--output.file=out.h5", "--train.epochs=1",
                                "--train.test_samples=40", "--ablation.seeds=1", ranks=2)
         self.assertEqual(end.code, 0, end)
@@ -209,7 +211,7 @@ class Ablation(DeckTest):
 class Particles(DeckTest):
     def gamma(self, *arguments, ranks=1):
         """Inner products of all pairs at the end, t = 2."""
-        file = self.run_deck("particles.ini", *arguments, ranks=ranks)
+        file = self.run_deck("evolve/particles", *arguments, ranks=ranks)
         self.assertAlmostEqual(file["time"][-1], 2, places=12)
         u = file["field/u"][-1, 0, :, 0, :]
         return (u @ u.T)[np.triu_indices(len(u), 1)]
@@ -220,19 +222,19 @@ class Particles(DeckTest):
                 np.testing.assert_allclose(self.gamma(f"--model.beta={beta}", ranks=ranks), expected, atol=1e-9)
 
     def test_the_numbers_stand_in_the_deck(self):
-        with open(DECKS["particles.ini"], encoding="utf-8") as deck:
+        with open(DECKS["evolve/particles"], encoding="utf-8") as deck:
             text = deck.read()
         for number in ("0.8451426453", "0.3014563886"):
             self.assertIn(number, text)
 
     def test_figures(self):
-        self.run_deck("particles.ini")
+        self.run_deck("evolve/particles")
         self.assert_draws(["histories", "tokens"])
 
 
 class Diffusion(DeckTest):
     def test_the_cosine_mode_decays_as_the_deck_says(self):
-        file = self.run_deck("diffusion.ini", ranks=2)
+        file = self.run_deck("evolve/diffusion", ranks=2)
         columns, rows, mode, kappa = 16, 12, 3, 0.5
         x, y = np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5)
         start = (np.cos(np.pi * mode * x / columns) * np.cos(np.pi * mode * y / rows)).ravel()
@@ -250,7 +252,7 @@ class Diffusion(DeckTest):
         self.assertTrue((np.diff(energy) < 0).all())
 
     def test_figures(self):
-        self.run_deck("diffusion.ini")
+        self.run_deck("evolve/diffusion")
         self.assert_draws(["histories", "tokens"])
 
 

@@ -22,7 +22,7 @@ from training_sample import write_training  # noqa: E402
 
 ATTRIBUTES = {
     "schema_version": 1, "experiment": "evolve", "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "yes",
-    "command_line": "bin/fluxformer evolve input/evolve.ini --output.file=a.h5", "seed": 7, "ranks": 3,
+    "command_line": "bin/fluxformer evolve input/evolve/evolve.ini --output.file=a.h5", "seed": 7, "ranks": 3,
     "settings": "# all of them\n[equation]\nc = 2.5\n\n[mesh]\nlayers = 12\n; why\n[output]\noverwrite = true\nfile = a=b.h5\n",
 }
 FIELD = np.arange(2 * 3 * 4 * 1 * 2, dtype=float).reshape(2, 3, 4, 1, 2)
@@ -70,7 +70,7 @@ class Reader(unittest.TestCase):
     def test_a_figure_can_be_traced_to_its_run(self):
         write(self.path)
         with Run(self.path) as run:
-            for part in (self.path, "deck input/evolve.ini", "revision 0123456789 + changes", "seed 7", "3 rank(s)"):
+            for part in (self.path, "deck input/evolve/evolve.ini", "revision 0123456789 + changes", "seed 7", "3 rank(s)"):
                 self.assertIn(part, run.origin)
 
     def test_what_a_run_does_not_hold_is_named_with_what_it_holds(self):

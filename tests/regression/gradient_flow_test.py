@@ -83,7 +83,7 @@ class GradientFlow(CompareTest):
             self.assertTrue(np.isfinite(values).all(), name)
 
     def test_its_deck_runs(self):
-        deck = os.path.join(ROOT, "input", "comparison", "gradient_flow.ini")
+        deck = os.path.join(ROOT, "input", "compare", "gradient_flow.ini")
         found = self.compare("gradient_flow", deck, *QUICK, "--gradient.epochs=1",
                              models=(*MODELS, "--models.independent=models/independent_{seed}.h5"))
         self.assertEqual(sorted({name.split("/")[0] for name in found}), ["independent", "inherited", "transformer"])

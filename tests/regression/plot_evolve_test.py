@@ -27,7 +27,7 @@ SMALL = {
     "diffusion": (["--evolve.time=1"], ["histories", "tokens"]),
     "particles": (["--evolve.time=0.5", "--evolve.tolerance=1e-6"], ["histories", "tokens"]),
 }
-NEEDS_FILES = {"evolve_mnist"}
+NEEDS_FILES = {"mnist"}
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""}
 
 
@@ -39,7 +39,7 @@ class PlotEvolve(unittest.TestCase):
 
     def solve(self, deck, *settings):
         path = os.path.join(self.folder, deck + ".h5")
-        result = subprocess.run([BINARY, "evolve", os.path.join(ROOT, "input", deck + ".ini"), "--output.file=" + path,
+        result = subprocess.run([BINARY, "evolve", os.path.join(ROOT, "input", "evolve", deck + ".ini"), "--output.file=" + path,
                                  "--quiet", *settings], capture_output=True, text=True, stdin=subprocess.DEVNULL)
         self.assertEqual(result.returncode, 0, result.stderr)
         return path
@@ -48,8 +48,7 @@ class PlotEvolve(unittest.TestCase):
         return subprocess.run([sys.executable, PLOT, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
 
     def test_every_deck_is_known_here(self):
-        decks = {os.path.basename(path)[:-4] for path in glob.glob(os.path.join(ROOT, "input", "*.ini"))}
-        decks = {deck for deck in decks if not deck.startswith("train_")}  # drawn by plot_training.py
+        decks = {os.path.basename(path)[:-4] for path in glob.glob(os.path.join(ROOT, "input", "evolve", "*.ini"))}
         self.assertEqual(decks, set(SMALL) | NEEDS_FILES)
 
     def test_each_deck_runs_and_is_drawn_as_png_and_pdf(self):

@@ -24,7 +24,7 @@ except ImportError as failure:
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REPORT = os.path.join(ROOT, "postprocess", "report.py")
-CLAIMS = os.path.join(ROOT, "input", "paper", "claims.toml")
+CLAIMS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
 sys.dont_write_bytecode = True
 for part in ("postprocess", "tests/support"):
     sys.path.insert(0, os.path.join(ROOT, part))

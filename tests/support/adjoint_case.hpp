@@ -6,7 +6,7 @@
 #include <string>
 
 #include "model/gradient_evaluator.hpp"
-#include "solvers/adjoint_march.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/attention.hpp"
+#include "operators/attention/attention.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/reference_attention.hpp"
 #include "tests/support/test_vectors.hpp"

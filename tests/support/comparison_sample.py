@@ -22,7 +22,7 @@ class ComparisonFile:
         self.experiment, self.seeds, self.spread = experiment, seeds, spread
         self.noise = np.random.default_rng(0)
         self.file.attrs.update({**ROOT, "experiment": experiment,
-                                "command_line": f"bin/fluxformer {experiment} input/comparison/{experiment}.ini", **attributes})
+                                "command_line": f"bin/fluxformer {experiment} input/compare/{experiment}.ini", **attributes})
         self.axis("seed", seeds)
         self.file["timing/measure"] = [1.0, 1.5, 2.0]
 
@@ -182,7 +182,7 @@ def write_ablation(path, **how):
 def write_evolve(path):
     """A run in time with depth, on the same data."""
     with h5py.File(path, "w") as file:
-        file.attrs.update({**ROOT, "experiment": "evolve", "command_line": "bin/fluxformer evolve input/comparison/evolve.ini"})
+        file.attrs.update({**ROOT, "experiment": "evolve", "command_line": "bin/fluxformer evolve input/compare/evolve.ini"})
         depth, time = np.arange(1, 4) / 1.0, np.linspace(0.5, 6, 12)
         for name, values, unit in (("depth", depth, "layer"), ("time", time, "time")):
             data = file.create_dataset(name, data=values)

@@ -3,9 +3,9 @@
 #include <type_traits>
 
 #include "base/random.hpp"
-#include "operators/attention.hpp"
+#include "operators/attention/attention.hpp"
 #include "operators/depth_terms.hpp"
-#include "operators/reaction.hpp"
+#include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 #include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "operators/attention.hpp"
+#include "operators/attention/attention.hpp"
 #include "tests/support/reference_layer.hpp"
 
 namespace fluxformer::reference {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "operators/reaction.hpp"
+#include "operators/reaction/reaction.hpp"
 
 namespace fluxformer::reference {
 

@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "operators/attention.hpp"
-#include "operators/reaction.hpp"
+#include "operators/attention/attention.hpp"
+#include "operators/reaction/reaction.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer::test::naive {

@@ -10,8 +10,8 @@
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
 #include "model/parameters.hpp"
-#include "solvers/evolve.hpp"
-#include "solvers/march.hpp"
+#include "solvers/evolve/evolve.hpp"
+#include "solvers/march/march.hpp"
 
 namespace fluxformer::test {
 

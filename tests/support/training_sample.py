@@ -30,7 +30,7 @@ def write_training(path, epochs=6, per_epoch=20, tau=2.0, seed=0, validation=Tru
     with h5py.File(path, "w", libver="latest") as file:
         file.attrs.update({
             "schema_version": 1, "experiment": "train", "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "no",
-            "command_line": "bin/fluxformer train input/train_digits.ini", "seed": 7, "ranks": 2,
+            "command_line": "bin/fluxformer train input/train/digits.ini", "seed": 7, "ranks": 2,
             "settings": "[train]\nbatch = 32\n", **attributes})
         for name, values in (("step", step), ("epoch", whole)):
             file.create_dataset(name, data=values, maxshape=(None,), chunks=(64,)).make_scale(name)

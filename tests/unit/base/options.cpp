@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/options.hpp"
 #include "base/random.hpp"
-#include "small_schema.hpp"
+#include "tests/unit/base/small_schema.hpp"
 
 namespace fluxformer {
 namespace {

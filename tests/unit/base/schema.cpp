@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/options.hpp"
-#include "small_schema.hpp"
+#include "tests/unit/base/small_schema.hpp"
 
 namespace fluxformer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "idx_writer.hpp"
+#include "tests/unit/data/images/idx_writer.hpp"
 
 namespace fluxformer::test {
 namespace {

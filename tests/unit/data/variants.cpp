@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/image_tokens.hpp"
-#include "data/image_warp.hpp"
+#include "data/images/image_tokens.hpp"
+#include "data/images/image_warp.hpp"
 
 namespace fluxformer {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
-#include "io/handles.hpp"
+#include "io/hdf5/handles.hpp"
 #include "io/schema.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 

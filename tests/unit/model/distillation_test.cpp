@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "model/embedding.hpp"
-#include "solvers/adjoint_march.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/small_training.hpp"
 

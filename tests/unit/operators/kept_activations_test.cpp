@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/reaction.hpp"
+#include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 #include "tests/support/attention_problem.hpp"
 

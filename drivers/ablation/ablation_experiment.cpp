@@ -1,0 +1,234 @@
+#include "drivers/ablation/ablation_experiment.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/progress.hpp"
+#include "base/session.hpp"
+#include "drivers/ablation/ablation_run.hpp"
+#include "drivers/common/announce.hpp"
+#include "drivers/common/restart_check.hpp"
+#include "drivers/common/stop_request.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_record.hpp"
+#include "drivers/train/train_checks.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "io/schema_ablation.hpp"
+#include "io/schema_comparisons.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Keys that the variants and their seeds decide.
+constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
+                                      {"depth.residual", "ablation.residual"},
+                                      {"depth.norm", "ablation.norm"},
+                                      {"model.seed", "ablation.seeds"},
+                                      {"run.seed", "ablation.seeds"}};
+
+/// Keys of what only the PDE model has: depth knots and diffusion over tokens.
+constexpr std::string_view pde_keys[] = {"model.knots", "model.kappa", "equation.kappa"};
+
+void refuse_what_variants_decide(const Settings& settings) {
+  for (const auto& [key, by] : decided)
+    if (settings.given(key))
+      throw BadInput(std::string(key) + ": leave it out, " + by + " lists what is used");
+  if (!settings.word("model.file").empty())
+    throw BadInput("model.file: the ablation trains models of its own; leave it out");
+  const int cells = settings.count("mesh.cells"), layers = settings.count("mesh.layers");
+  if ((cells != 0 && cells != layers) || settings.real("equation.c") != 1)
+    throw BadInput(
+        "mesh.cells, equation.c: the ablation solves all variants on one cell per layer with c = 1, as norm "
+        "post and residual off want it; leave them out");
+  if (settings.count("mesh.ranks_token") > 1)
+    throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +
+                   ": the ranks of an ablation share samples only; leave it out");
+  if (settings.word("adjoint.method") != "1fe")
+    throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
+                   ": norm post and residual off know 1fe only; leave it out");
+}
+
+double mean(const std::vector<double>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+class AblationExperiment final : public Experiment {
+ public:
+  AblationExperiment(const Settings& settings, const RunContext& context);
+  std::string describe() const override { return description_; }
+  Report run() override;
+
+ private:
+  using WallClock = std::chrono::steady_clock;
+  /// Those of the deck, for one training.
+  Settings settings_of(const Variant& variant, long seed) const;
+  void add(const Variant& variant, const AblationRun& run, double seconds, CompareRecord& record) const;
+  /// A line on one variant, from the runs of all seeds.
+  std::string outcome(const Variant& variant, const std::vector<AblationRun>& runs) const;
+
+  Settings settings_;
+  RunContext context_;
+  StopRequest stop_;
+  std::vector<long> seeds_;
+  std::vector<Variant> variants_;
+  std::vector<long> parameters_;  // of each variant
+  long steps_ = 0, samples_ = 0;  // of a training; test samples
+  double limit_ = 0;
+  std::string description_;
+};
+
+AblationExperiment::AblationExperiment(const Settings& settings, const RunContext& context)
+    : settings_(settings),
+      context_(context),
+      stop_(context.comm, settings.real("run.time_limit")),
+      seeds_(integer_list(settings, "ablation.seeds", 0)) {
+  refuse_what_variants_decide(settings);
+  for (const auto& [key, by] : decided) settings_.leave_to_file(key);
+  for (const auto& kind : word_list(settings, "ablation.models", {"transformer", "pde"}))
+    for (const auto& residual : word_list(settings, "ablation.residual", {"on", "off"}))
+      for (const auto& norm : word_list(settings, "ablation.norm", {"none", "pre", "post"}))
+        variants_.push_back({kind, residual == "on", norm});
+  if (variants_.empty() || seeds_.empty())
+    throw BadInput(
+        "ablation.seeds, ablation.models, ablation.residual, ablation.norm: each must name something");
+
+  // One is made whole; what may be wrong with the others alone is found in their models.
+  const TrainProblem first(settings_of(variants_.front(), seeds_.front()), context.comm);
+  for (const auto& variant : variants_) {
+    const auto own = settings_of(variant, seeds_.front());
+    const auto parameters = make_parameters(own, shape_of(*first.train), context.comm);
+    make_depth_model(parameters, first.slab, precision_of(own));
+    largest_kappa(own, parameters, first.line);
+    parameters_.push_back(static_cast<long>(parameters.values.size()));
+  }
+  steps_ = first.total_steps();
+  samples_ = static_cast<long>(first.testing.size());
+  limit_ = settings.real("ablation.diverged") * guess_loss(settings, first.parameters.spec.classes);
+  std::ostringstream text;
+  text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"
+       << first.describe();
+  description_ = text.str();
+}
+
+Settings AblationExperiment::settings_of(const Variant& variant, long seed) const {
+  Schema schema;
+  declare_ablation(schema);
+  auto keys = given_keys(schema, settings_);
+  if (variant.kind == "transformer")
+    std::erase_if(keys, [](const std::string& key) {
+      return std::ranges::find(pde_keys, key.substr(0, key.find('='))) != std::end(pde_keys);
+    });
+  const auto number = std::to_string(seed);
+  for (const auto& key :
+       {"model.kind=" + variant.kind, "depth.norm=" + variant.norm, "model.seed=" + number,
+        "run.seed=" + number, std::string("depth.residual=") + (variant.residual ? "true" : "false")})
+    keys.push_back(key);
+  return {schema, {}, keys};
+}
+
+void AblationExperiment::add(const Variant& variant, const AblationRun& run, double seconds,
+                             CompareRecord& record) const {
+  const auto name = variant.name();
+  record.add(name, "loss", {names::step}, run.loss);
+  record.add(name, "diverged_step", {}, {run.diverged_step});
+  record.add(name, "diverged_epoch", {}, {run.diverged_epoch});
+  record.add(name, "test_accuracy", {}, {run.test_accuracy});
+  record.add(name, "norm", {names::depth}, run.states.norm);
+  record.add(name, "drift", {names::depth}, run.states.drift);
+  record.add(name, "step_change", {names::depth}, run.states.step_change);
+  record.add(name, names::seconds, {}, {seconds});
+}
+
+std::string AblationExperiment::outcome(const Variant& variant, const std::vector<AblationRun>& runs) const {
+  std::vector<double> accuracy, drift, norm;
+  long diverged = 0;
+  for (const auto& run : runs) {
+    accuracy.push_back(run.test_accuracy);
+    drift.push_back(run.states.drift.back());
+    norm.push_back(run.states.norm.back());
+    if (run.diverged()) ++diverged;
+  }
+  std::ostringstream text;
+  text << std::left << std::setw(29) << variant.name() << std::right << std::fixed << std::setprecision(1)
+       << "accuracy " << std::setw(5) << 100 * mean(accuracy) << " %, " << std::setprecision(3) << "drift "
+       << mean(drift) << ", norm " << std::defaultfloat << mean(norm) << ", diverged " << diverged << " of "
+       << runs.size();
+  return text.str();
+}
+
+Report AblationExperiment::run() {
+  catch_stop_signals();
+  const auto start = WallClock::now();
+  const auto since = [](WallClock::time_point begun) {
+    return std::chrono::duration<double>(WallClock::now() - begun).count();
+  };
+  CompareRecord record("ablation", "docs/model.md; arXiv 2408.09523", settings_, context_, seeds_);
+  const auto count = [](long n) {
+    std::vector<double> list(static_cast<std::size_t>(n));
+    std::iota(list.begin(), list.end(), 0);
+    return list;
+  };
+  record.axis(names::step, count(steps_), true);
+  record.axis(names::depth, count(settings_.integer("mesh.layers") + 1));
+  record.note("", names::samples, samples_);
+  record.note("", names::loss_limit, limit_);
+  const bool speaks = announce(*this, context_);
+
+  const std::size_t total = variants_.size() * seeds_.size();
+  Progress progress("ablation", static_cast<double>(total) * static_cast<double>(steps_), "steps", speaks);
+  std::string outcomes;
+  std::size_t done = 0;
+  for (std::size_t v = 0; v < variants_.size(); ++v) {
+    const auto& variant = variants_[v];
+    const auto name = variant.name();
+    std::vector<AblationRun> runs;
+    for (const long seed : seeds_) {
+      const auto began = WallClock::now();
+      auto run = run_ablation(settings_of(variant, seed), context_.comm, limit_, [&](long step, double loss) {
+        std::ostringstream note;
+        note << name << ", seed " << seed << ": loss " << std::setprecision(4) << loss;
+        progress.update(
+            static_cast<double>(done) * static_cast<double>(steps_) + static_cast<double>(step + 1),
+            note.str());
+        return !stop_.asked();
+      });
+      if (!run) {
+        progress.finish();
+        return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " +
+                                       std::to_string(done) + " of " + std::to_string(total) +
+                                       " trainings; nothing was written, start it again"};
+      }
+      ++done;
+      double seconds = since(began);
+      check_mpi(MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, context_.comm));
+      add(variant, *run, seconds, record);
+      runs.push_back(std::move(*run));
+    }
+    record.note(name, names::kind, variant.kind);
+    record.note(name, names::residual, std::string(variant.residual ? "on" : "off"));
+    record.note(name, names::norm, variant.norm);
+    record.note(name, names::parameters, parameters_[v]);
+    record.note(name, names::diverged,
+                static_cast<long>(std::ranges::count_if(runs, &AblationRun::diverged)));
+    outcomes += outcome(variant, runs) + "\n";
+  }
+  progress.finish();
+  record.finish({{"trainings", since(start)}});
+  std::ostringstream text;
+  text << outcomes << "done: " << total << " trainings of " << steps_ << " steps, " << since(start)
+       << " s; written to " << settings_.word("output.file");
+  return {ExitCode::done, text.str()};
+}
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
+  return std::make_unique<AblationExperiment>(settings, context);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,15 @@
+#pragma once
+
+// `ablation`: what the residual connection and the normalisation do to a Transformer and to its PDE, each
+// variant trained from several seeds.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_ablation(Schema& schema);
+std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

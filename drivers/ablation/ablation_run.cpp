@@ -1,0 +1,103 @@
+#include "drivers/ablation/ablation_run.hpp"
+
+#include <algorithm>
+
+#include "analysis/model_probe.hpp"
+#include "base/error.hpp"
+#include "base/reductions.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// The first epoch from which on most losses of each epoch are above the limit; one beyond the last if those
+/// of the last are not. Epochs count from 0.
+long lost_since(double limit, const std::vector<double>& loss, long per_epoch) {
+  long epoch = static_cast<long>(loss.size()) / per_epoch;
+  for (; epoch > 0; --epoch) {
+    const auto end = loss.begin() + epoch * per_epoch;
+    const auto above = std::count_if(end - per_epoch, end, [&](double one) { return one > limit; });
+    if (2 * above <= per_epoch) break;
+  }
+  return epoch;
+}
+
+/// False if it was told to stop. `weights`: the last ones whose loss and gradient were finite.
+bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
+           AblationRun& run, std::vector<double>& weights) {
+  const long per_epoch = problem.batches.per_epoch(), total = problem.total_steps();
+  run.loss.assign(static_cast<std::size_t>(total), std::numeric_limits<double>::quiet_NaN());
+  const auto diverge = [&](long step) {
+    run.diverged_step = static_cast<double>(step);
+    run.diverged_epoch = static_cast<double>(step / per_epoch + 1);
+  };
+  weights = problem.parameters.values;
+  for (long step = 0; step < total; ++step) {
+    auto before = problem.parameters.values;
+    StepReport report;
+    try {
+      report = problem.trainer.step(problem.batches.at(step));
+    } catch (const NumericalFailure&) {
+      diverge(step);
+      return true;
+    }
+    weights.swap(before);
+    run.loss[static_cast<std::size_t>(step)] = report.loss;
+    if (!go_on(step, report.loss)) return false;
+  }
+  weights = problem.parameters.values;
+  if (const long first = lost_since(limit, run.loss, per_epoch) * per_epoch; first < total) diverge(first);
+  return true;
+}
+
+/// Shows the test samples to a model of these weights.
+void look(const Settings& settings, const TrainProblem& problem, const std::vector<double>& weights,
+          AblationRun& run) {
+  auto parameters = problem.parameters;
+  parameters.values = weights;
+  const int capacity = problem.batches.capacity();
+  ModelProbe probe(parameters, problem.line, capacity, problem.march->depth().cells, precision_of(settings));
+  StateMeter meter(probe.depths(), probe.counted());
+  const int classes = parameters.spec.classes;
+  double correct = 0;
+  std::vector<double> u, first, previous;
+  for_all_samples(*problem.test, problem.testing, capacity, problem.ranks.replica, [&](const Batch& batch) {
+    probe.embed(batch, u);
+    first = previous = u;
+    const auto& logits = probe.forward(u, false, [&](int row, const double* now) {
+      meter.add(row, now, previous.data(), first.data());
+      std::copy_n(now, previous.size(), previous.data());
+    });
+    correct += correct_share(batch, logits, classes);
+  });
+  auto& sums = meter.sums();
+  sum_over_ranks(sums, problem.comm);
+  sum_over_ranks({&correct, 1}, problem.comm);
+  run.states = meter.measures();
+  run.test_accuracy = correct;
+}
+
+}  // namespace
+
+std::string Variant::name() const {
+  return kind + "_" + norm + (residual ? "" : "_no_residual");
+}
+
+double guess_loss(const Settings& settings, int classes) {
+  const Loss loss{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+  const std::vector<double> logits(static_cast<std::size_t>(classes), 0.0);
+  return loss_of(loss, logits.data(), classes, 0, 1, nullptr);
+}
+
+std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
+                                        const std::function<bool(long, double)>& go_on) {
+  TrainProblem problem(settings, comm);
+  AblationRun run;
+  std::vector<double> weights;
+  if (!train(problem, limit, go_on, run, weights)) return {};
+  look(settings, problem, weights, run);
+  return run;
+}
+
+}  // namespace fluxformer

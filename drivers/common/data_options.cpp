@@ -1,0 +1,84 @@
+#include "drivers/common/data_options.hpp"
+
+#include "base/error.hpp"
+#include "io/archive_reader.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+
+void declare_data_options(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(
+      {.name = "data.set",
+       .fallback = std::string("digits"),
+       .doc = "digits (pen strokes) and topics (text) are built in; mnist, omniglot and 20news are read from "
+              "files",
+       .choices = {"digits", "mnist", "omniglot", "topics", "20news"}});
+  declare({.name = "data.directory",
+           .fallback = std::string(),
+           .doc =
+               "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree of "
+               "20 Newsgroups; or the folder above"});
+  declare({.name = "data.tokens",
+           .fallback = std::string("patches"),
+           .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
+           .choices = {"patches", "rows", "pixels"}});
+  declare({.name = "data.length",
+           .fallback = 256L,
+           .doc = "text: tokens of a sample; longer texts are cut, shorter ones padded",
+           .unit = "tokens",
+           .minimum = 1});
+  declare({.name = "data.vocabulary",
+           .fallback = 20000L,
+           .doc = "text: the largest vocabulary, made of the training split",
+           .unit = "words",
+           .minimum = 3});
+  declare({.name = "data.least_count",
+           .fallback = 2L,
+           .doc = "text: a word of the vocabulary occurs in so many training documents",
+           .minimum = 1});
+  declare(
+      {.name = "data.headers", .fallback = true, .doc = "20news: keep the lines before the first blank one"});
+  declare({.name = "data.quotes", .fallback = true, .doc = "20news: keep what is quoted from other posts"});
+  declare({.name = "data.footers", .fallback = true, .doc = "20news: keep signatures"});
+  declare({.name = "data.alphabets",
+           .fallback = 0L,
+           .doc = "omniglot: the first so many alphabets, whose characters are the classes; 0: all",
+           .minimum = 0});
+  declare({.name = "data.classes", .fallback = 20L, .doc = "topics: number of classes", .minimum = 2});
+}
+
+std::unique_ptr<Dataset> open_data(const Settings& settings, const std::string& split,
+                                   const std::vector<std::string>& words, MPI_Comm comm) {
+  DatasetSpec spec;
+  spec.name = settings.word("data.set");
+  spec.directory = settings.word("data.directory");
+  spec.split = split;
+  spec.tokens = settings.word("data.tokens");
+  spec.seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
+  spec.length = settings.count("data.length");
+  spec.vocabulary = settings.count("data.vocabulary");
+  spec.least_count = settings.count("data.least_count");
+  spec.keep_headers = settings.flag("data.headers");
+  spec.keep_quotes = settings.flag("data.quotes");
+  spec.keep_footers = settings.flag("data.footers");
+  spec.words = words;
+  spec.alphabets = settings.count("data.alphabets");
+  spec.classes = settings.count("data.classes");
+  return collectively(comm, [&] { return make_dataset(spec); });
+}
+
+InputShape shape_of(const Dataset& data) {
+  const bool words = data.vocabulary() > 0;
+  return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes()};
+}
+
+std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
+  const auto& file = settings.word("model.file");
+  if (file.empty()) return {};
+  const ArchiveReader archive(comm, file);
+  if (!archive.has(names::embedding_vocabulary)) return {};
+  return archive.words(names::embedding_vocabulary);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,28 @@
+#pragma once
+
+// The keys of the data, which every experiment on samples shares, and what they mean.
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+
+#include "base/options.hpp"
+#include "data/dataset.hpp"
+#include "drivers/common/model_options.hpp"
+
+namespace fluxformer {
+
+void declare_data_options(Schema& schema);
+
+/// The data set of the deck; `split` is "train" or "test", `words` a given vocabulary or empty. Reads files
+/// on every rank; collective over `comm`. Throws BadInput (agreed).
+std::unique_ptr<Dataset> open_data(const Settings& settings, const std::string& split,
+                                   const std::vector<std::string>& words, MPI_Comm comm);
+
+InputShape shape_of(const Dataset& data);
+
+/// The vocabulary stored with the weights of model.file; empty without one. Collective; throws BadInput.
+std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm);
+
+}  // namespace fluxformer

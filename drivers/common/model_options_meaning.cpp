@@ -1,0 +1,166 @@
+// The keys that every experiment shares.
+
+#include "drivers/common/model_options.hpp"
+
+namespace fluxformer {
+
+void declare_model_options(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "mesh.layers",
+           .fallback = 12L,
+           .doc = "number of layers, which is the depth S of the domain",
+           .minimum = 1});
+  declare({.name = "mesh.cells",
+           .fallback = 0L,
+           .doc = "depth cells M, with weights constant in each layer a multiple of mesh.layers; 0: as the "
+                  "model of model.file was trained, else one per layer",
+           .minimum = 0});
+  declare({.name = "mesh.tokens_x",
+           .fallback = 0L,
+           .doc = "token columns where no data gives them; 0: as the data has, else 1",
+           .minimum = 0});
+  declare({.name = "mesh.tokens_y",
+           .fallback = 0L,
+           .doc = "token rows (1: a line) where no data gives them; 0: as the data has, else 1",
+           .minimum = 0});
+  declare({.name = "mesh.ranks_depth",
+           .fallback = 0L,
+           .doc = "evolve: MPI ranks along depth; 0: chosen for least communication",
+           .minimum = 0});
+  declare({.name = "mesh.ranks_token",
+           .fallback = 0L,
+           .doc = "MPI ranks over tokens; 0: evolve chooses for least communication, train takes 1",
+           .minimum = 0});
+  declare({.name = "mesh.periodic",
+           .fallback = false,
+           .doc = "the token lattice closes on itself; otherwise nothing flows across its rim"});
+
+  declare({.name = "equation.c",
+           .fallback = 1.0,
+           .doc = "speed of transport through depth",
+           .unit = "layers/time",
+           .minimum = 0});
+  declare({.name = "equation.epsilon",
+           .fallback = 0.0,
+           .doc = "diffusion in depth",
+           .unit = "layers^2/time",
+           .minimum = 0});
+  declare({.name = "equation.kappa",
+           .fallback = 0.0,
+           .doc = "diffusion over tokens; where given it wins over model.file",
+           .unit = "token spacings^2/time",
+           .minimum = 0});
+  declare({.name = "equation.alpha",
+           .fallback = 1.0,
+           .doc = "strength of attention; where given it wins over model.file",
+           .unit = "1/time"});
+  declare({.name = "equation.rho",
+           .fallback = 1.0,
+           .doc = "strength of the reaction (feed-forward network); where given it wins over model.file",
+           .unit = "1/time"});
+
+  declare({.name = "depth.scheme",
+           .fallback = std::string("shift"),
+           .doc = "how depth is discretised: shift applies the layer map of a Transformer to the cell "
+                  "upstream, upwind and upwind2 are one-sided differences of order 1 and 2",
+           .choices = {"shift", "upwind", "upwind2"}});
+  declare({.name = "depth.order",
+           .fallback = std::string("sequential"),
+           .doc = "sub-layers of a layer: attention then reaction, both at once, or half a reaction before "
+                  "and after attention",
+           .choices = {"sequential", "parallel", "macaron"}});
+  declare({.name = "depth.norm",
+           .fallback = std::string("pre"),
+           .doc = "normalisation: LayerNorm before each sub-layer, LayerNorm after it, projection to the "
+                  "unit sphere after it, or none",
+           .choices = {"pre", "post", "sphere", "none"}});
+  declare({.name = "depth.residual",
+           .fallback = true,
+           .doc = "each sub-layer adds to the state; false: it replaces the state (an ablation)"});
+  declare({.name = "depth.weights",
+           .fallback = std::string("auto"),
+           .doc = "weights over depth: one set per layer, or linear between knots; auto: constant for a "
+                  "transformer, linear for a pde",
+           .choices = {"auto", "constant", "linear"}});
+  declare({.name = "depth.halves",
+           .fallback = std::string("shared"),
+           .doc = "macaron: the two half steps of the reaction share their weights or have their own",
+           .choices = {"shared", "own"}});
+  declare({.name = "depth.subflow",
+           .fallback = std::string("euler"),
+           .doc = "how a sub-layer advances over its step: forward Euler as in a Transformer, or the "
+                  "explicit midpoint rule",
+           .choices = {"euler", "midpoint"}});
+
+  declare({.name = "attention.heads",
+           .fallback = 4L,
+           .doc = "attention heads; must divide model.width",
+           .minimum = 1});
+  declare(
+      {.name = "attention.kernel",
+       .fallback = std::string("dot"),
+       .doc =
+           "what attention weighs by: scaled dot product of query and key, or a Gaussian of their distance",
+       .choices = {"dot", "l2"}});
+  declare({.name = "attention.normalisation",
+           .fallback = std::string("softmax"),
+           .doc = "attention weights sum to 1 over each row, or over each row and column (doubly stochastic)",
+           .choices = {"softmax", "sinkhorn"}});
+  declare({.name = "attention.iterations",
+           .fallback = 20L,
+           .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",
+           .minimum = 1});
+  declare(
+      {.name = "attention.causal", .fallback = false, .doc = "a token sees itself and earlier tokens only"});
+
+  declare(
+      {.name = "model.kind",
+       .fallback = std::string("transformer"),
+       .doc =
+           "transformer: each layer has weights of its own; pde: weights are linear in depth between knots",
+       .choices = {"transformer", "pde"}});
+  declare({.name = "model.width",
+           .fallback = 64L,
+           .doc = "width d of the hidden state",
+           .unit = "channels",
+           .minimum = 1});
+  declare({.name = "model.ffn",
+           .fallback = 256L,
+           .doc = "hidden width of the feed-forward network",
+           .unit = "channels",
+           .minimum = 1});
+  declare({.name = "model.activation",
+           .fallback = std::string("gelu_erf"),
+           .doc = "activation of the feed-forward network",
+           .choices = {"gelu_erf", "gelu_tanh", "relu"}});
+  declare({.name = "model.knots",
+           .fallback = 0L,
+           .doc = "depth knots K of linear weights; 0: one per layer",
+           .minimum = 0});
+  declare({.name = "model.kappa",
+           .fallback = std::string("scalar"),
+           .doc = "token diffusion: one kappa for all channels, or one for each",
+           .choices = {"scalar", "channel"}});
+  declare({.name = "model.file",
+           .fallback = std::string(),
+           .doc = "HDF5 file to read the weights from, of import_weights.py or of an earlier run; empty: "
+                  "initialise"});
+  declare({.name = "model.initial",
+           .fallback = std::string("standard"),
+           .doc = "weights without model.file: Xavier-uniform, or scaled identities (interacting particles)",
+           .choices = {"standard", "identity"}});
+  declare({.name = "model.beta",
+           .fallback = 1.0,
+           .doc = "identity weights: inverse temperature, the logits are beta q.k",
+           .minimum = 0});
+  declare(
+      {.name = "model.value", .fallback = 1.0, .doc = "identity weights: W_V is this times the identity"});
+  declare({.name = "model.seed", .fallback = 1L, .doc = "seed of the initial weights", .minimum = 0});
+
+  declare({.name = "run.precision",
+           .fallback = std::string("double"),
+           .doc = "arithmetic of attention and reaction; the state is always double",
+           .choices = {"double", "single"}});
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,23 @@
+#pragma once
+
+// What every file of the program says about the run that made it.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/options.hpp"
+#include "drivers/common/experiment.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
+
+namespace fluxformer {
+
+/// Attributes of the root: experiment, command line, deck, settings, seed, ranks, versions, cites. `cites`:
+/// sources whose numbers or methods the run uses. The settings have run.seed. The same on all ranks; not
+/// collective.
+std::vector<std::pair<std::string, AttributeValue>> run_attributes(const std::string& experiment,
+                                                                   const std::string& cites,
+                                                                   const Settings& settings,
+                                                                   const RunContext& context);
+
+}  // namespace fluxformer

@@ -1,0 +1,27 @@
+#include "drivers/common/run_options.hpp"
+
+#include <utility>
+
+namespace fluxformer {
+
+Option overwrite_option() {
+  return {.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"};
+}
+
+Option seed_option(std::string doc) {
+  return {.name = "run.seed", .fallback = 1L, .doc = std::move(doc), .minimum = 0};
+}
+
+Option time_limit_option(std::string doc) {
+  return {.name = "run.time_limit", .fallback = 0.0, .doc = std::move(doc), .unit = "s", .minimum = 0};
+}
+
+Option restart_option() {
+  return {.name = "checkpoint.restart",
+          .fallback = std::string("no"),
+          .doc =
+              "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
+              "the checkpoint file to continue from"};
+}
+
+}  // namespace fluxformer

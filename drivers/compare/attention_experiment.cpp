@@ -1,0 +1,253 @@
+#include "drivers/compare/attention_experiment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <sstream>
+
+#include "analysis/attention/attention_measures.hpp"
+#include "base/error.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/comparison.hpp"
+#include "io/schema_comparisons.hpp"
+#include "model/initialise.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr std::array all_scores = {RowScore::cosine, RowScore::kl, RowScore::js, RowScore::tv,
+                                   RowScore::centred};
+constexpr std::array score_names = {"cosine", "kl", "js", "tv", "centred"};
+
+/// A model and the attention of its layers for one batch.
+class Attentive {
+ public:
+  Attentive(const CompareProblem& problem, const Parameters& parameters)
+      : probe_(problem.probe(parameters)), entries_(static_cast<std::size_t>(probe_->spec().layers)) {}
+
+  void show(const Batch& batch) {
+    probe_->embed(batch, u_);
+    probe_->forward(u_, false, [&](int row, const double* u) {
+      for (std::size_t l = 0; l < entries_.size(); ++l)
+        if (probe_->entry_of_layer(static_cast<int>(l) + 1) == row) entries_[l].assign(u, u + u_.size());
+    });
+  }
+  /// [sample][head][query][key] of layer l = 0 .. S-1.
+  const std::vector<double>& of_layer(int l) {
+    probe_->attention(probe_->entry_of_layer(l + 1), entries_[static_cast<std::size_t>(l)].data(), k_);
+    return k_;
+  }
+  int heads() const { return probe_->spec().attention.heads; }
+  int layers() const { return probe_->spec().layers; }
+
+ private:
+  std::unique_ptr<ModelProbe> probe_;
+  std::vector<std::vector<double>> entries_;
+  std::vector<double> u_, k_;
+};
+
+class AttentionComparison final : public Comparison {
+ public:
+  AttentionComparison(const Settings& settings, const CompareProblem& problem);
+  void begin(CompareRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  std::string summary() const override;
+
+ private:
+  using Match = std::vector<std::vector<int>>;  // [layer]: head of P for each head of T
+  AttentionMeter meter(int heads_p) const;
+  /// Adds all of `members` to a meter of T with each of `others`.
+  std::vector<AttentionMeter> score(const std::vector<std::size_t>& members, const Parameters& transformer,
+                                    const std::vector<const Parameters*>& others) const;
+  Match match(const AttentionMeter& validation) const;
+  Match in_order(int heads_p) const;
+  void show_map(std::size_t seed, const std::string& name, CompareRecord& record) const;
+  int layers() const { return first_.spec.layers; }
+
+  const CompareProblem& problem_;
+  const Parameters& first_;  // the Transformer of the first seed
+  std::vector<std::size_t> matching_;
+  std::uint64_t draws_;
+  std::ostringstream summary_;
+};
+
+AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
+    : problem_(problem),
+      first_(problem.models().at(0, "transformer").parameters),
+      matching_(problem.other_members(settings.integer("attention.matching"), "attention.matching")),
+      draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+  if (problem.line().tokens() < 2)
+    throw BadInput("data.length: a row of attention over one token says nothing");
+  if (first_.spec.causal) throw BadInput("models.transformer: attention with a causal mask is not compared");
+  for (const auto& name : problem.models().names())
+    problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
+}
+
+AttentionMeter AttentionComparison::meter(int heads_p) const {
+  return {{layers(), first_.spec.attention.heads, heads_p}, draws_};
+}
+
+std::vector<AttentionMeter> AttentionComparison::score(const std::vector<std::size_t>& members,
+                                                       const Parameters& transformer,
+                                                       const std::vector<const Parameters*>& others) const {
+  Attentive t(problem_, transformer);
+  std::vector<std::unique_ptr<Attentive>> p;
+  std::vector<AttentionMeter> meters;
+  for (const auto* parameters : others) {
+    p.push_back(std::make_unique<Attentive>(problem_, *parameters));
+    meters.push_back(meter(p.back()->heads()));
+  }
+  const int tokens = problem_.line().tokens();
+  const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
+  problem_.for_samples(members, [&](const Batch& batch) {
+    t.show(batch);
+    for (auto& one : p) one->show(batch);
+    for (int l = 0; l < layers(); ++l) {
+      const auto& of_t = t.of_layer(l);
+      for (std::size_t k = 0; k < p.size(); ++k) {
+        const auto& of_p = p[k]->of_layer(l);
+        for (std::size_t b = 0; b < batch.label.size(); ++b) {
+          const int length = batch.length.empty() ? tokens : batch.length[b];
+          if (batch.weight[b] == 0 || length < 2) continue;  // a row of one token says nothing
+          const auto sample = static_cast<long>(members[static_cast<std::size_t>(batch.key[b])]);
+          meters[k].add(sample, l, tokens, length,
+                        of_t.data() + b * static_cast<std::size_t>(t.heads()) * square,
+                        of_p.data() + b * static_cast<std::size_t>(p[k]->heads()) * square);
+        }
+      }
+    }
+  });
+  for (auto& one : meters) problem_.sum(one.sums());
+  return meters;
+}
+
+AttentionComparison::Match AttentionComparison::match(const AttentionMeter& validation) const {
+  Match pairs;
+  for (int l = 0; l < layers(); ++l) pairs.push_back(match_heads(validation, l, RowScore::centred));
+  return pairs;
+}
+
+AttentionComparison::Match AttentionComparison::in_order(int heads_p) const {
+  std::vector<int> heads(static_cast<std::size_t>(first_.spec.attention.heads), -1);
+  for (std::size_t h = 0; h < heads.size(); ++h)
+    if (static_cast<int>(h) < heads_p) heads[h] = static_cast<int>(h);
+  return Match(static_cast<std::size_t>(layers()), heads);
+}
+
+void AttentionComparison::begin(CompareRecord& record) {
+  record.axis(names::layer, 1, layers());
+  record.axis(names::head, 0, first_.spec.attention.heads - 1);
+  record.axis(names::query, 0, problem_.line().tokens() - 1);
+  record.axis(names::key, 0, problem_.line().tokens() - 1);
+}
+
+/// The first sample, mean over the heads: what the rows look like.
+void AttentionComparison::show_map(std::size_t seed, const std::string& name, CompareRecord& record) const {
+  Attentive one(problem_, problem_.models().at(seed, name).parameters);
+  const auto n = static_cast<std::size_t>(problem_.line().tokens());
+  std::vector<double> map(static_cast<std::size_t>(layers()) * n * n, 0.0);
+  problem_.for_samples({problem_.members().front()}, [&](const Batch& batch) {
+    one.show(batch);
+    for (int l = 0; l < layers(); ++l) {
+      const auto& k = one.of_layer(l);
+      for (std::size_t j = 0; j < static_cast<std::size_t>(one.heads()) * n * n; ++j)
+        map[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
+    }
+  });
+  problem_.sum(map);
+  record.add(name, "map", {names::layer, names::query, names::key}, map);
+}
+
+void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  show_map(seed, name, record);
+  if (name == "transformer") return;
+  const auto& models = problem_.models();
+  const auto& transformer = models.at(seed, "transformer").parameters;
+  const auto& pde = models.at(seed, name).parameters;
+  Parameters untrained(pde.spec);
+  // A stream of its own: no trained model began with these numbers.
+  const auto draw =
+      RandomStream(draws_, "untrained models").bits(static_cast<std::uint64_t>(models.seeds()[seed]));
+  initialise_standard(untrained, (std::uint64_t{draw[0]} << 32) | draw[1], 0, 1, 1);
+
+  const bool exchangeable = name == "independent";
+  Match paired = in_order(pde.spec.attention.heads), paired_untrained = paired;
+  if (exchangeable) {
+    const auto validation = score(matching_, transformer, {&pde, &untrained});
+    paired = match(validation[0]);
+    paired_untrained = match(validation[1]);
+  }
+  auto meters = score(problem_.members(), transformer, {&pde, &untrained});
+
+  const int heads = transformer.spec.attention.heads;
+  const auto over_layers = [&](const std::string& measure, const auto& value) {
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(layers()));
+    for (int l = 0; l < layers(); ++l) values.push_back(value(l));
+    record.add(name, measure, {names::layer}, values);
+    return std::accumulate(values.begin(), values.end(), 0.0) / layers();
+  };
+  const auto over_heads = [&](const std::string& measure, const auto& value) {
+    std::vector<double> values;
+    for (int l = 0; l < layers(); ++l)
+      for (int h = 0; h < heads; ++h)
+        values.push_back(value(l, h, paired[static_cast<std::size_t>(l)][static_cast<std::size_t>(h)]));
+    record.add(name, measure, {names::layer, names::head}, values);
+  };
+  summary_ << (summary_.str().empty() ? "scores (better than the best null by): " : "; ") << name;
+  for (std::size_t j = 0; j < all_scores.size(); ++j) {
+    const auto by = all_scores[j];
+    const std::string measure = score_names[j];
+    const auto mean_null = [&](bool permuted, int l) {
+      double sum = 0;
+      for (int h = 0; h < heads; ++h)
+        sum += permuted ? meters[0].permuted_score(by, l, h) : meters[0].uniform_score(by, l, h);
+      return sum / heads;
+    };
+    const auto matched = [&](const AttentionMeter& m, const Match& pairs, int l) {
+      return matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
+    };
+    const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
+    const std::vector<double> nulls{
+        over_layers(measure + "_uniform", [&](int l) { return mean_null(false, l); }),
+        over_layers(measure + "_permuted", [&](int l) { return mean_null(true, l); }),
+        over_layers(measure + "_untrained", [&](int l) { return matched(meters[1], paired_untrained, l); })};
+    if (by == RowScore::cosine || by == RowScore::kl || by == RowScore::centred)
+      summary_ << ' ' << measure << ' ' << mean << " (" << std::showpos << margin_over(by, mean, nulls)
+               << std::noshowpos << ')';
+  }
+  over_heads("centred_heads", [&](int l, int t, int p) {
+    return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].score(RowScore::centred, l, t, p);
+  });
+  over_heads("matched_head", [](int, int, int p) { return p; });
+  over_heads("entropy_transformer", [&](int l, int t, int) { return meters[0].entropy_t(l, t); });
+  over_heads("entropy", [&](int l, int, int p) {
+    return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].entropy_p(l, p);
+  });
+  over_heads("flat_rows", [&](int l, int t, int p) {
+    return p < 0 ? 0.0 : static_cast<double>(meters[0].flat_rows(l, t, p));
+  });
+  over_layers("scored_samples", [&](int l) { return static_cast<double>(meters[0].samples(l)); });
+}
+
+std::string AttentionComparison::summary() const {
+  return summary_.str();
+}
+
+}  // namespace
+
+void declare_attention(Schema& schema) {
+  declare_compare_options(schema, "attention.h5");
+  schema.declare({.name = "attention.matching",
+                  .fallback = 200L,
+                  .doc = "other test samples by which heads of independent models are paired",
+                  .minimum = 1});
+}
+
+std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context) {
+  return make_comparison(
+      "attention", "docs/model.md; arXiv 2408.09523", settings, context,
+      [](const Settings& s, const CompareProblem& p) { return std::make_unique<AttentionComparison>(s, p); });
+}
+
+}  // namespace fluxformer

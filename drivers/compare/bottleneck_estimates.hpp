@@ -1,0 +1,49 @@
+#pragma once
+
+// All estimators of src/analysis on one set of states.
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/information/information.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer {
+
+struct EstimatorSettings {
+  std::size_t bins = 10;       ///< of each component
+  std::size_t components = 3;  ///< principal components, for binning and ksg
+  double noise = 0.2;          ///< sigma over the root mean square deviation of a component of T
+  std::size_t neighbours = 5;  ///< k of ksg
+};
+
+/// What is written of them: input_* is I(X;T), of kde, ksg and gaussian I(X; T + sigma Z); label_* is I(T;Y),
+/// of kde and gaussian I(T + sigma Z; Y). nats.
+inline constexpr std::array estimate_names = {"input_binning",
+                                              "label_binning",
+                                              "input_kde",
+                                              "input_kde_lower",
+                                              "input_kde_upper",
+                                              "label_kde",
+                                              "label_kde_lower",
+                                              "label_kde_upper",
+                                              "input_ksg",
+                                              "label_ksg",
+                                              "input_gaussian",
+                                              "label_gaussian",
+                                              "label_gaussian_lower",
+                                              "label_gaussian_upper",
+                                              "sigma",
+                                              "kept_variance"};
+inline constexpr std::size_t estimate_count = estimate_names.size();
+/// Parts that can be computed apart.
+inline constexpr int estimator_parts = 4;
+
+/// The numbers that `part` of the estimators finds (the others are 0), in the order of the names; NaN where a
+/// state does not vary over the samples. `draw`: of the noise that ksg adds. Not collective.
+std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
+                                            const EstimatorSettings& settings, const RandomStream& draw);
+
+}  // namespace fluxformer

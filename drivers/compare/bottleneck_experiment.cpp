@@ -1,0 +1,178 @@
+#include "drivers/compare/bottleneck_experiment.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "analysis/state_examples.hpp"
+#include "base/error.hpp"
+#include "drivers/compare/bottleneck_estimates.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/comparison.hpp"
+#include "io/schema_comparisons.hpp"
+
+namespace fluxformer {
+namespace {
+
+class Bottleneck final : public Comparison {
+ public:
+  Bottleneck(const Settings& settings, const CompareProblem& problem);
+  void begin(CompareRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+
+ private:
+  using Curves = std::vector<std::vector<double>>;  // [name of the estimate][depth]
+  /// T of all samples at every depth, [depth][sample][channel]. Collective.
+  std::vector<double> states(const Parameters& parameters) const;
+  Curves curves(const Parameters& parameters) const;
+
+  const CompareProblem& problem_;
+  EstimatorSettings estimators_;
+  std::vector<long> epochs_;
+  int token_;  // -1: pooled
+  RandomStream draws_;
+  std::vector<int> labels_;
+};
+
+Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
+    : problem_(problem),
+      estimators_{static_cast<std::size_t>(settings.integer("bottleneck.bins")),
+                  static_cast<std::size_t>(settings.integer("bottleneck.components")),
+                  settings.real("bottleneck.noise"),
+                  static_cast<std::size_t>(settings.integer("bottleneck.neighbours"))},
+      epochs_(integer_list(settings, "bottleneck.epochs", 0)),
+      token_(settings.count("bottleneck.token")),
+      draws_(static_cast<std::uint64_t>(settings.integer("run.seed")), "noise on states") {
+  const auto samples = problem.members().size();
+  if (estimators_.neighbours >= samples)
+    throw BadInput("bottleneck.neighbours = " + std::to_string(estimators_.neighbours) +
+                   ": must be less than the number of samples, " + std::to_string(samples));
+  if (token_ >= problem.line().tokens())
+    throw BadInput("bottleneck.token = " + std::to_string(token_) + ": there are " +
+                   std::to_string(problem.line().tokens()) + " tokens");
+  for (const auto& name : problem.models().names()) {
+    const int width = problem.models().at(0, name).parameters.spec.width;
+    if (estimators_.components > static_cast<std::size_t>(width))
+      throw BadInput("bottleneck.components = " + std::to_string(estimators_.components) +
+                     ": the states of " + name + " have " + std::to_string(width));
+  }
+  problem.models().require_epochs(epochs_);
+  for (const auto member : problem.members()) {
+    labels_.push_back(problem.data().label(member));
+    if (token_ >= problem.data().length(member))
+      throw BadInput("bottleneck.token = " + std::to_string(token_) + ": sample " + std::to_string(member) +
+                     " has only " + std::to_string(problem.data().length(member)) + " tokens");
+  }
+}
+
+void Bottleneck::begin(CompareRecord& record) {
+  if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
+  record.note("", names::ceiling, std::log(static_cast<double>(labels_.size())));
+  record.note("", names::label_entropy, LabelGroups(labels_).entropy());
+}
+
+std::vector<double> Bottleneck::states(const Parameters& parameters) const {
+  const auto probe = problem_.probe(parameters);
+  const auto width = static_cast<std::size_t>(probe->spec().width);
+  const auto samples = labels_.size();
+  std::vector<double> all(static_cast<std::size_t>(probe->depths()) * samples * width, 0.0), u;
+  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+    probe->embed(batch, u);
+    probe->forward(u, false, [&](int row, const double* state) {
+      for (std::size_t b = 0; b < batch.label.size(); ++b) {
+        if (batch.weight[b] == 0) continue;
+        const auto tokens = sample_of(probe->counted(), state, static_cast<int>(b));
+        const auto place = static_cast<std::size_t>(batch.key[b]);
+        Eigen::Map<Eigen::RowVectorXd> t(
+            all.data() + (static_cast<std::size_t>(row) * samples + place) * width,
+            static_cast<Eigen::Index>(width));
+        if (token_ < 0)
+          t = tokens.colwise().mean();
+        else
+          t = tokens.row(token_);
+      }
+    });
+  });
+  problem_.sum(all);
+  return all;
+}
+
+Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
+  const auto all = states(parameters);
+  const auto width = static_cast<std::size_t>(parameters.spec.width);
+  const auto depths = all.size() / (labels_.size() * width);
+  // Depths and parts of the estimators are dealt out to the ranks.
+  std::vector<double> found(estimate_count * depths, 0.0);
+  const auto ranks = static_cast<std::size_t>(problem_.replica().count);
+  collectively(problem_.comm(), [&] {
+    for (std::size_t task = static_cast<std::size_t>(problem_.replica().index);
+         task < depths * estimator_parts; task += ranks) {
+      const auto depth = task / estimator_parts;
+      const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
+      const Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
+      const auto numbers = estimate(part, t, labels_, estimators_, draws_.item(depth));
+      for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
+    }
+  });
+  problem_.sum(found);
+  Curves list;
+  for (std::size_t k = 0; k < estimate_count; ++k)
+    list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),
+                      found.begin() + static_cast<std::ptrdiff_t>((k + 1) * depths));
+  return list;
+}
+
+void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  const auto depth = names::model_depth(name);
+  const auto final = curves(problem_.models().at(seed, name).parameters);
+  for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimate_names[k], {depth}, final[k]);
+  Curves over_epochs(estimate_count);
+  for (const long epoch : epochs_) {
+    const auto then = curves(problem_.models().after_epoch(seed, name, epoch));
+    for (std::size_t k = 0; k < estimate_count; ++k)
+      over_epochs[k].insert(over_epochs[k].end(), then[k].begin(), then[k].end());
+  }
+  if (epochs_.empty()) return;
+  for (std::size_t k = 0; k < estimate_count; ++k)
+    record.add(name, std::string("epoch_") + estimate_names[k], {names::copied_epoch, depth}, over_epochs[k]);
+}
+
+}  // namespace
+
+void declare_bottleneck(Schema& schema) {
+  declare_compare_options(schema, "bottleneck.h5");
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "bottleneck.token",
+           .fallback = -1L,
+           .doc = "T is the state of this token; -1: the mean over the tokens",
+           .minimum = -1});
+  declare({.name = "bottleneck.components",
+           .fallback = 3L,
+           .doc = "principal components of T that binning and ksg see",
+           .minimum = 1});
+  declare({.name = "bottleneck.bins",
+           .fallback = 10L,
+           .doc = "binning: intervals of each component, from the smallest to the largest number",
+           .minimum = 1,
+           .maximum = 1e6});
+  declare({.name = "bottleneck.noise",
+           .fallback = 0.2,
+           .doc =
+               "sigma of T + sigma Z, relative to the root mean square deviation of T's components at that "
+               "depth",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "bottleneck.neighbours", .fallback = 5L, .doc = "ksg: k", .minimum = 1});
+  declare(epochs_option("bottleneck.epochs"));
+}
+
+std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {
+  return make_comparison(
+      "bottleneck",
+      "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 "
+      "(2004) 066138; PLoS ONE 9 (2014) e87357",
+      settings, context,
+      [](const Settings& s, const CompareProblem& p) { return std::make_unique<Bottleneck>(s, p); });
+}
+
+}  // namespace fluxformer

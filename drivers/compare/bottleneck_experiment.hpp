@@ -1,0 +1,15 @@
+#pragma once
+
+// `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over
+// training, by several estimators side by side.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_bottleneck(Schema& schema);
+std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

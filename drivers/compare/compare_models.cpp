@@ -1,0 +1,167 @@
+#include "drivers/compare/compare_models.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "io/archive_reader.hpp"
+#include "io/schema.hpp"
+#include "model/depth_march.hpp"
+#include "model/model_file.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr const char* transformer = "transformer";
+
+std::string with_seed(std::string pattern, long seed) {
+  const std::string place = "{seed}";
+  for (auto at = pattern.find(place); at != std::string::npos; at = pattern.find(place))
+    pattern.replace(at, place.size(), std::to_string(seed));
+  return pattern;
+}
+
+std::string snapshot_path(const std::string& file, long epoch) {
+  return weights_path(file, "epoch" + std::to_string(epoch));
+}
+
+/// Whether a PDE model came about as its key says, from the same samples in the same order as this
+/// Transformer.
+void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
+                      const ComparedModel& teacher) {
+  if (!origin.trained()) return;
+  if (name == "independent" && origin.distilled()) throw BadInput(key + ": was " + origin.text());
+  if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on the labels alone");
+  const auto file_name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
+  const auto taught_by = origin.value("distill.teacher");
+  if (name == "distilled" && file_name(taught_by) != file_name(teacher.file))
+    throw BadInput(key + ": was distilled from " + taught_by + ", not from " + teacher.file);
+  if (!teacher.origin.trained()) return;
+  if (origin.value("run.seed") != teacher.origin.value("run.seed"))
+    throw BadInput(key + ": saw its samples in another order than " + teacher.file + " (run.seed = " +
+                   origin.value("run.seed") + " and " + teacher.origin.value("run.seed") + ")");
+  if (name == "independent" && origin.value("model.file").empty() &&
+      origin.value("model.seed") == teacher.origin.value("model.seed"))
+    throw BadInput(key + ": began with the numbers that " + teacher.file + " began with (model.seed = " +
+                   origin.value("model.seed") + "), and is not independent of it");
+}
+
+}  // namespace
+
+Parameters inherit(const Parameters& teacher, int cells_per_layer) {
+  auto spec = teacher.spec;
+  spec.kind = ModelKind::pde;
+  spec.variation = DepthVariation::linear;
+  spec.knots = spec.layers;
+  spec.cells = spec.layers * cells_per_layer;
+  Parameters parameters(spec);
+  for (const auto& view : parameters.layout.views())
+    std::ranges::copy(teacher.view(view.path()), parameters.view(view.path()).begin());
+  require_marchable(spec, {spec.layers, spec.cells}, 1);
+  return parameters;
+}
+
+ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
+    : comm_(comm), seeds_(integer_list(settings, "models.seeds", 0)) {
+  if (seeds_.empty()) throw BadInput("models.seeds: names no seed");
+  if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: names no file");
+  for (const std::string name : {transformer, "independent", "distilled"})
+    if (!settings.word("models." + name).empty()) read_files(settings, name);
+  if (const int cells = settings.count("models.inherited"); cells > 0) {
+    std::vector<ComparedModel> inherited;
+    for (const auto& one : models_.front()) {
+      try {
+        inherited.push_back({inherit(one.parameters, cells), one.file, "not trained: inherited", one.origin});
+      } catch (const BadInput& e) {
+        throw BadInput("models.inherited = " + std::to_string(cells) + ": " + one.file + ": " + e.what());
+      }
+    }
+    names_.emplace_back("inherited");
+    models_.push_back(std::move(inherited));
+  }
+  require_alike();
+}
+
+void ComparedModels::read_files(const Settings& settings, const std::string& name) {
+  const auto& pattern = settings.word("models." + name);
+  if (seeds_.size() > 1 && with_seed(pattern, 0) == pattern)
+    throw BadInput("models." + name + " = " + pattern +
+                   ": the same file for every seed; write {seed} where they differ");
+  names_.push_back(name);
+  auto& list = models_.emplace_back();
+  for (const long seed : seeds_) {
+    const auto path = with_seed(pattern, seed);
+    const auto key = "models." + name + " = " + path;
+    const ArchiveReader file(comm_, path);
+    const ModelOrigin origin(file);
+    ComparedModel model{read_model(file), path, origin.text(), origin};
+    auto& spec = model.parameters.spec;
+    if ((spec.kind == ModelKind::transformer) != (name == transformer))
+      throw BadInput(key + ": is the model of a " + to_word(spec.kind));
+    origin.require_comparable(key);
+    origin.require_data(key, settings);
+    if (name != transformer) require_coupling(key, name, origin, models_.front().at(list.size()));
+    if (spec.cells == 0) spec.cells = spec.layers;
+    if (file.has(names::embedding_vocabulary)) {
+      const auto words = file.words(names::embedding_vocabulary);
+      if (words_.empty()) words_ = words;
+      if (words != words_) throw BadInput(key + ": has other words than " + models_.front().front().file);
+    }
+    list.push_back(std::move(model));
+  }
+}
+
+void ComparedModels::require_alike() const {
+  const auto& first = at(0, transformer).parameters.spec;
+  for (const auto& list : models_)
+    for (const auto& one : list) {
+      const auto& spec = one.parameters.spec;
+      if (spec.layers != first.layers)
+        throw BadInput(one.file + ": has " + std::to_string(spec.layers) + " layers, " +
+                       at(0, transformer).file + " has " + std::to_string(first.layers));
+      const auto& same = list.front().parameters;
+      if (spec.causal != first.causal)
+        throw BadInput(one.file +
+                       ": its attention is causal and that of the Transformer is not, or the reverse");
+      if (spec.cells != same.spec.cells || spec.knots != same.spec.knots || spec.width != same.spec.width ||
+          spec.attention.heads != same.spec.attention.heads ||
+          one.parameters.values.size() != same.values.size())
+        throw BadInput(one.file + ": has other sizes than " + list.front().file);
+    }
+}
+
+void ComparedModels::require_input(const InputShape& input) const {
+  for (const auto& list : models_)
+    for (const auto& one : list) {
+      const auto& spec = one.parameters.spec;
+      if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
+          (spec.tokens != 0 && spec.tokens != input.tokens) || spec.classes != input.classes)
+        throw BadInput(one.file + ": was trained on other tokens or classes than data.set gives");
+    }
+}
+
+const ComparedModel& ComparedModels::at(std::size_t seed, const std::string& name) const {
+  const auto place = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+  return models_.at(place).at(seed);
+}
+
+Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name, long epoch) const {
+  const auto& now = at(seed, name);
+  const bool inherited = name == "inherited";
+  auto parameters = read_model(ArchiveReader(comm_, snapshot_path(now.file, epoch)));
+  const auto& whole = inherited ? at(seed, transformer).parameters : now.parameters;
+  if (parameters.values.size() != whole.values.size() || parameters.spec.knots != whole.spec.knots)
+    throw BadInput(snapshot_path(now.file, epoch) + ": is another model than " + now.file);
+  if (inherited) return inherit(parameters, now.parameters.spec.cells / now.parameters.spec.layers);
+  parameters.spec.cells = now.parameters.spec.cells;
+  return parameters;
+}
+
+void ComparedModels::require_epochs(const std::vector<long>& epochs) const {
+  for (std::size_t k = 0; k < seeds_.size(); ++k)
+    for (const auto& name : names_)
+      for (const long epoch : epochs) after_epoch(k, name, epoch);
+}
+
+}  // namespace fluxformer

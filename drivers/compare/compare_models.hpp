@@ -1,0 +1,61 @@
+#pragma once
+
+// The models that are compared: a trained Transformer and PDE models of it, one of each for every seed.
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/compare/model_origin.hpp"
+#include "model/parameters.hpp"
+
+namespace fluxformer {
+
+/// One model of one seed.
+struct ComparedModel {
+  Parameters parameters;
+  std::string file;     ///< it was read from; of an inherited one, the Transformer's
+  std::string trained;  ///< how it came by its weights
+  ModelOrigin origin;
+};
+
+class ComparedModels {
+ public:
+  /// Reads the files of models.*. Collective over `comm`; throws BadInput (agreed) for files that are missing
+  /// or do not fit each other.
+  ComparedModels(const Settings& settings, MPI_Comm comm);
+
+  const std::vector<long>& seeds() const { return seeds_; }
+  /// "transformer", then those of independent, distilled, inherited that the deck asks for.
+  const std::vector<std::string>& names() const { return names_; }
+  /// `seed`: its place in `seeds`. All seeds of a name have the same sizes and depth cells.
+  const ComparedModel& at(std::size_t seed, const std::string& name) const;
+  /// The copy of the weights that training left after an epoch (output.snapshots), in the place of this
+  /// model. Collective; BadInput if there is none or it is another model.
+  Parameters after_epoch(std::size_t seed, const std::string& name, long epoch) const;
+  /// Throws BadInput unless there are such copies of all models. Collective.
+  void require_epochs(const std::vector<long>& epochs) const;
+  /// Words of the texts the models were trained on; empty for images.
+  const std::vector<std::string>& words() const { return words_; }
+  /// Throws BadInput unless all models take this input.
+  void require_input(const InputShape& input) const;
+
+ private:
+  void read_files(const Settings& settings, const std::string& name);
+  void require_alike() const;
+
+  MPI_Comm comm_;
+  std::vector<long> seeds_;
+  std::vector<std::string> names_, words_;
+  std::vector<std::vector<ComparedModel>> models_;  // [name][seed]
+};
+
+/// The Transformer as a PDE model: its layers become knots, linear in between, on `cells_per_layer` depth
+/// cells for each. With one cell per layer it is the Transformer. Throws BadInput for a Transformer that has
+/// no such step (norm post, residual off).
+Parameters inherit(const Parameters& transformer, int cells_per_layer);
+
+}  // namespace fluxformer

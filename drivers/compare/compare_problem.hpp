@@ -1,0 +1,61 @@
+#pragma once
+
+// What the comparisons compare: a trained Transformer and PDE models for each of several seeds, and the test
+// samples they are shown. Ranks share the samples; each holds whole token lines and all models.
+
+#include <mpi.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/model_probe.hpp"
+#include "base/options.hpp"
+#include "data/dataset.hpp"
+#include "drivers/compare/compare_models.hpp"
+#include "training/batches.hpp"
+
+namespace fluxformer {
+
+class CompareProblem {
+ public:
+  /// Collective over `comm`; throws BadInput (agreed) for files that are missing or do not fit each other or
+  /// the data.
+  CompareProblem(const Settings& settings, MPI_Comm comm);
+  CompareProblem(const CompareProblem&) = delete;
+  CompareProblem& operator=(const CompareProblem&) = delete;
+  /// In a few lines, for --validate and the log.
+  std::string describe() const;
+
+  MPI_Comm comm() const { return comm_; }
+  const ComparedModels& models() const { return models_; }
+  /// A model at hand for this rank's samples. Not collective.
+  std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const;
+  const Dataset& data() const { return *data_; }
+  const TokenLine& line() const { return line_; }
+  /// The samples that are looked at.
+  const std::vector<std::size_t>& members() const { return members_; }
+  /// `count` other samples of the test split, drawn by the same seed. Throws BadInput naming `key` if there
+  /// are not so many.
+  std::vector<std::size_t> other_members(long count, const std::string& key) const;
+  /// visit(batch): this rank's share of `members`, batch by batch; Batch::key is the place of a sample in
+  /// `members`. Collective over all ranks, which `visit` must not be; what it throws on one all throw.
+  void for_samples(const std::vector<std::size_t>& members,
+                   const std::function<void(const Batch&)>& visit) const;
+  /// numbers := their sum over all ranks. Collective.
+  void sum(std::vector<double>& numbers) const;
+  Replica replica() const { return replica_; }
+
+ private:
+  MPI_Comm comm_;
+  Precision precision_;
+  ComparedModels models_;
+  std::unique_ptr<Dataset> data_;
+  TokenLine line_;
+  std::vector<std::size_t> drawn_, members_;  // all test samples in drawn order; the first of them
+  Replica replica_;
+  int batch_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,208 @@
+#include "drivers/compare/gradient_flow_experiment.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <sstream>
+
+#include "analysis/derivatives/gradient_measures.hpp"
+#include "base/error.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/layer_jacobians.hpp"
+#include "io/schema_comparisons.hpp"
+#include "io/schema_gradient_flow.hpp"
+#include "model/embedding.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// One measure of a model.
+struct Measured {
+  std::string name;
+  std::vector<std::string> axes;
+  std::vector<double> values;
+};
+
+class GradientFlow final : public Comparison {
+ public:
+  GradientFlow(const Settings& settings, const CompareProblem& problem);
+  void begin(CompareRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  std::string summary() const override { return summary_.str(); }
+
+ private:
+  /// Loss, gradients by depth and by group of parameters. Collective.
+  std::vector<Measured> gradients(const std::string& name, const Parameters& parameters) const;
+  /// Norms of the gradient of each group; `flat` is that of the mean loss.
+  void add_groups(const ParameterLayout& layout, std::span<const double> flat,
+                  std::vector<Measured>& list) const;
+  void add_jacobians(const std::string& name, const Parameters& parameters, CompareRecord& record) const;
+
+  const CompareProblem& problem_;
+  std::vector<long> epochs_;
+  JacobianPlan plan_;
+  int layers_, most_knots_ = 0;
+  std::ostringstream summary_;
+};
+
+GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& problem)
+    : problem_(problem),
+      epochs_(integer_list(settings, "gradient.epochs", 0)),
+      plan_{.samples = static_cast<std::size_t>(settings.integer("gradient.jacobian_samples")),
+            .batch = settings.count("samples.batch"),
+            .steps = settings.count("gradient.steps"),
+            .exponents = settings.count("gradient.exponents"),
+            .sweeps = settings.count("gradient.sweeps"),
+            .precision = precision_of(settings),
+            .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
+      layers_(problem.models().at(0, "transformer").parameters.spec.layers) {
+  if (plan_.samples > problem.members().size())
+    throw BadInput("gradient.jacobian_samples = " + std::to_string(plan_.samples) + ": samples.count gives " +
+                   std::to_string(problem.members().size()) + " samples");
+  for (const auto& name : problem.models().names()) {
+    const auto& parameters = problem.models().at(0, name).parameters;
+    problem.probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
+    if (plan_.exponents > parameters.spec.width)
+      throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
+                     " have " + std::to_string(parameters.spec.width) + " channels");
+    most_knots_ = std::max(most_knots_, parameters.spec.knots);
+  }
+  problem.models().require_epochs(epochs_);
+}
+
+void GradientFlow::begin(CompareRecord& record) {
+  record.axis(names::layer_end, 0, layers_);
+  record.axis(names::knot, 1, most_knots_);
+  if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
+  record.note("", names::jacobian_samples, static_cast<long>(plan_.samples));
+  if (plan_.samples == 0) return;
+  record.axis(names::layer, 1, layers_);
+  record.axis(names::exponent, 1, plan_.exponents);
+}
+
+std::vector<Measured> GradientFlow::gradients(const std::string& name, const Parameters& parameters) const {
+  const auto probe = problem_.probe(parameters);
+  const int cells_of_layer = probe->cells() / layers_;
+  const auto classes = static_cast<std::size_t>(parameters.spec.classes);
+  GradientMeter all(probe->depths(), probe->counted()), ends(layers_ + 1, probe->counted());
+  std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size(), 0.0), total = flat, loss(1, 0.0);
+  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+    probe->embed(batch, u);
+    const auto& logits = probe->forward(u, true);
+    logits_bar.resize(logits.size());
+    for (std::size_t b = 0; b < batch.label.size(); ++b) {
+      const double share = batch.weight[b];  // 1/N, or 0 for a filler
+      const double of_sample = loss_of({}, logits.data() + b * classes, static_cast<int>(classes),
+                                       batch.label[b], share > 0 ? 1 : 0, logits_bar.data() + b * classes);
+      if (share > 0) loss[0] += share * of_sample;
+    }
+    probe->adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
+      all.add(row, bar);
+      if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
+    });
+    embed_adjoint(parameters, probe->counted(), batch.input.data(), u_bar.data(), flat);
+    std::ranges::transform(total, flat, total.begin(), std::plus<>());
+  });
+  for (auto* numbers : {&all.sums(), &ends.sums(), &total, &loss}) problem_.sum(*numbers);
+  for (double& g : total) g /= static_cast<double>(problem_.members().size());
+
+  const auto by_layer = ends.measures();
+  std::vector<Measured> list{{"loss", {}, loss},
+                             {"gradient_norm", {names::model_depth(name)}, all.measures().norm},
+                             {"gradient_ratio", {names::layer_end}, by_layer.ratio},
+                             {"disparity", {}, {by_layer.disparity}}};
+  add_groups(parameters.layout, total, list);
+  return list;
+}
+
+void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const double> flat,
+                              std::vector<Measured>& list) const {
+  std::vector<double> knots;
+  for (const auto& group : group_norms(layout, flat))
+    if (group.group.starts_with("layers/"))
+      knots.push_back(group.norm);
+    else
+      list.push_back({group.group + "_gradient", {}, {group.norm}});
+  knots.resize(static_cast<std::size_t>(most_knots_), std::numeric_limits<double>::quiet_NaN());
+  list.push_back({"knot_gradient", {names::knot}, knots});
+}
+
+void GradientFlow::add_jacobians(const std::string& name, const Parameters& parameters,
+                                 CompareRecord& record) const {
+  using WallClock = std::chrono::steady_clock;
+  const auto began = WallClock::now();
+  const auto found = layer_jacobians(problem_, parameters, plan_);
+  const std::chrono::duration<double> took = WallClock::now() - began;
+  std::vector<double> seconds(1, problem_.replica().index == 0 ? took.count() : 0.0);
+  problem_.sum(seconds);
+  record.add(name, "largest_singular_value", {names::layer}, found.largest);
+  record.add(name, "largest_singular_error", {names::layer}, found.largest_error);
+  record.add(name, "smallest_singular_value", {names::layer}, found.smallest);
+  record.add(name, "smallest_singular_error", {names::layer}, found.smallest_error);
+  record.add(name, "lyapunov", {names::exponent}, found.lyapunov);
+  record.add(name, "jacobian_seconds", {}, seconds);
+}
+
+void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  const auto& parameters = problem_.models().at(seed, name).parameters;
+  for (const auto& one : gradients(name, parameters)) {
+    record.add(name, one.name, one.axes, one.values);
+    if (one.name == "disparity")
+      summary_ << (summary_.str().empty() ? "disparity " : ", ") << name << ' ' << one.values[0];
+  }
+  std::vector<Measured> course;
+  for (const long epoch : epochs_) {
+    const auto then = gradients(name, problem_.models().after_epoch(seed, name, epoch));
+    if (course.empty()) course.resize(then.size());
+    for (std::size_t k = 0; k < then.size(); ++k) {
+      course[k].name = "epoch_" + then[k].name;
+      course[k].axes = {names::copied_epoch};
+      course[k].axes.insert(course[k].axes.end(), then[k].axes.begin(), then[k].axes.end());
+      course[k].values.insert(course[k].values.end(), then[k].values.begin(), then[k].values.end());
+    }
+  }
+  for (const auto& one : course) record.add(name, one.name, one.axes, one.values);
+  if (plan_.samples > 0) add_jacobians(name, parameters, record);
+}
+
+}  // namespace
+
+void declare_gradient_flow(Schema& schema) {
+  declare_compare_options(schema, "gradient_flow.h5");
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(epochs_option("gradient.epochs"));
+  declare({.name = "gradient.jacobian_samples",
+           .fallback = 16L,
+           .doc = "how many of the samples the Jacobians of the layers are taken at; 0: no Jacobians",
+           .minimum = 0});
+  declare({.name = "gradient.steps",
+           .fallback = 60L,
+           .doc = "Lanczos steps for the singular values of a layer's Jacobian, each the cost of about 5 "
+                  "forward passes: the largest are exact after 30, the smallest may take hundreds (their "
+                  "error is in the file)",
+           .minimum = 1});
+  declare({.name = "gradient.exponents",
+           .fallback = 4L,
+           .doc = "leading Lyapunov exponents, up to the width of the models",
+           .minimum = 1});
+  declare({.name = "gradient.sweeps",
+           .fallback = 4L,
+           .doc =
+               "times that the tangent vectors go back and forth through all layers before their growth is "
+               "counted: 0 is growth from random directions, many that along the singular vectors",
+           .minimum = 0});
+}
+
+std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context) {
+  return make_comparison(
+      "gradient_flow",
+      "docs/model.md; arXiv 2408.09523; Golub, Kahan, SIAM J. Numer. Anal. B 2 (1965) 205; Benettin et al., "
+      "Meccanica 15 (1980) 9",
+      settings, context,
+      [](const Settings& s, const CompareProblem& p) { return std::make_unique<GradientFlow>(s, p); });
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,15 @@
+#pragma once
+
+// `gradient_flow`: how the gradient of the loss goes back through depth in a Transformer and in its PDE
+// models, and what the Jacobians of their layers do to it.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_gradient_flow(Schema& schema);
+std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

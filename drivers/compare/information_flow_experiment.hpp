@@ -1,0 +1,15 @@
+#pragma once
+
+// `information_flow`: how the hidden states of a Transformer and of its PDE models change with depth, and how
+// alike they are.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_information_flow(Schema& schema);
+std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

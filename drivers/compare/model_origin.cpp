@@ -1,0 +1,78 @@
+#include "drivers/compare/model_origin.hpp"
+
+#include <vector>
+
+#include "base/deck.hpp"
+#include "base/error.hpp"
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/restart_check.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Keys that decide what the tokens of a data set are. (The vocabulary is stored with the model.)
+std::vector<std::string> token_keys(const std::string& set) {
+  std::vector<std::string> keys{"data.set"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  if (set == "topics" || set == "20news")
+    add({"data.length"});
+  else
+    add({"data.tokens"});
+  if (set == "20news") add({"data.headers", "data.quotes", "data.footers"});
+  if (set == "omniglot") add({"data.alphabets"});
+  if (set == "topics") add({"data.classes"});
+  return keys;
+}
+
+}  // namespace
+
+ModelOrigin::ModelOrigin(const ArchiveReader& file) {
+  trained_ = file.has_attribute(names::experiment) && file.text(names::experiment) == "train";
+  if (file.has_attribute(names::status)) status_ = file.text(names::status);
+  if (!trained_ || !file.has_attribute(names::settings)) return;
+  for (const auto& [name, value] : read_deck(file.text(names::settings), file.path()))
+    settings_[name] = value;
+}
+
+std::string ModelOrigin::value(const std::string& key) const {
+  const auto found = settings_.find(key);
+  return found == settings_.end() ? std::string() : found->second;
+}
+
+std::string ModelOrigin::text() const {
+  if (!trained_) return "not known";
+  auto text = "trained, seed " + value("run.seed");
+  if (distilled())
+    text += "; distilled from " + value("distill.teacher") + ", hidden " + value("distill.hidden") +
+            ", attention " + value("distill.attention");
+  return text;
+}
+
+void ModelOrigin::require_comparable(const std::string& what) const {
+  if (!trained_) return;
+  if (!status_.empty() && status_ != names::done)
+    throw BadInput(what + ": its training is not done but " + status_);
+  const auto refuse = [&](const std::string& key) {
+    throw BadInput(what + ": was trained with " + key + " = " + value(key) +
+                   "; compared are models that go from cell to cell by the layer map with equation.c = 1, on "
+                   "tokens that are not periodic");
+  };
+  if (const auto speed = value("equation.c"); !speed.empty() && std::stod(speed) != 1) refuse("equation.c");
+  if (value("mesh.periodic") == "true") refuse("mesh.periodic");
+  if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
+}
+
+void ModelOrigin::require_data(const std::string& what, const Settings& settings) const {
+  Schema data;
+  declare_data_options(data);
+  for (const auto& key : token_keys(settings.word("data.set"))) {
+    const auto here = value_text(settings, *data.find(key));
+    if (const auto there = value(key); !there.empty() && there != here)
+      throw BadInput(key + " = " + here + ": " + what + " was trained with " + there);
+  }
+}
+
+}  // namespace fluxformer

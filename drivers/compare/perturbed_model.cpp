@@ -1,0 +1,130 @@
+#include "drivers/compare/perturbed_model.hpp"
+
+#include "analysis/perturbation/perturbations.hpp"
+#include "io/schema_perturbation.hpp"
+
+namespace fluxformer {
+namespace {
+
+struct Kind {
+  const char *name, *axis;
+};
+constexpr Kind kinds[] = {{"noise", names::noise_level},
+                          {"feature_noise", names::feature_noise_level},
+                          {"dropped", names::dropped_share},
+                          {"fgsm", names::attack_level},
+                          {"pgd", names::attack_level},
+                          {"worst", names::attack_level},
+                          {"feature_fgsm", names::feature_attack_level},
+                          {"feature_pgd", names::feature_attack_level}};
+
+}  // namespace
+
+PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
+    : probe_(probe),
+      plan_(plan),
+      embedded_(probe, InputSpace::embedded),
+      jacobian_(embedded_),
+      clean_(1, probe.spec().classes),
+      growth_(probe.depths(), probe.counted()),
+      tangent_growth_(growth_),
+      jacobian_meter_(probe.spec().classes) {
+  for (const auto& [name, axis] : kinds) {
+    const std::string kind = name;
+    const auto levels = static_cast<int>(plan.levels.at(axis).size());
+    if (levels == 0 || (kind.ends_with("pgd") && plan.pgd_steps == 0) || (kind == "worst" && !plan.jacobian))
+      continue;
+    curves_.push_back({kind, axis, ResponseMeter(levels, probe.spec().classes)});
+    if (kind.starts_with("feature") && features_ == nullptr)
+      features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
+  }
+}
+
+void PerturbedModel::for_sums(const std::function<void(std::vector<double>&)>& add) {
+  for (auto& curve : curves_) add(curve.responses.sums());
+  add(clean_.sums());
+  add(growth_.sums());
+  add(tangent_growth_.sums());
+  add(jacobian_meter_.sums());
+}
+
+void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
+  for (auto& curve : curves_) {
+    if (curve.kind != kind) continue;
+    const auto& levels = plan_.levels.at(curve.axis);
+    for (std::size_t j = 0; j < levels.size(); ++j) {
+      perturb(levels[j], moved_);
+      state_ = moved_;
+      const auto& logits = probe_.forward(state_);
+      curve.responses.add(static_cast<int>(j), embedded_, moved_, logits.data(), clean_logits_.data());
+    }
+  }
+}
+
+void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
+                            Adversary& adversary) {
+  adversary.begin();
+  const auto by = [&](const Attack& how, std::vector<double>& u) {
+    adversary.attack(how, x_);
+    input.embed(x_, u);
+  };
+  follow(fgsm_kind, [&](double level, std::vector<double>& u) { by(fgsm(level), u); });
+  follow(pgd_kind, [&](double level, std::vector<double>& u) {
+    auto how = pgd(level, plan_.pgd_steps);
+    how.random_start = plan_.random_start;
+    how.seed = plan_.seed;
+    by(how, u);
+  });
+}
+
+void PerturbedModel::follow_growth() {
+  const auto& u = embedded_.clean();
+  moved_ = u;
+  add_noise(embedded_, plan_.seed, plan_.growth, moved_);
+  add_growth(probe_, u, moved_, growth_);
+  for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];
+  add_tangent_growth(probe_, u, moved_, tangent_growth_);
+}
+
+void PerturbedModel::show(const Batch& batch) {
+  embedded_.set(batch);
+  if (plan_.jacobian) {
+    jacobian_.set();
+    jacobian_meter_.add(embedded_, jacobian_);
+  }
+  state_ = embedded_.clean();
+  clean_logits_ = probe_.forward(state_);
+  clean_.add(0, embedded_, embedded_.clean(), clean_logits_.data(), clean_logits_.data());
+  follow_growth();
+
+  follow("noise", [&](double level, std::vector<double>& u) {
+    u = embedded_.clean();
+    add_noise(embedded_, plan_.seed, level, u);
+  });
+  follow("dropped", [&](double share, std::vector<double>& u) {
+    probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
+  });
+  follow("worst", [&](double level, std::vector<double>& u) {
+    jacobian_.worst_direction(x_);
+    u = embedded_.clean();
+    for (int b = 0; b < embedded_.samples(); ++b)
+      embedded_.block(u, b) += level * embedded_.block(embedded_.clean(), b).norm() * embedded_.block(x_, b);
+  });
+  if (!plan_.levels.at(names::attack_level).empty()) {
+    Adversary adversary(embedded_);
+    attack("fgsm", "pgd", embedded_, adversary);
+  }
+  if (features_ == nullptr) return;
+  features_->set(batch);
+  follow("feature_noise", [&](double level, std::vector<double>& u) {
+    x_ = features_->clean();
+    add_noise(*features_, plan_.seed, level, x_);
+    features_->embed(x_, u);
+  });
+  if (!plan_.levels.at(names::feature_attack_level).empty()) {
+    Adversary adversary(*features_, plan_.range);
+    attack("feature_fgsm", "feature_pgd", *features_, adversary);
+  }
+}
+
+}  // namespace fluxformer

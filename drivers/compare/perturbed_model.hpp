@@ -1,0 +1,73 @@
+#pragma once
+
+// Everything the perturbation experiment measures of one model, batch by batch.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/derivatives/logit_jacobian.hpp"
+#include "analysis/perturbation/adversary.hpp"
+#include "analysis/perturbation/growth_measures.hpp"
+#include "analysis/perturbation/response_measures.hpp"
+
+namespace fluxformer {
+
+/// What is done to the inputs.
+struct PerturbationPlan {
+  /// By axis (names of io/schema_perturbation.hpp); kinds of perturbations without levels are left out.
+  std::map<std::string, std::vector<double>> levels = {};
+  int pgd_steps = 10;         ///< 0: no PGD
+  bool random_start = false;  ///< of PGD
+  bool jacobian = true;       ///< of the logits, and the worst direction
+  double growth = 1e-3;       ///< level of the noise whose growth is followed
+  InputRange range = {};      ///< of features under attack
+  std::uint64_t seed = 1;     ///< of all draws
+};
+
+class PerturbedModel {
+ public:
+  /// Both are borrowed. Throws BadInput for levels of features where the model reads words.
+  PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan);
+
+  /// Adds the samples of a batch; draws are keyed by its keys. Not collective.
+  void show(const Batch& batch);
+
+  /// One kind of perturbation over its levels.
+  struct Curve {
+    std::string kind, axis;
+    ResponseMeter responses;
+  };
+  const std::vector<Curve>& curves() const { return curves_; }
+  /// Of the inputs as they are; one level.
+  const ResponseMeter& clean() const { return clean_; }
+  const GrowthMeter& growth() const { return growth_; }
+  const GrowthMeter& tangent_growth() const { return tangent_growth_; }
+  const JacobianMeter& jacobian() const { return jacobian_meter_; }
+  /// add(numbers) for every sum that ranks add up.
+  void for_sums(const std::function<void(std::vector<double>&)>& add);
+
+ private:
+  /// perturb(level, u): u := the perturbed u_0.
+  using Perturb = std::function<void(double level, std::vector<double>& u)>;
+  void follow(const std::string& kind, const Perturb& perturb);
+  void attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
+              Adversary& adversary);
+  void follow_growth();
+
+  ModelProbe& probe_;
+  const PerturbationPlan& plan_;
+  ModelInput embedded_;
+  std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
+  LogitJacobian jacobian_;
+  std::vector<Curve> curves_;
+  ResponseMeter clean_;
+  GrowthMeter growth_, tangent_growth_;
+  JacobianMeter jacobian_meter_;
+  std::vector<double> clean_logits_, x_, moved_, state_;
+};
+
+}  // namespace fluxformer

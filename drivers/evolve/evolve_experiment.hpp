@@ -1,0 +1,14 @@
+#pragma once
+
+// fluxformer evolve: equation (1) in time, from a deck to one HDF5 file.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_evolve(Schema& schema);
+std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

@@ -1,0 +1,157 @@
+// The keys of `evolve`.
+
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/common/run_options.hpp"
+#include "drivers/evolve/evolve_experiment.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
+
+namespace fluxformer {
+
+void declare_evolution(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+
+  declare(
+      {.name = "inflow.source",
+       .fallback = std::string("data"),
+       .doc = "what flows in at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
+       .choices = {"data", "noise", "none"}});
+  declare({.name = "inflow.samples", .fallback = 1L, .doc = "samples solved side by side", .minimum = 1});
+  declare({.name = "inflow.first", .fallback = 0L, .doc = "index of the first sample", .minimum = 0});
+  declare({.name = "inflow.every",
+           .fallback = 0.0,
+           .doc = "streaming: time after which the next samples flow in; 0: the inflow is constant",
+           .unit = "time",
+           .minimum = 0});
+
+  declare({.name = "data.split",
+           .fallback = std::string("test"),
+           .doc = "part of the data set that samples are taken from",
+           .choices = {"train", "test"}});
+
+  declare({.name = "start.state",
+           .fallback = std::string("zero"),
+           .doc = "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or "
+                  "random points on the unit sphere, a cosine mode over tokens, or quantiles of a normal law",
+           .choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
+  declare({.name = "start.gamma",
+           .fallback = 0.0,
+           .doc = "inner product of every pair of equiangular points",
+           .minimum = -1,
+           .maximum = 1});
+  declare({.name = "start.mode",
+           .fallback = 1L,
+           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n), on a grid in both directions",
+           .minimum = 0});
+  declare({.name = "start.scale",
+           .fallback = 1.0,
+           .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles"});
+
+  declare({.name = "evolve.method",
+           .fallback = std::string("ssp"),
+           .doc = "time integrator (PETSc TS): Runge-Kutta that preserves strong stability, other "
+                  "Runge-Kutta, forward Euler, or implicit for the diffusions and explicit for the rest",
+           .choices = {"ssp", "rk", "euler", "arkimex"}});
+  declare({.name = "evolve.variant",
+           .fallback = std::string(),
+           .doc = "member of the method's family by PETSc's name: ssp rks2 (default), rks3, rk104; rk 4 "
+                  "(default; 5f with a tolerance), 3bs, ...; arkimex 3 (default), 4, ..."});
+  declare({.name = "evolve.dt",
+           .fallback = 0.0,
+           .doc = "time step; 0: from evolve.cfl",
+           .unit = "time",
+           .minimum = 0});
+  declare(
+      {.name = "evolve.cfl",
+       .fallback = 0.5,
+       .doc = "time step relative to forward Euler's largest; without diffusion the Courant number c dt/h",
+       .minimum = 0,
+       .above_minimum = true});
+  declare({.name = "evolve.time",
+           .fallback = 0.0,
+           .doc = "end time; 0: twice the crossing time S/c, or 1 without transport",
+           .unit = "time",
+           .minimum = 0});
+  declare({.name = "evolve.stop",
+           .fallback = std::string("time"),
+           .doc = "run to the end time, or end earlier once the state is steady",
+           .choices = {"time", "steady"}});
+  declare({.name = "evolve.steady",
+           .fallback = 1e-6,
+           .doc = "the state is steady once the largest |du/dt| is below this times the largest |u|",
+           .unit = "1/time",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "evolve.tolerance",
+           .fallback = 0.0,
+           .doc = "absolute and relative tolerance of error-controlled steps (rk, arkimex); 0: equal steps",
+           .minimum = 0});
+  declare({.name = "evolve.max_norm",
+           .fallback = 1e8,
+           .doc = "a larger |u| anywhere ends the run with exit code 3",
+           .minimum = 0,
+           .above_minimum = true});
+}
+
+void declare_evolve(Schema& schema) {
+  declare_model_options(schema);
+  declare_data_options(schema);
+  declare_evolution(schema);
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "front.threshold",
+           .fallback = 0.05,
+           .doc = "the front has arrived when |u - u*| <= threshold |u*| stays true, u* the steady state; 0: "
+                  "u* is not computed",
+           .minimum = 0,
+           .maximum = 1});
+
+  declare({.name = "output.file",
+           .fallback = std::string("evolve.h5"),
+           .doc = "HDF5 file to write; called <file>.part until it is complete"});
+  declare(overwrite_option());
+  declare({.name = "output.every",
+           .fallback = 0.0,
+           .doc = "time between stored states; 0: start and end only",
+           .unit = "time",
+           .minimum = 0});
+  declare({.name = "output.fields",
+           .fallback = std::string("u"),
+           .doc = "what is stored over depth and tokens: the hidden state, or nothing",
+           .choices = {"u", "none"}});
+  declare({.name = "output.depth_stride",
+           .fallback = 1L,
+           .doc = "store one of so many depth cells",
+           .unit = "cells",
+           .minimum = 1});
+  declare({.name = "output.channel_stride",
+           .fallback = 1L,
+           .doc = "store one of so many channels",
+           .unit = "channels",
+           .minimum = 1});
+  declare({.name = "output.compression",
+           .fallback = 0L,
+           .doc = "deflate level of the stored states; 0: none",
+           .minimum = 0,
+           .maximum = 9});
+  declare({.name = "output.history",
+           .fallback = 1L,
+           .doc = "steps between lines of the history",
+           .unit = "steps",
+           .minimum = 1});
+  declare({.name = "output.attention",
+           .fallback = false,
+           .doc = "store the attention weights of every cell and head at the end"});
+  declare({.name = "output.model", .fallback = true, .doc = "store the weights under /model"});
+
+  declare(seed_option("seed of the built-in data, of noise and of random starts"));
+  declare(time_limit_option());
+
+  declare({.name = "checkpoint.every",
+           .fallback = 0.0,
+           .doc = "time between checkpoints; 0: only when stopped",
+           .unit = "time",
+           .minimum = 0});
+  declare(restart_option());
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,82 @@
+#include "drivers/evolve/evolve_problem.hpp"
+
+#include <sstream>
+
+#include "operators/kernels/blas.hpp"
+
+namespace fluxformer {
+namespace {
+
+MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const Parameters& parameters) {
+  const auto depth = equation_spec(settings, parameters.spec).depth;
+  return {.cells = depth.cells,
+          .tokens_x = inflow.tokens_x(),
+          .tokens_y = inflow.tokens_y(),
+          .samples = inflow.samples(),
+          .width = parameters.spec.width,
+          .ranks_depth = settings.count("mesh.ranks_depth"),
+          .ranks_token = settings.count("mesh.ranks_token"),
+          .periodic = settings.flag("mesh.periodic")};
+}
+
+SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow& inflow) {
+  SlabContext context{&mesh.token_line(), mesh.spec().samples, mesh.spec().width, {}};
+  context.mask.causal = model.causal;
+  context.mask.length = inflow.lengths();
+  return context;
+}
+
+EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equation) {
+  EvolveSettings s;
+  s.method = settings.word("evolve.method");
+  s.variant = settings.word("evolve.variant");
+  s.dt = settings.real("evolve.dt");
+  s.cfl = settings.real("evolve.cfl");
+  s.time = settings.real("evolve.time");
+  if (s.time == 0) s.time = equation.speed > 0 ? 2 * equation.depth.layers / equation.speed : 1;
+  s.adaptive_tolerance = settings.real("evolve.tolerance");
+  s.steady_tolerance = settings.word("evolve.stop") == "steady" ? settings.real("evolve.steady") : 0;
+  s.max_norm = settings.real("evolve.max_norm");
+  s.inflow_every = settings.real("inflow.every");
+  return s;
+}
+
+}  // namespace
+
+EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm)
+    : inflow(settings, comm),
+      parameters(make_parameters(settings, inflow.shape(), comm)),
+      mesh(comm, mesh_spec(settings, inflow, parameters)),
+      slab(slab_context(parameters.spec, mesh, inflow)),
+      model(make_depth_model(parameters, slab, precision_of(settings))),
+      equation(*model, equation_spec(settings, parameters.spec)),
+      solver_settings(evolve_settings(settings, equation.spec())),
+      solver(mesh, equation, solver_settings),
+      inflow_slab(mesh.slab_size()) {
+  const auto depth = equation.spec().depth;
+  std::vector<DepthPoint> points;
+  for (int cell = mesh.first_cell(); cell < mesh.first_cell() + mesh.cells(); ++cell)
+    points.push_back(equation.spec().scheme == DepthScheme::shift
+                         ? cell_entry(cell, depth.layers, depth.cells)
+                         : cell_exit(cell, depth.layers, depth.cells));
+  model->prepare(points);
+  inflow.fill(parameters, slab, 0, inflow_slab.data());
+  solver.set_inflow([this](long block, double* to) { inflow.fill(parameters, slab, block, to); });
+  set_start(settings, mesh, slab, inflow_slab, parameters.spec.norm == Norm::sphere, solver.state());
+}
+
+std::string EvolveProblem::describe() const {
+  std::ostringstream text;
+  const auto& spec = parameters.spec;
+  const auto& grid = mesh.grid();
+  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << mesh.total_cells() << " depth cells, "
+       << inflow.tokens_x() << " x " << inflow.tokens_y() << " tokens, width " << spec.width << ", "
+       << inflow.samples() << (inflow.samples() == 1 ? " sample, " : " samples, ") << parameters.values.size()
+       << " parameters\n"
+       << to_word(equation.spec().scheme) << ", " << solver_settings.method
+       << " to t = " << solver_settings.time << ", step " << solver.step_size() << "; ranks: " << grid.depth
+       << " over depth x " << grid.token() << " over tokens; " << blas_description();
+  return text.str();
+}
+
+}  // namespace fluxformer

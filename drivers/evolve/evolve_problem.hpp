@@ -1,0 +1,40 @@
+#pragma once
+
+// Equation (1) as a deck describes it, ready to be evolved: input, weights, mesh, terms, integrator, state at
+// t = 0.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drivers/common/model_options.hpp"
+#include "drivers/evolve/inflow.hpp"
+#include "solvers/evolve/evolve.hpp"
+
+namespace fluxformer {
+
+/// The keys that EvolveProblem looks at, but for those of model and data, and run.seed.
+void declare_evolution(Schema& schema);
+
+struct EvolveProblem {
+  /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
+  /// ranks.
+  EvolveProblem(const Settings& settings, MPI_Comm comm);
+  EvolveProblem(const EvolveProblem&) = delete;
+  EvolveProblem& operator=(const EvolveProblem&) = delete;
+  /// What is solved, on which ranks, in two lines.
+  std::string describe() const;
+
+  // Later members borrow earlier ones.
+  Inflow inflow;
+  Parameters parameters;
+  Mesh mesh;
+  SlabContext slab;
+  std::unique_ptr<DepthModel> model;
+  Equation equation;
+  EvolveSettings solver_settings;
+  Evolve solver;
+  std::vector<double> inflow_slab;  ///< slab of cell 0 at t = 0
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,88 @@
+#pragma once
+
+// What evolve writes: the history line by line, fields now and then, what is known only at the end.
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/states/depth_measures.hpp"
+#include "base/options.hpp"
+#include "drivers/common/experiment.hpp"
+#include "drivers/evolve/inflow.hpp"
+#include "io/archive_writer.hpp"
+#include "io/checkpoint.hpp"
+#include "solvers/evolve/evolve.hpp"
+
+namespace fluxformer {
+
+/// The rank's part of a state on the mesh, for the files.
+FieldPart field_part(const Mesh& mesh);
+
+/// First times after which each row stays within the threshold of u* (NaN: not arrived).
+class ArrivalTimes {
+ public:
+  ArrivalTimes(std::size_t rows, double threshold)
+      : threshold_(threshold), since_(rows, std::numeric_limits<double>::quiet_NaN()) {}
+  void update(double time, const std::vector<double>& distance);
+  const std::vector<double>& times() const { return since_; }
+  void restore(std::vector<double> times) { since_ = std::move(times); }
+
+ private:
+  double threshold_;
+  std::vector<double> since_;
+};
+
+/// Everything collective over the mesh.
+class EvolveRecord {
+ public:
+  /// Opens the output file; BadInput if it exists (and may not be overwritten) or cannot be written. All
+  /// arguments are borrowed.
+  EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context, const Mesh& mesh,
+               const Equation& equation, const Parameters& parameters, const Inflow& inflow,
+               DepthMeter& meter);
+
+  /// Fields at a time.
+  void write_fields(double time, Vec u);
+  /// Of the last fields written or copied; NaN before them.
+  double last_fields() const { return last_fields_; }
+  /// One line of the history.
+  void write_history(const Step& step, double courant, double wall_time);
+  /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
+  void save(CheckpointWriter& checkpoint);
+  void load(const CheckpointReader& checkpoint);
+  /// The first `count` fields of an earlier run (fewer if it holds fewer).
+  void copy_fields(const ArchiveReader& earlier, long count);
+
+  /// Arrival times, attention entropy (and attention itself if asked for), timings; names the file. `status`
+  /// as in the schema; `message` may be empty.
+  void finish(const std::string& status, const std::string& message, Vec u,
+              const std::vector<double>& inflow_slab,
+              const std::vector<std::pair<std::string, double>>& seconds);
+
+ private:
+  void describe(const RunContext& context);
+  void define_axes();
+  void append_line(const std::vector<double>& line);
+
+  const Settings& settings_;
+  const Mesh& mesh_;
+  const Equation& equation_;
+  const Inflow& inflow_;
+  DepthMeter& meter_;
+  FieldPart part_;
+  FieldSelection selection_;
+  ArchiveWriter archive_;
+  ArrivalTimes arrival_;
+  DepthMeasures last_;
+  bool fields_;
+  std::size_t fields_written_ = 0;
+  double last_fields_ = std::numeric_limits<double>::quiet_NaN();
+  // All lines so far, for checkpoints: scalars, then the measures row by row.
+  std::vector<double> lines_;
+  std::size_t line_size_ = 0;
+};
+
+}  // namespace fluxformer

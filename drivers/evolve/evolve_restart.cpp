@@ -1,0 +1,90 @@
+#include "drivers/evolve/evolve_restart.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "drivers/common/restart_check.hpp"
+#include "drivers/evolve/evolve_experiment.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// How the settings of the run in `file` differ from those at hand; empty if they do not.
+std::string difference(const Settings& now, const std::string& resolved, const std::string& file) {
+  Schema schema;
+  declare_evolve(schema);
+  return difference(
+      schema, now, resolved, file,
+      {"output.", "run.time", "checkpoint.", "mesh.ranks", "evolve.time", "evolve.stop", "data.directory"});
+}
+
+/// Where the part of a killed run is kept while the next one writes its own.
+std::string kept_part(const std::string& output) {
+  return output + ".interrupted";
+}
+
+bool is_root(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  return rank == 0;
+}
+
+/// What an archive holds of the run that the settings describe.
+struct Remains {
+  long fields = 0;  ///< of those wanted
+  bool interrupted = false;
+};
+
+/// None if the file cannot be read or is of another problem.
+Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, long wanted) {
+  try {
+    const ArchiveReader file(comm, path);
+    if (!difference(settings, file.text(names::settings), path).empty()) return {};
+    const auto stored = static_cast<long>(file.shape("/" + std::string(names::time)).at(0));
+    return {std::min(stored, wanted), file.text(names::status) == names::interrupted};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// A killed run leaves its part, readable up to its last checkpoint; a stopped or finished one its output. A
+/// run killed before it had copied the fields of the one before leaves a part with fewer of them than that.
+void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
+  const auto& output = settings.word("output.file");
+  const auto part = output + ".part", kept = kept_part(output);
+  const auto remains = [&](const std::string& path) {
+    return remains_in(comm, path, settings, found.fields);
+  };
+  const auto in_part = remains(part), in_kept = remains(kept), in_output = remains(output);
+  found.replaces_output = in_output.interrupted;
+  const auto most = std::max({in_part.fields, in_kept.fields, in_output.fields});
+  if (most == 0) return;
+  if (in_part.fields == most)
+    collectively(comm, [&] {
+      if (is_root(comm)) std::filesystem::rename(part, kept);
+    });
+  found.earlier.emplace(comm, std::max(in_part.fields, in_kept.fields) == most ? kept : output);
+}
+
+}  // namespace
+
+std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings) {
+  auto checkpoint = find_checkpoint(comm, settings);
+  if (!checkpoint) return {};
+  const auto other = difference(settings, checkpoint->text("settings"), checkpoint->path());
+  if (!other.empty()) throw BadInput(other);
+  const long fields = checkpoint->integer("fields");
+  Continuation found{std::move(*checkpoint), {}, fields, false};
+  find_earlier(comm, settings, found);
+  return found;
+}
+
+void remove_interrupted(MPI_Comm comm, const Settings& settings) {
+  collectively(comm, [&] {
+    if (is_root(comm)) std::filesystem::remove(kept_part(settings.word("output.file")));
+  });
+}
+
+}  // namespace fluxformer

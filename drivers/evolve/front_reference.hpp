@@ -1,0 +1,18 @@
+#pragma once
+
+// The steady state u* that the information front runs towards.
+
+#include <vector>
+
+#include "mesh/mesh.hpp"
+#include "solvers/evolve/evolve.hpp"
+
+namespace fluxformer {
+
+/// u* on the rank's cells, [cell][token][sample][channel], in single precision (the threshold of a front is 5
+/// %): marched through depth, or, where epsilon > 0 couples depth both ways, evolved to the steady state.
+/// Collective over the mesh. Throws NumericalFailure (agreed) if it is not found.
+std::vector<float> front_reference(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings,
+                                   const std::vector<double>& inflow_slab);
+
+}  // namespace fluxformer

@@ -1,0 +1,47 @@
+#pragma once
+
+// What flows in at s = 0, and the state at t = 0.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+#include "data/dataset.hpp"
+#include "drivers/common/model_options.hpp"
+#include "mesh/mesh.hpp"
+
+namespace fluxformer {
+
+class Inflow {
+ public:
+  /// Reads the data set where there is one. Collective over `comm`; throws BadInput (agreed).
+  Inflow(const Settings& settings, MPI_Comm comm);
+
+  InputShape shape() const;
+  int tokens_x() const { return tokens_x_; }
+  int tokens_y() const { return tokens_y_; }
+  int samples() const { return samples_; }
+  /// Global indices of the samples in the block-th interval (they wrap around at the end of the data set).
+  std::vector<std::size_t> indices(long block) const;
+
+  /// Real tokens of each sample, where the data is text; empty: all.
+  std::vector<int> lengths() const;
+
+  /// Fills the slab of cell 0. Not collective.
+  void fill(const Parameters& parameters, const SlabContext& context, long block, double* slab) const;
+
+ private:
+  std::string source_;
+  std::unique_ptr<Dataset> data_;
+  int samples_, tokens_x_ = 0, tokens_y_ = 0;
+  std::size_t first_;
+  std::uint64_t seed_;
+};
+
+/// Sets the state at t = 0 (keys start.*); `on_sphere` (depth.norm = sphere): zero vectors are refused.
+/// Collective over the mesh; throws BadInput.
+void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& context,
+               const std::vector<double>& inflow_slab, bool on_sphere, Vec u);
+
+}  // namespace fluxformer

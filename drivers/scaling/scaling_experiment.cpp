@@ -1,0 +1,127 @@
+#include "drivers/scaling/scaling_experiment.hpp"
+
+#include <filesystem>
+
+#include "base/progress.hpp"
+#include "base/rank_of.hpp"
+#include "base/session.hpp"
+#include "drivers/common/announce.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/common/stop_request.hpp"
+#include "drivers/scaling/scaling_record.hpp"
+#include "io/part_file.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+Settings scaled(const Settings& settings, MPI_Comm comm) {
+  Schema schema;
+  declare_scaling(schema);
+  return {schema, {}, scaled_keys(schema, settings, RankOf(comm).ranks)};
+}
+
+class ScalingExperiment final : public Experiment {
+ public:
+  ScalingExperiment(const Settings& settings, const RunContext& context)
+      : settings_(settings),
+        context_(context),
+        stop_(context.comm, settings.real("run.time_limit")),
+        scaled_(scaled(settings, context.comm)),
+        workload_(make_workload(scaled_, context.comm)) {
+    leave_model_to_file(settings_);
+  }
+  std::string describe() const override;
+  Report run() override;
+
+ private:
+  /// Of what the ranks have done since begin_repetition; the checkpoint is written here.
+  Repetition end_repetition();
+  /// Beside which the checkpoints stand: those of another run stay as they are.
+  std::string trial() const { return settings_.word("output.file") + ".trial"; }
+  /// Bytes of the last checkpoint; there is none afterwards. Collective.
+  double remove_checkpoints() const;
+  /// All ranks begin to count together.
+  void begin_repetition() const;
+
+  Settings settings_;
+  RunContext context_;
+  StopRequest stop_;
+  Settings scaled_;  ///< to this number of ranks
+  std::unique_ptr<ScalingWorkload> workload_;
+};
+
+std::string ScalingExperiment::describe() const {
+  return workload_->describe() + "\n" + settings_.word("scaling.mode") + " scaling over " +
+         settings_.word("scaling.over") + ": " + std::to_string(settings_.integer("scaling.repetitions")) +
+         " times " + std::to_string(settings_.integer("scaling.steps")) + " steps";
+}
+
+void ScalingExperiment::begin_repetition() const {
+  check_mpi(MPI_Barrier(context_.comm));
+  reset_work_counts();
+}
+
+Repetition ScalingExperiment::end_repetition() {
+  Repetition repetition{.work = work_counts(), .checkpoint_seconds = 0};
+  begin_repetition();
+  workload_->save(trial());
+  repetition.checkpoint_seconds = work_counts().seconds();
+  return repetition;
+}
+
+double ScalingExperiment::remove_checkpoints() const {
+  const auto last = checkpoint_path(trial());
+  double bytes = 0;
+  collectively(context_.comm, [&] {
+    if (!RankOf(context_.comm).root()) return;
+    if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
+    for (const auto& path : {last, previous_checkpoint_path(trial())}) std::filesystem::remove(path);
+  });
+  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
+  return bytes;
+}
+
+Report ScalingExperiment::run() {
+  catch_stop_signals();
+  const auto& output = settings_.word("output.file");
+  auto claim = std::make_unique<PartFile>(context_.comm, output, settings_.flag("output.overwrite"));
+  const bool speaks = announce(*this, context_);
+  ScalingRecord record(settings_, context_, *workload_);
+  record.measure_machine();
+
+  const long warm_up = settings_.integer("scaling.warm_up"), steps = settings_.integer("scaling.steps");
+  const long total = warm_up + steps * settings_.integer("scaling.repetitions");
+  Progress progress("scaling", static_cast<double>(total), "steps", speaks);
+  long step = 0;
+  bool stopped = false;
+  workload_->run([&] {
+    ++step;
+    if (step < warm_up || (step - warm_up) % steps != 0) return true;
+    if (step > warm_up) record.add(end_repetition());
+    progress.update(static_cast<double>(step));
+    stopped = step < total && stop_.asked();
+    begin_repetition();
+    return step < total && !stopped;
+  });
+  progress.finish();
+  record.set_checkpoint_bytes(remove_checkpoints());
+  if (stopped)
+    return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " + std::to_string(step) +
+                                   " of " + std::to_string(total) +
+                                   " steps; nothing was written, start it again"};
+  if (step < total)
+    throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
+                   " steps: raise evolve.time, or ask for fewer (scaling.steps, scaling.repetitions)");
+  claim.reset();
+  const auto measured = record.finish();
+  return {ExitCode::done, measured + "\nwritten to " + output};
+}
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context) {
+  return std::make_unique<ScalingExperiment>(settings, context);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,60 @@
+// The keys of `scaling`.
+
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/common/run_options.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
+#include "drivers/scaling/scaling_experiment.hpp"
+#include "drivers/train/train_problem.hpp"
+
+namespace fluxformer {
+
+void declare_scaling(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "scaling.study",
+           .fallback = std::string(),
+           .doc = "name of the study in tables and figures; empty: the workload"});
+  declare({.name = "scaling.workload",
+           .fallback = std::string("evolve"),
+           .doc = "whose steps are timed: those of evolve in time, or those of train",
+           .choices = {"evolve", "train"}});
+  declare({.name = "scaling.mode",
+           .fallback = std::string("strong"),
+           .doc =
+               "strong: the problem of the deck on all ranks; weak: that problem for each rank, grown along "
+               "scaling.over",
+           .choices = {"strong", "weak"}});
+  declare({.name = "scaling.over",
+           .fallback = std::string("depth"),
+           .doc = "what the ranks share: depth (evolve), tokens, or samples (train); mesh.ranks_depth and "
+                  "mesh.ranks_token, where given, win",
+           .choices = {"depth", "tokens", "samples"}});
+  declare({.name = "scaling.warm_up",
+           .fallback = 2L,
+           .doc = "steps before the clock starts",
+           .unit = "steps",
+           .minimum = 1});
+  declare({.name = "scaling.steps",
+           .fallback = 5L,
+           .doc = "steps of a repetition",
+           .unit = "steps",
+           .minimum = 1});
+  declare({.name = "scaling.repetitions",
+           .fallback = 5L,
+           .doc = "repetitions; each ends with a checkpoint, which is timed by itself",
+           .minimum = 1});
+  declare({.name = "scaling.machine",
+           .fallback = true,
+           .doc = "measure the machine too: products, messages, sums over ranks (a few seconds)"});
+  declare_model_options(schema);
+  declare_data_options(schema);
+  declare_evolution(schema);
+  declare_training(schema);
+  declare(
+      {.name = "output.file", .fallback = std::string("scaling.h5"), .doc = "HDF5 file to write at the end"});
+  declare(overwrite_option());
+  declare(seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));
+  declare(time_limit_option("wall time after which the run ends without a result; 0: none"));
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,213 @@
+#include "drivers/scaling/scaling_record.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <numeric>
+#include <sstream>
+
+#include "base/rank_of.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/common/run_attributes.hpp"
+#include "drivers/scaling/machine_benchmark.hpp"
+#include "io/archive_writer.hpp"
+#include "io/schema_scaling.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr int product_side = 768;  // three matrices of 2 to 5 MB: beyond the caches near a core
+
+std::vector<double> least_median_greatest(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  const std::size_t n = numbers.size();
+  return {numbers.front(), (numbers[(n - 1) / 2] + numbers[n / 2]) / 2, numbers.back()};
+}
+
+double median(const std::vector<double>& numbers) {
+  return least_median_greatest(numbers)[1];
+}
+
+/// One number of each rank. Collective.
+std::vector<double> gathered(double mine, MPI_Comm comm) {
+  std::vector<double> all(static_cast<std::size_t>(RankOf(comm).ranks));
+  check_mpi(MPI_Allgather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm));
+  return all;
+}
+
+double memory_high_water() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+long nodes_of(MPI_Comm comm) {
+  MPI_Comm made = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made));
+  const Communicator node(made);
+  const auto first = gathered(RankOf(node).root() ? 1 : 0, comm);
+  return std::lround(std::accumulate(first.begin(), first.end(), 0.0));
+}
+
+}  // namespace
+
+/// The output file, seen from /scaling.
+class ScalingFile {
+ public:
+  ScalingFile(const Settings& settings, const RunContext& context)
+      : archive_(context.comm, settings.word("output.file"), settings.flag("output.overwrite")) {
+    for (const auto& [name, value] : run_attributes("scaling", "docs/performance.md", settings, context))
+      archive_.attribute(name, value);
+  }
+  void attribute(const std::string& name, const AttributeValue& value) {
+    schema_entry(std::string(names::scaling) + "@" + name);  // throws for an unknown name
+    archive_.attribute(name, value, names::scaling);
+  }
+  void attribute_of(const std::string& phase, const char* name, double value) {
+    archive_.attribute(name, value, in(phase));
+  }
+  void axis(const char* name, const std::vector<double>& values) {
+    const auto meaning = meaning_of(names::root(name));
+    archive_.axis({name, values, meaning.unit, meaning.long_name, false, true});
+  }
+  void array(const std::string& name, const std::vector<std::size_t>& shape,
+             const std::vector<double>& values, const std::string& axis = {}) {
+    archive_.array(in(name), shape, values.data(), meaning_of(in(name)), {axis});
+  }
+  void phase(const std::string& name, std::size_t repetitions, const std::vector<double>& seconds) {
+    const auto meaning = meaning_of(in("<phase>/seconds"));
+    archive_.array(in(name + "/seconds"), {repetitions, 3}, seconds.data(), meaning, {names::repetition});
+  }
+  void finish() { archive_.finish(names::done); }
+
+ private:
+  static std::string in(const std::string& name) { return names::in(names::scaling, name); }
+  ArchiveWriter archive_;
+};
+
+ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context,
+                             const ScalingWorkload& workload)
+    : settings_(settings),
+      context_(context),
+      workload_(workload),
+      steps_(static_cast<double>(settings.integer("scaling.steps"))) {}
+
+void ScalingRecord::add(const Repetition& mine) {
+  static_assert(std::is_trivially_copyable_v<Repetition>);
+  auto& all = repetitions_.emplace_back(static_cast<std::size_t>(RankOf(context_.comm).ranks));
+  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, context_.comm));
+}
+
+void ScalingRecord::measure_machine() {
+  if (!settings_.flag("scaling.machine")) return;
+  peak_ = gathered(product_rate(precision_of(settings_), product_side, context_.comm), context_.comm);
+  for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
+  message_seconds_ = message_seconds(sizes_, context_.comm);
+  sum_seconds_ = sum_seconds(sizes_, context_.comm);
+}
+
+template <class Number>
+std::vector<std::vector<double>> ScalingRecord::of_all(Number&& number) const {
+  std::vector<std::vector<double>> result;
+  for (const auto& ranks : repetitions_) {
+    auto& row = result.emplace_back();
+    for (const auto& rank : ranks) row.push_back(number(rank));
+  }
+  return result;
+}
+
+template <class Number>
+std::vector<double> ScalingRecord::sums(Number&& number) const {
+  std::vector<double> result;
+  for (const auto& row : of_all(number))
+    result.push_back(std::accumulate(row.begin(), row.end(), 0.0) / steps_);
+  return result;
+}
+
+void ScalingRecord::describe_problem(ScalingFile& file) const {
+  const auto size = workload_.size();
+  const auto& model = workload_.model();
+  const auto& workload = settings_.word("scaling.workload");
+  const auto& study = settings_.word("scaling.study");
+  file.attribute("study", study.empty() ? workload : study);
+  file.attribute("workload", workload);
+  file.attribute("mode", settings_.word("scaling.mode"));
+  file.attribute("over", settings_.word("scaling.over"));
+  file.attribute("precision", settings_.word("run.precision"));
+  file.attribute("nodes", nodes_of(context_.comm));
+  const std::pair<const char*, long> numbers[] = {{"ranks_depth", size.ranks_depth},
+                                                  {"ranks_token", size.ranks_token},
+                                                  {"groups", size.groups},
+                                                  {"layers", model.layers},
+                                                  {"cells", size.cells},
+                                                  {"tokens", size.tokens},
+                                                  {"samples", size.samples},
+                                                  {"width", model.width},
+                                                  {"ffn", model.ffn},
+                                                  {"heads", model.attention.heads},
+                                                  {"parameters", size.parameters},
+                                                  {"steps", settings_.integer("scaling.steps")}};
+  for (const auto& [name, value] : numbers) file.attribute(name, value);
+  file.attribute("statistics", std::string("least median greatest"));
+}
+
+void ScalingRecord::write_phase(ScalingFile& file, std::size_t p) const {
+  const bool output = p == static_cast<std::size_t>(Phase::output);
+  std::vector<double> seconds;
+  for (const auto& row : of_all([&](const Repetition& r) {
+         return output ? r.checkpoint_seconds : r.work.phases[p].seconds / steps_;
+       }))
+    for (const double one : least_median_greatest(row)) seconds.push_back(one);
+  file.phase(phase_names[p], repetitions_.size(), seconds);
+  const auto number = [&](auto member) {
+    return median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].*member); }));
+  };
+  file.attribute_of(phase_names[p], names::messages, output ? 0.0 : number(&PhaseCount::messages));
+  file.attribute_of(phase_names[p], names::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
+}
+
+void ScalingRecord::write_machine(ScalingFile& file) const {
+  file.array("peak_flop_rate", {3}, least_median_greatest(peak_));
+  file.axis(names::message_bytes, sizes_);
+  file.array("machine/message_seconds", {sizes_.size()}, message_seconds_, names::message_bytes);
+  file.array("machine/sum_seconds", {sizes_.size()}, sum_seconds_, names::message_bytes);
+}
+
+std::string ScalingRecord::finish() {
+  const std::size_t repetitions = repetitions_.size();
+  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
+  std::vector<double> step, rate, count(repetitions);
+  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
+    step.push_back(std::ranges::max(row) / steps_);
+    rate.push_back(flops[rate.size()] / step.back() / static_cast<double>(row.size()));
+  }
+  std::iota(count.begin(), count.end(), 1);
+
+  ScalingFile file(settings_, context_);
+  describe_problem(file);
+  file.attribute("flops", median(flops));
+  file.axis(names::repetition, count);
+  file.array("step_seconds", {repetitions}, step, names::repetition);
+  file.array("flop_rate", {repetitions}, rate, names::repetition);
+  file.array("memory", {3}, least_median_greatest(gathered(memory_high_water(), context_.comm)));
+  for (std::size_t p = 0; p < phase_names.size(); ++p) write_phase(file, p);
+  if (!peak_.empty()) write_machine(file);
+  file.finish();
+
+  std::ostringstream text;
+  text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions
+       << "), " << median(flops) / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
+  if (!peak_.empty()) text << ", " << 100 * median(rate) / median(peak_) << " % of what a product reaches";
+  text << "\nof it";
+  for (std::size_t p = 0; p < static_cast<std::size_t>(Phase::output); ++p) {
+    std::vector<double> seconds;
+    for (const auto& row : of_all([&](const Repetition& r) { return r.work.phases[p].seconds / steps_; }))
+      seconds.push_back(median(row));
+    text << (p > 0 ? ", " : " ") << phase_names[p] << ' ' << 100 * median(seconds) / median(step) << " %";
+  }
+  return text.str();
+}
+
+}  // namespace fluxformer

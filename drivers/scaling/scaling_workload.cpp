@@ -1,0 +1,152 @@
+#include "drivers/scaling/scaling_workload.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "drivers/common/restart_check.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
+#include "drivers/evolve/evolve_record.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "io/checkpoint.hpp"
+
+namespace fluxformer {
+namespace {
+
+class Evolving final : public ScalingWorkload {
+ public:
+  Evolving(const Settings& settings, MPI_Comm comm) : problem_(settings, comm) {}
+  std::string describe() const override { return problem_.describe(); }
+  const ModelSpec& model() const override { return problem_.parameters.spec; }
+  Size size() const override {
+    const auto& mesh = problem_.mesh;
+    return {.cells = mesh.total_cells(),
+            .tokens = mesh.token_line().tokens(),
+            .samples = mesh.spec().samples,
+            .parameters = static_cast<long>(problem_.parameters.values.size()),
+            .ranks_depth = mesh.grid().depth,
+            .ranks_token = mesh.grid().token(),
+            .groups = 1};
+  }
+  void run(const std::function<bool()>& after_step) override {
+    problem_.solver.run([&](const Step&) { return after_step(); });
+  }
+  void save(const std::string& output) override {
+    CheckpointWriter file(problem_.mesh.comm(), output);
+    const double* values = nullptr;
+    check(VecGetArrayRead(problem_.solver.state(), &values));
+    file.put("u", field_part(problem_.mesh), values);
+    check(VecRestoreArrayRead(problem_.solver.state(), &values));
+    file.commit();
+  }
+
+ private:
+  EvolveProblem problem_;
+};
+
+class Training final : public ScalingWorkload {
+ public:
+  Training(const Settings& settings, MPI_Comm comm)
+      : problem_(settings, comm), batch_(settings.integer("train.batch")) {}
+  std::string describe() const override { return problem_.describe(); }
+  const ModelSpec& model() const override { return problem_.parameters.spec; }
+  Size size() const override {
+    return {.cells = problem_.march->depth().cells,
+            .tokens = problem_.line.tokens(),
+            .samples = batch_,
+            .parameters = static_cast<long>(problem_.parameters.values.size()),
+            .ranks_depth = 1,
+            .ranks_token = problem_.line.size(),
+            .groups = problem_.ranks.replica.count};
+  }
+  void run(const std::function<bool()>& after_step) override {
+    long step = 0;
+    do problem_.trainer.step(problem_.batches.at(step++));
+    while (after_step());
+  }
+  void save(const std::string& output) override {
+    CheckpointWriter file(problem_.comm, output);
+    problem_.trainer.save(file);
+    file.commit();
+  }
+
+ private:
+  TrainProblem problem_;
+  long batch_;
+};
+
+/// Of an equation: long enough for the steps, whatever the step turns out to be (none is longer than four
+/// times forward Euler's, c dt/h = 1).
+double time_for(const Settings& settings, long cells, long layers, long steps) {
+  const double dt = settings.real("evolve.dt"), c = settings.real("equation.c");
+  const double longest = dt > 0  ? dt
+                         : c > 0 ? 4 * settings.real("evolve.cfl") * static_cast<double>(layers) /
+                                       (c * static_cast<double>(cells))
+                                 : 0;
+  return longest * static_cast<double>(steps + 1);
+}
+
+/// Keys of the other workload that differ from their default: the deck means something else than it says.
+void refuse_idle_keys(const Schema& schema, const Settings& settings, bool evolves) {
+  const Settings defaults(schema, {}, {}, {});
+  const auto others = evolves ? std::vector{"train.", "adjoint.", "distill."}
+                              : std::vector{"evolve.", "inflow.", "start.", "data.split"};
+  for (const auto& option : schema.options())
+    for (const char* beginning : others)
+      if (option.name.starts_with(beginning) && value_text(settings, option) != value_text(defaults, option))
+        throw BadInput(option.name + ": scaling.workload = " + settings.word("scaling.workload") +
+                       " does not look at it; leave it out");
+}
+
+}  // namespace
+
+std::vector<std::string> scaled_keys(const Schema& schema, const Settings& settings, int ranks) {
+  auto keys = given_keys(schema, settings);
+  const auto set = [&](const std::string& key, const auto& value) {
+    std::ostringstream text;
+    text.precision(17);
+    text << key << '=' << value;
+    keys.push_back(text.str());
+  };
+  const bool evolves = settings.word("scaling.workload") == "evolve";
+  refuse_idle_keys(schema, settings, evolves);
+  if (settings.word("evolve.stop") == "steady")
+    throw BadInput("evolve.stop = steady: a number of steps is timed, steady or not; leave it out");
+  const bool weak = settings.word("scaling.mode") == "weak";
+  const auto& over = settings.word("scaling.over");
+  const auto refuse = [&](const std::string& why) { throw BadInput("scaling.over = " + over + ": " + why); };
+  if (evolves && over == "samples")
+    refuse("evolve keeps all samples on each rank; depth or tokens can be shared");
+  if (!evolves && over == "depth") refuse("train does not split depth; samples or tokens can be shared");
+
+  if (settings.integer("mesh.ranks_token") == 0 && settings.integer("mesh.ranks_depth") == 0) {
+    set("mesh.ranks_token", over == "tokens" ? ranks : 1);
+    if (evolves) set("mesh.ranks_depth", over == "depth" ? ranks : 1);
+  }
+  const auto grow = [&](const char* key) { set(key, std::max(1L, settings.integer(key)) * ranks); };
+  if (weak && over == "depth") {
+    if (!settings.word("model.file").empty()) refuse("the depth of a model that is read cannot be grown");
+    for (const char* key : {"mesh.layers", "mesh.cells"})
+      if (settings.integer(key) > 0) grow(key);
+  }
+  if (weak && over == "tokens") {
+    if (!evolves || settings.word("inflow.source") == "data")
+      refuse("the data fix the tokens; only with inflow.source = noise or none can they be grown");
+    grow(settings.integer("mesh.tokens_y") > 1 ? "mesh.tokens_y" : "mesh.tokens_x");
+  }
+  if (weak && over == "samples") grow("train.batch");
+
+  const long steps = settings.integer("scaling.warm_up") +
+                     settings.integer("scaling.repetitions") * settings.integer("scaling.steps");
+  const long layers = settings.integer("mesh.layers");
+  const long cells = settings.integer("mesh.cells") > 0 ? settings.integer("mesh.cells") : layers;
+  const double time = time_for(settings, cells, layers, steps);
+  if (evolves && settings.real("evolve.time") == 0 && time > 0) set("evolve.time", time);
+  return keys;
+}
+
+std::unique_ptr<ScalingWorkload> make_workload(const Settings& settings, MPI_Comm comm) {
+  if (settings.word("scaling.workload") == "evolve") return std::make_unique<Evolving>(settings, comm);
+  return std::make_unique<Training>(settings, comm);
+}
+
+}  // namespace fluxformer

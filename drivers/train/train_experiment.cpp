@@ -1,0 +1,235 @@
+#include "drivers/train/train_experiment.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/progress.hpp"
+#include "base/session.hpp"
+#include "drivers/common/announce.hpp"
+#include "drivers/common/restart_check.hpp"
+#include "drivers/common/stop_request.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "drivers/train/train_record.hpp"
+#include "io/schema.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Keys that may differ from those of the checkpoint.
+const std::vector<std::string> free_keys = {"output.",    "run.time",       "checkpoint.",
+                                            "mesh.ranks", "data.directory", "adjoint.folder"};
+
+Schema train_schema() {
+  Schema schema;
+  declare_train(schema);
+  return schema;
+}
+
+class TrainExperiment final : public Experiment {
+ public:
+  TrainExperiment(const Settings& settings, const RunContext& context);
+  std::string describe() const override { return problem_.describe(); }
+  Report run() override;
+
+ private:
+  using WallClock = std::chrono::steady_clock;
+  static double since(WallClock::time_point start) {
+    return std::chrono::duration<double>(WallClock::now() - start).count();
+  }
+  /// Whether a continued run may replace the output: it is that of the run that was stopped.
+  bool replaces_output() const;
+  void restart(const CheckpointReader& from);
+  void checkpoint(const TrainRecord& record);
+  /// One step and what belongs after it; false when asked to stop.
+  bool advance(TrainRecord& record, Progress& progress);
+  void end_epoch(TrainRecord& record);
+  std::string summary(const TrainRecord& record) const;
+
+  Settings settings_;
+  RunContext context_;
+  WallClock::time_point start_ = WallClock::now();
+  StopRequest stop_;
+  TrainProblem problem_;
+  bool root_ = false;
+  // of the run
+  double best_ = -1;  ///< accuracy on the validation samples
+  long best_epoch_ = 0;
+  long checkpointed_ = -1;  ///< steps of the newest checkpoint
+  double step_seconds_ = 0, evaluation_seconds_ = 0, output_seconds_ = 0;
+};
+
+TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
+    : settings_(settings),
+      context_(context),
+      stop_(context.comm, settings.real("run.time_limit")),
+      problem_(settings, context.comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(context.comm, &rank));
+  root_ = rank == 0;
+  leave_model_to_file(settings_);
+}
+
+bool TrainExperiment::replaces_output() const {
+  const auto& output = settings_.word("output.file");
+  try {
+    const ArchiveReader file(context_.comm, output);
+    return file.text(names::status) == names::interrupted &&
+           difference(train_schema(), settings_, file.text(names::settings), output, free_keys).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void TrainExperiment::checkpoint(const TrainRecord& record) {
+  if (checkpointed_ == problem_.trainer.steps()) return;
+  const auto began = WallClock::now();
+  CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  file.put("settings", settings_.resolved());
+  file.put("best", best_);
+  file.put("best_epoch", best_epoch_);
+  problem_.trainer.save(file);
+  record.save(file);
+  file.commit();
+  checkpointed_ = problem_.trainer.steps();
+  output_seconds_ += since(began);
+}
+
+void TrainExperiment::restart(const CheckpointReader& from) {
+  problem_.trainer.load(from);
+
+  best_ = from.real("best");
+  best_epoch_ = from.integer("best_epoch");
+  checkpointed_ = problem_.trainer.steps();
+}
+
+void TrainExperiment::end_epoch(TrainRecord& record) {
+  const long per_epoch = problem_.batches.per_epoch();
+  const long epoch = problem_.trainer.steps() / per_epoch;
+  const auto began = WallClock::now();
+  const int capacity = problem_.batches.capacity();
+  const auto measure = [&](const Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    if (members.empty()) return {none, none, none};
+    return problem_.trainer.evaluate(data, members, capacity, problem_.ranks.replica);
+  };
+  EpochReport report;
+  report.train = record.mean_since((epoch - 1) * per_epoch);
+  report.validation = measure(*problem_.train, problem_.validation);
+  report.test = measure(*problem_.test, problem_.testing);
+  evaluation_seconds_ += since(began);
+  report.wall_time = since(start_);
+  record.add_epoch(report);
+  if (root_ && !context_.quiet) {
+    std::ostringstream text;
+    text << std::fixed << "\nepoch " << epoch << ": loss " << std::setprecision(4) << report.train.loss
+         << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, "
+         << 100 * report.validation.correct << " % validation, " << 100 * report.test.correct << " % test\n";
+    std::cerr << text.str();
+  }
+  const auto writing = WallClock::now();
+  if (report.validation.correct > best_) {
+    best_ = report.validation.correct;
+    best_epoch_ = epoch;
+    record.write_weights("best");
+  }
+  const long every = settings_.integer("output.snapshots");
+  if (every > 0 && epoch % every == 0) record.write_weights("epoch" + std::to_string(epoch));
+  output_seconds_ += since(writing);
+  if (settings_.flag("checkpoint.epochs")) checkpoint(record);
+}
+
+bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
+  const auto began = WallClock::now();
+  const auto report = problem_.trainer.step(problem_.batches.at(problem_.trainer.steps()));
+  const double seconds = since(began);
+  step_seconds_ += seconds;
+  record.add_step(report, static_cast<double>(settings_.integer("train.batch")) / seconds);
+  const long steps = problem_.trainer.steps();
+  std::ostringstream note;
+  note << "loss " << std::setprecision(4) << report.loss;
+  progress.update(static_cast<double>(steps), note.str());
+  if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
+  const long every = settings_.integer("checkpoint.every");
+  if (every > 0 && steps % every == 0) checkpoint(record);
+  return steps == problem_.total_steps() || !stop_.asked();
+}
+
+std::string TrainExperiment::summary(const TrainRecord& record) const {
+  std::ostringstream text;
+  text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
+       << since(start_) << " s";
+  text << std::fixed << std::setprecision(2) << "; test accuracy "
+       << 100 * record.test_accuracy(problem_.epochs) << " %";
+  if (best_epoch_ > 0)
+    text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
+         << best_epoch_ << ")";
+  text << "; written to " << settings_.word("output.file");
+  return text.str();
+}
+
+Report TrainExperiment::run() {
+  catch_stop_signals();
+  const double set_up = since(start_);
+  const auto continued = find_checkpoint(context_.comm, settings_);
+  if (continued) {
+    const auto other =
+        difference(train_schema(), settings_, continued->text("settings"), continued->path(), free_keys);
+    if (!other.empty()) throw BadInput(other);
+    restart(*continued);
+  }
+  TrainRecord record(settings_, context_, problem_,
+                     settings_.flag("output.overwrite") || (continued && replaces_output()),
+                     continued ? &*continued : nullptr);
+  if (root_ && continued)
+    std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
+              << " steps\n";
+  const bool speaks = announce(*this, context_);
+  if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
+    record.write_weights("epoch0");
+
+  Progress progress("train", static_cast<double>(problem_.total_steps()), "steps", speaks,
+                    static_cast<double>(problem_.trainer.steps()));
+  Report report;
+  std::string status = names::done;
+  try {
+    while (problem_.trainer.steps() < problem_.total_steps())
+      if (!advance(record, progress)) {
+        status = names::interrupted;
+        break;
+      }
+  } catch (const NumericalFailure& e) {
+    status = names::failed;
+    report = {ExitCode::numerical, "fluxformer: " + std::string(e.what())};
+  }
+  progress.finish();
+  if (status == names::interrupted) {
+    checkpoint(record);
+    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " +
+                                     std::to_string(problem_.trainer.steps()) +
+                                     " steps; continue with --checkpoint.restart=auto"};
+  }
+  record.finish(status, report.summary,
+                {{"set_up", set_up},
+                 {"steps", step_seconds_},
+                 {"evaluation", evaluation_seconds_},
+                 {"output", output_seconds_}});
+  if (report.code == ExitCode::done)
+    report.summary = summary(record);
+  else
+    report.summary += "\nwritten to " + settings_.word("output.file");
+  return report;
+}
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context) {
+  return std::make_unique<TrainExperiment>(settings, context);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,12 @@
+#pragma once
+
+// `train`: fits the weights of a Transformer, or of its PDE, to labelled samples.
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+void declare_train(Schema& schema);
+std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

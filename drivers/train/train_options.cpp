@@ -1,0 +1,221 @@
+// The keys of `train`.
+
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "drivers/common/run_options.hpp"
+#include "drivers/train/train_experiment.hpp"
+#include "drivers/train/train_problem.hpp"
+
+namespace fluxformer {
+namespace {
+
+void declare_objective(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "train.loss",
+           .fallback = std::string("cross_entropy"),
+           .doc = "what is minimised: cross entropy, or the mean square distance of logits to the class",
+           .choices = {"cross_entropy", "mean_squared_error"}});
+  declare({.name = "train.label_smoothing",
+           .fallback = 0.0,
+           .doc = "share of the label that is spread over all classes",
+           .minimum = 0,
+           .maximum = 0.9});
+  declare({.name = "train.dropout",
+           .fallback = 0.0,
+           .doc = "share of numbers dropped after the embedding and in each branch of a layer",
+           .minimum = 0,
+           .maximum = 0.9});
+  declare({.name = "train.augment",
+           .fallback = 0.0,
+           .doc =
+               "strength of the random variants of samples: images are turned, sheared, stretched and "
+               "shifted (1: "
+               "by up to 15 degrees, 15 % and 2.5 pixels), this share of the words of a text becomes unknown",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "train.noise",
+           .fallback = 0.0,
+           .doc = "standard deviation of normal noise on the features of images, drawn anew each time",
+           .unit = "features",
+           .minimum = 0});
+  declare({.name = "distill.teacher",
+           .fallback = std::string(),
+           .doc = "HDF5 file of a trained transformer whose states or attention the model is drawn to; "
+                  "empty: none"});
+  declare({.name = "distill.hidden",
+           .fallback = 0.0,
+           .doc = "weight of the relative square distance |u - U|^2 / |U|^2 to the teacher's states after "
+                  "each layer",
+           .minimum = 0});
+  declare({.name = "distill.attention",
+           .fallback = 0.0,
+           .doc = "weight of the Kullback-Leibler divergence from the teacher's attention in each layer",
+           .minimum = 0});
+  declare({.name = "distill.copy",
+           .fallback = true,
+           .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree"});
+  declare({.name = "train.smoothness",
+           .fallback = 0.0,
+           .doc = "strength of the penalty on the change of the weights with depth, between knots or from "
+                  "layer to layer",
+           .minimum = 0});
+}
+
+void declare_descent(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare({.name = "train.epochs", .fallback = 10L, .doc = "passes over the training samples", .minimum = 1});
+  declare({.name = "train.batch",
+           .fallback = 32L,
+           .doc = "samples of a step, shared by all ranks",
+           .unit = "samples",
+           .minimum = 1});
+  declare({.name = "train.samples",
+           .fallback = 0L,
+           .doc = "training samples used, validation included; 0: all",
+           .minimum = 0});
+  declare({.name = "train.validation",
+           .fallback = 0.05,
+           .doc = "share of the training samples kept apart for validation, chosen by run.seed",
+           .minimum = 0,
+           .maximum = 0.5});
+  declare({.name = "train.test_samples",
+           .fallback = 0L,
+           .doc = "test samples that are looked at after each epoch; 0: all",
+           .minimum = 0});
+  declare({.name = "train.optimiser",
+           .fallback = std::string("adamw"),
+           .doc = "gradient descent with momentum, Adam, or Adam with decoupled weight decay",
+           .choices = {"sgd", "adam", "adamw"}});
+  declare({.name = "train.rate",
+           .fallback = 1e-3,
+           .doc = "largest learning rate",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "train.warm_up",
+           .fallback = 0.05,
+           .doc = "share of all steps in which the learning rate grows to its largest",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "train.schedule",
+           .fallback = std::string("cosine"),
+           .doc =
+               "learning rate after the warm-up: as it is, a half cosine down to train.last_rate, or a tenth "
+               "after half and after three quarters of all steps",
+           .choices = {"constant", "cosine", "steps"}});
+  declare({.name = "train.last_rate",
+           .fallback = 0.0,
+           .doc = "cosine: learning rate at the end, relative to train.rate",
+           .minimum = 0,
+           .maximum = 1});
+  declare({.name = "train.momentum", .fallback = 0.9, .doc = "sgd: momentum", .minimum = 0, .maximum = 1});
+  declare({.name = "train.beta1",
+           .fallback = 0.9,
+           .doc = "adam, adamw: memory of the mean gradient",
+           .minimum = 0,
+           .maximum = 0.9999999});
+  declare({.name = "train.beta2",
+           .fallback = 0.999,
+           .doc = "adam, adamw: memory of the mean square gradient",
+           .minimum = 0,
+           .maximum = 0.9999999});
+  declare({.name = "train.epsilon",
+           .fallback = 1e-8,
+           .doc = "adam, adamw: keeps the denominator from 0",
+           .minimum = 0,
+           .above_minimum = true});
+  declare({.name = "train.decay",
+           .fallback = 0.01,
+           .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients have none",
+           .minimum = 0});
+  declare({.name = "train.clip",
+           .fallback = 1.0,
+           .doc = "longer gradients are shortened to this norm; 0: none are",
+           .minimum = 0});
+  declare({.name = "train.coefficients",
+           .fallback = std::string("auto"),
+           .doc = "train kappa (where it starts > 0), alpha and rho too; auto: for a pde",
+           .choices = {"auto", "yes", "no"}});
+}
+
+void declare_gradient(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(
+      {.name = "train.gradient",
+       .fallback = std::string("backprop"),
+       .doc =
+           "back-propagation through the layer maps, or PETSc's discrete adjoint of the march through depth",
+       .choices = {"backprop", "adjoint"}});
+  declare({.name = "adjoint.method",
+           .fallback = std::string("1fe"),
+           .doc = "march through depth: 1fe is forward Euler on the layer map (with one cell per layer a "
+                  "Transformer), the other Runge-Kutta methods by PETSc's name and implicit ones solve "
+                  "c du/ds = F(u)",
+           .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
+                       "cn", "theta"}});
+  declare({.name = "adjoint.theta",
+           .fallback = 0.5,
+           .doc = "theta: place of the stage in the step; 1/2 is of second order, 1 is backward Euler",
+           .minimum = 0,
+           .maximum = 1,
+           .above_minimum = true});
+  declare({.name = "adjoint.keep",
+           .fallback = std::string("stages"),
+           .doc = "what is kept for the way back: all stages in memory, or the state every adjoint.segment "
+                  "cells, in memory or on disk, with the rest computed again",
+           .choices = {"stages", "segments", "disk"}});
+  declare({.name = "adjoint.folder",
+           .fallback = std::string(),
+           .doc = "folder of the states on disk; empty: the system's for temporary files"});
+  declare({.name = "adjoint.segment",
+           .fallback = 0L,
+           .doc = "cells between kept states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
+           .unit = "cells",
+           .minimum = 0});
+}
+
+void declare_output(Schema& schema) {
+  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+  declare(
+      {.name = "output.file",
+       .fallback = std::string("train.h5"),
+       .doc =
+           "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds the "
+           "weights that were best on the validation samples"});
+  declare(overwrite_option());
+  declare({.name = "output.snapshots",
+           .fallback = 0L,
+           .doc = "epochs between copies of the weights in <name>.epoch<k>.h5 (k = 0 is the start); 0: none",
+           .unit = "epochs",
+           .minimum = 0});
+  declare(
+      seed_option("seed of the built-in data, of the order of samples, of validation and of random masks"));
+  declare(time_limit_option());
+  declare({.name = "checkpoint.every",
+           .fallback = 0L,
+           .doc = "steps between checkpoints beside those at the end of each epoch; 0: none",
+           .unit = "steps",
+           .minimum = 0});
+  declare(
+      {.name = "checkpoint.epochs",
+       .fallback = true,
+       .doc =
+           "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped"});
+  declare(restart_option());
+}
+
+}  // namespace
+
+void declare_training(Schema& schema) {
+  declare_objective(schema);
+  declare_descent(schema);
+  declare_gradient(schema);
+}
+
+void declare_train(Schema& schema) {
+  declare_model_options(schema);
+  declare_data_options(schema);
+  declare_training(schema);
+  declare_output(schema);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,232 @@
+#include "drivers/train/train_problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+
+#include "base/rank_of.hpp"
+#include "data/text/naive_bayes.hpp"
+#include "drivers/train/train_checks.hpp"
+#include "io/archive_reader.hpp"
+#include "io/schema.hpp"
+#include "model/backpropagation.hpp"
+#include "model/model_file.hpp"
+#include "operators/kernels/blas.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
+
+namespace fluxformer {
+namespace {
+
+Communicator split(MPI_Comm comm, int colour, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, colour, key, &part));
+  return Communicator(part);
+}
+
+int ranks_per_line(const Settings& settings, MPI_Comm comm) {
+  const int asked = std::max(1, settings.count("mesh.ranks_token"));
+  const int ranks = RankOf(comm).ranks;
+  if (ranks % asked != 0)
+    throw BadInput("mesh.ranks_token = " + std::to_string(asked) + ": must divide the number of ranks, " +
+                   std::to_string(ranks));
+  return asked;
+}
+
+std::vector<std::size_t> all_members(const Dataset& data, long wanted, const char* key) {
+  if (wanted > static_cast<long>(data.size()))
+    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
+                   std::to_string(data.size()) + " samples");
+  std::vector<std::size_t> all(data.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// `wanted` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
+std::vector<std::size_t> drawn_members(const Dataset& data, const Settings& settings, const char* key,
+                                       const char* purpose) {
+  const long wanted = settings.integer(key);
+  auto all = all_members(data, wanted, key);
+  if (wanted == 0) return all;
+  all = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  all.resize(static_cast<std::size_t>(wanted));
+  return all;
+}
+
+TokenLine token_line(MPI_Comm comm, const Dataset& data, bool periodic) {
+  const int ranks = RankOf(comm).ranks;
+  const bool rows = data.tokens_y() >= ranks;
+  return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
+                         periodic);
+}
+
+std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
+  const auto equation = equation_spec(settings, model.spec());
+  if (settings.word("train.gradient") == "backprop")
+    return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
+  AdjointSettings s;
+  s.method = settings.word("adjoint.method");
+  s.theta = settings.real("adjoint.theta");
+  const auto& keep = settings.word("adjoint.keep");
+  const int segment = settings.count("adjoint.segment");
+  if (keep != "stages")
+    s.every = segment > 0 ? segment
+                          : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
+  s.on_disk = keep == "disk";
+  s.folder = settings.word("adjoint.folder");
+  if (precision_of(settings) == Precision::single)
+    s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
+  return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s);
+}
+
+Loss loss_of_settings(const Settings& settings) {
+  return {loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+}
+
+TrainerSettings trainer_settings(const Settings& settings, const Parameters& parameters,
+                                 const TokenLine& line, bool diffuses, long steps) {
+  TrainerSettings s;
+  s.optimiser = {method_named(settings.word("train.optimiser")),
+                 settings.real("train.momentum"),
+                 settings.real("train.beta1"),
+                 settings.real("train.beta2"),
+                 settings.real("train.epsilon"),
+                 settings.real("train.decay")};
+  s.schedule.peak = settings.real("train.rate");
+  s.schedule.steps = steps;
+  s.schedule.warm_up = static_cast<long>(settings.real("train.warm_up") * static_cast<double>(steps));
+  s.schedule.decay = decay_named(settings.word("train.schedule"));
+  s.schedule.last = settings.real("train.last_rate") * s.schedule.peak;
+  const auto& coefficients = settings.word("train.coefficients");
+  const bool trained =
+      coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
+  s.coefficients = {trained && diffuses, trained, trained};
+  s.clip = settings.real("train.clip");
+  s.smoothness = settings.real("train.smoothness");
+  s.largest_kappa = largest_kappa(settings, parameters, line);
+  return s;
+}
+
+Distillation::Weights distillation_weights(const Settings& settings) {
+  return {settings.real("distill.hidden"), settings.real("distill.attention")};
+}
+
+std::optional<Parameters> read_teacher(const Settings& settings, const Dataset& data, MPI_Comm comm) {
+  const auto& file = settings.word("distill.teacher");
+  const auto weights = distillation_weights(settings);
+  const bool wanted = weights.hidden > 0 || weights.attention > 0;
+  if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
+  if (file.empty()) return {};
+  if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
+  const ArchiveReader archive(comm, file);
+  auto teacher = read_model(archive);
+  const auto& spec = teacher.spec;
+  const auto input = shape_of(data);
+  if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
+    throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
+  if (archive.has(names::embedding_vocabulary) && archive.words(names::embedding_vocabulary) != data.words())
+    throw BadInput(
+        "distill.teacher = " + file +
+        ": its words are not those of data.set; data.vocabulary, data.least_count and what is kept "
+        "of the texts must be as they were there");
+  return teacher;
+}
+
+/// As make_parameters, with the teacher's arrays around the layers.
+Parameters starting_parameters(const Settings& settings, const InputShape& input,
+                               const std::optional<Parameters>& teacher, MPI_Comm comm) {
+  auto parameters = make_parameters(settings, input, comm);
+  if (!teacher || !settings.flag("distill.copy") || !settings.word("model.file").empty()) return parameters;
+  for (const auto& view : parameters.layout.views()) {
+    const bool around = view.group == "embedding" || view.group == "final_norm" || view.group == "head";
+    if (!around || !teacher->layout.has(view.path()) || teacher->layout.at(view.path()).shape != view.shape)
+      continue;
+    std::ranges::copy(teacher->view(view.path()), parameters.view(view.path()).begin());
+  }
+  return parameters;
+}
+
+}  // namespace
+
+RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
+  const RankOf me(comm);
+  replica = {me.rank / ranks_token, me.ranks / ranks_token};
+  line = split(comm, replica.index, me.rank);
+}
+
+TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
+    : comm(world),
+      epochs(settings.integer("train.epochs")),
+      ranks(world, (refuse_what_training_ignores(settings), ranks_per_line(settings, world))),
+      train(open_data(settings, "train", stored_words(settings, world), world)),
+      test(open_data(settings, "test", train->words(), world)),
+      training(drawn_members(*train, settings, "train.samples", "training")),
+      testing(drawn_members(*test, settings, "train.test_samples", "testing")),
+      teacher_parameters(read_teacher(settings, *train, world)),
+      parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
+      line((refuse_other_lattice(settings, *train),
+            token_line(ranks.line, *train, settings.flag("mesh.periodic")))),
+      batches([&]() -> Batches {
+        const auto seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
+        const auto apart = static_cast<std::size_t>(settings.real("train.validation") *
+                                                    static_cast<double>(training.size()));
+        const auto order = shuffled(training.size(), seed, "validation", 0);
+        std::vector<std::size_t> rest;
+        for (std::size_t j = 0; j < order.size(); ++j)
+          (j < apart ? validation : rest).push_back(training[order[j]]);
+        training = rest;
+        return {*train,
+                training,
+                settings.count("train.batch"),
+                ranks.replica,
+                seed,
+                settings.real("train.augment"),
+                settings.real("train.noise")};
+      }()),
+      dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
+      slab{&line, batches.capacity(), parameters.spec.width, {}, nullptr},
+      model([&] {
+        slab.mask.causal = parameters.spec.causal;
+        if (settings.real("train.dropout") > 0) slab.dropout = &dropout;
+        return make_depth_model(parameters, slab, precision_of(settings));
+      }()),
+      march(make_march(*model, settings)),
+      evaluator(parameters, slab, *march, loss_of_settings(settings)),
+      trainer(world, parameters, evaluator,
+              trainer_settings(settings, parameters, line, model->largest_kappa() > 0, total_steps())) {
+  parameters.spec.cells = march->depth().cells;
+  if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
+  add_distillation(settings);
+  if (train->vocabulary() == 0) return;
+  baseline = collectively(world, [&] {
+    NaiveBayes bayes(0.1);
+    bayes.fit(*train);
+    return bayes.accuracy(*test);
+  });
+}
+
+void TrainProblem::add_distillation(const Settings& settings) {
+  if (!teacher_parameters) return;
+  teacher = std::make_unique<Teacher>(*teacher_parameters, slab, precision_of(settings));
+  distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(),
+                                                distillation_weights(settings));
+  evaluator.add_depth_loss(*distillation);
+}
+
+std::string TrainProblem::describe() const {
+  std::ostringstream text;
+  const auto& spec = parameters.spec;
+  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << march->depth().cells
+       << " depth cells, " << spec.knots << " sets of weights, width " << spec.width << ", "
+       << trainer.trained() << " trained parameters\n"
+       << train->name() << ": " << training.size() << " samples to train on, " << validation.size()
+       << " to validate, " << testing.size() << " to test, " << line.tokens_x() << " x " << line.tokens_y()
+       << " tokens, " << spec.classes << " classes\n"
+       << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
+       << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
+       << blas_description();
+  if (baseline) text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the test texts";
+  return text.str();
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,61 @@
+#pragma once
+
+// What `train` trains: data, model, march through depth, trainer, put together from the settings.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "model/distillation.hpp"
+#include "training/trainer.hpp"
+
+namespace fluxformer {
+
+/// The keys that TrainProblem looks at, but for those of model and data, and run.seed.
+void declare_training(Schema& schema);
+
+/// Ranks in a row form a token line; lines share the samples.
+struct RankLayout {
+  /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.
+  RankLayout(MPI_Comm comm, int ranks_token);
+  Communicator line;
+  Replica replica;
+};
+
+class TrainProblem {
+ public:
+  /// Collective over `comm`; throws BadInput (agreed).
+  TrainProblem(const Settings& settings, MPI_Comm comm);
+  TrainProblem(const TrainProblem&) = delete;
+  TrainProblem& operator=(const TrainProblem&) = delete;
+  /// In a few lines, for --validate and the log.
+  std::string describe() const;
+  long total_steps() const { return batches.per_epoch() * epochs; }
+
+  const MPI_Comm comm;
+  const long epochs;
+  RankLayout ranks;
+  std::unique_ptr<Dataset> train, test;
+  std::vector<std::size_t> training, validation, testing;  ///< members of the splits
+  std::optional<Parameters> teacher_parameters;            ///< none without distillation
+  Parameters parameters;
+  TokenLine line;
+  Batches batches;
+  Dropout dropout;
+  SlabContext slab;
+  std::unique_ptr<DepthModel> model;
+  std::unique_ptr<DepthMarch> march;
+  std::unique_ptr<Teacher> teacher;            ///< none without distillation
+  std::unique_ptr<Distillation> distillation;  ///< none without distillation
+  GradientEvaluator evaluator;
+  Trainer trainer;
+  std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
+
+ private:
+  void add_distillation(const Settings& settings);
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,69 @@
+#pragma once
+
+// What a training writes: its course, weights on the way, and the output file at the end.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+#include "drivers/common/experiment.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "io/archive_writer.hpp"
+#include "io/checkpoint.hpp"
+#include "io/history_file.hpp"
+#include "io/part_file.hpp"
+
+namespace fluxformer {
+
+/// Mean loss and accuracy of each split after an epoch; NaN where a split has no samples.
+struct EpochReport {
+  Evaluation train, validation, test;
+  double wall_time = 0;  ///< s, since the program (or its restart) began
+};
+
+class TrainRecord {
+ public:
+  /// Opens the history file on rank 0 with what `continued` (may be null) has of the course. All arguments
+  /// are borrowed. Collective, as all below; throws BadInput if the output exists and may not be overwritten,
+  /// another run writes it, or its folder cannot be written.
+  TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
+              bool overwrite, const CheckpointReader* continued);
+
+  void add_step(const StepReport& step, double samples_per_second);
+  void add_epoch(const EpochReport& epoch);
+  /// Training loss and accuracy as means over the steps since `first`.
+  Evaluation mean_since(long first) const;
+
+  /// After epoch 1, 2, ....
+  double test_accuracy(long epoch) const;
+
+  /// The weights as they are now in <name>.<what>.h5, written by rank 0.
+  void write_weights(const std::string& what) const;
+  void save(CheckpointWriter& checkpoint) const;
+
+  /// The output file. `status` as in the schema, `message` may be empty.
+  void finish(const std::string& status, const std::string& message,
+              const std::vector<std::pair<std::string, double>>& seconds);
+
+ private:
+  using Rows = std::vector<std::vector<double>>;
+  HistoryHeader header() const;
+  void describe(ArchiveWriter& archive) const;
+  /// Does `work` on the history file, if there is one. A failure ends only the history: the training goes on.
+  void watchable(const std::function<void(HistoryFile&)>& work);
+  void write_courses(ArchiveWriter& archive) const;
+  const Settings& settings_;
+  const RunContext& context_;
+  const TrainProblem& problem_;
+  bool overwrite_;
+  std::unique_ptr<PartFile> claim_;  // what cannot be written is found before hours of work; ours until then
+  bool root_ = false;
+  std::unique_ptr<HistoryFile> history_;  // rank 0
+  std::chrono::steady_clock::time_point flushed_;
+  Rows steps_, epochs_;  // first entry: number of the step or epoch
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,134 @@
+#include "solvers/adjoint/adjoint_march.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "solvers/adjoint/adjoint_stepper.hpp"
+#include "solvers/adjoint/state_store.hpp"
+#include "solvers/vector_arrays.hpp"
+
+namespace fluxformer {
+namespace {
+
+void require_valid(const AdjointSettings& settings) {
+  if (settings.every < 0)
+    throw BadInput("adjoint.segment = " + std::to_string(settings.every) +
+                   ": must be 0 (every step stays in memory) or a number of steps");
+  if (settings.on_disk && settings.every == 0)
+    throw BadInput("adjoint.segment = 0: states on disk need a number of steps between them");
+  if (!(settings.newton_tolerance > 0) || !(settings.linear_tolerance > 0))
+    throw BadInput("the tolerances of the march must be > 0");
+}
+
+}  // namespace
+
+struct AdjointMarch::Impl {
+  using Trajectory = AdjointStepper::Trajectory;
+  Impl(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& s)
+      : field(model, depth, speed), settings(s) {
+    require_valid(settings);
+    if (!AdjointMethod(settings).layer_map())
+      require_field(model.spec(), "adjoint.method = " + settings.method);
+    const int cells = depth.cells;
+    stride = settings.every == 0 ? cells : std::min(settings.every, cells);
+    segments = (cells + stride - 1) / stride;
+    if (settings.on_disk)
+      store.emplace(field.comm(), field.size(), settings.folder);
+    else
+      store.emplace(field.comm(), field.size());
+    prepare();
+    if (AdjointMethod(settings).explicit_stages()) return;
+    plain();  // they ask for their PETSc options, and whether one is used is looked at before the march
+    keeping();
+  }
+
+  /// The weights of the rows' entries: all that 1fe and constant weights need. Stages in between are
+  /// interpolated when they are wanted, which is little beside the stage itself.
+  void prepare() {
+    std::vector<DepthPoint> points;
+    for (int cell = 1; cell <= field.depth().cells; ++cell) points.push_back(field.entry(cell));
+    field.model().prepare(points);
+  }
+  AdjointStepper& plain() {
+    if (!without) without.emplace(field, settings, Trajectory::none, tapes);
+    return *without;
+  }
+  AdjointStepper& keeping() {
+    if (!with) with.emplace(field, settings, Trajectory::kept, tapes);
+    return *with;
+  }
+  int first(int segment) const { return segment * stride; }
+  int count(int segment) const { return std::min(stride, field.depth().cells - first(segment)); }
+  void note_bytes() {
+    most_bytes = std::max(most_bytes, store->bytes() + tapes.bytes() + (with ? with->bytes() : 0));
+  }
+
+  MarchField field;
+  AdjointSettings settings;
+  int stride = 1, segments = 1;
+  AdjointStepper::Tapes tapes;
+  // Two integrators: what a march without a trajectory does leaves the kept one as it is.
+  std::optional<AdjointStepper> without, with;
+  std::optional<StateStore> store;
+  std::vector<double> start;
+  bool kept = false;
+  std::size_t most_bytes = 0;
+};
+
+AdjointMarch::AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings)
+    : impl_(std::make_unique<Impl>(model, depth, speed, settings)) {}
+AdjointMarch::~AdjointMarch() = default;
+
+DepthModel& AdjointMarch::model() const {
+  return impl_->field.model();
+}
+
+DepthCells AdjointMarch::depth() const {
+  return impl_->field.depth();
+}
+
+std::size_t AdjointMarch::kept_bytes() const {
+  return impl_->most_bytes;
+}
+
+void AdjointMarch::forward(double* u, bool keep, const RowVisitor& row) {
+  auto& me = *impl_;
+  if (keep) me.kept = false;
+  // The same segments whether kept or not: methods that carry a stage over from step to step start anew
+  // there.
+  for (int segment = 0; segment < me.segments; ++segment) {
+    const bool last = segment + 1 == me.segments;
+    if (keep && !last) me.store->put(segment, u);
+    auto& stepper = keep && last ? me.keeping() : me.plain();
+    stepper.march(me.first(segment), me.count(segment), u, keep, row);
+  }
+  if (!keep) return;
+  me.note_bytes();
+  me.kept = true;
+}
+
+void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
+  auto& me = *impl_;
+  if (!me.kept) throw std::logic_error("AdjointMarch::backward: one call for each forward that keeps");
+  me.kept = false;
+  auto& stepper = me.keeping();
+  std::copy_n(u_bar, me.field.size(), Writing(stepper.lambda()).values);
+  for (int segment = me.segments; segment-- > 0;) {
+    const int first = me.first(segment), count = me.count(segment);
+    if (segment + 1 < me.segments) {
+      me.start.resize(me.field.size());
+      me.store->get(segment, me.start.data());
+      stepper.march(first, count, me.start.data(), true, {});
+      me.note_bytes();
+    }
+    for (int cell = first + count; cell > first; --cell) {
+      stepper.step_back(gradient);
+      if (row) row(cell - 1, stepper.state_before(), Writing(stepper.lambda()).values);
+    }
+  }
+  std::copy_n(Reading(stepper.lambda()).values, me.field.size(), u_bar);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,164 @@
+#include "solvers/adjoint/adjoint_stepper.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "solvers/vector_arrays.hpp"
+
+namespace fluxformer {
+
+Tape& AdjointStepper::Tapes::of(DepthModel& model, int index) {
+  const auto place = static_cast<std::size_t>(index);
+  while (tape.size() <= place) tape.push_back(model.make_tape());
+  return *tape[place];
+}
+
+std::size_t AdjointStepper::Tapes::bytes() const {
+  std::size_t total = 0;
+  for (const auto& one : tape) total += one->bytes();
+  return total;
+}
+
+AdjointStepper::AdjointStepper(MarchField& field, const AdjointSettings& settings, Trajectory trajectory,
+                               Tapes& tapes)
+    : field_(field), method_(settings), keeps_(trajectory == Trajectory::kept), tapes_(tapes) {
+  check(VecCreateMPI(field.comm(), static_cast<PetscInt>(field.size()), PETSC_DECIDE, u_.out()));
+  check(TSCreate(field.comm(), ts_.out()));
+  check(TSSetProblemType(ts_, TS_NONLINEAR));
+  method_.set(ts_);
+  set_callbacks();
+  if (keeps_) set_adjoint();
+  TSAdapt adapt = nullptr;
+  check(TSGetAdapt(ts_, &adapt));
+  check(TSAdaptSetType(adapt, TSADAPTNONE));
+  check(TSSetExactFinalTime(ts_, TS_EXACTFINALTIME_STEPOVER));
+  check(TSSetErrorIfStepFails(ts_, PETSC_FALSE));
+  if (!method_.explicit_stages()) {
+    SNES newton = nullptr;
+    check(TSGetSNES(ts_, &newton));
+    set_tolerances(newton, settings.newton_tolerance, settings.linear_tolerance);
+    check(SNESSetOptionsPrefix(newton, "march_"));
+    check(SNESSetFromOptions(newton));
+  }
+}
+
+void AdjointStepper::march(int first, int count, double* u, bool taping, const RowVisitor& row) {
+  first_ = first;
+  count_ = count;
+  cell_ = first + 1;
+  taping_ = taping;
+  row_ = &row;
+  states_.clear();
+  std::copy_n(u, field_.size(), Writing(u_).values);
+  if (keeps_) {
+    // Two solves without an adjoint in between are an error unless the trajectory starts anew.
+    TSTrajectory trajectory = nullptr;
+    check(TSGetTrajectory(ts_, &trajectory));
+    check(TSTrajectoryReset(trajectory));
+  }
+  check(TSSetTime(ts_, first));
+  check(TSSetStepNumber(ts_, 0));
+  check(TSSetTimeStep(ts_, 1));
+  check(TSSetMaxSteps(ts_, count));
+  check(TSSetMaxTime(ts_, first + count));
+  check(TSRestartStep(ts_));
+  if (keeps_ && !method_.explicit_stages()) states_.emplace_back(u, u + field_.size());
+  check(TSSolve(ts_, u_));
+  require_success("the march through depth");
+  std::copy_n(Reading(u_).values, field_.size(), u);
+  if (keeps_) {
+    PetscInt stages = 0;
+    check(TSGetStages(ts_, &stages, nullptr));
+    // The last step's stages are the integrator's own, which are there anyhow; so is the last state.
+    const auto steps =
+        static_cast<std::size_t>(count - 1) * static_cast<std::size_t>(stages) + states_.size();
+    bytes_ = steps * field_.size() * sizeof(double);
+  }
+}
+
+void AdjointStepper::require_success(const char* what) const {
+  TSConvergedReason reason = TS_CONVERGED_ITERATING;
+  check(TSGetConvergedReason(ts_, &reason));
+  if (reason < 0)
+    throw NumericalFailure(std::string(what) + " stopped in cell " + std::to_string(cell_) + " (" +
+                           TSConvergedReasons[reason] + "); a smaller depth step (more mesh.cells) may help");
+}
+
+void AdjointStepper::after_step() {
+  if (*row_) (*row_)(cell_, Reading(u_).values);
+  const bool more = cell_ < first_ + count_;
+  if (keeps_ && !method_.explicit_stages() && more) {
+    const Reading state(u_);
+    states_.emplace_back(state.values, state.values + field_.size());
+  }
+  ++cell_;
+  // The last stage of a step belongs to the layer of its cell: the next step starts with its own.
+  if (method_.reuses_last_stage() && field_.constant_weights()) check(TSRestartStep(ts_));
+}
+
+void AdjointStepper::step_back(std::span<double> gradient) {
+  --cell_;
+  stage_ = method_.transposed_stages();
+  gradient_ = gradient;
+  check(TSAdjointSetSteps(ts_, 1));
+  check(TSAdjointSolve(ts_));
+  require_success("the adjoint of the march through depth");
+}
+
+const double* AdjointStepper::state_before() const {
+  if (!method_.explicit_stages()) return states_[static_cast<std::size_t>(cell_ - 1 - first_)].data();
+  // The first stage of an explicit step is the state it starts from.
+  PetscInt stages = 0;
+  Vec* stage = nullptr;
+  check(TSGetStages(ts_, &stages, &stage));
+  const Reading state(stage[0]);
+  return state.values;
+}
+
+double AdjointStepper::share(double time) const {
+  return method_.exact_share(time - (cell_ - 1));
+}
+
+DepthPoint AdjointStepper::point(double time) const {
+  // The bits of cell_entry and cell_exit: beyond those of its exit a cell would reach the next pair of knots.
+  const auto depth = field_.depth();
+  return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
+}
+
+void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
+  if (!method_.layer_map()) return field_.field(point(time), field_.step(), x, f);
+  const Reading from(x);
+  const Writing to(f);
+  auto& model = field_.model();
+  if (!taping_) return model.increment(field_.entry(cell_), field_.step(), from.values, to.values);
+  auto& tape = tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0);
+  model.map_keeping(field_.entry(cell_), field_.step(), from.values, to.values, tape);
+  for (std::size_t j = 0; j < field_.size(); ++j) to.values[j] -= from.values[j];
+}
+
+void AdjointStepper::transposed_product(Vec w, Vec bar) {
+  // Within the Krylov solver of an implicit method this is no gradient yet.
+  if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {});
+  --stage_;
+  if (!method_.layer_map()) {
+    const double factor = method_.stage_factor(stage_);
+    field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_);
+    check(VecScale(bar, 1 / factor));
+    return;
+  }
+  const Reading from(at_), outer(w);
+  const Writing to(bar);
+  auto& model = field_.model();
+  model.map_adjoint(field_.entry(cell_), field_.step(), from.values, tapes_.of(model, cell_ - 1 - first_),
+                    outer.values, to.values, gradient_);
+  for (std::size_t j = 0; j < field_.size(); ++j) to.values[j] -= outer.values[j];
+}
+
+void AdjointStepper::parameter_product(Vec w) {
+  VecHandle unused;
+  check(VecDuplicate(w, unused.out()));
+  const double factor = method_.parameter_factor(parameters_share_);
+  field_.adjoint(parameters_at_point_, factor * field_.step(), parameters_at_, w, unused, gradient_);
+}
+
+}  // namespace fluxformer

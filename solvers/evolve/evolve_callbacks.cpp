@@ -1,0 +1,104 @@
+// What PETSc's integrators call: right-hand side, implicit part, and the hooks around a step.
+
+#include "base/error.hpp"
+#include "solvers/evolve/evolve_impl.hpp"
+
+namespace fluxformer {
+
+void Evolve::Impl::register_callbacks() {
+  const auto rhs = [](TS, PetscReal, Vec x, Vec f, void* context) {
+    return guarded([&] {
+      auto& me = *static_cast<Impl*>(context);
+      me.field.apply(me.implicit() && me.diffusion_jacobian ? me.equation.rest() : me.equation.all(), x, f);
+    });
+  };
+  check(TSSetRHSFunction(ts, nullptr, rhs, this));
+  check(TSSetPreStep(ts, [](TS stepper) {
+    return guarded([&] {
+      void* context = nullptr;
+      check(TSGetApplicationContext(stepper, &context));
+      static_cast<Impl*>(context)->before_step();
+    });
+  }));
+  check(TSSetPostStep(ts, [](TS stepper) {
+    return guarded([&] {
+      void* context = nullptr;
+      check(TSGetApplicationContext(stepper, &context));
+      static_cast<Impl*>(context)->after_step();
+    });
+  }));
+  if (implicit()) prepare_implicit_solves();
+  check(TSSetErrorIfStepFails(ts, PETSC_FALSE));
+}
+
+void Evolve::Impl::prepare_implicit_solves() {
+  SNES snes = nullptr;
+  KSP ksp = nullptr;
+  PC pc = nullptr;
+  check(TSGetSNES(ts, &snes));
+  check(SNESGetKSP(snes, &ksp));
+  check(KSPGetPC(ksp, &pc));
+  check(KSPSetTolerances(ksp, 1e-12, PETSC_DEFAULT, PETSC_DEFAULT, 1000));
+  PetscBool imex = PETSC_FALSE;
+  check(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(ts.get()), TSARKIMEX, &imex));
+  if (imex == PETSC_TRUE) {
+    // F(u, u') = u' - D u with D the diffusions: linear, so one linear solve a stage.
+    diffusion_jacobian = std::make_unique<ShellMatrix>(
+        u,
+        [this](Vec x, Vec y) {
+          field.apply_tangent(equation.diffusive(), at, x, y);
+          check(VecAYPX(y, -1, x));  // y := x - D x, then scaled below where the shift is not 1
+          if (shift != 1) check(VecAXPY(y, shift - 1, x));
+        },
+        ShellMatrix::Product{},
+        [this](Vec y) {
+          check(VecSet(y, shift));
+          double* d = nullptr;
+          check(VecGetArray(y, &d));
+          for (int i = 0; i < mesh.cells(); ++i)
+            equation.add_diffusive_diagonal(mesh.first_cell() + i, -1,
+                                            d + static_cast<std::size_t>(i) * mesh.slab_size());
+          check(VecRestoreArray(y, &d));
+        });
+    check(TSSetIFunction(
+        ts, nullptr,
+        [](TS, PetscReal, Vec x, Vec x_dot, Vec f, void* context) {
+          return guarded([&] {
+            auto& me = *static_cast<Impl*>(context);
+            me.field.apply(me.equation.diffusive(), x, f);
+            check(VecAYPX(f, -1, x_dot));
+          });
+        },
+        this));
+    check(TSSetIJacobian(
+        ts, diffusion_jacobian->get(), diffusion_jacobian->get(),
+        [](TS, PetscReal, Vec x, Vec, PetscReal sigma, Mat, Mat, void* context) {
+          return guarded([&] {
+            auto& me = *static_cast<Impl*>(context);
+            me.at = x;
+            me.shift = sigma;
+            me.diffusion_jacobian->changed();
+          });
+        },
+        this));
+    check(SNESSetType(snes, SNESKSPONLY));
+    check(PCSetType(pc, PCJACOBI));
+  } else {
+    full_jacobian = std::make_unique<ShellMatrix>(
+        u, [this](Vec x, Vec y) { field.apply_tangent(equation.all(), at, x, y); });
+    check(TSSetRHSJacobian(
+        ts, full_jacobian->get(), full_jacobian->get(),
+        [](TS, PetscReal, Vec x, Mat, Mat, void* context) {
+          return guarded([&] {
+            auto& me = *static_cast<Impl*>(context);
+            me.at = x;
+            me.full_jacobian->changed();
+          });
+        },
+        this));
+    check(PCSetType(pc, PCNONE));
+  }
+  check(SNESSetFromOptions(snes));
+}
+
+}  // namespace fluxformer

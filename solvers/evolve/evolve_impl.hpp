@@ -1,0 +1,52 @@
+#pragma once
+
+// What Evolve holds: the integrator, its callbacks' data, and what it notes while it runs. For
+// solvers/evolve*.cpp only.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "solvers/evolve/evolve.hpp"
+#include "solvers/evolve/step_limits.hpp"
+#include "solvers/shell_matrix.hpp"
+
+namespace fluxformer {
+
+struct Evolve::Impl {
+  Impl(const Mesh& m, const Equation& e, const EvolveSettings& s);
+  void choose_method();
+  void choose_step();
+  void plan_remaining_steps();
+  void register_callbacks();
+  void prepare_implicit_solves();
+  bool implicit() const { return limits.diffusion_implicit; }
+  void before_step();
+  void after_step();
+  std::string where() const;
+
+  const Mesh& mesh;
+  const Equation& equation;
+  EvolveSettings settings;
+  FieldOperator field;
+  VecHandle u, previous;
+  TSHandle ts;
+  MethodLimits limits;
+  double dt = 0;
+  bool first_same_as_last = false;  // a method that would carry its last stage over to the next step
+  // implicit parts: at the linearisation point `at`, with the shift of the implicit Jacobian
+  std::unique_ptr<ShellMatrix> diffusion_jacobian, full_jacobian;
+  Vec at = nullptr;
+  double shift = 0;
+  // inflow
+  InflowSource source;
+  std::vector<double> inflow;
+  long block = -1;
+  // while running
+  const StepHook* hook = nullptr;
+  EvolveEnd end = EvolveEnd::time_reached;
+  std::string failure;
+  Clock good;  // of the last good state
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,134 @@
+#include "solvers/march/march.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "solvers/march/march_impl.hpp"
+#include "solvers/vector_arrays.hpp"
+
+namespace fluxformer {
+
+March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s)
+    : field(m, d, c), model(m), depth(d), settings(s), comm(field.comm()) {
+  if (settings.method != "euler") require_field(model.spec(), "march.method = " + settings.method);
+  const auto size = static_cast<PetscInt>(model.context().size());
+  check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
+  if (settings.method == "bdf2")
+    make_newton();
+  else
+    make_stepper();
+}
+
+void March::Impl::make_stepper() {
+  check(TSCreate(comm, ts.out()));
+  check(TSSetProblemType(ts, TS_NONLINEAR));
+  const bool layer_map = settings.method == "euler";
+  if (layer_map) {
+    check(TSSetType(ts, TSEULER));
+    check(TSSetRHSFunction(
+        ts, nullptr,
+        [](TS, PetscReal, Vec x, Vec f, void* context) {
+          return guarded([&] {
+            // (G(u; h/c) - u) / h, so that the Euler step of length h is the layer map.
+            auto& me = *static_cast<Impl*>(context);
+            const double h = me.depth.spacing();
+            {
+              const Reading from(x);
+              const Writing to(f);
+              me.model.increment(me.field.entry(me.cell), me.field.step(), from.values, to.values);
+            }
+            check(VecScale(f, 1 / h));
+          });
+        },
+        this));
+  } else {
+    check(TSSetType(ts, settings.method.c_str()));
+    if (settings.method == "rk")
+      check(TSRKSetType(ts, settings.variant.empty() ? TSRK4 : settings.variant.c_str()));
+    check(TSSetRHSFunction(
+        ts, nullptr,
+        [](TS, PetscReal s, Vec x, Vec f, void* context) {
+          return guarded([&] {
+            auto& me = *static_cast<Impl*>(context);
+            me.field.field(me.field.stage_point(me.cell, s), 1 / me.field.speed(), x, f);
+          });
+        },
+        this));
+    jacobian = std::make_unique<ShellMatrix>(
+        u, [this](Vec x, Vec y) { field.tangent(at_point, 1 / field.speed(), at, x, y); });
+    check(TSSetRHSJacobian(
+        ts, jacobian->get(), jacobian->get(),
+        [](TS, PetscReal s, Vec x, Mat, Mat, void* context) {
+          return guarded([&] {
+            auto& me = *static_cast<Impl*>(context);
+            me.at = x;
+            me.at_point = me.field.stage_point(me.cell, s);
+            me.jacobian->changed();
+          });
+        },
+        this));
+  }
+  check(TSSetApplicationContext(ts, this));
+  check(TSSetPostStep(ts, [](TS stepper) {
+    return guarded([&] {
+      void* context = nullptr;
+      check(TSGetApplicationContext(stepper, &context));
+      auto& me = *static_cast<Impl*>(context);
+      me.show(me.cell, *me.visit);
+      ++me.cell;
+      // Methods whose first stage is the last one of the step before would take the layer before, too.
+      if (me.settings.method == "rk" && me.field.constant_weights()) check(TSRestartStep(stepper));
+    });
+  }));
+  TSAdapt adapt = nullptr;
+  check(TSGetAdapt(ts, &adapt));
+  check(TSAdaptSetType(adapt, TSADAPTNONE));
+  check(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_STEPOVER));
+  check(TSSetMaxTime(ts, std::numeric_limits<double>::max()));
+  check(TSSetMaxSteps(ts, depth.cells));
+  check(TSSetErrorIfStepFails(ts, PETSC_FALSE));
+  if (!layer_map && settings.method != "rk") {
+    SNES newton = nullptr;
+    check(TSGetSNES(ts, &newton));
+    set_tolerances(newton, settings.tolerance, linear_tolerance);
+  }
+}
+
+void March::Impl::show(int row_cell, const RowVisitor& row) {
+  const Reading slab(u);
+  double sum = 0;  // NaN and infinity survive it
+  for (std::size_t j = 0; j < model.context().size(); ++j) sum += slab.values[j] * 0.0;
+  agree(comm, std::isfinite(sum), "the state is not finite at depth cell " + std::to_string(row_cell),
+        ExitCode::numerical);
+  row(row_cell, slab.values);
+}
+
+void March::Impl::march_ts(const RowVisitor& row) {
+  cell = 1;
+  visit = &row;
+  check(TSSetTime(ts, 0));
+  check(TSSetStepNumber(ts, 0));
+  check(TSSetTimeStep(ts, depth.spacing()));
+  check(TSSolve(ts, u));
+  TSConvergedReason reason = TS_CONVERGED_ITERATING;
+  check(TSGetConvergedReason(ts, &reason));
+  if (reason < 0)
+    throw NumericalFailure("the march through depth stopped in cell " + std::to_string(cell) + " (" +
+                           TSConvergedReasons[reason] + "); a smaller depth step (more mesh.cells) may help");
+}
+
+March::March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
+    : impl_(std::make_unique<Impl>(model, depth, speed, settings)) {}
+March::~March() = default;
+
+void March::run(const double* inflow, const RowVisitor& row) {
+  std::copy_n(inflow, impl_->model.context().size(), Writing(impl_->u).values);
+  if (impl_->settings.method == "bdf2")
+    impl_->march_bdf2(row);
+  else
+    impl_->march_ts(row);
+}
+
+}  // namespace fluxformer

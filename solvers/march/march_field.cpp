@@ -1,0 +1,49 @@
+#include "solvers/march/march_field.hpp"
+
+#include "base/error.hpp"
+#include "solvers/vector_arrays.hpp"
+
+namespace fluxformer {
+
+void require_field(const ModelSpec& spec, const std::string& setting) {
+  if (spec.norm == Norm::post || spec.norm == Norm::sphere || !spec.residual)
+    throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
+}
+
+MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
+    : model_(model), depth_(depth), speed_(speed) {
+  require_marchable(model.spec(), depth, speed);
+}
+
+void MarchField::field(const DepthPoint& at, double scale, Vec x, Vec f) {
+  const Filling to(f);
+  const Reading from(x);
+  for (const auto part : all_mechanisms) model_.add_field(part, at, scale, from.values, to.values);
+}
+
+void MarchField::tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f) {
+  const Filling to(f);
+  const Reading from(x), direction(v);
+  for (const auto part : all_mechanisms)
+    model_.add_field_tangent(part, at, scale, from.values, direction.values, to.values);
+}
+
+void MarchField::adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar,
+                         std::span<double> gradient) {
+  const Filling to(bar);
+  const Reading from(x), outer(w);
+  for (const auto part : all_mechanisms)
+    model_.add_field_adjoint(part, at, scale, from.values, outer.values, to.values, gradient);
+}
+
+void set_tolerances(SNES snes, double newton, double linear) {
+  KSP ksp = nullptr;
+  PC pc = nullptr;
+  check(SNESGetKSP(snes, &ksp));
+  check(KSPGetPC(ksp, &pc));
+  check(PCSetType(pc, PCNONE));
+  check(KSPSetTolerances(ksp, linear, PETSC_DEFAULT, PETSC_DEFAULT, 1000));
+  check(SNESSetTolerances(snes, PETSC_DEFAULT, newton, newton, 50, PETSC_DEFAULT));
+}
+
+}  // namespace fluxformer

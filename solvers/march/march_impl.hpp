@@ -1,0 +1,42 @@
+#pragma once
+
+// What March holds. For solvers/march*.cpp only.
+
+#include <memory>
+
+#include "solvers/march/march.hpp"
+#include "solvers/march/march_field.hpp"
+#include "solvers/shell_matrix.hpp"
+
+namespace fluxformer {
+
+inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver within Newton's method
+
+struct March::Impl {
+  Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s);
+  void make_stepper();
+  void make_newton();
+  void march_ts(const RowVisitor& row);
+  void march_bdf2(const RowVisitor& row);
+  void show(int cell, const RowVisitor& row);
+
+  MarchField field;
+  DepthModel& model;
+  DepthCells depth;
+  MarchSettings settings;
+  MPI_Comm comm;
+  VecHandle u, residual;
+  TSHandle ts;
+  SNESHandle snes;
+  std::unique_ptr<ShellMatrix> jacobian;
+  // the linearisation point and the cell the integrator is in
+  Vec at = nullptr;
+  DepthPoint at_point;
+  int cell = 1;
+  // bdf2: lead * u - known = F(u) / c
+  VecHandle known, older;
+  double lead = 0;
+  const RowVisitor* visit = nullptr;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,28 @@
+#pragma once
+
+// Projection of states to their m directions of largest variance, for estimators that cannot work in hundreds
+// of dimensions. What lies outside is lost: I(T_m; .) <= I(T; .).
+
+#include <cstddef>
+#include <vector>
+
+#include "analysis/information/information.hpp"
+
+namespace fluxformer {
+
+struct PrincipalComponents {
+  std::size_t count = 0, components = 0;
+  std::vector<double> projected;  ///< [sample][component]: (t - mean) . axis
+  std::vector<double> axes;       ///< [component][channel], orthonormal
+  std::vector<double> variance;   ///< along each axis (divisor N), falling
+  double total_variance = 0;      ///< of all channels: what a share kept refers to
+
+  Points points() const { return {projected.data(), count, components}; }
+};
+
+/// Eigenvectors of the covariance, N d^2 + d^3 operations. The entry of largest magnitude of an axis is
+/// positive, so that a second run gives the same signs. Not collective. Throws BadInput unless 1 <= m <= d,
+/// and as require_points does.
+PrincipalComponents principal_components(const Points& states, std::size_t m);
+
+}  // namespace fluxformer

@@ -1,0 +1,50 @@
+#include "analysis/states/depth_measures.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/reductions.hpp"
+
+namespace fluxformer {
+
+DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
+    : mesh_(mesh), context_(context), flux_(flux), sums_(context) {}
+
+DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
+  const auto cells = static_cast<std::size_t>(mesh_.total_cells());
+  std::vector<double> sum(cells * SlabSums::count, 0.0);
+  const double *now = nullptr, *before = nullptr;
+  check(VecGetArrayRead(u, &now));
+  check(VecGetArrayRead(previous, &before));
+  for (int cell = 0; cell < mesh_.cells(); ++cell) {
+    const std::size_t first = static_cast<std::size_t>(cell) * context_.size();
+    double* const s = sum.data() + static_cast<std::size_t>(mesh_.first_cell() + cell - 1) * SlabSums::count;
+    sums_.add(now + first, before + first, reference_.empty() ? nullptr : reference_.data() + first, s);
+  }
+  check(VecRestoreArrayRead(previous, &before));
+  check(VecRestoreArrayRead(u, &now));
+  sum_over_ranks(sum, mesh_.comm());
+
+  DepthMeasures m;
+  std::vector<double> mean(cells);
+  for (std::size_t i = 0; i < cells; ++i) {
+    const double* const s = sum.data() + i * SlabSums::count;
+    m.norm.push_back(SlabSums::norm(s));
+    m.rate.push_back(dt > 0 ? std::sqrt(s[SlabSums::rate_squares] / s[SlabSums::numbers]) / dt : 0.0);
+    if (has_reference())
+      m.distance.push_back(std::sqrt(s[SlabSums::gap_squares] / s[SlabSums::reference_squares]));
+    m.token_variance.push_back(SlabSums::token_variance(s));
+    m.dirichlet_energy.push_back(SlabSums::dirichlet_energy(s));
+    mean[i] = s[SlabSums::values] / s[SlabSums::numbers];
+  }
+  for (std::size_t i = 0; i < cells; ++i) {
+    // Central difference, one-sided at the ends.
+    const std::size_t low = i > 0 ? i - 1 : 0, high = i + 1 < cells ? i + 1 : i;
+    const double slope =
+        high > low ? (mean[high] - mean[low]) / (static_cast<double>(high - low) * flux_.spacing) : 0.0;
+    m.flux.push_back(flux_.speed * mean[i] - flux_.epsilon * slope);
+  }
+  return m;
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,54 @@
+#pragma once
+
+// Scalars of the hidden state per depth cell (docs/model.md section 6).
+
+#include <petscvec.h>
+
+#include <utility>
+#include <vector>
+
+#include "analysis/states/slab_sums.hpp"
+#include "mesh/mesh.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+/// One number per depth cell 1..M, the same on all ranks. Means and sums are over real tokens, samples and
+/// channels.
+struct DepthMeasures {
+  std::vector<double> norm;              ///< root mean square of u
+  std::vector<double> rate;              ///< root mean square of (u - previous) / dt
+  std::vector<double> distance;          ///< |u - u*| / |u*| (Frobenius); empty without u*
+  std::vector<double> token_variance;    ///< mean square distance to the token mean, per number
+  std::vector<double> dirichlet_energy;  ///< half the mean over tokens of the squared differences to the next
+                                         ///< tokens east and south, per channel
+  std::vector<double> flux;  ///< c <u> - epsilon d<u>/ds, <u> the mean over tokens, samples, channels
+};
+
+/// What flux needs to know of the equation.
+struct DepthFlux {
+  double speed = 1, epsilon = 0, spacing = 1;
+};
+
+class DepthMeter {
+ public:
+  /// Both are borrowed.
+  DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux);
+
+  /// The reference u* for `distance`: my cells, [cell][token][sample][channel], kept in single precision (the
+  /// threshold of a front is 5 %).
+  void set_reference(std::vector<float> reference) { reference_ = std::move(reference); }
+  bool has_reference() const { return !reference_.empty(); }
+
+  /// Collective over the mesh. dt: time between the two states.
+  DepthMeasures measure(Vec u, Vec previous, double dt);
+
+ private:
+  const Mesh& mesh_;
+  const SlabContext& context_;
+  DepthFlux flux_;
+  SlabSums sums_;
+  std::vector<float> reference_;
+};
+
+}  // namespace fluxformer

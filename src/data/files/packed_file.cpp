@@ -1,0 +1,97 @@
+#include "data/files/packed_file.hpp"
+
+#include <archive_entry.h>
+
+#include <cerrno>
+#include <sstream>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+
+PackedFile::PackedFile(std::filesystem::path path, Kind kind)
+    : path_(std::move(path)), reader_(archive_read_new()) {
+  if (reader_ == nullptr) throw std::bad_alloc();
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path_, ignored)) refuse("is not a file");
+  if (kind == Kind::tar_gz) {
+    source_ = std::make_unique<GzipSource>(path_, [this](const std::string& what) { refuse(what); });
+    portion_.resize(std::size_t{1} << 16U);
+    expect(archive_read_support_format_tar(reader_.get()), "cannot be read as tar");
+    expect(archive_read_open(reader_.get(), this, nullptr, feed, nullptr), "is not a tar.gz archive");
+    if (!source_->compressed()) refuse("is not gzip'd");
+  } else {
+    // Only by the table at the end of the file: a truncated zip has none and is refused at once.
+    expect(archive_read_support_format_zip_seekable(reader_.get()), "cannot be read as zip");
+    expect(archive_read_open_filename(reader_.get(), path_.c_str(), std::size_t{1} << 16U),
+           "is truncated or not a zip archive");
+  }
+}
+
+la_ssize_t PackedFile::feed(archive* reader, void* me, const void** bytes) {
+  auto& self = *static_cast<PackedFile*>(me);
+  try {
+    *bytes = self.portion_.data();
+    return static_cast<la_ssize_t>(self.source_->read(self.portion_.data(), self.portion_.size()));
+  } catch (...) {  // must not cross libarchive
+    self.thrown_ = std::current_exception();
+    archive_set_error(reader, EIO, "source");
+    return -1;
+  }
+}
+
+bool PackedFile::next() {
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int code = archive_read_next_header(reader_.get(), &entry);
+    if (code == ARCHIVE_EOF) {
+      // What follows the last file still has to unpack, up to the check sum.
+      while (source_ != nullptr && source_->read(portion_.data(), portion_.size()) > 0) continue;
+      return false;
+    }
+    expect(code, "is damaged after its file '" + name_ + "'");
+    const char* name = archive_entry_pathname(entry);
+    if (archive_entry_filetype(entry) != AE_IFREG || name == nullptr) continue;
+    name_ = name;
+    return true;
+  }
+}
+
+std::string PackedFile::read() {
+  std::string bytes;
+  std::string portion(std::size_t{1} << 16U, '\0');
+  for (;;) {
+    const la_ssize_t got = archive_read_data(reader_.get(), portion.data(), portion.size());
+    if (got < 0) fail("is damaged in its file '" + name_ + "'");
+    if (got == 0) return bytes;
+    bytes.append(portion, 0, static_cast<std::size_t>(got));
+    if (bytes.size() > largest) {
+      refuse("holds '" + name_ + "' of more than " + std::to_string(largest) + " bytes");
+    }
+  }
+}
+
+void PackedFile::expect(int code, const std::string& what) {
+  if (code < ARCHIVE_WARN) fail(what);
+}
+
+void PackedFile::fail(const std::string& what) {
+  if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+  const char* words = archive_error_string(reader_.get());
+  refuse(what + (words == nullptr ? "" : " (" + std::string(words) + ")"));
+}
+
+void PackedFile::refuse(const std::string& what) const {
+  throw BadInput(path_.string() + " " + what + ". Get the file again (sha256sum tells a good copy).");
+}
+
+std::vector<std::string> path_parts(const std::string& name) {
+  std::vector<std::string> parts;
+  std::istringstream rest(name);
+  for (std::string part; std::getline(rest, part, '/');) {
+    if (!part.empty() && part != ".") parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace fluxformer

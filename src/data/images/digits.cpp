@@ -1,0 +1,135 @@
+#include "data/images/digits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <utility>
+
+#include "data/images/digit_strokes.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Which number of a sample's stream decides what; the noise of pixel p is number `noise + p`.
+enum Draw : std::uint64_t {
+  style,
+  rotation,
+  shear,
+  width,
+  height,
+  shift_x,
+  shift_y,
+  pen,
+  edge,
+  grain,
+  warp,
+  noise = 64
+};
+
+/// From the unit coordinates of the strokes to pixels: a smooth warp, then an affine map.
+class Distortion {
+ public:
+  explicit Distortion(const RandomStream& random) {
+    const double angle = random.uniform(Draw::rotation, -0.2, 0.2);
+    const double slant = random.uniform(Draw::shear, -0.15, 0.4);  // people lean to the right
+    const double across = half_height * random.uniform(Draw::width, 0.75, 1.2);
+    const double down = half_height * random.uniform(Draw::height, 0.85, 1.1);
+    const double c = std::cos(angle), s = std::sin(angle);
+    // rotation * shear * scale; y points down, so leaning right is -slant.
+    xx_ = c * across, xy_ = -c * slant * down - s * down;
+    yx_ = s * across, yy_ = -s * slant * down + c * down;
+    centre_ = {random.uniform(Draw::shift_x, -1.5, 1.5) + 0.5 * (image_side - 1),
+               random.uniform(Draw::shift_y, -1.5, 1.5) + 0.5 * (image_side - 1)};
+    for (std::uint64_t wave = 0; wave < waves_.size(); ++wave) {
+      const std::uint64_t first = Draw::warp + 5 * wave;
+      waves_[wave] = {random.uniform(first, -0.09, 0.09), random.uniform(first + 1, -0.09, 0.09),
+                      random.uniform(first + 2, -3, 3), random.uniform(first + 3, -3, 3),
+                      random.uniform(first + 4, 0, 2 * std::numbers::pi)};
+    }
+  }
+
+  PenPoint operator()(PenPoint p) const {
+    PenPoint warped = p;
+    for (const Wave& wave : waves_) {
+      const double phase = std::sin(wave.kx * p.x + wave.ky * p.y + wave.phase);
+      warped.x += wave.ax * phase, warped.y += wave.ay * phase;
+    }
+    return {centre_.x + xx_ * warped.x + xy_ * warped.y, centre_.y + yx_ * warped.x + yy_ * warped.y};
+  }
+
+ private:
+  static constexpr double half_height = 9.0;  ///< pixels; MNIST's digits fill a box of 20
+  struct Wave {
+    double ax, ay, kx, ky, phase;
+  };
+  double xx_, xy_, yx_, yy_;
+  PenPoint centre_;
+  std::array<Wave, 3> waves_;
+};
+
+/// Lowers distance2[row][column] to the squared distance from the segment, wherever that is below `reach`.
+void approach(PenPoint from, PenPoint to, double reach, std::array<double, image_pixels>& distance2) {
+  const auto pixel = [](double x) { return std::clamp(static_cast<int>(x), 0, image_side - 1); };
+  const double dx = to.x - from.x, dy = to.y - from.y;
+  const double length2 = std::max(dx * dx + dy * dy, 1e-12);
+  const auto [left, right] = std::minmax(from.x, to.x);
+  const auto [top, bottom] = std::minmax(from.y, to.y);
+  for (int row = pixel(top - reach); row <= pixel(bottom + reach + 1); ++row) {
+    for (int column = pixel(left - reach); column <= pixel(right + reach + 1); ++column) {
+      const double t = std::clamp(((column - from.x) * dx + (row - from.y) * dy) / length2, 0.0, 1.0);
+      const double ax = column - from.x - t * dx, ay = row - from.y - t * dy;
+      double& least = distance2[static_cast<std::size_t>(row * image_side + column)];
+      least = std::min(least, ax * ax + ay * ay);
+    }
+  }
+}
+
+}  // namespace
+
+Digits::Digits(bool train, const ImageTokens& layout, std::uint64_t seed, std::size_t at_most)
+    : ImageDataset(layout),
+      labels_(seed, train ? "digits.train.labels" : "digits.test.labels"),
+      shapes_(seed, train ? "digits.train.shapes" : "digits.test.shapes"),
+      size_(std::min(at_most, train ? training_samples : test_samples)) {}
+
+int Digits::label(std::size_t index) const {
+  require(index);
+  // Fisher-Yates shuffle of the ten digits, one for every ten samples.
+  const RandomStream random = labels_.item(index / 10);
+  std::array<int, 10> order{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (std::size_t last = 9; last > 0; --last) std::swap(order[last], order[random.below(last, last + 1)]);
+  return order[index % 10];
+}
+
+void Digits::image(std::size_t index, double* out) const {
+  const int digit = label(index);
+  const RandomStream random = shapes_.item(index);
+  const auto way =
+      static_cast<int>(random.below(Draw::style, static_cast<std::uint64_t>(digit_styles(digit))));
+  const Distortion distort(random);
+
+  // Ink fades from 1 to 0 over `fade` pixels across the edge of the pen: anti-aliasing without sub-pixels.
+  const double half_pen = random.uniform(Draw::pen, 0.8, 1.7);
+  const double fade = random.uniform(Draw::edge, 1.0, 1.6);
+  const double reach = half_pen + 0.5 * fade;
+  std::array<double, image_pixels> distance2;
+  distance2.fill(std::numeric_limits<double>::max());
+  for (const PenStroke& stroke : digit_strokes(digit, way)) {
+    PenPoint from = distort(stroke.front());
+    for (std::size_t i = 1; i < stroke.size(); ++i) {
+      const PenPoint to = distort(stroke[i]);
+      approach(from, to, reach, distance2);
+      from = to;
+    }
+  }
+
+  const double graininess = random.uniform(Draw::grain, 0.0, 0.06);
+  for (std::size_t p = 0; p < image_pixels; ++p) {
+    const double ink = std::clamp((reach - std::sqrt(distance2[p])) / fade, 0.0, 1.0);
+    out[p] = std::clamp(ink + graininess * random.normal(Draw::noise + p), 0.0, 1.0);
+  }
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,33 @@
+#pragma once
+
+// Built-in digits: pen strokes under random distortion, so that nothing needs downloading.
+
+#include <cstdint>
+
+#include "base/random.hpp"
+#include "data/images/image_tokens.hpp"
+
+namespace fluxformer {
+
+/// 28 x 28 images of the digits 0 to 9. Sample `index` depends on (seed, split, index) alone: a style of
+/// writing, a smooth warp of the strokes, an affine map (rotation, shear, scales, shift), a pen width and ink
+/// noise. Every ten samples in a row hold each digit once, in shuffled order.
+class Digits final : public ImageDataset {
+ public:
+  static constexpr std::size_t training_samples = 60000, test_samples = 10000;
+
+  Digits(bool train, const ImageTokens& layout, std::uint64_t seed, std::size_t at_most = every_sample);
+
+  std::string name() const override { return "digits"; }
+  std::size_t size() const override { return size_; }
+  int classes() const override { return 10; }
+  int label(std::size_t index) const override;
+  /// About 40 microseconds: drawn anew at every call, nothing is kept.
+  void image(std::size_t index, double* out) const override;
+
+ private:
+  RandomStream labels_, shapes_;
+  std::size_t size_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,156 @@
+#include "data/images/omniglot.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.hpp"
+#include "data/files/packed_file.hpp"
+#include "data/images/png_image.hpp"
+
+namespace fluxformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the path of a drawing says.
+struct Drawing {
+  std::string alphabet, character;
+  int number = 0;  ///< 1..20
+};
+
+/// Nothing for other files (notes, and the shadows of the files that some packers add).
+std::optional<Drawing> drawing(const PackedFile& zip) {
+  const auto parts = path_parts(zip.name());
+  const std::string& file = parts.back();
+  if (!file.ends_with(".png") || file.front() == '.' || parts.front() == "__MACOSX") return {};
+  Drawing found;
+  const auto dash = file.rfind('_');
+  bool good = parts.size() >= 3 && dash != std::string::npos;
+  if (good) {
+    const char* const begin = file.data() + dash + 1;
+    const char* const end = file.data() + file.size() - 4;
+    const auto [stop, error] = std::from_chars(begin, end, found.number);
+    good = error == std::errc{} && stop == end && found.number >= 1 && found.number <= Omniglot::drawings;
+  }
+  if (!good) {
+    zip.refuse("holds '" + zip.name() + "' where <folder>/<alphabet>/<character>/<number>_<1 to 20>.png " +
+               "was expected");
+  }
+  found.alphabet = parts[parts.size() - 3];
+  found.character = found.alphabet + "/" + parts[parts.size() - 2];
+  return found;
+}
+
+fs::path find(const DatasetSpec& spec) {
+  static const std::map<std::string, std::string> files = {
+      {"omniglot", "images_background.zip"},
+      {"omniglot_small1", "images_background_small1.zip"},
+      {"omniglot_small2", "images_background_small2.zip"},
+      {"omniglot_evaluation", "images_evaluation.zip"}};
+  const auto known = files.find(spec.name);
+  if (known == files.end()) throw BadInput("data.set = " + spec.name + " is not a set of Omniglot");
+  if (spec.directory.empty()) {
+    throw BadInput("data.set = " + spec.name + " needs data.directory, the folder with " + known->second);
+  }
+  std::error_code ignored;
+  for (const fs::path& folder : {fs::path(spec.directory), fs::path(spec.directory) / "omniglot"}) {
+    if (fs::exists(folder / known->second, ignored)) return folder / known->second;
+  }
+  throw BadInput("data.directory = " + spec.directory + " does not hold " + known->second +
+                 ", nor does its folder omniglot; set data.directory to the folder of the Omniglot files, or "
+                 "use data.set = digits");
+}
+
+/// All characters with the alphabets asked for, checked to be complete.
+std::vector<std::string> list_characters(const fs::path& path, int alphabets) {
+  PackedFile zip(path, PackedFile::Kind::zip);
+  std::map<std::string, std::map<std::string, std::set<int>>> found;  // [alphabet][character]
+  while (zip.next()) {
+    if (const auto one = drawing(zip)) found[one->alphabet][one->character].insert(one->number);
+  }
+  if (found.empty()) zip.refuse("holds no drawings");
+  if (alphabets < 0 || static_cast<std::size_t>(alphabets) > found.size()) {
+    throw BadInput("data.alphabets = " + std::to_string(alphabets) + ": " + path.string() + " holds " +
+                   std::to_string(found.size()) + "; 0 takes all");
+  }
+  std::vector<std::string> characters;
+  for (const auto& [alphabet, members] : found) {
+    for (const auto& [character, numbers] : members) {
+      for (int number = 1; number <= Omniglot::drawings; ++number) {
+        if (!numbers.contains(number)) {
+          zip.refuse("lacks drawing " + std::to_string(number) + " of " + character);
+        }
+      }
+      characters.push_back(character);
+    }
+    if (--alphabets == 0) break;
+  }
+  return characters;
+}
+
+}  // namespace
+
+Omniglot::Omniglot(const DatasetSpec& spec, const ImageTokens& layout)
+    : ImageDataset(layout), name_(spec.name) {
+  const fs::path path = find(spec);
+  characters_ = list_characters(path, spec.alphabets);
+  std::map<std::string, std::size_t> labels;
+  for (const std::string& character : characters_) labels.emplace(character, labels.size());
+
+  const int first = spec.split == "train" ? 1 : training_drawings + 1;
+  const int count = spec.split == "train" ? training_drawings : drawings - training_drawings;
+  size_ = std::min(spec.at_most, characters_.size() * static_cast<std::size_t>(count));
+  images_.resize(size_ * image_pixels);
+  PackedFile zip(path, PackedFile::Kind::zip);
+  while (zip.next()) {
+    const auto one = drawing(zip);
+    if (!one || one->number < first || one->number >= first + count) continue;
+    const auto label = labels.find(one->character);
+    if (label == labels.end()) continue;
+    const std::size_t index =
+        static_cast<std::size_t>(one->number - first) * characters_.size() + label->second;
+    if (index >= size_) continue;
+    GreyImage picture = decode_png(zip.read(), path.string() + ": " + zip.name());
+    if (picture.width != drawing_side || picture.height != drawing_side) {
+      zip.refuse("holds '" + zip.name() + "' of " + std::to_string(picture.width) + " x " +
+                 std::to_string(picture.height) + " pixels where 105 x 105 are expected");
+    }
+    for (std::uint8_t& grey : picture.grey) grey = grey < 128 ? 1 : 0;  // black is ink
+    const auto image = shrink(picture.grey);
+    std::copy(image.begin(), image.end(),
+              images_.begin() + static_cast<std::ptrdiff_t>(index * image_pixels));
+  }
+}
+
+std::vector<std::uint8_t> Omniglot::shrink(const std::vector<std::uint8_t>& ink) {
+  // Row r of the image covers quarter rows 15 r .. 15 r + 14; a row of the drawing is four quarter rows.
+  std::vector<std::uint8_t> image(image_pixels);
+  constexpr int box = 15, quarters = 4;
+  for (int pixel = 0; pixel < drawing_side * drawing_side; ++pixel) {
+    if (ink[static_cast<std::size_t>(pixel)] == 0) continue;  // nineteen in twenty
+    for (int part = 0; part < quarters * quarters; ++part) {
+      const int y = pixel / drawing_side * quarters + part / quarters;
+      const int x = pixel % drawing_side * quarters + part % quarters;
+      ++image[static_cast<std::size_t>(y / box * image_side + x / box)];
+    }
+  }
+  return image;
+}
+
+int Omniglot::label(std::size_t index) const {
+  require(index);
+  return static_cast<int>(index % characters_.size());
+}
+
+void Omniglot::image(std::size_t index, double* out) const {
+  require(index);
+  const auto pixels = images_.begin() + static_cast<std::ptrdiff_t>(index * image_pixels);
+  std::transform(pixels, pixels + image_pixels, out,
+                 [](std::uint8_t ink) { return ink / static_cast<double>(units); });
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,52 @@
+#pragma once
+
+// Omniglot: handwritten characters of many alphabets, 20 drawings of each. Source: Lake, Salakhutdinov,
+// Tenenbaum, "Human-level concept learning through probabilistic program induction", Science 350, 2015.
+
+#include <cstdint>
+#include <vector>
+
+#include "data/images/image_tokens.hpp"
+
+namespace fluxformer {
+
+/// Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
+/// same classes: of the 20 drawings of a character, each by another hand, 1 to 16 are for training and 17 to
+/// 20 for testing. Sample i is drawing first + i / classes() of character i % classes(): every classes()
+/// samples in a row hold each character once.
+class Omniglot final : public ImageDataset {
+ public:
+  static constexpr int drawings = 20, training_drawings = 16;
+  static constexpr int drawing_side = 105;  ///< pixels
+
+  /// Reads, of `spec.directory` or its folder omniglot, the zip that spec.name stands for:
+  ///   omniglot             images_background.zip, 964 characters
+  ///   omniglot_small1, 2   images_background_small1.zip, ...2.zip: 136 and 156 of these
+  ///   omniglot_evaluation  images_evaluation.zip: 659 other characters
+  /// Files in it: <folder>/<alphabet>/<character>/<number>_<drawing>.png. Only the first `spec.alphabets`
+  /// alphabets are kept (0: all) and only the first `spec.at_most` samples decoded. Throws BadInput for
+  /// missing and damaged files, more alphabets than there are, a drawing that is missing or not 105 x 105.
+  Omniglot(const DatasetSpec& spec, const ImageTokens& layout);
+
+  std::string name() const override { return name_; }
+  std::size_t size() const override { return size_; }
+  int classes() const override { return static_cast<int>(characters_.size()); }
+  int label(std::size_t index) const override;
+  void image(std::size_t index, double* out) const override;
+
+  /// "<alphabet>/<character>" of each class.
+  const std::vector<std::string>& characters() const { return characters_; }
+
+  /// Means over boxes of 3.75 x 3.75 pixels, exact in units of 1/225: a box is 15 x 15 quarter pixels.
+  static constexpr int units = 225;
+  /// ink[row][column] of a drawing, 0 or 1 -> [row][column] of the 28 x 28 image, 0..units.
+  static std::vector<std::uint8_t> shrink(const std::vector<std::uint8_t>& ink);
+
+ private:
+  std::string name_;
+  std::vector<std::string> characters_;
+  std::size_t size_ = 0;
+  std::vector<std::uint8_t> images_;  ///< [sample][row][column] in 1/units
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,79 @@
+#include "data/text/naive_bayes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/error.hpp"
+#include "data/text/vocabulary.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// The words proper of a sample.
+std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
+  std::vector<double> tokens(static_cast<std::size_t>(data.tokens_x()) *
+                             static_cast<std::size_t>(data.tokens_y()));
+  data.tokens(index, tokens.data());
+  std::vector<std::size_t> words;
+  for (int i = 0; i < data.length(index); ++i) {
+    const auto word = static_cast<std::size_t>(tokens[static_cast<std::size_t>(i)]);
+    if (word > Vocabulary::unknown) words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace
+
+NaiveBayes::NaiveBayes(double alpha) : alpha_(alpha) {
+  if (!(alpha > 0) || !std::isfinite(alpha)) {
+    throw BadInput("naive Bayes: alpha = " + std::to_string(alpha) + ", must be above 0");
+  }
+}
+
+void NaiveBayes::fit(const Dataset& train) {
+  if (train.vocabulary() < 3 || train.size() == 0) {
+    throw BadInput("naive Bayes needs texts: " + train.name() + " has " + std::to_string(train.size()) +
+                   " samples and " + std::to_string(train.vocabulary()) + " words");
+  }
+  vocabulary_ = static_cast<std::size_t>(train.vocabulary());
+  classes_ = static_cast<std::size_t>(train.classes());
+  std::vector<double> documents(classes_), total(classes_);
+  word_.assign(vocabulary_ * classes_, 0.0);
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    const auto c = static_cast<std::size_t>(train.label(i));
+    ++documents[c];
+    for (const std::size_t word : words_of(train, i)) ++word_[word * classes_ + c], ++total[c];
+  }
+  prior_.resize(classes_);
+  const double words = static_cast<double>(vocabulary_ - 2);
+  for (std::size_t c = 0; c < classes_; ++c) {
+    prior_[c] = std::log(documents[c] / static_cast<double>(train.size()));
+    const double whole = std::log(total[c] + alpha_ * words);
+    for (std::size_t word = 0; word < vocabulary_; ++word) {
+      double& entry = word_[word * classes_ + c];
+      entry = std::log(entry + alpha_) - whole;
+    }
+  }
+}
+
+int NaiveBayes::predict(const Dataset& data, std::size_t index) const {
+  if (prior_.empty()) throw BadInput("naive Bayes was asked before it was fitted");
+  if (static_cast<std::size_t>(data.vocabulary()) != vocabulary_) {
+    throw BadInput("naive Bayes was fitted to " + std::to_string(vocabulary_) + " words, " + data.name() +
+                   " has " + std::to_string(data.vocabulary()));
+  }
+  std::vector<double> score = prior_;
+  for (const std::size_t word : words_of(data, index)) {
+    for (std::size_t c = 0; c < classes_; ++c) score[c] += word_[word * classes_ + c];
+  }
+  return static_cast<int>(std::max_element(score.begin(), score.end()) - score.begin());
+}
+
+double NaiveBayes::accuracy(const Dataset& data) const {
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) right += predict(data, i) == data.label(i) ? 1 : 0;
+  return data.size() == 0 ? 0.0 : static_cast<double>(right) / static_cast<double>(data.size());
+}
+
+}  // namespace fluxformer

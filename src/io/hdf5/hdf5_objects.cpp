@@ -1,0 +1,173 @@
+#include "io/hdf5/hdf5_objects.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+
+#include "io/hdf5/hdf5_check.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+PropertyHandle with_parents() {
+  PropertyHandle links(h5(H5Pcreate(H5P_LINK_CREATE), "H5Pcreate"));
+  h5(H5Pset_create_intermediate_group(links, 1), "H5Pset_create_intermediate_group");
+  return links;
+}
+
+TypeHandle text_type() {
+  TypeHandle type(h5(H5Tcopy(H5T_C_S1), "H5Tcopy"));
+  h5(H5Tset_size(type, H5T_VARIABLE), "H5Tset_size");
+  h5(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset");
+  return type;
+}
+
+std::string read_text(hid_t attribute, hid_t type) {
+  if (h5(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
+    char* text = nullptr;
+    TypeHandle memory = text_type();
+    h5(H5Tset_cset(memory, H5Tget_cset(type)), "H5Tset_cset");
+    h5(H5Aread(attribute, memory, &text), "reading an attribute");
+    std::string result = text != nullptr ? text : "";
+    H5free_memory(text);
+    return result;
+  }
+  std::string fixed(H5Tget_size(type), '\0');
+  h5(H5Aread(attribute, type, fixed.data()), "reading an attribute");
+  return fixed.substr(0, fixed.find('\0'));
+}
+
+}  // namespace
+
+GroupHandle open_group(hid_t file, const std::string& path) {
+  if (path == "/" || path_exists(file, path))
+    return GroupHandle(h5(H5Gopen2(file, path.c_str(), H5P_DEFAULT), path));
+  return GroupHandle(h5(H5Gcreate2(file, path.c_str(), with_parents(), H5P_DEFAULT, H5P_DEFAULT), path));
+}
+
+bool path_exists(hid_t file, const std::string& path) {
+  for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string link = path.substr(0, slash);
+    if (link != "/" && h5(H5Lexists(file, link.c_str(), H5P_DEFAULT), link) == 0) return false;
+    if (slash == std::string::npos) return true;
+  }
+}
+
+void write_attribute(hid_t object, const std::string& name, const AttributeValue& value) {
+  const std::string doing = "attribute " + name;
+  if (h5(H5Aexists(object, name.c_str()), doing) > 0) h5(H5Adelete(object, name.c_str()), doing);
+  const SpaceHandle scalar(h5(H5Screate(H5S_SCALAR), doing));
+  const auto write = [&](hid_t stored, hid_t memory, const void* data) {
+    const AttributeHandle attribute(
+        h5(H5Acreate2(object, name.c_str(), stored, scalar, H5P_DEFAULT, H5P_DEFAULT), doing));
+    h5(H5Awrite(attribute, memory, data), doing);
+  };
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    const TypeHandle type = text_type();
+    const char* characters = text->c_str();
+    write(type, type, &characters);
+  } else if (const auto* integer = std::get_if<long>(&value)) {
+    write(H5T_STD_I64LE, H5T_NATIVE_LONG, integer);
+  } else {
+    write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &std::get<double>(value));
+  }
+}
+
+std::optional<AttributeValue> read_attribute(hid_t object, const std::string& name) {
+  const std::string doing = "attribute " + name;
+  if (h5(H5Aexists(object, name.c_str()), doing) == 0) return {};
+  const AttributeHandle attribute(h5(H5Aopen(object, name.c_str(), H5P_DEFAULT), doing));
+  const SpaceHandle space(h5(H5Aget_space(attribute), doing));
+  const TypeHandle type(h5(H5Aget_type(attribute), doing));
+  const H5T_class_t kind = H5Tget_class(type);
+  if (H5Sget_simple_extent_npoints(space) != 1 ||
+      (kind != H5T_STRING && kind != H5T_INTEGER && kind != H5T_FLOAT))
+    throw Error(ExitCode::bad_input, doing + " is neither one number nor one text");
+  if (kind == H5T_STRING) return read_text(attribute, type);
+  if (kind == H5T_INTEGER) {
+    long integer = 0;
+    h5(H5Aread(attribute, H5T_NATIVE_LONG, &integer), doing);
+    return integer;
+  }
+  double real = 0;
+  h5(H5Aread(attribute, H5T_NATIVE_DOUBLE, &real), doing);
+  return real;
+}
+
+DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, const DatasetShape& shape) {
+  std::vector<hsize_t> limits = shape.dims;
+  if (shape.extendible) limits.front() = H5S_UNLIMITED;
+  const SpaceHandle space(h5(shape.dims.empty() ? H5Screate(H5S_SCALAR)
+                                                : H5Screate_simple(static_cast<int>(shape.dims.size()),
+                                                                   shape.dims.data(), limits.data()),
+                             path));
+  const PropertyHandle create(h5(H5Pcreate(H5P_DATASET_CREATE), path));
+  // Creating or growing a dataset must not write it twice.
+  h5(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), path);
+  if (!shape.chunk.empty())
+    h5(H5Pset_chunk(create, static_cast<int>(shape.chunk.size()), shape.chunk.data()), path);
+  if (shape.deflate > 0) {
+    h5(H5Pset_shuffle(create), path);
+    h5(H5Pset_deflate(create, static_cast<unsigned>(shape.deflate)), path);
+  }
+  return DatasetHandle(
+      h5(H5Dcreate2(file, path.c_str(), type, space, with_parents(), create, H5P_DEFAULT), path));
+}
+
+std::vector<hsize_t> dataset_shape(hid_t dataset) {
+  const SpaceHandle space(h5(H5Dget_space(dataset), "asking for a shape"));
+  std::vector<hsize_t> dims(
+      static_cast<std::size_t>(h5(H5Sget_simple_extent_ndims(space), "asking for a shape")));
+  h5(H5Sget_simple_extent_dims(space, dims.data(), nullptr), "asking for a shape");
+  return dims;
+}
+
+std::vector<hsize_t> chunk_within_a_depth_cell(const std::vector<hsize_t>& field_shape) {
+  std::vector<hsize_t> chunk(field_shape.size() + 1, 1);
+  hsize_t room = (hsize_t{1} << 20) / sizeof(double);
+  for (std::size_t k = field_shape.size(); k-- > 1;) {
+    chunk[k + 1] = std::clamp<hsize_t>(field_shape[k], 1, std::max<hsize_t>(room, 1));
+    room /= chunk[k + 1];
+  }
+  return chunk;
+}
+
+hsize_t stored_numbers(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk) {
+  hsize_t numbers = 1;
+  for (std::size_t k = 0; k < dims.size(); ++k)
+    numbers *= chunk.empty() ? dims[k] : (dims[k] + chunk[k] - 1) / chunk[k] * chunk[k];
+  return numbers;
+}
+
+PropertyHandle collective_transfer() {
+  PropertyHandle transfer(h5(H5Pcreate(H5P_DATASET_XFER), "preparing MPI-IO"));
+  h5(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "preparing MPI-IO");
+  return transfer;
+}
+
+void write_contiguous(hid_t dataset, hid_t memory_type, const void* data) {
+  h5(H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "writing");
+}
+
+void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
+                     std::pair<hsize_t, hsize_t> rows) {
+  const SpaceHandle space(h5(H5Dget_space(dataset), "selecting rows"));
+  auto count = dataset_shape(dataset);
+  std::vector<hsize_t> start(count.size(), 0);
+  std::tie(start.front(), count.front()) = rows;
+  const SpaceHandle memory(
+      h5(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), "selecting rows"));
+  if (!root) {
+    h5(H5Sselect_none(space), "selecting nothing");
+    h5(H5Sselect_none(memory), "selecting nothing");
+  } else {
+    h5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+       "selecting rows");
+  }
+  static constexpr double nothing = 0;  // HDF5 wants an address even for no data
+  h5(H5Dwrite(dataset, memory_type, memory, space, collective_transfer(), data != nullptr ? data : &nothing),
+     "writing");
+}
+
+}  // namespace fluxformer

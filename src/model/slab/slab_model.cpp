@@ -1,0 +1,214 @@
+#include "model/slab/slab_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "operators/layer_norm.hpp"
+
+namespace fluxformer {
+namespace {
+
+ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
+  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+}
+
+/// For each row calls visit(y . f, y . w, |u|, first index), y = u / |u|.
+template <class Visit>
+void for_each_direction(const double* u, const double* f, const double* w, int rows, int width,
+                        Visit&& visit) {
+  for (int r = 0; r < rows; ++r) {
+    const std::size_t first = static_cast<std::size_t>(r) * static_cast<std::size_t>(width);
+    double uu = 0, uf = 0, uw = 0;
+    for (std::size_t j = first; j < first + static_cast<std::size_t>(width); ++j)
+      uu += u[j] * u[j], uf += u[j] * f[j], uw += u[j] * w[j];
+    const double norm = std::sqrt(uu);
+    visit(uf / norm, uw / norm, norm, first);
+  }
+}
+
+/// The derivative of P(u) f, P = I - y y^T, y = u / |u|, along dy with f held: out -= dy (y . f) + y (dy .
+/// f).
+void add_projection_tangent(const double* u, const double* f, const double* dy, int rows, int width,
+                            double* out) {
+  const auto d = static_cast<std::size_t>(width);
+  for_each_direction(u, f, dy, rows, width, [&](double yf, double, double norm, std::size_t first) {
+    double dyf = 0;
+    for (std::size_t j = first; j < first + d; ++j) dyf += dy[j] * f[j];
+    for (std::size_t j = first; j < first + d; ++j) out[j] -= dy[j] * yf + u[j] / norm * dyf;
+  });
+}
+
+/// Its transpose: out = (dy/du)^T (-(y . f) w - (y . w) f).
+void projection_adjoint(const double* u, const double* f, const double* w, int rows, int width, double* out) {
+  const auto d = static_cast<std::size_t>(width);
+  for_each_direction(u, f, w, rows, width, [&](double yf, double yw, double, std::size_t first) {
+    for (std::size_t j = first; j < first + d; ++j) out[j] = -yf * w[j] - yw * f[j];
+  });
+  sphere_tangent(u, out, rows, width);
+}
+
+}  // namespace
+
+template <class T>
+SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context)
+    : parameters_(parameters),
+      context_(context),
+      weights_(parameters),
+      attention_(context, parameters.spec.attention),
+      reaction_(context, reaction_of(parameters.spec, false)),
+      first_reaction_(context, reaction_of(parameters.spec, true)) {
+  parameters_.spec.validate();
+  if (!context.mask.causal) diffusion_ = std::make_unique<TokenDiffusion<T>>(context);
+  refresh();
+}
+
+template <class T>
+void SlabModel<T>::refresh() {
+  weights_.refresh();
+  largest_kappa_ = 0;
+  for (int knot = 1; knot <= spec().knots; ++knot)
+    for (const double kappa : parameters_.view("layers/" + std::to_string(knot) + "/kappa")) {
+      if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
+      largest_kappa_ = std::max(largest_kappa_, kappa);
+    }
+  if (largest_kappa_ > 0 && diffusion_ == nullptr)
+    throw BadInput("attention.causal = on needs equation.kappa = 0: diffusion would carry later tokens back");
+  sub_layers_ = compose();
+}
+
+template <class T>
+std::vector<typename SlabModel<T>::SubLayer> SlabModel<T>::compose() {
+  const bool post = spec().norm == Norm::post, sphere = spec().norm == Norm::sphere;
+  const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
+  std::vector<SlabTerm<T>*> mixing;
+  if (largest_kappa_ > 0) mixing.push_back(diffusion_.get());
+  mixing.push_back(term(Mechanism::attention));
+  switch (spec().order) {
+    case Order::sequential:
+      return {{mixing, 1.0, after(After::attention_norm)},
+              {{term(Mechanism::reaction)}, 1.0, after(After::reaction_norm)}};
+    case Order::parallel:
+      mixing.push_back(term(Mechanism::reaction));
+      return {{mixing, 1.0, after(After::attention_norm)}};
+    case Order::macaron:
+      return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
+              {mixing, 1.0, after(After::attention_norm)},
+              {{term(Mechanism::reaction)}, 0.5, after(After::reaction_norm)}};
+  }
+  throw std::logic_error("unknown order of sub-layers");
+}
+
+template <class T>
+double* SlabModel<T>::buffer(std::size_t index) {
+  while (buffers_.size() <= index) buffers_.emplace_back(context_.size());
+  return buffers_[index].data();
+}
+
+template <class T>
+SlabTerm<T>* SlabModel<T>::dropped(SlabTerm<T>& term, std::size_t which) {
+  if (context_.dropout == nullptr) return &term;
+  auto& place = dropped_[which];
+  if (place == nullptr)
+    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
+  return place.get();
+}
+
+template <class T>
+SlabTerm<T>* SlabModel<T>::term(Mechanism part) {
+  switch (part) {
+    case Mechanism::diffusion:
+      return largest_kappa_ > 0 ? diffusion_.get() : nullptr;
+    case Mechanism::attention:
+      return dropped(attention_, 0);
+    case Mechanism::reaction:
+      return dropped(reaction_, 1);
+  }
+  throw std::logic_error("unknown part of the field");
+}
+
+template <class T>
+void SlabModel<T>::add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
+                             double* out) {
+  auto* const t = term(part);
+  if (t == nullptr) return;
+  if (!projected(part)) return t->add_rhs(weights_at(at), u, scale, out);
+  double* const f = buffer(0);
+  std::fill_n(f, context_.size(), 0.0);
+  t->add_rhs(weights_at(at), u, scale, f);
+  project_to_tangent(u, f, context_.rows(), context_.width);
+  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += f[j];
+}
+
+template <class T>
+void SlabModel<T>::add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
+                                     const double* v, double* out) {
+  auto* const t = term(part);
+  if (t == nullptr) return;
+  if (!projected(part)) return t->add_tangent(weights_at(at), u, v, scale, out);
+  // P f, P = I - y y^T, y = u/|u|: P f' - (y' y^T + y y'^T) f with y' = P v / |u|.
+  const auto w = weights_at(at);
+  double* const f = buffer(0);
+  double* const df = buffer(1);
+  double* const dy = buffer(2);
+  std::fill_n(f, context_.size(), 0.0);
+  std::fill_n(df, context_.size(), 0.0);
+  std::copy_n(v, context_.size(), dy);
+  t->add_rhs(w, u, scale, f);
+  t->add_tangent(w, u, v, scale, df);
+  project_to_tangent(u, df, context_.rows(), context_.width);
+  sphere_tangent(u, dy, context_.rows(), context_.width);
+  add_projection_tangent(u, f, dy, context_.rows(), context_.width, df);
+  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += df[j];
+}
+
+template <class T>
+void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
+                                     const double* w, double* u_bar, std::span<double> parameters) {
+  auto* const t = term(part);
+  if (t == nullptr) return;
+  const auto weights = weights_at(at);
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  const double* outer = w;
+  if (projected(part)) {
+    double* const f = buffer(0);
+    double* const pw = buffer(1);
+    double* const dw = buffer(2);
+    std::fill_n(f, context_.size(), 0.0);
+    t->add_rhs(weights, u, scale, f);
+    std::copy_n(w, context_.size(), pw);
+    project_to_tangent(u, pw, context_.rows(), context_.width);
+    projection_adjoint(u, f, w, context_.rows(), context_.width, dw);
+    for (std::size_t j = 0; j < context_.size(); ++j) u_bar[j] += dw[j];
+    outer = pw;
+  }
+  t->add_adjoint(weights, u, outer, scale, u_bar, wanted ? &gradient : nullptr);
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template <class T>
+void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) {
+  if (largest_kappa_ > 0) diffusion_->add_diagonal(weights_at(at), scale, diagonal);
+}
+
+template <class T>
+void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double* u, double* k) {
+  const auto w = weights_at(at);
+  if (spec().order != Order::macaron) return attention_.matrix(w, u, k);
+  advance(sub_layers_.front(), w, h, u, buffer(0), buffer(1));
+  attention_.matrix(w, buffer(1), k);
+}
+
+template class SlabModel<float>;
+template class SlabModel<double>;
+
+std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
+                                             Precision precision) {
+  if (precision == Precision::single) return std::make_unique<SlabModel<float>>(parameters, context);
+  return std::make_unique<SlabModel<double>>(parameters, context);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,212 @@
+// The layer map G_s(u; h): sub-layers one after the other (docs/model.md section 2), with tangent and
+// adjoint.
+
+#include <algorithm>
+
+#include "model/slab/slab_model.hpp"
+#include "operators/layer_norm.hpp"
+
+namespace fluxformer {
+
+template <class T>
+const double* SlabModel<T>::midpoint(const SubLayer& sub, const Weights& w, double step, const double* u) {
+  midpoint_.assign(u, u + context_.size());
+  for (auto* term : sub.terms) term->add_rhs(w, u, step / 2, midpoint_.data());
+  return midpoint_.data();
+}
+
+template <class T>
+void SlabModel<T>::add_flow(const SubLayer& sub, const Weights& w, double step, double scale, const double* u,
+                            double* k) {
+  const double* const from = spec().subflow == Subflow::midpoint ? midpoint(sub, w, step, u) : u;
+  for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
+}
+
+template <class T>
+void SlabModel<T>::add_flow_tangent(const SubLayer& sub, const Weights& w, double step, const double* u,
+                                    const double* v, double* k) {
+  if (spec().subflow == Subflow::euler) {
+    for (auto* term : sub.terms) term->add_tangent(w, u, v, step, k);
+    return;
+  }
+  Buffer half(v, v + context_.size());
+  for (auto* term : sub.terms) term->add_tangent(w, u, v, step / 2, half.data());
+  const double* const from = midpoint(sub, w, step, u);
+  for (auto* term : sub.terms) term->add_tangent(w, from, half.data(), step, k);
+}
+
+template <class T>
+void SlabModel<T>::add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,
+                                    const double* k_bar, double* u_bar,
+                                    const LayerWeights<double>* gradient) {
+  if (spec().subflow == Subflow::euler) {
+    for (auto* term : sub.terms) term->add_adjoint(w, u, k_bar, step, u_bar, gradient);
+    return;
+  }
+  Buffer half(context_.size(), 0.0);
+  const double* const from = midpoint(sub, w, step, u);
+  for (auto* term : sub.terms) term->add_adjoint(w, from, k_bar, step, half.data(), gradient);
+  for (std::size_t j = 0; j < half.size(); ++j) u_bar[j] += half[j];
+  for (auto* term : sub.terms) term->add_adjoint(w, u, half.data(), step / 2, u_bar, gradient);
+}
+
+template <class T>
+void SlabModel<T>::load_norm(After after, const Weights& w) {
+  const auto load = [&](const T* gain, const T* bias) {
+    gain_.assign(gain, gain + context_.width);
+    bias_.assign(bias, bias + context_.width);
+  };
+  if (after == After::attention_norm) load(w.attention.gain, w.attention.bias);
+  if (after == After::reaction_norm) load(w.reaction.gain, w.reaction.bias);
+  if (after == After::half_norm) load(w.first_reaction.gain, w.first_reaction.bias);
+}
+
+template <class T>
+void SlabModel<T>::normalise(After after, const Weights& w, const double* z, double* v) {
+  const int rows = context_.rows(), width = context_.width;
+  const auto d = static_cast<std::size_t>(width);
+  if (after == After::nothing || after == After::sphere) {
+    std::copy_n(z, context_.size(), v);
+    if (after == After::sphere && !project_to_sphere(v, rows, width))
+      std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  load_norm(after, w);  // in double whatever T: it acts on the residual stream
+  layer_norm<double>(z, d, rows, width, gain_.data(), bias_.data(), v, d);
+}
+
+template <class T>
+void SlabModel<T>::normalise_tangent(After after, const Weights& w, const double* z, const double* z_dot,
+                                     double* v) {
+  const int rows = context_.rows(), width = context_.width;
+  const auto d = static_cast<std::size_t>(width);
+  if (after == After::nothing || after == After::sphere) {
+    std::copy_n(z_dot, context_.size(), v);
+    if (after == After::sphere) sphere_tangent(z, v, rows, width);
+    return;
+  }
+  load_norm(after, w);
+  layer_norm_tangent<double>(z, z_dot, d, rows, width, gain_.data(), v, d);
+}
+
+template <class T>
+void SlabModel<T>::normalise_adjoint(After after, const Weights& w, const double* z, const double* v_bar,
+                                     double* z_bar, const LayerWeights<double>* gradient) {
+  const int rows = context_.rows(), width = context_.width;
+  const auto d = static_cast<std::size_t>(width);
+  if (after == After::nothing || after == After::sphere) {
+    std::copy_n(v_bar, context_.size(), z_bar);
+    if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
+    return;
+  }
+  load_norm(after, w);
+  double *gain_bar = nullptr, *bias_bar = nullptr;
+  if (gradient != nullptr) {
+    const bool attention = after == After::attention_norm;
+    const auto& reaction = after == After::half_norm ? gradient->first_reaction : gradient->reaction;
+    gain_bar = attention ? gradient->attention.gain : reaction.gain;
+    bias_bar = attention ? gradient->attention.bias : reaction.bias;
+  }
+  std::fill_n(z_bar, context_.size(), 0.0);
+  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, gain_.data(), 1.0, z_bar, gain_bar, bias_bar);
+}
+
+template <class T>
+void SlabModel<T>::advance(const SubLayer& sub, const Weights& w, double h, const double* u, double* z,
+                           double* v) {
+  if (spec().residual)
+    std::copy_n(u, context_.size(), z);
+  else
+    std::fill_n(z, context_.size(), 0.0);
+  add_flow(sub, w, sub.fraction * h, 1.0, u, z);
+  if (v != z) normalise(sub.after, w, z, v);
+}
+
+template <class T>
+void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
+                           double* out) {
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size();
+  const auto add_difference = [&](const double* v) {
+    for (std::size_t j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
+  };
+  const auto& last = sub_layers_.back();
+  const bool additive = spec().residual && last.after == After::nothing;
+  const double* v = u;
+  std::size_t next = 0;
+  for (const auto& sub : sub_layers_) {
+    if (additive && &sub == &last) {
+      // The last sub-layer adds to what is there: no pass over a state of its own.
+      add_difference(v);
+      return add_flow(sub, w, sub.fraction * h, scale, v, out);
+    }
+    double* const z = buffer(next);
+    double* const to = sub.after == After::nothing ? z : buffer(next + 1);
+    advance(sub, w, h, v, z, to);
+    v = to;
+    next = next == 0 ? 2 : 0;
+  }
+  add_difference(v);
+}
+
+template <class T>
+void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
+                                     double* out) {
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size();
+  double* const z = buffer(0);
+  double* const state = buffer(1);
+  double* const z_dot = buffer(2);
+  double* const next = buffer(3);
+  std::copy_n(u, size, state);
+  std::copy_n(v, size, out);
+  for (const auto& sub : sub_layers_) {
+    advance(sub, w, h, state, z, next);
+    if (spec().residual)
+      std::copy_n(out, size, z_dot);
+    else
+      std::fill_n(z_dot, size, 0.0);
+    add_flow_tangent(sub, w, sub.fraction * h, state, out, z_dot);
+    normalise_tangent(sub.after, w, z, z_dot, out);
+    std::copy_n(next, size, state);
+  }
+  for (std::size_t j = 0; j < size; ++j) out[j] -= v[j];
+}
+
+template <class T>
+void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
+                                     double* u_bar, std::span<double> parameters) {
+  const auto weights = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  const auto* const g = wanted ? &gradient : nullptr;
+
+  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. What the
+  // last one comes to only matters to its normalisation.
+  std::copy_n(u, size, buffer(0));
+  for (std::size_t j = 0; j < count; ++j) {
+    if (j + 1 == count && sub_layers_[j].after == After::nothing) break;
+    double* const next = buffer(2 * j + 2);
+    advance(sub_layers_[j], weights, h, buffer(2 * j), buffer(2 * j + 1), next);
+  }
+  double* const v_bar = buffer(2 * count);
+  double* const z_bar = buffer(2 * count + 1);
+  std::copy_n(w, size, v_bar);
+  for (std::size_t j = count; j-- > 0;) {
+    normalise_adjoint(sub_layers_[j].after, weights, buffer(2 * j + 1), v_bar, z_bar, g);
+    if (spec().residual)
+      std::copy_n(z_bar, size, v_bar);
+    else
+      std::fill_n(v_bar, size, 0.0);
+    add_flow_adjoint(sub_layers_[j], weights, sub_layers_[j].fraction * h, buffer(2 * j), z_bar, v_bar, g);
+  }
+  for (std::size_t j = 0; j < size; ++j) u_bar[j] += v_bar[j] - w[j];
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template class SlabModel<float>;
+template class SlabModel<double>;
+
+}  // namespace fluxformer

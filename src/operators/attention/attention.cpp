@@ -1,0 +1,137 @@
+#include "operators/attention/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/phases.hpp"
+#include "operators/attention/attention_work.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+void refuse_bad_settings(const SlabContext& context, const AttentionSettings& settings) {
+  if (settings.heads < 1 || context.width % settings.heads != 0)
+    throw BadInput("attention.heads = " + std::to_string(settings.heads) + " must divide the width " +
+                   std::to_string(context.width));
+  if (settings.sinkhorn_iterations < 1)
+    throw BadInput("sinkhorn needs at least 1 iteration, not " +
+                   std::to_string(settings.sinkhorn_iterations));
+  if (settings.normalisation == Normalisation::sinkhorn && context.mask.causal)
+    throw BadInput(
+        "attention.normalisation = sinkhorn cannot be used with attention.causal: no doubly stochastic "
+        "matrix but the identity is causal");
+}
+
+/// Every row of the kernel must have something to look at.
+void refuse_bad_mask(const SlabContext& context) {
+  const int tokens = context.line->tokens();
+  const TokenMask& mask = context.mask;
+  if (!mask.length.empty() && mask.length.size() != static_cast<std::size_t>(context.samples))
+    throw BadInput("the token mask has " + std::to_string(mask.length.size()) + " lengths for " +
+                   std::to_string(context.samples) + " samples");
+  for (const int length : mask.length)
+    if (length < 1 || length > tokens)
+      throw BadInput("a sample of " + std::to_string(length) + " real tokens: 1 to " +
+                     std::to_string(tokens) + " are allowed");
+  if (!mask.weight.empty() && mask.weight.size() != static_cast<std::size_t>(tokens))
+    throw BadInput("the token mask has " + std::to_string(mask.weight.size()) + " quadrature weights for " +
+                   std::to_string(tokens) + " tokens");
+  for (const double weight : mask.weight)
+    if (!(weight > 0) || !std::isfinite(weight))
+      throw BadInput("a quadrature weight of " + std::to_string(weight) +
+                     ": weights are positive and finite (padding is told by lengths)");
+}
+
+}  // namespace
+
+template <class T>
+Attention<T>::Attention(const SlabContext& context, const AttentionSettings& settings)
+    : context_(context), settings_(settings) {
+  refuse_bad_settings(context, settings);
+  refuse_bad_mask(context);
+  work_ = std::make_unique<Work>(context, settings);
+}
+
+template <class T>
+Attention<T>::~Attention() = default;
+
+template <class T>
+std::size_t Attention<T>::work_bytes() const {
+  return work_->bytes();
+}
+
+template <class T>
+void Attention<T>::count(int passes) const {
+  const auto& line = *context_.line;
+  const auto& mask = context_.mask;
+  double pairs = 0;
+  for (int sample = 0; sample < context_.samples; ++sample) {
+    const int items = mask.length.empty() ? line.tokens() : mask.length[static_cast<std::size_t>(sample)];
+    for (int token = 0; token < line.block().count(); ++token)
+      pairs += mask.causal ? std::min(items, line.global_index(line.rank(), token) + 1) : items;
+  }
+  const double d = context_.width;
+  count_flops(passes * d * (8 * d * context_.rows() + 2 * (1 + work_->chunk.half_steps) * pairs));
+}
+
+template <class T>
+void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
+  count(1);
+  AttentionChunk<T>& chunk = work_->chunk;
+  const auto& w = weights.attention;
+  chunk.for_chunks([&] {
+    chunk.project(w, u);
+    chunk.solve(false);
+    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, out, out);
+  });
+}
+
+template <class T>
+std::unique_ptr<Activations> Attention<T>::make_activations() const {
+  return std::make_unique<AttentionActivations<T>>(work_->chunk);
+}
+
+template <class T>
+void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                                   const double* base, double* out, Activations& kept) {
+  count(1);
+  AttentionChunk<T>& chunk = work_->chunk;
+  auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
+  const auto& w = weights.attention;
+  chunk.for_chunks([&] {
+    mine.swap(chunk);
+    chunk.project(w, u);
+    chunk.solve(true);
+    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, base, out);
+    mine.swap(chunk);
+  });
+}
+
+template <class T>
+void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u, double* k) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  const auto keys = static_cast<std::size_t>(context_.line->tokens());
+  const std::size_t per_head = chunk.tokens * keys;
+  std::fill_n(k, static_cast<std::size_t>(context_.samples) * chunk.heads * per_head, 0.0);
+  chunk.for_chunks([&] {
+    chunk.project(weights.attention, u);
+    chunk.solve(true);
+    // solve leaves beta as the final rows see it.
+    const std::vector<T> offset = chunk.plan_offset(chunk.final_row_step());
+    chunk.ring.visit(chunk.kv.data(), chunk.per_token(Side::rows), [&](int rank, const T* block) {
+      chunk.for_places(Side::rows, false, rank, block,
+                       [&](const Home<T>& home, const Items<T>& items, const Place& at) {
+                         const std::size_t sample = static_cast<std::size_t>(chunk.first) + at.sample;
+                         write_plan(chunk.shape, home, items, offset.data() + at.lane_number,
+                                    k + (sample * chunk.heads + at.head) * per_head, keys);
+                       });
+    });
+  });
+}
+
+template class Attention<float>;
+template class Attention<double>;
+
+}  // namespace fluxformer

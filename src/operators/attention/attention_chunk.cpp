@@ -1,0 +1,166 @@
+#include "operators/attention/attention_chunk.hpp"
+
+#include <cmath>
+
+#include "operators/attention/attention_tile.hpp"
+#include "operators/kernels/simd.hpp"
+#include "operators/layer_norm.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+/// Samples at a time: their rows of N(u), queries, keys, values and mix should stay in the second-level
+/// cache.
+int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
+  constexpr std::size_t cache = 768 * 1024;
+  std::size_t most_tokens = 0;
+  for (int rank = 0; rank < context.line->size(); ++rank)
+    most_tokens = std::max(most_tokens, static_cast<std::size_t>(context.line->block(rank).count()));
+  const std::size_t per_sample = 6 * most_tokens * static_cast<std::size_t>(context.width) * number_size;
+  const auto all = static_cast<std::size_t>(context.samples);
+  const std::size_t fit = std::clamp<std::size_t>(cache / per_sample, 1, all);
+  const std::size_t chunks = (all + fit - 1) / fit;
+  return static_cast<int>((all + chunks - 1) / chunks);
+}
+
+}  // namespace
+
+template <class T>
+AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
+                                  const AttentionSettings& attention_settings)
+    : context(slab_context),
+      settings(attention_settings),
+      half_steps(settings.normalisation == Normalisation::sinkhorn ? settings.sinkhorn_iterations : 1),
+      width(static_cast<std::size_t>(context.width)),
+      heads(static_cast<std::size_t>(settings.heads)),
+      tokens(static_cast<std::size_t>(context.line->block().count())),
+      most(samples_at_a_time(context, sizeof(T))),
+      ring(*context.line) {
+  shape.channels = context.width / settings.heads;
+  shape.scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(shape.channels)) : T(1);
+  shape.causal = context.mask.causal;
+  const std::size_t all = static_cast<std::size_t>(most) * tokens;
+  ld = all + tile::full_width<T>;
+  static_cast<Path&>(*this) = make_path();
+  projected.resize(all * width);
+  top.resize(heads * ld);
+  sum.resize(heads * ld);
+  my_index.resize(tokens);
+  log_weight.assign(tokens, T(0));
+  for (std::size_t t = 0; t < tokens; ++t) {
+    my_index[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
+    if (!context.mask.weight.empty())
+      log_weight[t] = static_cast<T>(std::log(context.mask.weight[static_cast<std::size_t>(my_index[t])]));
+  }
+}
+
+template <class T>
+AttentionPath<T> AttentionChunk<T>::make_path() const {
+  const std::size_t all = static_cast<std::size_t>(most) * tokens;
+  Path path;
+  path.x.resize(all * width);
+  path.q.resize(width * ld);
+  path.mix.resize(width * ld);
+  path.kv.resize(all * (2 * width + heads));
+  if (half_steps > 1) {
+    path.k.resize(width * ld);
+    path.q_items.resize(all * (width + heads));
+  }
+  if (settings.kernel == Kernel::l2) path.half_norm.resize(heads * ld);
+  return path;
+}
+
+template <class T>
+void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
+  for_samples([&](std::size_t from, std::size_t to) {
+    for (std::size_t t = 0; t < tokens; ++t, from += context.row(), to += width)
+      for (std::size_t c = 0; c < width; ++c) y[to + c] = static_cast<T>(scale * slab[from + c]);
+  });
+}
+
+template <class T>
+void AttentionChunk<T>::scatter(const T* rows, double scale, const double* base, double* out) const {
+  for_samples([&](std::size_t to, std::size_t from) {
+    for (std::size_t t = 0; t < tokens; ++t, to += context.row(), from += width)
+      simd::set_sum(scale, rows + from, width, base + to, out + to);
+  });
+}
+
+template <class T>
+void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
+  if (!settings.layer_norm) return gather(u, 1.0, y);
+  for_samples([&](std::size_t from, std::size_t to) {
+    layer_norm(u + from, context.row(), static_cast<int>(tokens), context.width, weights.gain, weights.bias,
+               y + to, width);
+  });
+}
+
+template <class T>
+void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const double* u) {
+  normalise(weights, u, x.data());
+  const std::size_t r = rows();
+  const auto input = row_major<const T>(x.data(), r, width);
+  auto queries = row_major(q.data(), width, r, ld);
+  set_product(queries, row_major(weights.w_qkv, width, width), input.transpose());
+  queries.colwise() += Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(weights.b_qkv, context.width);
+  auto keys_values = row_major(kv.data(), r, 2 * width);
+  set_product(keys_values, input, row_major(weights.w_qkv + width * width, 2 * width, width).transpose());
+  keys_values.rowwise() +=
+      Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(weights.b_qkv + width, 2 * context.width);
+  if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
+}
+
+template <class T>
+void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const {
+  const auto dh = static_cast<std::size_t>(shape.channels);
+  for (std::size_t i = 0; i < rows(); ++i)
+    for (std::size_t h = 0; h < heads; ++h) {
+      const std::size_t at = i * 2 * width + h * dh;
+      T product = 0;
+      for (std::size_t c = at; c < at + dh; ++c) product += kv[c] * other[c];
+      out[h * ld + i] = factor * product;
+    }
+}
+
+template <class T>
+void AttentionChunk<T>::set_output(const AttentionWeights<const T>& weights, const T* b_o,
+                                   const std::vector<T>& lanes, double scale, const double* base,
+                                   double* out) {
+  const std::size_t r = rows();
+  set_product(row_major(projected.data(), r, width), row_major(lanes.data(), width, r, ld).transpose(),
+              row_major(weights.w_o, width, width).transpose());
+  if (b_o != nullptr)
+    for (std::size_t i = 0; i < r; ++i)
+      for (std::size_t c = 0; c < width; ++c) projected[i * width + c] += b_o[c];
+  scatter(projected.data(), scale, base, out);
+}
+
+template <class T>
+const std::vector<int>& AttentionChunk<T>::indices_of(int rank) {
+  if (rank == context.line->rank()) return my_index;
+  if (rank != whose_index) {
+    their_index.resize(static_cast<std::size_t>(context.line->block(rank).count()));
+    for (std::size_t t = 0; t < their_index.size(); ++t)
+      their_index[t] = context.line->global_index(rank, static_cast<int>(t));
+    whose_index = rank;
+  }
+  return their_index;
+}
+
+template <class T>
+int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sample) const {
+  if (context.mask.length.empty()) return static_cast<int>(index.size());
+  const int length = context.mask.length[static_cast<std::size_t>(first) + sample];
+  return static_cast<int>(std::lower_bound(index.begin(), index.end(), length) - index.begin());
+}
+
+template <class T>
+std::size_t AttentionChunk<T>::bytes() const {
+  return Path::bytes() + ring.bytes() + bytes_of(projected, top, sum, log_weight, my_index, their_index);
+}
+
+template struct AttentionChunk<float>;
+template struct AttentionChunk<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,126 @@
+#pragma once
+
+// A few samples at a time on their way through attention: what the right-hand side, its derivatives and the
+// output of the kernel share. Internal to the operator.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "operators/attention/attention.hpp"
+#include "operators/attention/attention_kernel.hpp"
+#include "operators/attention/attention_layout.hpp"
+#include "operators/attention/token_ring.hpp"
+
+namespace fluxformer {
+
+template <class T>
+struct AttentionChunk : AttentionPath<T> {
+  using Path = AttentionPath<T>;
+  using Path::x, Path::q, Path::mix, Path::kv, Path::k, Path::q_items, Path::half_norm, Path::potential;
+
+  AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
+
+  const SlabContext& context;
+  const AttentionSettings settings;
+  int half_steps;  ///< of the normalisation: 1 for softmax
+  HeadShape<T> shape;
+  std::size_t width, heads, tokens, ld;
+  int most, first = 0, samples = 0;  ///< samples at a time; those of the present chunk
+  TokenRing<T> ring;
+
+  std::vector<T> projected;   ///< the output, [row][width]
+  std::vector<T> top, sum;    ///< running sums, [head][row]
+  std::vector<T> log_weight;  ///< of my tokens
+
+  /// Room for the path of any chunk.
+  Path make_path() const;
+  std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most - 1) / most); }
+  /// The present chunk, 0 ..
+  std::size_t number() const { return static_cast<std::size_t>(first / most); }
+
+  /// body() for every chunk. Every rank makes the same chunks.
+  template <class Body>
+  void for_chunks(Body&& body) {
+    for (first = 0; first < context.samples; first += samples) {
+      samples = std::min(most, context.samples - first);
+      body();
+    }
+  }
+  std::size_t rows() const { return static_cast<std::size_t>(samples) * tokens; }
+  std::size_t columns(Side side) const { return side == Side::rows ? 2 * width : width; }
+  std::size_t per_token(Side side) const {
+    return static_cast<std::size_t>(samples) * (columns(side) + heads);
+  }
+  std::vector<T>& items(Side side) { return side == Side::rows ? kv : q_items; }
+  const std::vector<T>& home(Side side) const { return side == Side::rows ? q : k; }
+
+  /// f(first number in the slab, first number in the chunk) for every sample. Its rows are the tokens:
+  /// `row()` apart in the slab, `width` apart in the chunk.
+  template <class F>
+  void for_samples(F&& f) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s)
+      f((static_cast<std::size_t>(first) + s) * width, s * tokens * width);
+  }
+  /// y := the chunk's rows of a slab, rounded to T; y := N(u).
+  void gather(const double* slab, double scale, T* y) const;
+  void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
+  /// The chunk's rows of a slab: out = base + scale * rows. `base` may be `out`.
+  void scatter(const T* rows, double scale, const double* base, double* out) const;
+  /// Queries, keys and values of the chunk.
+  void project(const AttentionWeights<const T>& weights, const double* u);
+  /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
+  void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
+  /// `mix`; and, if `keep`, the potentials of all half-steps. Collective over the line.
+  void solve(bool keep);
+  /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
+  void set_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
+                  double scale, const double* base, double* out);
+  /// Sets beta of the items: log w, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
+  void set_beta(Side side, const std::vector<T>* other);
+  /// What shifts the logits of half-step `step` to those of a plan: its potential, without the -|k|^2/2 it
+  /// makes up for.
+  std::vector<T> plan_offset(int step) const;
+  /// The half-step whose potential the final rows carry.
+  int final_row_step() const { return half_steps % 2 == 1 ? half_steps - 1 : half_steps - 2; }
+
+  /// f(home, items, place) for every sample and head of one block.
+  template <class F>
+  void for_places(Side side, bool values, int rank, const T* block, F&& f) {
+    const auto theirs = static_cast<std::size_t>(context.line->block(rank).count());
+    const std::size_t stride = columns(side);
+    const std::size_t their_rows = theirs * static_cast<std::size_t>(samples);
+    const auto dh = static_cast<std::size_t>(shape.channels);
+    const std::vector<int>& index = indices_of(rank);
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
+      const int real = real_items(index, s);
+      for (std::size_t h = 0; h < heads; ++h) {
+        const Place at = {.sample = s,
+                          .head = h,
+                          .lane = h * dh * ld + s * tokens,
+                          .lane_number = h * ld + s * tokens,
+                          .item = s * theirs * stride + h * dh,
+                          .item_beta = their_rows * stride + h * their_rows + s * theirs,
+                          .block = their_rows * (stride + heads),
+                          .fresh = rank == context.line->rank()};
+        const T* const b = block + at.item;
+        f(Home<T>{home(side).data() + at.lane, ld, static_cast<int>(tokens), my_index.data()},
+          Items<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()}, at);
+        ring.progress();
+      }
+    }
+  }
+  std::size_t bytes() const;
+
+ private:
+  const std::vector<int>& indices_of(int rank);
+  int real_items(const std::vector<int>& index, std::size_t sample) const;
+
+  std::vector<int> my_index, their_index;  // global indices
+  int whose_index = -1;
+};
+
+extern template struct AttentionChunk<float>;
+extern template struct AttentionChunk<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,76 @@
+#pragma once
+
+// A run: at most run_length items against one tile, the scratch they share, and the masks.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "operators/attention/attention_kernel.hpp"
+#include "operators/attention/attention_products.hpp"
+#include "operators/attention/attention_tile.hpp"
+#include "operators/kernels/vector_math.hpp"
+
+namespace fluxformer::tile {
+
+/// Items begin .. end-1 of a block; those before `open` are seen by every lane of the tile, the rest by some.
+struct Run {
+  int begin, open, end;
+  int size() const { return end - begin; }
+};
+
+/// The items of [begin, begin + run_length) that some lane of the tile may look at.
+template <class T, int W>
+inline Run visible(const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
+                   const Items<T>& items, int begin) {
+  const int end = std::min(begin + run_length, items.count);
+  if (!shape.causal) return {begin, end, end};
+  const int earliest = home.index[at.first];
+  const int latest = home.index[at.first + static_cast<std::size_t>(at.valid) - 1];
+  const int* const first = items.index + begin;
+  const int* const last = items.index + end;
+  return {begin, begin + static_cast<int>(std::upper_bound(first, last, earliest) - first),
+          begin + static_cast<int>(std::upper_bound(first, last, latest) - first)};
+}
+
+/// Calls f(lane, y) for the pairs of the run that are not visible.
+template <class T, int W, class F>
+inline void for_hidden(const Home<T>& home, const Tile<T, W>& at, const Items<T>& items, const Run& run,
+                       F&& f) {
+  for (int y = run.open; y < run.end; ++y)
+    for (int lane = 0; lane < at.valid; ++lane)
+      if (items.index[y] > home.index[at.first + static_cast<std::size_t>(lane)]) f(lane, y - run.begin);
+}
+
+template <class T, int W>
+inline void logits(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
+                   const Items<T>& items, const Run& run) {
+  const T* const beta = items.beta + run.begin;
+  for (int y = 0; y < run.size(); ++y) p[y] = Pack<T, W>{} + beta[y];
+  add_head_dots(p, run.size(), shape.channels, shape.scale, at, home.a, home.stride,
+                items.b + static_cast<std::size_t>(run.begin) * items.stride, items.stride);
+}
+
+/// p := exp(p - shift)
+template <class T, int W>
+inline void exponentials(const Tile<T, W>& /*at*/, Pack<T, W>* p, int items, const Pack<T, W>& shift) {
+  for (int y = 0; y < items; ++y) p[y] -= shift;
+  exp_shifted(reinterpret_cast<T*>(p), static_cast<std::size_t>(items) * W, T(0));
+}
+
+/// P(x, y) of a run whose offsets are known; hidden pairs are 0.
+template <class T, int W>
+inline void plan(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
+                 const Items<T>& items, const Run& run, const T* offset) {
+  logits(p, shape, home, at, items, run);
+  // No pair that counts comes near the limit; empty lanes and hidden pairs are kept from overflowing.
+  constexpr T limit = 80;
+  const Pack<T, W> shift = at.lanes_of(offset);
+  for (int y = 0; y < run.size(); ++y) {
+    const Pack<T, W> x = p[y] + shift;
+    p[y] = x > limit ? Pack<T, W>{} + limit : x;
+  }
+  exponentials(at, p, run.size(), Pack<T, W>{});
+  for_hidden(home, at, items, run, [&](int lane, int y) { p[y][lane] = T(0); });
+}
+
+}  // namespace fluxformer::tile

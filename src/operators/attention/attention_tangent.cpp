@@ -1,0 +1,131 @@
+// J v. The potentials of the normalisation are known from the forward pass, so that each half-step is one
+// tour of the ring with items and their variations:
+//
+//   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
+//   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
+
+#include "operators/attention/attention_work.hpp"
+#include "operators/layer_norm.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+template <class T>
+struct TangentPass {
+  AttentionChunk<T>& chunk;
+  typename std::vector<T>& slope;
+
+  /// One tour: `slope` := sum P u and, with `mix`, mix := sum P (u v + v').
+  void run(Side side, int step, const std::vector<T>& home_dot, const std::vector<T>& items_dot,
+           std::vector<T>& travelling, std::vector<T>* mix) const {
+    const std::size_t size = chunk.rows() * (chunk.columns(side) + chunk.heads);
+    travelling.resize(2 * size);
+    std::copy_n(chunk.items(side).begin(), size, travelling.begin());
+    std::copy_n(items_dot.begin(), size, travelling.begin() + static_cast<std::ptrdiff_t>(size));
+    slope.assign(chunk.heads * chunk.ld, T(0));
+    if (mix != nullptr) mix->assign(chunk.width * chunk.ld, T(0));
+    const std::vector<T> offset = chunk.plan_offset(step);
+    chunk.ring.visit(travelling.data(), 2 * chunk.per_token(side), [&](int rank, const T* block) {
+      chunk.for_places(side, mix != nullptr, rank, block,
+                       [&](const Home<T>& home, const Items<T>& items, const Place& at) {
+                         Items<T> dot = items;
+                         dot.b += at.block;
+                         dot.beta += at.block;
+                         if (dot.v != nullptr) dot.v += at.block;
+                         tangent_head(chunk.shape, home, home_dot.data() + at.lane, items, dot,
+                                      offset.data() + at.lane_number, slope.data() + at.lane_number,
+                                      mix != nullptr ? mix->data() + at.lane : nullptr);
+                       });
+    });
+  }
+};
+
+/// [head][row] lanes -> the beta' of items: -(|k|^2/2)' of travelling keys and the other side's variation.
+template <class T>
+void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T>& half_norm_dot,
+                  const std::vector<T>* other, std::vector<T>& items_dot) {
+  const std::size_t r = chunk.rows();
+  T* beta = items_dot.data() + r * chunk.columns(side);
+  for (std::size_t h = 0; h < chunk.heads; ++h, beta += r)
+    for (std::size_t i = 0; i < r; ++i)
+      beta[i] = (other != nullptr ? (*other)[h * chunk.ld + i] : T(0)) -
+                (side == Side::rows ? half_norm_dot[h * chunk.ld + i] : T(0));
+}
+
+}  // namespace
+
+template <class T>
+void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
+                               double scale, double* out) {
+  count(2);
+  AttentionChunk<T>& chunk = work_->chunk;
+  auto& dot = work_->dot;
+  const auto& w = weights.attention;
+  const std::size_t width = chunk.width, heads = chunk.heads, ld = chunk.ld;
+  const auto dh = static_cast<std::size_t>(chunk.shape.channels);
+  chunk.for_chunks([&] {
+    chunk.project(w, u);
+    chunk.solve(true);
+    const std::size_t r = chunk.rows();
+
+    // x is not needed any more: it holds the variation of N(u).
+    if (settings_.layer_norm) {
+      chunk.for_samples([&](std::size_t at, std::size_t to) {
+        layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,
+                           w.gain, chunk.x.data() + to, width);
+      });
+    } else {
+      chunk.gather(v, 1.0, chunk.x.data());
+    }
+    const auto x_dot = row_major<const T>(chunk.x.data(), r, width);
+    dot.q.resize(width * ld);
+    dot.kv.resize(r * (2 * width + heads));
+    set_product(row_major(dot.q.data(), width, r, ld), row_major(w.w_qkv, width, width), x_dot.transpose());
+    set_product(row_major(dot.kv.data(), r, 2 * width), x_dot,
+                row_major(w.w_qkv + width * width, 2 * width, width).transpose());
+    dot.half_norm.assign(heads * ld, T(0));
+    if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
+    if (chunk.half_steps > 1) {
+      dot.k.resize(width * ld);
+      dot.q_items.resize(r * (width + heads));
+      row_major(dot.k.data(), width, r, ld) =
+          row_major<const T>(dot.kv.data(), r, width, 2 * width).transpose();
+      row_major(dot.q_items.data(), r, width) = row_major<const T>(dot.q.data(), width, r, ld).transpose();
+    }
+
+    const TangentPass<T> pass{chunk, dot.slope};
+    const auto rows_pass = [&](int after, int step, bool values) {
+      chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[static_cast<std::size_t>(after)]);
+      set_beta_dot(chunk, Side::rows, dot.half_norm, after < 0 ? nullptr : &dot.g, dot.kv);
+      pass.run(Side::rows, step, dot.q, dot.kv, dot.travelling, values ? &dot.mix : nullptr);
+    };
+    const bool rows_last = chunk.half_steps % 2 == 1;
+    for (int step = 0; step < chunk.half_steps; ++step) {
+      if (step % 2 == 0) {
+        rows_pass(step - 1, step, step + 1 == chunk.half_steps);
+        dot.f.assign(heads * ld, T(0));
+        for (std::size_t i = 0; i < dot.f.size(); ++i) dot.f[i] = -dot.slope[i];
+      } else {
+        chunk.set_beta(Side::columns, &chunk.potential[static_cast<std::size_t>(step) - 1]);
+        set_beta_dot(chunk, Side::columns, dot.half_norm, &dot.f, dot.q_items);
+        pass.run(Side::columns, step, dot.k, dot.q_items, dot.travelling, nullptr);
+        dot.g.assign(heads * ld, T(0));
+        for (std::size_t i = 0; i < dot.g.size(); ++i) dot.g[i] = dot.half_norm[i] - dot.slope[i];
+      }
+    }
+    if (!rows_last) rows_pass(chunk.half_steps - 1, chunk.final_row_step(), true);
+
+    for (std::size_t c = 0; c < width; ++c)
+      for (std::size_t i = 0; i < r; ++i)
+        dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
+    chunk.set_output(w, nullptr, dot.mix, scale * *w.alpha, out, out);
+  });
+}
+
+template void Attention<float>::add_tangent(const LayerWeights<const float>&, const double*, const double*,
+                                            double, double*);
+template void Attention<double>::add_tangent(const LayerWeights<const double>&, const double*, const double*,
+                                             double, double*);
+
+}  // namespace fluxformer

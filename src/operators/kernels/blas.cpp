@@ -1,0 +1,57 @@
+#include "operators/kernels/blas.hpp"
+
+#include <Eigen/Core>
+#include <cstdlib>
+#include <sstream>
+
+#if defined(FLUXFORMER_OPENBLAS)
+extern "C" {
+char* openblas_get_corename(void);
+char* openblas_get_config(void);
+}
+#elif defined(FLUXFORMER_BLIS)
+extern "C" {
+const char* bli_info_get_version_str(void);
+int bli_arch_query_id(void);
+const char* bli_arch_string(int id);
+}
+#endif
+
+namespace fluxformer {
+
+std::string blas_description() {
+#if defined(FLUXFORMER_OPENBLAS)
+  // The configuration begins with "OpenBLAS 0.3.21 ...".
+  std::istringstream config(openblas_get_config());
+  std::string library, version;
+  config >> library >> version;
+  return library + ' ' + version + ", kernel " + openblas_get_corename();
+#elif defined(FLUXFORMER_BLIS)
+  return std::string("BLIS ") + bli_info_get_version_str() + ", kernel " +
+         bli_arch_string(bli_arch_query_id());
+#else
+  return "Eigen " + std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) + '.' +
+         std::to_string(EIGEN_MINOR_VERSION);
+#endif
+}
+
+std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512) {
+  if (asked == nullptr || !processor_has_avx512) return {};
+  for (const std::string_view wide : {"SkylakeX", "Cooperlake", "SapphireRapids"}) {
+    if (kernel == wide) return {};
+  }
+  return "OPENBLAS_CORETYPE=" + std::string(asked) + " in the environment makes OpenBLAS use its " +
+         std::string(kernel) +
+         " kernels although this processor has AVX-512; products in float may run at half speed. Unset it.";
+}
+
+std::string blas_warning() {
+#if defined(FLUXFORMER_OPENBLAS) && defined(__x86_64__)
+  return openblas_warning(std::getenv("OPENBLAS_CORETYPE"), openblas_get_corename(),
+                          __builtin_cpu_supports("avx512f") != 0);
+#else
+  return {};
+#endif
+}
+
+}  // namespace fluxformer

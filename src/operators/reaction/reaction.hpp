@@ -1,0 +1,96 @@
+#pragma once
+
+// Local reaction: the feed-forward network, token by token.
+//
+//   R(u) = W_2 g(W_1 N(u) + b_1) + b_2      g = GELU (erf or tanh form) or ReLU
+//
+// N is LayerNorm (eps 1e-5) for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden
+// width f. Source of the GELU forms: Hendrycks and Gimpel, arXiv 1606.08415.
+
+#include <algorithm>
+
+#include "base/phases.hpp"
+#include "operators/kernels/scratch.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+enum class Activation { gelu_erf, gelu_tanh, relu };
+
+struct ReactionSettings {
+  int hidden = 1;  ///< f
+  Activation activation = Activation::gelu_erf;
+  bool layer_norm = true;
+  bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
+};
+
+template <class T>
+class Reaction final : public SlabTerm<T> {
+ public:
+  /// `context` is borrowed.
+  Reaction(const SlabContext& context, const ReactionSettings& settings);
+
+  std::string_view name() const override { return "reaction"; }
+  Locality locality() const override { return Locality::pointwise; }
+  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
+  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                   double* out) override;
+  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                   double* u_bar, const LayerWeights<double>* gradient) override;
+  /// Keeps N(u), the hidden values and the slopes of the activation: d + 2 f numbers of type T per row.
+  std::unique_ptr<Activations> make_activations() const override;
+  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                       const double* base, double* out, Activations& kept) override;
+  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
+                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
+                        Activations& kept) override;
+
+  /// Of a block of rows: N(u) [row][width], g(z) and g'(z) [row][hidden].
+  struct Hidden {
+    T *normal, *value, *slope;
+  };
+
+ private:
+  template <class P>
+  const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
+    return settings_.first_half ? weights.first_reaction : weights.reaction;
+  }
+  /// Two products forward: 4 d f flops per row; `passes` times that.
+  void count(int passes) const {
+    count_flops(4.0 * passes * context_.rows() * static_cast<double>(width_ * hidden_));
+  }
+  /// normal := N(u), or u, in T.
+  void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
+                   T* normal) const;
+  /// value := g(z) and slope := g'(z) (if not null), z = W_1 normal + b_1.
+  void hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows, T* value,
+                     T* slope) const;
+  /// out = base + scale * R of a block of rows, whose hidden values (and slopes, if asked for) go to
+  /// `hidden`.
+  void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
+                 const Hidden& hidden, double scale, T* result, const double* base, double* out) const;
+  std::size_t adjoint_scratch() const {
+    return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
+  }
+  /// The adjoint; hidden_of(first row, rows) tells what is known of a block. Needs adjoint_scratch().
+  template <class HiddenOf>
+  void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
+                 const double* base, double* u_bar, const ReactionWeights<double>* bar, HiddenOf&& hidden_of);
+  /// body(first row of the block, its rows) over blocks of rows whose hidden values stay in the cache.
+  template <class Body>
+  void over_blocks(Body&& body) const {
+    const auto rows = static_cast<std::size_t>(context_.rows());
+    for (std::size_t first = 0; first < rows; first += block_) body(first, std::min(block_, rows - first));
+  }
+
+  const SlabContext& context_;
+  ReactionSettings settings_;
+  std::size_t width_, hidden_;
+  std::size_t block_;  ///< rows worked on at a time
+  Scratch<T> scratch_;
+};
+
+extern template class Reaction<float>;
+extern template class Reaction<double>;
+
+}  // namespace fluxformer

@@ -1,0 +1,123 @@
+// J^T w and the gradient with respect to the parameters, block by block of rows:
+//
+//   z = W_1 N(u) + b_1    p = (W_2^T w) . g'(z)    u_bar += rho N'(u)^T W_1^T p
+//   W_2_bar += rho sum_rows w g(z)^T    W_1_bar += rho sum_rows p N(u)^T    rho_bar += <W_2, sum w g^T> +
+//   <b_2, sum w>
+//
+// Sums over rows are taken in T and added to the gradient once.
+
+#include "operators/kernels/simd.hpp"
+#include "operators/layer_norm.hpp"
+#include "operators/reaction/reaction_work.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// x *= factor, and sums += the rows of the result.
+template <class T>
+void multiply_and_add_rows(const T* __restrict factor, std::size_t rows, std::size_t width, T* __restrict x,
+                           T* __restrict sums) {
+  for (std::size_t r = 0; r < rows; ++r, x += width, factor += width)
+    for (std::size_t j = 0; j < width; ++j) {
+      x[j] *= factor[j];
+      sums[j] += x[j];
+    }
+}
+
+template <class T>
+double inner_product(const T* x, const T* y, std::size_t count) {
+  double total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+  return total;
+}
+
+}  // namespace
+
+template <class T>
+template <class HiddenOf>
+void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, const double* w, double scale,
+                            const double* base, double* u_bar, const ReactionWeights<double>* bar,
+                            HiddenOf&& hidden_of) {
+  const double factor = scale * *p.rho;
+  const std::size_t matrix_size = hidden_ * width_;
+  T* seed = scratch_.take(block_ * width_);
+  T* pulled = scratch_.take(block_ * hidden_);
+  T* normal_bar = scratch_.take(block_ * width_);
+  T* w_1 = scratch_.take(matrix_size);
+  T* w_2 = scratch_.take(matrix_size);
+  T* b_1 = scratch_.take(hidden_);
+  T* b_2 = scratch_.take(width_);
+  std::fill_n(b_1, hidden_, T(0));
+  std::fill_n(b_2, width_, T(0));
+  std::fill_n(w_1, matrix_size, T(0));
+  std::fill_n(w_2, matrix_size, T(0));
+  over_blocks([&](std::size_t first, std::size_t rows) {
+    const std::size_t at = first * width_;
+    const Hidden known = hidden_of(first, rows);
+    round_to(w + at, rows * width_, seed);
+    const auto seeds = matrix<const T>(seed, rows, width_);
+    matrix(pulled, rows, hidden_).noalias() = seeds * matrix(p.w_2, width_, hidden_);  // W_2^T w
+    multiply_and_add_rows(known.slope, rows, hidden_, pulled, b_1);
+    if (bar != nullptr) {
+      simd::add_rows(seed, rows, width_, b_2);
+      matrix(w_2, width_, hidden_).noalias() += seeds.transpose() * matrix(known.value, rows, hidden_);
+      matrix(w_1, hidden_, width_).noalias() +=
+          matrix(pulled, rows, hidden_).transpose() * matrix(known.normal, rows, width_);
+    }
+    matrix(normal_bar, rows, width_).noalias() =
+        matrix(pulled, rows, hidden_) * matrix(p.w_1, hidden_, width_);
+    if (settings_.layer_norm) {
+      layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.gain,
+                         factor, base + at, u_bar + at, bar != nullptr ? bar->gain : nullptr,
+                         bar != nullptr ? bar->bias : nullptr);
+    } else {
+      simd::set_sum(factor, normal_bar, rows * width_, base + at, u_bar + at);
+    }
+  });
+  if (bar == nullptr) return;
+  *bar->rho += scale * (inner_product(p.w_2, w_2, matrix_size) + inner_product(p.b_2, b_2, width_));
+  simd::set_sum(factor, w_1, matrix_size, bar->w_1, bar->w_1);
+  simd::set_sum(factor, w_2, matrix_size, bar->w_2, bar->w_2);
+  simd::set_sum(factor, b_1, hidden_, bar->b_1, bar->b_1);
+  simd::set_sum(factor, b_2, width_, bar->b_2, bar->b_2);
+}
+
+template <class T>
+void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
+                              double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  count(3);
+  const ReactionWeights<const T>& p = mine(weights);
+  scratch_.reset(adjoint_scratch() + block_ * (width_ + 2 * hidden_), 10);
+  T* normal = scratch_.take(block_ * width_);
+  T* value = scratch_.take(block_ * hidden_);
+  T* slope = scratch_.take(block_ * hidden_);
+  pull_back(p, u, w, scale, u_bar, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,
+            [&](std::size_t first, std::size_t rows) {
+              inner_input(p, u + first * width_, rows, normal);
+              hidden_values(p, normal, rows, value, slope);
+              return Hidden{normal, value, slope};
+            });
+}
+
+template <class T>
+void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
+                                   double scale, const double* base, double* u_bar,
+                                   const LayerWeights<double>* gradient, Activations& kept) {
+  count(2);
+  const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
+  scratch_.reset(adjoint_scratch(), 7);
+  pull_back(mine(weights), u, w, scale, base, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,
+            [&](std::size_t first, std::size_t) { return keep.at(first); });
+}
+
+#define FLUXFORMER_INSTANTIATE(T)                                                                            \
+  template void Reaction<T>::add_adjoint(const LayerWeights<const T>&, const double*, const double*, double, \
+                                         double*, const LayerWeights<double>*);                              \
+  template void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,    \
+                                              double, const double*, double*, const LayerWeights<double>*,   \
+                                              Activations&);
+FLUXFORMER_INSTANTIATE(float)
+FLUXFORMER_INSTANTIATE(double)
+#undef FLUXFORMER_INSTANTIATE
+
+}  // namespace fluxformer

@@ -1,0 +1,217 @@
+// Attention of two models side by side: means, null controls, matched heads.
+
+#include "analysis/attention/attention_measures.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "tests/support/test_vectors.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr double rounding = 1e-12;
+constexpr RowScore every_score[] = {RowScore::cosine, RowScore::kl, RowScore::js, RowScore::tv,
+                                    RowScore::centred};
+
+/// Attention of random logits: [head][query][key]; what is beyond `length` is NaN.
+std::vector<double> attention(int heads, int tokens, int length, unsigned seed, double deviation = 1) {
+  std::vector<double> k(static_cast<std::size_t>(heads * tokens * tokens), NAN);
+  const auto logits = test::random_vector(static_cast<std::size_t>(heads * length * length), seed, deviation);
+  for (int row = 0; row < heads * length; ++row) {
+    double* const to = k.data() + (row / length * tokens + row % length) * tokens;
+    const double* const from = logits.data() + row * length;
+    double sum = 0;
+    for (int key = 0; key < length; ++key) sum += std::exp(from[key]);
+    for (int key = 0; key < length; ++key) to[key] = std::exp(from[key]) / sum;
+  }
+  return k;
+}
+
+std::size_t index(RowScore s) {
+  return static_cast<std::size_t>(s);
+}
+
+/// Five samples of 3 to 7 tokens at two layers, on lines with `padding` more tokens.
+void add_samples(AttentionMeter& meter, const std::vector<long>& which, int padding) {
+  for (const long sample : which)
+    for (int layer = 0; layer < 2; ++layer) {
+      const int length = 3 + static_cast<int>(sample);
+      const auto seed = static_cast<unsigned>(10 * sample + layer);
+      meter.add(sample, layer, length + padding, length, attention(3, length + padding, length, seed).data(),
+                attention(2, length + padding, length, 100 + seed).data());
+    }
+}
+
+TEST(AttentionMeasures, are_means_over_queries_and_then_samples) {
+  constexpr int layers = 2, heads_t = 3, heads_p = 2;
+  AttentionMeter meter({layers, heads_t, heads_p}, 1);
+  add_samples(meter, {0, 1, 2, 3, 4}, 1);
+  for (int layer = 0; layer < layers; ++layer)
+    for (int t = 0; t < heads_t; ++t)
+      for (int p = 0; p < heads_p; ++p)
+        for (const auto s : every_score) {
+          double expected = 0;
+          for (int sample = 0; sample < 5; ++sample) {
+            const int n = 3 + sample;
+            const auto seed = static_cast<unsigned>(10 * sample + layer);
+            const auto a = attention(heads_t, n, n, seed), b = attention(heads_p, n, n, 100 + seed);
+            for (int query = 0; query < n; ++query) {
+              AttentionRow x, y;
+              x.assign(a.data() + (t * n + query) * n, n);
+              y.assign(b.data() + (p * n + query) * n, n);
+              expected += compare(x, y).value[index(s)] / n / 5;
+            }
+          }
+          EXPECT_NEAR(meter.score(s, layer, t, p), expected, rounding);
+        }
+  EXPECT_EQ(meter.samples(0), 5);
+  EXPECT_EQ(meter.flat_rows(0, 0, 0), 0);
+}
+
+TEST(AttentionMeasures, padding_does_not_matter) {
+  AttentionMeter plain({2, 3, 2}, 1), padded({2, 3, 2}, 1);
+  add_samples(plain, {0, 1, 2, 3, 4}, 0);
+  add_samples(padded, {0, 1, 2, 3, 4}, 9);
+  EXPECT_LT(test::relative_difference(padded.sums(), plain.sums()), rounding);
+}
+
+TEST(AttentionMeasures, halves_merge_to_the_whole) {
+  AttentionMeter whole({2, 3, 2}, 1), one({2, 3, 2}, 1), other({2, 3, 2}, 1);
+  add_samples(whole, {0, 1, 2, 3, 4}, 0);
+  add_samples(one, {4, 1}, 0);
+  add_samples(other, {0, 3, 2}, 0);
+  EXPECT_LT(test::relative_difference(test::plus(one.sums(), 1, other.sums()), whole.sums()), rounding);
+}
+
+TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
+  constexpr int n = 6;
+  AttentionMeter meter({1, 2, 1}, 1);
+  const auto t = attention(2, n, n, 1), p = attention(1, n, n, 2);
+  meter.add(0, 0, n, n, t.data(), p.data());
+  for (int head = 0; head < 2; ++head) {
+    // KL(T || 1/n) = log n - H(T)
+    EXPECT_NEAR(meter.uniform_score(RowScore::kl, 0, head), std::log(n) * (1 - meter.entropy_t(0, head)),
+                rounding);
+    EXPECT_EQ(meter.uniform_score(RowScore::centred, 0, head), 0);
+  }
+  AttentionMeter turned({1, 1, 2}, 1);
+  turned.add(0, 0, n, n, p.data(), t.data());
+  for (int head = 0; head < 2; ++head)
+    EXPECT_NEAR(turned.entropy_p(0, head), meter.entropy_t(0, head), rounding);
+  EXPECT_NEAR(turned.entropy_t(0, 0), meter.entropy_p(0, 0), rounding);
+}
+
+TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
+  constexpr int n = 5;
+  AttentionMeter meter({1, 1, 2}, 1);
+  auto p = attention(2, n, n, 2);
+  std::fill_n(p.begin() + n * n, n * n, 1.0 / n);
+  for (const long sample : {0, 1}) meter.add(sample, 0, n, n, attention(1, n, n, 1).data(), p.data());
+  EXPECT_EQ(meter.flat_rows(0, 0, 0), 0);
+  EXPECT_EQ(meter.flat_rows(0, 0, 1), 2 * n);
+  EXPECT_EQ(meter.score(RowScore::centred, 0, 0, 1), 0);
+  EXPECT_NEAR(meter.score(RowScore::cosine, 0, 0, 1), meter.uniform_score(RowScore::cosine, 0, 0), rounding);
+  EXPECT_NEAR(meter.entropy_p(0, 1), 1, rounding);
+}
+
+TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
+  // The same row at all queries: the null control samples its n! orders.
+  constexpr int n = 4, samples = 2000;
+  const std::vector<double> row{.5, .3, .15, .05};
+  std::vector<double> k;
+  for (int query = 0; query < n; ++query) k.insert(k.end(), row.begin(), row.end());
+  AttentionMeter meter({1, 1, 1}, 7);
+  for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, n, n, k.data(), k.data());
+
+  AttentionRow given, other;
+  given.assign(row.data(), n);
+  auto order = row;
+  std::sort(order.begin(), order.end());
+  std::array<double, row_score_count> mean{}, square{};
+  do {
+    other.assign(order.data(), n);
+    const auto s = compare(given, other).value;
+    for (std::size_t i = 0; i < s.size(); ++i) mean[i] += s[i] / 24, square[i] += s[i] * s[i] / 24;
+  } while (std::next_permutation(order.begin(), order.end()));
+  // (cosine: 1 / (n |p|^2); kl: sum p log p - mean log p)
+  EXPECT_NEAR(mean[0], 1 / (n * test::dot(row, row)), rounding);
+  for (const auto s : every_score) {
+    const auto i = index(s);
+    const double error = std::sqrt((square[i] - mean[i] * mean[i]) / (n * samples));
+    EXPECT_NEAR(meter.permuted_score(s, 0, 0), mean[i], 4 * error) << i;
+  }
+}
+
+TEST(AttentionMeasures, each_row_has_keys_in_an_order_of_its_own) {
+  const auto order = [](std::uint64_t seed, long sample, int layer, int head, int query) {
+    std::vector<double> row(20);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(i);
+    KeyShuffle(seed).permute(sample, layer, head, query, row);
+    return row;
+  };
+  const auto first = order(1, 0, 0, 0, 0);
+  EXPECT_EQ(order(1, 0, 0, 0, 0), first);
+  for (const auto& other : {order(2, 0, 0, 0, 0), order(1, 1, 0, 0, 0), order(1, 0, 1, 0, 0),
+                            order(1, 0, 0, 1, 0), order(1, 0, 0, 0, 1)})
+    EXPECT_NE(other, first);
+}
+
+TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
+  AttentionMeter meter({1, 1, 1}, 1);
+  const std::vector<double> k(16, 1.0);
+  EXPECT_THROW(meter.add(0, 0, 4, 1, k.data(), k.data()), BadInput);
+  EXPECT_THROW(meter.add(0, 0, 1, 1, k.data(), k.data()), BadInput);
+  EXPECT_EQ(meter.samples(0), 0);
+  EXPECT_NO_THROW(meter.add(0, 0, 4, 2, k.data(), k.data()));
+}
+
+/// P holds the heads of T in the order `of` (head p of P is head of[p] of T), and others where that is -1.
+AttentionMeter with_heads_in_order(const std::vector<int>& of, int heads_t) {
+  constexpr int n = 6;
+  const auto heads_p = static_cast<int>(of.size());
+  AttentionMeter meter({1, heads_t, heads_p}, 1);
+  for (unsigned sample = 0; sample < 4; ++sample) {
+    const auto t = attention(heads_t, n, n, sample);
+    auto p = attention(heads_p, n, n, 50 + sample);
+    for (int head = 0; head < heads_p; ++head)
+      if (const int from = of[static_cast<std::size_t>(head)]; from >= 0)
+        std::copy_n(t.begin() + from * n * n, n * n, p.begin() + head * n * n);
+    meter.add(sample, 0, n, n, t.data(), p.data());
+  }
+  return meter;
+}
+
+TEST(MatchedHeads, find_their_copies) {
+  for (const auto by : every_score) {
+    const auto same = with_heads_in_order({2, 0, 3, 1}, 4);
+    EXPECT_EQ(match_heads(same, 0, by), (std::vector<int>{1, 3, 0, 2}));
+    EXPECT_NEAR(matched_score(same, 0, match_heads(same, 0, by), RowScore::tv), 0, rounding);
+    const auto more = with_heads_in_order({-1, 1, -1, 0}, 2);
+    EXPECT_EQ(match_heads(more, 0, by), (std::vector<int>{3, 1}));
+    const auto fewer = with_heads_in_order({2, 0}, 3);
+    const auto match = match_heads(fewer, 0, by);
+    EXPECT_EQ(match, (std::vector<int>{1, -1, 0}));
+    EXPECT_NEAR(matched_score(fewer, 0, match, RowScore::centred), 1, rounding);
+  }
+}
+
+TEST(MatchedHeads, are_scored_by_the_mean_over_them) {
+  const auto meter = with_heads_in_order({-1, -1, -1}, 3);
+  EXPECT_NEAR(matched_score(meter, 0, {2, -1, 0}, RowScore::kl),
+              (meter.score(RowScore::kl, 0, 0, 2) + meter.score(RowScore::kl, 0, 2, 0)) / 2, rounding);
+}
+
+TEST(MarginOver, is_positive_when_better_than_every_null) {
+  EXPECT_NEAR(margin_over(RowScore::cosine, .99, {.98, .9}), .01, rounding);
+  EXPECT_NEAR(margin_over(RowScore::kl, .01, {.03, .012}), .002, rounding);
+  EXPECT_NEAR(margin_over(RowScore::centred, 0, {.1, -.1}), -.1, rounding);
+  EXPECT_TRUE(std::isnan(margin_over(RowScore::tv, NAN, {.1})));
+}
+
+}  // namespace
+}  // namespace fluxformer

@@ -1,0 +1,24 @@
+#include "operators/kernels/blas.hpp"
+
+#include <gtest/gtest.h>
+
+namespace fluxformer {
+namespace {
+
+TEST(Blas, description_names_library_and_version) {
+  const std::string text = blas_description();
+  EXPECT_NE(text.find_first_of("0123456789"), std::string::npos) << text;
+  EXPECT_TRUE(text.starts_with("OpenBLAS ") || text.starts_with("BLIS ") || text.starts_with("Eigen "))
+      << text;
+}
+
+TEST(Blas, warns_of_narrow_kernels_that_the_environment_asked_for) {
+  const std::string text = openblas_warning("Haswell", "Haswell", true);
+  EXPECT_NE(text.find("OPENBLAS_CORETYPE=Haswell"), std::string::npos) << text;
+  EXPECT_EQ(openblas_warning(nullptr, "Haswell", true), "");      // its own choice
+  EXPECT_EQ(openblas_warning("SkylakeX", "SkylakeX", true), "");  // asked for, and wide
+  EXPECT_EQ(openblas_warning("Haswell", "Haswell", false), "");   // nothing wider to be had
+}
+
+}  // namespace
+}  // namespace fluxformer

@@ -1,0 +1,165 @@
+#include "operators/kernels/vector_math.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <vector>
+
+namespace fluxformer {
+namespace {
+
+template <class T>
+class VectorMath : public testing::Test {
+ protected:
+  static constexpr T eps = std::numeric_limits<T>::epsilon();
+
+  /// Both signs, from 1e-6 to 1e6, about a thousand a decade.
+  static std::vector<T> wide_range() {
+    std::vector<T> x{T(0)};
+    for (double size = 1e-6; size < 1e6; size *= 1.0023) {
+      x.push_back(static_cast<T>(size));
+      x.push_back(static_cast<T>(-size));
+    }
+    return x;
+  }
+};
+
+using Arithmetic = testing::Types<float, double>;
+TYPED_TEST_SUITE(VectorMath, Arithmetic);
+
+long double normal_cdf(long double x) {
+  return erfcl(-x / sqrtl(2)) / 2;
+}
+long double logistic_of_tanh_form(long double x) {
+  return 1 / (1 + expl(-2 * sqrtl(2 / std::numbers::pi_v<long double>) * (x + 0.044715L * x * x * x)));
+}
+
+// The vector erf, exp are good to 4 units in the last place; a half of it enters 0.5 (1 + erf), and two or
+// three more roundings follow. Errors are relative to |x|, not to g, which itself vanishes for x -> -inf.
+TYPED_TEST(VectorMath, gelu_erf_is_x_times_the_normal_distribution) {
+  using T = TypeParam;
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> value = x, slope(x.size());
+  gelu_erf(value.data(), slope.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double at = x[i];
+    const long double density = expl(-at * at / 2) / sqrtl(2 * std::numbers::pi_v<long double>);
+    ASSERT_LE(fabsl(value[i] - at * normal_cdf(at)), 4 * this->eps * fabsl(at)) << "x = " << x[i];
+    ASSERT_LE(fabsl(slope[i] - (normal_cdf(at) + at * density)), 6 * this->eps) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_tanh_is_the_tanh_form) {
+  using T = TypeParam;
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> value = x, slope(x.size());
+  gelu_tanh(value.data(), slope.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double at = x[i];
+    const long double s = logistic_of_tanh_form(at);
+    const long double inner = 2 * sqrtl(2 / std::numbers::pi_v<long double>) * (1 + 3 * 0.044715L * at * at);
+    // s (1 - s) vanishes faster than `inner` grows.
+    const long double expected = std::abs(x[i]) > 50 ? s : s + at * s * (1 - s) * inner;
+    ASSERT_LE(fabsl(value[i] - at * s), 4 * this->eps * fabsl(at)) << "x = " << x[i];
+    ASSERT_LE(fabsl(slope[i] - expected), 8 * this->eps) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_without_slope_gives_the_same_bits) {
+  using T = TypeParam;
+  for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
+    std::vector<T> with = this->wide_range(), without = with, slope(with.size());
+    gelu(with.data(), slope.data(), with.size());
+    gelu(without.data(), nullptr, without.size());
+    EXPECT_EQ(with, without);
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_of_huge_numbers_is_the_number_or_nothing) {
+  using T = TypeParam;
+  const T huge = std::numeric_limits<T>::max();
+  for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
+    T x[3] = {huge, -huge, T(-1e10)}, slope[3];
+    gelu(x, slope, 3);
+    EXPECT_EQ(x[0], huge);
+    EXPECT_LE(std::abs(x[1] / huge), this->eps * this->eps);
+    EXPECT_LE(std::abs(x[2]), T(1e10) * this->eps * this->eps);
+    EXPECT_EQ(slope[0], T(1));
+    EXPECT_LE(std::abs(slope[1]), this->eps * this->eps);
+  }
+}
+
+TYPED_TEST(VectorMath, exp_shifted_is_the_exponential_of_the_difference) {
+  using T = TypeParam;
+  const T shift = T(2.25);
+  std::vector<T> x;
+  for (double value = 2.25; value > (sizeof(T) == 4 ? -80.0 : -700.0); value -= 0.37)
+    x.push_back(static_cast<T>(value));
+  std::vector<T> y = x;
+  exp_shifted(y.data(), y.size(), shift);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double expected = expl(static_cast<long double>(x[i] - shift));
+    ASSERT_LE(fabsl(y[i] - expected), 4 * this->eps * expected) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, exp_shifted_of_a_masked_logit_is_exactly_zero) {
+  using T = TypeParam;
+  std::vector<T> x{-std::numeric_limits<T>::infinity(), std::numeric_limits<T>::lowest(), T(-1e4), T(1)};
+  exp_shifted(x.data(), x.size(), T(1));
+  EXPECT_EQ(x, (std::vector<T>{0, 0, 0, 1}));
+}
+
+TYPED_TEST(VectorMath, a_nan_stays_one) {
+  using T = TypeParam;
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
+    T x[2] = {nan, T(1)}, slope[2];
+    gelu(x, slope, 2);
+    EXPECT_TRUE(std::isnan(x[0]) && std::isnan(slope[0]));
+    EXPECT_FALSE(std::isnan(x[1]) || std::isnan(slope[1]));
+  }
+  T x[2] = {nan, T(1)};
+  exp_shifted(x, 2, T(0));
+  EXPECT_TRUE(std::isnan(x[0]));
+}
+
+// A tail of every length, at every offset from an aligned address, gives the bits of the element alone.
+TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
+  using T = TypeParam;
+  const auto shifted_by_3 = [](T* x, T*, std::size_t count) { exp_shifted(x, count, T(3)); };
+  const auto check = [&](auto&& function) {
+    for (std::size_t count = 1; count < 40; ++count) {
+      std::vector<T> x(count), slope(count, T(7));
+      for (std::size_t i = 0; i < count; ++i) x[i] = T(3) * std::sin(T(1.7) * static_cast<T>(i + 40 * count));
+      const std::vector<T> input = x;
+      function(x.data(), slope.data(), count);
+      for (std::size_t i = 0; i < count; ++i) {
+        T alone = input[i], slope_alone = T(7);
+        function(&alone, &slope_alone, 1);
+        ASSERT_EQ(x[i], alone) << i << " of " << count;
+        ASSERT_EQ(slope[i], slope_alone) << i << " of " << count;
+      }
+    }
+  };
+  check(gelu_erf<T>);
+  check(gelu_tanh<T>);
+  check(shifted_by_3);
+}
+
+TYPED_TEST(VectorMath, nothing_beyond_the_count_is_touched) {
+  using T = TypeParam;
+  for (std::size_t count = 0; count < 36; ++count) {
+    std::vector<T> x(count + 1, T(0.5)), slope(count + 1, T(9));
+    gelu_erf(x.data(), slope.data(), count);
+    gelu_tanh(x.data(), slope.data(), count);
+    exp_shifted(x.data(), count, T(0));
+    EXPECT_EQ(x[count], T(0.5));
+    EXPECT_EQ(slope[count], T(9));
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer
