@@ -99,7 +99,7 @@ std::string read_deck(MPI_Comm comm, const std::string& path) {
   if (path.empty()) return {};
   auto text = collectively(comm, [&] { return read_file(path); });
   if (!is_hdf5(text)) return text;
-  const ArchiveReader archive(comm, path);
+  const io::ArchiveReader archive(comm, path);
   return archive.text(names::settings);
 }
 

@@ -58,7 +58,7 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
   parameters.values = weights;
   const int capacity = problem.batches.capacity();
   ModelProbe probe(parameters, problem.line, capacity, problem.march->depth().cells, precision_of(settings));
-  StateMeter meter(probe.depths(), probe.counted());
+  states::StateMeter meter(probe.depths(), probe.counted());
   const int classes = parameters.spec.classes;
   double correct = 0;
   std::vector<double> u, first, previous;

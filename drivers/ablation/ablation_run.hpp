@@ -32,7 +32,7 @@ struct AblationRun {
   /// from the first step of the first epoch on.
   double diverged_step = std::numeric_limits<double>::quiet_NaN(), diverged_epoch = diverged_step;
   double test_accuracy = 0;
-  StateMeasures states;  ///< of the test samples, one depth per layer and the embedded input
+  states::StateMeasures states;  ///< of the test samples, one depth per layer and the embedded input
 
   bool diverged() const { return !std::isnan(diverged_step); }
 };

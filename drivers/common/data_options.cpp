@@ -48,9 +48,9 @@ void declare_data_options(Schema& schema) {
   declare({.name = "data.classes", .fallback = 20L, .doc = "topics: number of classes", .minimum = 2});
 }
 
-std::unique_ptr<Dataset> open_data(const Settings& settings, const std::string& split,
-                                   const std::vector<std::string>& words, MPI_Comm comm) {
-  DatasetSpec spec;
+std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
+                                         const std::vector<std::string>& words, MPI_Comm comm) {
+  data::DatasetSpec spec;
   spec.name = settings.word("data.set");
   spec.directory = settings.word("data.directory");
   spec.split = split;
@@ -65,10 +65,10 @@ std::unique_ptr<Dataset> open_data(const Settings& settings, const std::string& 
   spec.words = words;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
-  return collectively(comm, [&] { return make_dataset(spec); });
+  return collectively(comm, [&] { return data::make_dataset(spec); });
 }
 
-InputShape shape_of(const Dataset& data) {
+InputShape shape_of(const data::Dataset& data) {
   const bool words = data.vocabulary() > 0;
   return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes()};
 }
@@ -76,7 +76,7 @@ InputShape shape_of(const Dataset& data) {
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
   if (file.empty()) return {};
-  const ArchiveReader archive(comm, file);
+  const io::ArchiveReader archive(comm, file);
   if (!archive.has(names::embedding_vocabulary)) return {};
   return archive.words(names::embedding_vocabulary);
 }

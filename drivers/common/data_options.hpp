@@ -17,10 +17,10 @@ void declare_data_options(Schema& schema);
 
 /// The data set of the deck; `split` is "train" or "test", `words` a given vocabulary or empty. Reads files
 /// on every rank; collective over `comm`. Throws BadInput (agreed).
-std::unique_ptr<Dataset> open_data(const Settings& settings, const std::string& split,
-                                   const std::vector<std::string>& words, MPI_Comm comm);
+std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
+                                         const std::vector<std::string>& words, MPI_Comm comm);
 
-InputShape shape_of(const Dataset& data);
+InputShape shape_of(const data::Dataset& data);
 
 /// The vocabulary stored with the weights of model.file; empty without one. Collective; throws BadInput.
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm);

@@ -82,7 +82,7 @@ void override_coefficients(const Settings& settings, Parameters& parameters) {
 
 Parameters read_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
-  auto parameters = read_model(ArchiveReader(comm, file));
+  auto parameters = read_model(io::ArchiveReader(comm, file));
   auto& spec = parameters.spec;
   require_same(settings, "model.kind", file, to_word(spec.kind));
   require_same(settings, "mesh.layers", file, spec.layers);

@@ -9,17 +9,17 @@
 
 namespace fluxformer {
 
-std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
+std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
   const auto& from = settings.word("checkpoint.restart");
   if (from == "no") return {};
-  if (from != "auto") return CheckpointReader(comm, from);
+  if (from != "auto") return io::CheckpointReader(comm, from);
   const auto& output = settings.word("output.file");
   const bool there = collectively(comm, [&] {
     return std::filesystem::exists(checkpoint_path(output)) ||
            std::filesystem::exists(previous_checkpoint_path(output));
   });
   if (!there) return {};
-  return CheckpointReader::newest(comm, output);
+  return io::CheckpointReader::newest(comm, output);
 }
 
 std::string value_text(const Settings& settings, const Option& option) {

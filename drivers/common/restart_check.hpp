@@ -15,7 +15,7 @@ namespace fluxformer {
 
 /// The checkpoint that checkpoint.restart asks for: none, the one named, or (auto) the newest beside
 /// output.file if there is one. Collective; throws BadInput (agreed) if it cannot be read.
-std::optional<CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
+std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
 
 /// The value of a key in full precision.
 std::string value_text(const Settings& settings, const Option& option);

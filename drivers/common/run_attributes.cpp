@@ -7,11 +7,11 @@
 
 namespace fluxformer {
 
-std::vector<std::pair<std::string, AttributeValue>> run_attributes(const std::string& experiment,
-                                                                   const std::string& cites,
-                                                                   const Settings& settings,
-                                                                   const RunContext& context) {
-  std::vector<std::pair<std::string, AttributeValue>> attributes{
+std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const std::string& experiment,
+                                                                       const std::string& cites,
+                                                                       const Settings& settings,
+                                                                       const RunContext& context) {
+  std::vector<std::pair<std::string, io::AttributeValue>> attributes{
       {names::experiment, experiment},
       {names::command_line, context.command_line},
       {names::deck, context.deck},

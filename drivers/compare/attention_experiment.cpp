@@ -15,8 +15,9 @@
 namespace fluxformer {
 namespace {
 
-constexpr std::array all_scores = {RowScore::cosine, RowScore::kl, RowScore::js, RowScore::tv,
-                                   RowScore::centred};
+constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowScore::kl,
+                                   attention::RowScore::js, attention::RowScore::tv,
+                                   attention::RowScore::centred};
 constexpr std::array score_names = {"cosine", "kl", "js", "tv", "centred"};
 
 /// A model and the attention of its layers for one batch.
@@ -55,11 +56,12 @@ class AttentionComparison final : public Comparison {
 
  private:
   using Match = std::vector<std::vector<int>>;  // [layer]: head of P for each head of T
-  AttentionMeter meter(int heads_p) const;
+  attention::AttentionMeter meter(int heads_p) const;
   /// Adds all of `members` to a meter of T with each of `others`.
-  std::vector<AttentionMeter> score(const std::vector<std::size_t>& members, const Parameters& transformer,
-                                    const std::vector<const Parameters*>& others) const;
-  Match match(const AttentionMeter& validation) const;
+  std::vector<attention::AttentionMeter> score(const std::vector<std::size_t>& members,
+                                               const Parameters& transformer,
+                                               const std::vector<const Parameters*>& others) const;
+  Match match(const attention::AttentionMeter& validation) const;
   Match in_order(int heads_p) const;
   void show_map(std::size_t seed, const std::string& name, CompareRecord& record) const;
   int layers() const { return first_.spec.layers; }
@@ -83,16 +85,16 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }
 
-AttentionMeter AttentionComparison::meter(int heads_p) const {
+attention::AttentionMeter AttentionComparison::meter(int heads_p) const {
   return {{layers(), first_.spec.attention.heads, heads_p}, draws_};
 }
 
-std::vector<AttentionMeter> AttentionComparison::score(const std::vector<std::size_t>& members,
-                                                       const Parameters& transformer,
-                                                       const std::vector<const Parameters*>& others) const {
+std::vector<attention::AttentionMeter> AttentionComparison::score(
+    const std::vector<std::size_t>& members, const Parameters& transformer,
+    const std::vector<const Parameters*>& others) const {
   Attentive t(problem_, transformer);
   std::vector<std::unique_ptr<Attentive>> p;
-  std::vector<AttentionMeter> meters;
+  std::vector<attention::AttentionMeter> meters;
   for (const auto* parameters : others) {
     p.push_back(std::make_unique<Attentive>(problem_, *parameters));
     meters.push_back(meter(p.back()->heads()));
@@ -121,9 +123,10 @@ std::vector<AttentionMeter> AttentionComparison::score(const std::vector<std::si
   return meters;
 }
 
-AttentionComparison::Match AttentionComparison::match(const AttentionMeter& validation) const {
+AttentionComparison::Match AttentionComparison::match(const attention::AttentionMeter& validation) const {
   Match pairs;
-  for (int l = 0; l < layers(); ++l) pairs.push_back(match_heads(validation, l, RowScore::centred));
+  for (int l = 0; l < layers(); ++l)
+    pairs.push_back(attention::match_heads(validation, l, attention::RowScore::centred));
   return pairs;
 }
 
@@ -204,20 +207,22 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
         sum += permuted ? meters[0].permuted_score(by, l, h) : meters[0].uniform_score(by, l, h);
       return sum / heads;
     };
-    const auto matched = [&](const AttentionMeter& m, const Match& pairs, int l) {
-      return matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
+    const auto matched = [&](const attention::AttentionMeter& m, const Match& pairs, int l) {
+      return attention::matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
     };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
     const std::vector<double> nulls{
         over_layers(measure + "_uniform", [&](int l) { return mean_null(false, l); }),
         over_layers(measure + "_permuted", [&](int l) { return mean_null(true, l); }),
         over_layers(measure + "_untrained", [&](int l) { return matched(meters[1], paired_untrained, l); })};
-    if (by == RowScore::cosine || by == RowScore::kl || by == RowScore::centred)
-      summary_ << ' ' << measure << ' ' << mean << " (" << std::showpos << margin_over(by, mean, nulls)
-               << std::noshowpos << ')';
+    if (by == attention::RowScore::cosine || by == attention::RowScore::kl ||
+        by == attention::RowScore::centred)
+      summary_ << ' ' << measure << ' ' << mean << " (" << std::showpos
+               << attention::margin_over(by, mean, nulls) << std::noshowpos << ')';
   }
   over_heads("centred_heads", [&](int l, int t, int p) {
-    return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].score(RowScore::centred, l, t, p);
+    return p < 0 ? std::numeric_limits<double>::quiet_NaN()
+                 : meters[0].score(attention::RowScore::centred, l, t, p);
   });
   over_heads("matched_head", [](int, int, int p) { return p; });
   over_heads("entropy_transformer", [&](int l, int t, int) { return meters[0].entropy_t(l, t); });

@@ -23,7 +23,7 @@ double& named(Estimates& all, const std::string& name) {
 }
 
 /// Root mean square deviation of a component from its mean.
-double deviation(const Points& t) {
+double deviation(const information::Points& t) {
   double sum = 0;
   for (std::size_t c = 0; c < t.components; ++c) {
     double mean = 0, squares = 0;
@@ -35,20 +35,20 @@ double deviation(const Points& t) {
 }
 
 /// Root mean square of all numbers.
-double size_of(const Points& t) {
+double size_of(const information::Points& t) {
   double sum = 0;
   for (std::size_t j = 0; j < t.count * t.components; ++j) sum += t.data[j] * t.data[j];
   return std::sqrt(sum / static_cast<double>(t.count * t.components));
 }
 
 /// I(T_m; T_m + sigma Z), the noise drawn.
-double noisy_ksg(const Points& t, double sigma, std::size_t k, const RandomStream& draw) {
+double noisy_ksg(const information::Points& t, double sigma, std::size_t k, const RandomStream& draw) {
   std::vector<double> noisy(t.data, t.data + t.count * t.components);
   for (std::size_t j = 0; j < noisy.size(); ++j) noisy[j] += sigma * draw.normal(j);
-  return ksg_information(t, {noisy.data(), t.count, t.components}, k).value;
+  return information::ksg_information(t, {noisy.data(), t.count, t.components}, k).value;
 }
 
-void put(Estimates& all, const std::string& name, const Information& found) {
+void put(Estimates& all, const std::string& name, const information::Information& found) {
   named(all, name) = found.value;
   if (found.lower && found.upper &&
       std::ranges::find(estimate_names, name + "_lower") != estimate_names.end()) {
@@ -59,8 +59,9 @@ void put(Estimates& all, const std::string& name, const Information& found) {
 
 }  // namespace
 
-std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
-                                            const EstimatorSettings& settings, const RandomStream& draw) {
+std::array<double, estimate_count> estimate(int part, const information::Points& states,
+                                            std::span<const int> labels, const EstimatorSettings& settings,
+                                            const RandomStream& draw) {
   Estimates all{};
   const double spread = deviation(states), sigma = settings.noise * spread;
   const bool varies = spread > 1e-12 * size_of(states);  // more than round-off
@@ -69,29 +70,31 @@ std::array<double, estimate_count> estimate(int part, const Points& states, std:
       named(all, "input_" + name) = named(all, "label_" + name) = std::numeric_limits<double>::quiet_NaN();
       return;
     }
-    const InformationPlane plane = find();
+    const information::InformationPlane plane = find();
     put(all, "input_" + name, plane.input);
     put(all, "label_" + name, plane.label);
   };
-  const auto projected = [&] { return principal_components(states, settings.components); };
+  const auto projected = [&] { return information::principal_components(states, settings.components); };
   if (part == 0) {
-    both("binning", [&] { return binned_information(projected().points(), labels, {settings.bins, {}}); });
+    both("binning", [&] {
+      return information::binned_information(projected().points(), labels, {settings.bins, {}});
+    });
     named(all, "sigma") = sigma;
   } else if (part == 1) {
-    both("kde", [&] { return kde_information(states, labels, sigma); });
+    both("kde", [&] { return information::kde_information(states, labels, sigma); });
   } else if (part == 2) {
     both("ksg", [&] {
       const auto kept = projected();
       double variance = 0;
       for (const double one : kept.variance) variance += one;
       named(all, "kept_variance") = variance / kept.total_variance;
-      InformationPlane plane;
+      information::InformationPlane plane;
       plane.input.value = noisy_ksg(kept.points(), sigma, settings.neighbours, draw);
-      plane.label = ksg_information(kept.points(), labels, settings.neighbours);
+      plane.label = information::ksg_information(kept.points(), labels, settings.neighbours);
       return plane;
     });
   } else {
-    both("gaussian", [&] { return gaussian_information(states, labels, sigma); });
+    both("gaussian", [&] { return information::gaussian_information(states, labels, sigma); });
   }
   return all;
 }

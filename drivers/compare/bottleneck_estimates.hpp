@@ -43,7 +43,8 @@ inline constexpr int estimator_parts = 4;
 
 /// The numbers that `part` of the estimators finds (the others are 0), in the order of the names; NaN where a
 /// state does not vary over the samples. `draw`: of the noise that ksg adds. Not collective.
-std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
-                                            const EstimatorSettings& settings, const RandomStream& draw);
+std::array<double, estimate_count> estimate(int part, const information::Points& states,
+                                            std::span<const int> labels, const EstimatorSettings& settings,
+                                            const RandomStream& draw);
 
 }  // namespace fluxformer

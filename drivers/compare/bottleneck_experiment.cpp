@@ -68,7 +68,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
 void Bottleneck::begin(CompareRecord& record) {
   if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
   record.note("", names::ceiling, std::log(static_cast<double>(labels_.size())));
-  record.note("", names::label_entropy, LabelGroups(labels_).entropy());
+  record.note("", names::label_entropy, information::LabelGroups(labels_).entropy());
 }
 
 std::vector<double> Bottleneck::states(const Parameters& parameters) const {
@@ -109,7 +109,7 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
          task < depths * estimator_parts; task += ranks) {
       const auto depth = task / estimator_parts;
       const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
-      const Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
+      const information::Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
       const auto numbers = estimate(part, t, labels_, estimators_, draws_.item(depth));
       for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
     }

@@ -32,7 +32,7 @@ class CompareProblem {
   const ComparedModels& models() const { return models_; }
   /// A model at hand for this rank's samples. Not collective.
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const;
-  const Dataset& data() const { return *data_; }
+  const data::Dataset& data() const { return *data_; }
   const TokenLine& line() const { return line_; }
   /// The samples that are looked at.
   const std::vector<std::size_t>& members() const { return members_; }
@@ -51,7 +51,7 @@ class CompareProblem {
   MPI_Comm comm_;
   Precision precision_;
   ComparedModels models_;
-  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<data::Dataset> data_;
   TokenLine line_;
   std::vector<std::size_t> drawn_, members_;  // all test samples in drawn order; the first of them
   Replica replica_;

@@ -18,8 +18,8 @@ CompareRecord::CompareRecord(const std::string& experiment, const std::string& c
       cites_(cites),
       settings_(settings),
       context_(context),
-      claim_(std::make_unique<PartFile>(context.comm, settings.word("output.file"),
-                                        settings.flag("output.overwrite"))) {
+      claim_(std::make_unique<io::PartFile>(context.comm, settings.word("output.file"),
+                                            settings.flag("output.overwrite"))) {
   axis(names::seeds, {seeds.begin(), seeds.end()}, true);
 }
 
@@ -89,17 +89,17 @@ void CompareRecord::add(const std::string& model, const std::string& measure,
   all.values.insert(all.values.end(), values.begin(), values.end());
 }
 
-void CompareRecord::note(const std::string& model, const std::string& name, const AttributeValue& value) {
+void CompareRecord::note(const std::string& model, const std::string& name, const io::AttributeValue& value) {
   notes_.push_back({group(model), name, value});
 }
 
 void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
   claim_.reset();
-  ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
+  io::ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
   for (const auto& [name, value] : run_attributes(experiment_, cites_, settings_, context_))
     archive.attribute(name, value);
   for (const auto& axis : axes_) archive.axis(axis);
-  std::vector<SmallArray> arrays;
+  std::vector<io::SmallArray> arrays;
   for (const auto& [key, measure] : measures_) {
     const auto& [model, name] = key;
     const auto& entry = comparison_entry(experiment_, name);

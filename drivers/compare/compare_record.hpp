@@ -37,7 +37,7 @@ class CompareRecord {
   void add(const std::string& model, const std::string& measure, const std::vector<std::string>& axes,
            const std::vector<double>& values);
   /// An attribute of a model's group, or of the experiment's ("").
-  void note(const std::string& model, const std::string& name, const AttributeValue& value);
+  void note(const std::string& model, const std::string& name, const io::AttributeValue& value);
   /// Writes the file. Collective.
   void finish(const std::vector<std::pair<std::string, double>>& seconds);
 
@@ -48,7 +48,7 @@ class CompareRecord {
   };
   struct Note {
     std::string object, name;
-    AttributeValue value;
+    io::AttributeValue value;
   };
   std::string group(const std::string& model) const;
   void describe_models(const CompareProblem& problem);
@@ -56,8 +56,8 @@ class CompareRecord {
   std::string experiment_, cites_;
   const Settings& settings_;
   const RunContext& context_;
-  std::unique_ptr<PartFile> claim_;  // what cannot be written is found before the work; ours until then
-  std::vector<Axis> axes_;
+  std::unique_ptr<io::PartFile> claim_;  // what cannot be written is found before the work; ours until then
+  std::vector<io::Axis> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name
   std::vector<Note> notes_;

@@ -87,7 +87,7 @@ std::vector<Measured> GradientFlow::gradients(const std::string& name, const Par
   const auto probe = problem_.probe(parameters);
   const int cells_of_layer = probe->cells() / layers_;
   const auto classes = static_cast<std::size_t>(parameters.spec.classes);
-  GradientMeter all(probe->depths(), probe->counted()), ends(layers_ + 1, probe->counted());
+  derivatives::GradientMeter all(probe->depths(), probe->counted()), ends(layers_ + 1, probe->counted());
   std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size(), 0.0), total = flat, loss(1, 0.0);
   problem_.for_samples(problem_.members(), [&](const Batch& batch) {
     probe->embed(batch, u);
@@ -121,7 +121,7 @@ std::vector<Measured> GradientFlow::gradients(const std::string& name, const Par
 void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const double> flat,
                               std::vector<Measured>& list) const {
   std::vector<double> knots;
-  for (const auto& group : group_norms(layout, flat))
+  for (const auto& group : derivatives::group_norms(layout, flat))
     if (group.group.starts_with("layers/"))
       knots.push_back(group.norm);
     else

@@ -103,7 +103,7 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   const int layers = probe.spec().layers, per_layer = probe.cells() / layers;
   const auto tokens = static_cast<std::size_t>(problem_.line().tokens());
   const auto depths = static_cast<std::size_t>(probe.depths());
-  StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+  states::StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   std::vector<double> shown(examples_ * depths * tokens, 0.0), correct(1, 0.0);
   std::vector<double> u, first, before;
   problem_.for_samples(problem_.members(), [&](const Batch& batch) {
@@ -144,7 +144,7 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
 
 void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p,
                                         CompareRecord& record) const {
-  CkaMeter meter({t.depths(), t.spec().width}, {p.depths(), p.spec().width});
+  states::CkaMeter meter({t.depths(), t.spec().width}, {p.depths(), p.spec().width});
   std::vector<double> u;
   const auto look = [&](ModelProbe& probe, const Batch& batch) {
     DepthExamples examples(cka_);

@@ -48,7 +48,7 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
   const auto ranks = static_cast<std::size_t>(problem.replica().count);
   const int capacity = std::min(plan.batch, static_cast<int>((chosen.size() + ranks - 1) / ranks));
   ModelProbe probe(parameters, problem.line(), capacity, parameters.spec.cells, plan.precision);
-  ProbeJacobian jacobian(probe);
+  derivatives::ProbeJacobian jacobian(probe);
   const auto layers = static_cast<std::size_t>(probe.spec().layers);
   const auto exponents = static_cast<std::size_t>(plan.exponents);
   const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
@@ -69,8 +69,9 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
     };
     for (std::size_t l = 0; l < layers; ++l) {
       const int entry = probe.entry_of_layer(static_cast<int>(l) + 1), exit = entry + cells_of_layer;
-      const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
-                                          jacobian.transposed(entry, exit), plan.steps, stretched, samples);
+      const auto ranges =
+          derivatives::singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
+                                       jacobian.transposed(entry, exit), plan.steps, stretched, samples);
       for_each_sample([&](std::size_t b, std::size_t place) {
         table.at(place, l * per_layer + largest) = ranges[b].largest;
         table.at(place, l * per_layer + largest_error) = ranges[b].largest_error;
@@ -78,7 +79,7 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
         table.at(place, l * per_layer + smallest_error) = ranges[b].smallest_error;
       });
     }
-    LyapunovMeter meter(probe.counted(), plan.exponents, followed, samples);
+    derivatives::LyapunovMeter meter(probe.counted(), plan.exponents, followed, samples);
     for (int sweep = 0;; ++sweep) {
       meter.start_counting();
       for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));

@@ -29,7 +29,7 @@ std::vector<std::string> token_keys(const std::string& set) {
 
 }  // namespace
 
-ModelOrigin::ModelOrigin(const ArchiveReader& file) {
+ModelOrigin::ModelOrigin(const io::ArchiveReader& file) {
   trained_ = file.has_attribute(names::experiment) && file.text(names::experiment) == "train";
   if (file.has_attribute(names::status)) status_ = file.text(names::status);
   if (!trained_ || !file.has_attribute(names::settings)) return;

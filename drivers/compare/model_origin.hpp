@@ -13,7 +13,7 @@ namespace fluxformer {
 class ModelOrigin {
  public:
   /// Collective over the reader's communicator.
-  explicit ModelOrigin(const ArchiveReader& file);
+  explicit ModelOrigin(const io::ArchiveReader& file);
 
   /// Whether `train` wrote it; if not, nothing below is known.
   bool trained() const { return trained_; }

@@ -41,10 +41,10 @@ constexpr Levels level_keys[] = {
      any, true},
 };
 
-InputRange range_of(const Dataset& data) {
-  if (dynamic_cast<const ImageDataset*>(&data) == nullptr) return {};
+perturbation::InputRange range_of(const data::Dataset& data) {
+  if (dynamic_cast<const data::ImageDataset*>(&data) == nullptr) return {};
   const auto feature = [](double ink) {
-    return (ink - ImageDataset::pixel_mean) / ImageDataset::pixel_deviation;
+    return (ink - data::ImageDataset::pixel_mean) / data::ImageDataset::pixel_deviation;
   };
   return {feature(0), feature(1)};
 }

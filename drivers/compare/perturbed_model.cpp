@@ -34,7 +34,7 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
     const auto levels = static_cast<int>(plan.levels.at(axis).size());
     if (levels == 0 || (kind.ends_with("pgd") && plan.pgd_steps == 0) || (kind == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, axis, ResponseMeter(levels, probe.spec().classes)});
+    curves_.push_back({kind, axis, perturbation::ResponseMeter(levels, probe.spec().classes)});
     if (kind.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
@@ -62,15 +62,15 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
 }
 
 void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
-                            Adversary& adversary) {
+                            perturbation::Adversary& adversary) {
   adversary.begin();
-  const auto by = [&](const Attack& how, std::vector<double>& u) {
+  const auto by = [&](const perturbation::Attack& how, std::vector<double>& u) {
     adversary.attack(how, x_);
     input.embed(x_, u);
   };
-  follow(fgsm_kind, [&](double level, std::vector<double>& u) { by(fgsm(level), u); });
+  follow(fgsm_kind, [&](double level, std::vector<double>& u) { by(perturbation::fgsm(level), u); });
   follow(pgd_kind, [&](double level, std::vector<double>& u) {
-    auto how = pgd(level, plan_.pgd_steps);
+    auto how = perturbation::pgd(level, plan_.pgd_steps);
     how.random_start = plan_.random_start;
     how.seed = plan_.seed;
     by(how, u);
@@ -80,10 +80,10 @@ void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd
 void PerturbedModel::follow_growth() {
   const auto& u = embedded_.clean();
   moved_ = u;
-  add_noise(embedded_, plan_.seed, plan_.growth, moved_);
-  add_growth(probe_, u, moved_, growth_);
+  perturbation::add_noise(embedded_, plan_.seed, plan_.growth, moved_);
+  perturbation::add_growth(probe_, u, moved_, growth_);
   for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];
-  add_tangent_growth(probe_, u, moved_, tangent_growth_);
+  perturbation::add_tangent_growth(probe_, u, moved_, tangent_growth_);
 }
 
 void PerturbedModel::show(const Batch& batch) {
@@ -99,10 +99,10 @@ void PerturbedModel::show(const Batch& batch) {
 
   follow("noise", [&](double level, std::vector<double>& u) {
     u = embedded_.clean();
-    add_noise(embedded_, plan_.seed, level, u);
+    perturbation::add_noise(embedded_, plan_.seed, level, u);
   });
   follow("dropped", [&](double share, std::vector<double>& u) {
-    probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
+    probe_.embed(perturbation::drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
     jacobian_.worst_direction(x_);
@@ -111,18 +111,18 @@ void PerturbedModel::show(const Batch& batch) {
       embedded_.block(u, b) += level * embedded_.block(embedded_.clean(), b).norm() * embedded_.block(x_, b);
   });
   if (!plan_.levels.at(names::attack_level).empty()) {
-    Adversary adversary(embedded_);
+    perturbation::Adversary adversary(embedded_);
     attack("fgsm", "pgd", embedded_, adversary);
   }
   if (features_ == nullptr) return;
   features_->set(batch);
   follow("feature_noise", [&](double level, std::vector<double>& u) {
     x_ = features_->clean();
-    add_noise(*features_, plan_.seed, level, x_);
+    perturbation::add_noise(*features_, plan_.seed, level, x_);
     features_->embed(x_, u);
   });
   if (!plan_.levels.at(names::feature_attack_level).empty()) {
-    Adversary adversary(*features_, plan_.range);
+    perturbation::Adversary adversary(*features_, plan_.range);
     attack("feature_fgsm", "feature_pgd", *features_, adversary);
   }
 }

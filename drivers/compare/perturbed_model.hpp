@@ -20,12 +20,12 @@ namespace fluxformer {
 struct PerturbationPlan {
   /// By axis (names of io/schema_perturbation.hpp); kinds of perturbations without levels are left out.
   std::map<std::string, std::vector<double>> levels = {};
-  int pgd_steps = 10;         ///< 0: no PGD
-  bool random_start = false;  ///< of PGD
-  bool jacobian = true;       ///< of the logits, and the worst direction
-  double growth = 1e-3;       ///< level of the noise whose growth is followed
-  InputRange range = {};      ///< of features under attack
-  std::uint64_t seed = 1;     ///< of all draws
+  int pgd_steps = 10;                   ///< 0: no PGD
+  bool random_start = false;            ///< of PGD
+  bool jacobian = true;                 ///< of the logits, and the worst direction
+  double growth = 1e-3;                 ///< level of the noise whose growth is followed
+  perturbation::InputRange range = {};  ///< of features under attack
+  std::uint64_t seed = 1;               ///< of all draws
 };
 
 class PerturbedModel {
@@ -39,14 +39,14 @@ class PerturbedModel {
   /// One kind of perturbation over its levels.
   struct Curve {
     std::string kind, axis;
-    ResponseMeter responses;
+    perturbation::ResponseMeter responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }
   /// Of the inputs as they are; one level.
-  const ResponseMeter& clean() const { return clean_; }
-  const GrowthMeter& growth() const { return growth_; }
-  const GrowthMeter& tangent_growth() const { return tangent_growth_; }
-  const JacobianMeter& jacobian() const { return jacobian_meter_; }
+  const perturbation::ResponseMeter& clean() const { return clean_; }
+  const perturbation::GrowthMeter& growth() const { return growth_; }
+  const perturbation::GrowthMeter& tangent_growth() const { return tangent_growth_; }
+  const derivatives::JacobianMeter& jacobian() const { return jacobian_meter_; }
   /// add(numbers) for every sum that ranks add up.
   void for_sums(const std::function<void(std::vector<double>&)>& add);
 
@@ -55,18 +55,18 @@ class PerturbedModel {
   using Perturb = std::function<void(double level, std::vector<double>& u)>;
   void follow(const std::string& kind, const Perturb& perturb);
   void attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
-              Adversary& adversary);
+              perturbation::Adversary& adversary);
   void follow_growth();
 
   ModelProbe& probe_;
   const PerturbationPlan& plan_;
   ModelInput embedded_;
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
-  LogitJacobian jacobian_;
+  derivatives::LogitJacobian jacobian_;
   std::vector<Curve> curves_;
-  ResponseMeter clean_;
-  GrowthMeter growth_, tangent_growth_;
-  JacobianMeter jacobian_meter_;
+  perturbation::ResponseMeter clean_;
+  perturbation::GrowthMeter growth_, tangent_growth_;
+  derivatives::JacobianMeter jacobian_meter_;
   std::vector<double> clean_logits_, x_, moved_, state_;
 };
 

@@ -78,7 +78,7 @@ void require_storable_attention(const Mesh& mesh, const Equation& equation) {
   throw BadInput(text.str());
 }
 
-void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
+void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
                      const std::vector<double>& inflow_slab, bool store) {
   const auto cells = static_cast<std::size_t>(mesh.total_cells()),
              samples = static_cast<std::size_t>(mesh.spec().samples);
@@ -96,14 +96,14 @@ void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& e
         if (store) std::copy_n(p, n, &all[(((cell * samples + sample) * heads + head) * n + query) * n]);
       });
   sum_over_ranks(mean, mesh.comm());
-  archive.axis(Axis::index(names::head, heads, "attention head"));
+  archive.axis(io::Axis::index(names::head, heads, "attention head"));
   const auto path = names::in(names::evolve, names::attention_entropy);
   archive.array(path, {cells, heads}, mean.data(), meaning_of(path), {names::depth, names::head});
   if (!store) return;
   sum_over_ranks(all, mesh.comm());
-  archive.axis(Axis::index(names::layer, cells, "depth cell"));
-  archive.axis(Axis::index(names::query, n, "token that looks"));
-  archive.axis(Axis::index(names::key, n, "token looked at"));
+  archive.axis(io::Axis::index(names::layer, cells, "depth cell"));
+  archive.axis(io::Axis::index(names::query, n, "token that looks"));
+  archive.axis(io::Axis::index(names::key, n, "token looked at"));
   archive.array(names::attention_weights, {cells, samples, heads, n, n}, all.data(),
                 meaning_of(names::attention_weights),
                 {names::layer, names::sample, names::head, names::query, names::key});

@@ -21,7 +21,7 @@ void require_storable_attention(const Mesh& mesh, const Equation& equation);
 /// `store` nothing is written beyond 1024 tokens or 2^25 weights of a depth cell on one rank, which would not
 /// be small beside the state.
 /// Collective over the mesh.
-void write_attention(ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
+void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
                      const std::vector<double>& inflow_slab, bool store);
 
 }  // namespace fluxformer

@@ -45,7 +45,7 @@ class EvolveExperiment final : public Experiment {
   WallClock::time_point start_ = WallClock::now();
   StopRequest stop_;
   EvolveProblem problem_;
-  DepthMeter meter_;
+  states::DepthMeter meter_;
   bool root_ = false;
   // of the run
   long outputs_ = 0, checkpoints_ = 0;
@@ -106,7 +106,7 @@ bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progre
 }
 
 void EvolveExperiment::checkpoint(EvolveRecord& record, long outputs) {
-  CheckpointWriter file(problem_.mesh.comm(), settings_.word("output.file"));
+  io::CheckpointWriter file(problem_.mesh.comm(), settings_.word("output.file"));
   const auto clock = problem_.solver.clock();
   file.put("settings", settings_.resolved());
   file.put("time", clock.time);
@@ -145,7 +145,7 @@ Report EvolveExperiment::run() {
   auto began = WallClock::now();
   {
     // What cannot be written is found here, before a steady state is computed.
-    const PartFile claim(problem_.mesh.comm(), settings_.word("output.file"), overwrite);
+    const io::PartFile claim(problem_.mesh.comm(), settings_.word("output.file"), overwrite);
     find_reference();
   }
   const double reference_seconds = since(began);

@@ -16,7 +16,7 @@ constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wa
 constexpr const char* scalar_names[] = {names::history_time, names::step_size, names::cfl, names::wall_time};
 
 /// The measures of a line, in the order they are stored.
-std::vector<std::pair<const char*, const std::vector<double>*>> measures(const DepthMeasures& m) {
+std::vector<std::pair<const char*, const std::vector<double>*>> measures(const states::DepthMeasures& m) {
   return {{names::state_norm, &m.norm},
           {names::rate, &m.rate},
           {names::token_variance, &m.token_variance},
@@ -31,7 +31,7 @@ std::string history(const char* name) {
 
 }  // namespace
 
-FieldPart field_part(const Mesh& mesh) {
+io::FieldPart field_part(const Mesh& mesh) {
   const auto& line = mesh.token_line();
   return {mesh.total_cells(), mesh.first_cell() - 1, mesh.cells(),        line.tokens_x(),
           line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
@@ -48,17 +48,17 @@ void ArrivalTimes::update(double time, const std::vector<double>& distance) {
 
 EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context,
                            const Mesh& mesh, const Equation& equation, const Parameters& parameters,
-                           const Inflow& inflow, DepthMeter& meter)
+                           const Inflow& inflow, states::DepthMeter& meter)
     : settings_(settings),
       mesh_(mesh),
       equation_(equation),
       inflow_(inflow),
       meter_(meter),
       part_(field_part(mesh)),
-      selection_{FieldSelection::every(settings.count("output.depth_stride"), mesh.total_cells()),
+      selection_{io::FieldSelection::every(settings.count("output.depth_stride"), mesh.total_cells()),
                  {},
                  {},
-                 FieldSelection::every(settings.count("output.channel_stride"), mesh.spec().width)},
+                 io::FieldSelection::every(settings.count("output.channel_stride"), mesh.spec().width)},
       archive_(mesh.comm(), settings.word("output.file"), overwrite),
       arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
       fields_(settings.word("output.fields") == "u") {
@@ -121,7 +121,7 @@ void EvolveRecord::define_axes() {
                    {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection_,
                    meaning_of(names::in(names::field, names::hidden_state)),
                    settings_.count("output.compression"));
-    XdmfChoice shown{names::hidden_state, 0, {}};
+    io::XdmfChoice shown{names::hidden_state, 0, {}};
     for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
     archive_.show(shown);
   }
@@ -169,14 +169,14 @@ void EvolveRecord::append_line(const std::vector<double>& line) {
   }
 }
 
-void EvolveRecord::save(CheckpointWriter& checkpoint) {
+void EvolveRecord::save(io::CheckpointWriter& checkpoint) {
   archive_.flush();
   checkpoint.put("history", lines_);
   checkpoint.put("arrival", arrival_.times());
   checkpoint.put("fields", static_cast<long>(fields_written_));
 }
 
-void EvolveRecord::load(const CheckpointReader& checkpoint) {
+void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
   arrival_.restore(checkpoint.numbers("arrival"));
   const auto lines = checkpoint.numbers("history");
   if (lines.size() % line_size_ != 0)
@@ -186,7 +186,7 @@ void EvolveRecord::load(const CheckpointReader& checkpoint) {
                  lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
 }
 
-void EvolveRecord::copy_fields(const ArchiveReader& earlier, long count) {
+void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
   const auto times = earlier.array(names::root(names::time)).values;
   const auto path = names::in(names::field, names::hidden_state);
   if (fields_ && !earlier.has(path)) return;

@@ -19,7 +19,7 @@
 namespace fluxformer {
 
 /// The rank's part of a state on the mesh, for the files.
-FieldPart field_part(const Mesh& mesh);
+io::FieldPart field_part(const Mesh& mesh);
 
 /// First times after which each row stays within the threshold of u* (NaN: not arrived).
 class ArrivalTimes {
@@ -42,7 +42,7 @@ class EvolveRecord {
   /// arguments are borrowed.
   EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context, const Mesh& mesh,
                const Equation& equation, const Parameters& parameters, const Inflow& inflow,
-               DepthMeter& meter);
+               states::DepthMeter& meter);
 
   /// Fields at a time.
   void write_fields(double time, Vec u);
@@ -51,10 +51,10 @@ class EvolveRecord {
   /// One line of the history.
   void write_history(const Step& step, double courant, double wall_time);
   /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
-  void save(CheckpointWriter& checkpoint);
-  void load(const CheckpointReader& checkpoint);
+  void save(io::CheckpointWriter& checkpoint);
+  void load(const io::CheckpointReader& checkpoint);
   /// The first `count` fields of an earlier run (fewer if it holds fewer).
-  void copy_fields(const ArchiveReader& earlier, long count);
+  void copy_fields(const io::ArchiveReader& earlier, long count);
 
   /// Arrival times, attention entropy (and attention itself if asked for), timings; names the file. `status`
   /// as in the schema; `message` may be empty.
@@ -71,12 +71,12 @@ class EvolveRecord {
   const Mesh& mesh_;
   const Equation& equation_;
   const Inflow& inflow_;
-  DepthMeter& meter_;
-  FieldPart part_;
-  FieldSelection selection_;
-  ArchiveWriter archive_;
+  states::DepthMeter& meter_;
+  io::FieldPart part_;
+  io::FieldSelection selection_;
+  io::ArchiveWriter archive_;
   ArrivalTimes arrival_;
-  DepthMeasures last_;
+  states::DepthMeasures last_;
   bool fields_;
   std::size_t fields_written_ = 0;
   double last_fields_ = std::numeric_limits<double>::quiet_NaN();

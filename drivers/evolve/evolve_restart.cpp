@@ -40,7 +40,7 @@ struct Remains {
 /// None if the file cannot be read or is of another problem.
 Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, long wanted) {
   try {
-    const ArchiveReader file(comm, path);
+    const io::ArchiveReader file(comm, path);
     if (!difference(settings, file.text(names::settings), path).empty()) return {};
     const auto stored = static_cast<long>(file.shape("/" + std::string(names::time)).at(0));
     return {std::min(stored, wanted), file.text(names::status) == names::interrupted};

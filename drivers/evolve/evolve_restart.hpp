@@ -13,10 +13,10 @@
 namespace fluxformer {
 
 struct Continuation {
-  CheckpointReader checkpoint;
+  io::CheckpointReader checkpoint;
   /// The output of the run that was stopped or killed (or finished, where this one goes further), if it can
   /// be read: its first `fields` states are those of this run too.
-  std::optional<ArchiveReader> earlier;
+  std::optional<io::ArchiveReader> earlier;
   long fields = 0;
   /// The output is that of a stopped run: it may be overwritten.
   bool replaces_output = false;

@@ -33,7 +33,7 @@ class Inflow {
 
  private:
   std::string source_;
-  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<data::Dataset> data_;
   int samples_, tokens_x_ = 0, tokens_y_ = 0;
   std::size_t first_;
   std::uint64_t seed_;

@@ -85,7 +85,7 @@ double ScalingExperiment::remove_checkpoints() const {
 Report ScalingExperiment::run() {
   catch_stop_signals();
   const auto& output = settings_.word("output.file");
-  auto claim = std::make_unique<PartFile>(context_.comm, output, settings_.flag("output.overwrite"));
+  auto claim = std::make_unique<io::PartFile>(context_.comm, output, settings_.flag("output.overwrite"));
   const bool speaks = announce(*this, context_);
   ScalingRecord record(settings_, context_, *workload_);
   record.measure_machine();

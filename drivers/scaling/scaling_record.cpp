@@ -61,7 +61,7 @@ class ScalingFile {
     for (const auto& [name, value] : run_attributes("scaling", "docs/performance.md", settings, context))
       archive_.attribute(name, value);
   }
-  void attribute(const std::string& name, const AttributeValue& value) {
+  void attribute(const std::string& name, const io::AttributeValue& value) {
     schema_entry(std::string(names::scaling) + "@" + name);  // throws for an unknown name
     archive_.attribute(name, value, names::scaling);
   }
@@ -84,7 +84,7 @@ class ScalingFile {
 
  private:
   static std::string in(const std::string& name) { return names::in(names::scaling, name); }
-  ArchiveWriter archive_;
+  io::ArchiveWriter archive_;
 };
 
 ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context,

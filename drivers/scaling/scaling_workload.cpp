@@ -31,7 +31,7 @@ class Evolving final : public ScalingWorkload {
     problem_.solver.run([&](const Step&) { return after_step(); });
   }
   void save(const std::string& output) override {
-    CheckpointWriter file(problem_.mesh.comm(), output);
+    io::CheckpointWriter file(problem_.mesh.comm(), output);
     const double* values = nullptr;
     check(VecGetArrayRead(problem_.solver.state(), &values));
     file.put("u", field_part(problem_.mesh), values);
@@ -64,7 +64,7 @@ class Training final : public ScalingWorkload {
     while (after_step());
   }
   void save(const std::string& output) override {
-    CheckpointWriter file(problem_.comm, output);
+    io::CheckpointWriter file(problem_.comm, output);
     problem_.trainer.save(file);
     file.commit();
   }

@@ -75,7 +75,7 @@ void refuse_what_training_ignores(const Settings& settings) {
   refuse_idle_keys(settings);
 }
 
-void refuse_other_lattice(const Settings& settings, const Dataset& data) {
+void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
   const auto same = [&](const char* key, int tokens) {
     const int asked = settings.count(key);
     if (asked > 0 && asked != tokens)

@@ -14,7 +14,7 @@ namespace fluxformer {
 void refuse_what_training_ignores(const Settings& settings);
 
 /// The data fix the token lattice: throws BadInput for other mesh.tokens_*. Not collective.
-void refuse_other_lattice(const Settings& settings, const Dataset& data);
+void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 
 /// The largest kappa that explicit steps through depth bear, kappa (h/c) axes <= 1/2 (docs/model.md section
 /// 3); without bound for the implicit ones. Throws BadInput if some of `parameters` is larger. Not

@@ -44,7 +44,7 @@ class TrainExperiment final : public Experiment {
   }
   /// Whether a continued run may replace the output: it is that of the run that was stopped.
   bool replaces_output() const;
-  void restart(const CheckpointReader& from);
+  void restart(const io::CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
   /// One step and what belongs after it; false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
@@ -78,7 +78,7 @@ TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& con
 bool TrainExperiment::replaces_output() const {
   const auto& output = settings_.word("output.file");
   try {
-    const ArchiveReader file(context_.comm, output);
+    const io::ArchiveReader file(context_.comm, output);
     return file.text(names::status) == names::interrupted &&
            difference(train_schema(), settings_, file.text(names::settings), output, free_keys).empty();
   } catch (const Error&) {
@@ -89,7 +89,7 @@ bool TrainExperiment::replaces_output() const {
 void TrainExperiment::checkpoint(const TrainRecord& record) {
   if (checkpointed_ == problem_.trainer.steps()) return;
   const auto began = WallClock::now();
-  CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
   file.put("best", best_);
   file.put("best_epoch", best_epoch_);
@@ -100,7 +100,7 @@ void TrainExperiment::checkpoint(const TrainRecord& record) {
   output_seconds_ += since(began);
 }
 
-void TrainExperiment::restart(const CheckpointReader& from) {
+void TrainExperiment::restart(const io::CheckpointReader& from) {
   problem_.trainer.load(from);
 
   best_ = from.real("best");
@@ -113,7 +113,7 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
   const long epoch = problem_.trainer.steps() / per_epoch;
   const auto began = WallClock::now();
   const int capacity = problem_.batches.capacity();
-  const auto measure = [&](const Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
+  const auto measure = [&](const data::Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
     const double none = std::numeric_limits<double>::quiet_NaN();
     if (members.empty()) return {none, none, none};
     return problem_.trainer.evaluate(data, members, capacity, problem_.ranks.replica);

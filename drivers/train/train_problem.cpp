@@ -33,7 +33,7 @@ int ranks_per_line(const Settings& settings, MPI_Comm comm) {
   return asked;
 }
 
-std::vector<std::size_t> all_members(const Dataset& data, long wanted, const char* key) {
+std::vector<std::size_t> all_members(const data::Dataset& data, long wanted, const char* key) {
   if (wanted > static_cast<long>(data.size()))
     throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
                    std::to_string(data.size()) + " samples");
@@ -43,7 +43,7 @@ std::vector<std::size_t> all_members(const Dataset& data, long wanted, const cha
 }
 
 /// `wanted` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
-std::vector<std::size_t> drawn_members(const Dataset& data, const Settings& settings, const char* key,
+std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings& settings, const char* key,
                                        const char* purpose) {
   const long wanted = settings.integer(key);
   auto all = all_members(data, wanted, key);
@@ -53,7 +53,7 @@ std::vector<std::size_t> drawn_members(const Dataset& data, const Settings& sett
   return all;
 }
 
-TokenLine token_line(MPI_Comm comm, const Dataset& data, bool periodic) {
+TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic) {
   const int ranks = RankOf(comm).ranks;
   const bool rows = data.tokens_y() >= ranks;
   return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
@@ -111,14 +111,14 @@ Distillation::Weights distillation_weights(const Settings& settings) {
   return {settings.real("distill.hidden"), settings.real("distill.attention")};
 }
 
-std::optional<Parameters> read_teacher(const Settings& settings, const Dataset& data, MPI_Comm comm) {
+std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
   const auto& file = settings.word("distill.teacher");
   const auto weights = distillation_weights(settings);
   const bool wanted = weights.hidden > 0 || weights.attention > 0;
   if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
   if (file.empty()) return {};
   if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
-  const ArchiveReader archive(comm, file);
+  const io::ArchiveReader archive(comm, file);
   auto teacher = read_model(archive);
   const auto& spec = teacher.spec;
   const auto input = shape_of(data);
@@ -199,7 +199,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
   add_distillation(settings);
   if (train->vocabulary() == 0) return;
   baseline = collectively(world, [&] {
-    NaiveBayes bayes(0.1);
+    data::NaiveBayes bayes(0.1);
     bayes.fit(*train);
     return bayes.accuracy(*test);
   });

@@ -38,7 +38,7 @@ class TrainProblem {
   const MPI_Comm comm;
   const long epochs;
   RankLayout ranks;
-  std::unique_ptr<Dataset> train, test;
+  std::unique_ptr<data::Dataset> train, test;
   std::vector<std::size_t> training, validation, testing;  ///< members of the splits
   std::optional<Parameters> teacher_parameters;            ///< none without distillation
   Parameters parameters;

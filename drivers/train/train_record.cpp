@@ -52,12 +52,12 @@ std::vector<std::string> list(const char* const (&words)[n]) {
 }  // namespace
 
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
-                         bool overwrite, const CheckpointReader* continued)
+                         bool overwrite, const io::CheckpointReader* continued)
     : settings_(settings),
       context_(context),
       problem_(problem),
       overwrite_(overwrite),
-      claim_(std::make_unique<PartFile>(context.comm, settings.word("output.file"), overwrite)) {
+      claim_(std::make_unique<io::PartFile>(context.comm, settings.word("output.file"), overwrite)) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
@@ -68,14 +68,14 @@ TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, co
   const auto head = header();
   collectively(context.comm, [&] {
     if (!root_) return;
-    history_ = std::make_unique<HistoryFile>(history_path(settings.word("output.file")), head,
-                                             list(step_names), list(epoch_names));
+    history_ = std::make_unique<io::HistoryFile>(history_path(settings.word("output.file")), head,
+                                                 list(step_names), list(epoch_names));
     for (const auto& row : steps_) history_->add_step(row[0], std::span(row).subspan(1));
     for (const auto& row : epochs_) history_->add_epoch(row[0], std::span(row).subspan(1));
   });
 }
 
-void TrainRecord::watchable(const std::function<void(HistoryFile&)>& work) {
+void TrainRecord::watchable(const std::function<void(io::HistoryFile&)>& work) {
   if (history_ == nullptr) return;
   try {
     work(*history_);
@@ -89,7 +89,7 @@ void TrainRecord::watchable(const std::function<void(HistoryFile&)>& work) {
 void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
   steps_.push_back({static_cast<double>(step.step), step.loss, step.depth_loss, step.penalty, step.accuracy,
                     step.gradient_norm, step.rate, samples_per_second});
-  watchable([&](HistoryFile& file) {
+  watchable([&](io::HistoryFile& file) {
     file.add_step(steps_.back()[0], std::span(steps_.back()).subspan(1));
     const auto now = std::chrono::steady_clock::now();
     if (now - flushed_ < std::chrono::seconds(1)) return;
@@ -102,7 +102,7 @@ void TrainRecord::add_epoch(const EpochReport& epoch) {
   epochs_.push_back({static_cast<double>(epochs_.size() + 1), epoch.train.loss, epoch.train.correct,
                      epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
                      epoch.wall_time});
-  watchable([&](HistoryFile& file) {
+  watchable([&](io::HistoryFile& file) {
     file.add_epoch(epochs_.back()[0], std::span(epochs_.back()).subspan(1));
     file.flush();
   });
@@ -126,8 +126,8 @@ Evaluation TrainRecord::mean_since(long first) const {
   return {mean.loss / count, mean.depth_loss / count, mean.correct / count};
 }
 
-HistoryHeader TrainRecord::header() const {
-  HistoryHeader head;
+io::HistoryHeader TrainRecord::header() const {
+  io::HistoryHeader head;
   head.run = run_attributes("train", "MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026", settings_,
                             context_);
   head.training = {{names::samples, static_cast<long>(problem_.training.size())},
@@ -138,7 +138,7 @@ HistoryHeader TrainRecord::header() const {
   return head;
 }
 
-void TrainRecord::describe(ArchiveWriter& archive) const {
+void TrainRecord::describe(io::ArchiveWriter& archive) const {
   for (const auto& [name, value] : header().run) archive.attribute(name, value);
   write_model(archive, problem_.parameters);
   const auto words = problem_.train->words();
@@ -147,13 +147,13 @@ void TrainRecord::describe(ArchiveWriter& archive) const {
                   std::string(schema_entry(names::embedding_vocabulary).doc));
 }
 
-void TrainRecord::write_courses(ArchiveWriter& archive) const {
+void TrainRecord::write_courses(io::ArchiveWriter& archive) const {
   const auto write = [&](const char* axis, const Rows& rows, const auto& columns) {
     if (rows.empty()) return;
     const auto meaning = meaning_of(names::root(axis));
     archive.axis({axis, column(rows, 0), meaning.unit, meaning.long_name, false, true});
     std::vector<std::vector<double>> courses;
-    std::vector<SmallArray> arrays;
+    std::vector<io::SmallArray> arrays;
     for (std::size_t k = 0; k < std::size(columns); ++k) courses.push_back(column(rows, k + 1));
     for (std::size_t k = 0; k < std::size(columns); ++k) {
       const auto path = training(columns[k]);
@@ -170,13 +170,13 @@ void TrainRecord::write_courses(ArchiveWriter& archive) const {
 void TrainRecord::write_weights(const std::string& what) const {
   collectively(context_.comm, [&] {
     if (!root_) return;
-    ArchiveWriter archive(MPI_COMM_SELF, weights_path(settings_.word("output.file"), what), true);
+    io::ArchiveWriter archive(MPI_COMM_SELF, weights_path(settings_.word("output.file"), what), true);
     describe(archive);
     archive.finish(names::done);
   });
 }
 
-void TrainRecord::save(CheckpointWriter& checkpoint) const {
+void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
   checkpoint.put("course_of_steps", flat(steps_));
   checkpoint.put("course_of_epochs", flat(epochs_));
 }
@@ -184,14 +184,14 @@ void TrainRecord::save(CheckpointWriter& checkpoint) const {
 void TrainRecord::finish(const std::string& status, const std::string& message,
                          const std::vector<std::pair<std::string, double>>& seconds) {
   claim_.reset();
-  ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
+  io::ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
   describe(archive);
   write_courses(archive);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
   archive.finish(status);
   // The course is in the output now.
-  watchable([&](HistoryFile& file) { file.close(status); });
+  watchable([&](io::HistoryFile& file) { file.close(status); });
 }
 
 }  // namespace fluxformer

@@ -30,7 +30,7 @@ class TrainRecord {
   /// are borrowed. Collective, as all below; throws BadInput if the output exists and may not be overwritten,
   /// another run writes it, or its folder cannot be written.
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
-              bool overwrite, const CheckpointReader* continued);
+              bool overwrite, const io::CheckpointReader* continued);
 
   void add_step(const StepReport& step, double samples_per_second);
   void add_epoch(const EpochReport& epoch);
@@ -42,7 +42,7 @@ class TrainRecord {
 
   /// The weights as they are now in <name>.<what>.h5, written by rank 0.
   void write_weights(const std::string& what) const;
-  void save(CheckpointWriter& checkpoint) const;
+  void save(io::CheckpointWriter& checkpoint) const;
 
   /// The output file. `status` as in the schema, `message` may be empty.
   void finish(const std::string& status, const std::string& message,
@@ -50,18 +50,19 @@ class TrainRecord {
 
  private:
   using Rows = std::vector<std::vector<double>>;
-  HistoryHeader header() const;
-  void describe(ArchiveWriter& archive) const;
+  io::HistoryHeader header() const;
+  void describe(io::ArchiveWriter& archive) const;
   /// Does `work` on the history file, if there is one. A failure ends only the history: the training goes on.
-  void watchable(const std::function<void(HistoryFile&)>& work);
-  void write_courses(ArchiveWriter& archive) const;
+  void watchable(const std::function<void(io::HistoryFile&)>& work);
+  void write_courses(io::ArchiveWriter& archive) const;
   const Settings& settings_;
   const RunContext& context_;
   const TrainProblem& problem_;
   bool overwrite_;
-  std::unique_ptr<PartFile> claim_;  // what cannot be written is found before hours of work; ours until then
+  std::unique_ptr<io::PartFile>
+      claim_;  // what cannot be written is found before hours of work; ours until then
   bool root_ = false;
-  std::unique_ptr<HistoryFile> history_;  // rank 0
+  std::unique_ptr<io::HistoryFile> history_;  // rank 0
   std::chrono::steady_clock::time_point flushed_;
   Rows steps_, epochs_;  // first entry: number of the step or epoch
 };

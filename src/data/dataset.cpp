@@ -10,7 +10,7 @@
 #include "data/text/newsgroups.hpp"
 #include "data/text/topics.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 Shard balanced_shard(std::size_t size, int rank, int ranks) {
   if (ranks < 1 || rank < 0 || rank >= ranks) {
@@ -50,4 +50,4 @@ std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
                  "omniglot_evaluation, 20news or topics");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -11,7 +11,7 @@
 
 #include "base/random.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// A contiguous range of global sample indices.
 struct Shard {
@@ -100,4 +100,4 @@ struct DatasetSpec {
 /// looked for. Reads files on this rank: wrap in `collectively` where ranks must agree.
 std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -9,7 +9,7 @@
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -209,4 +209,4 @@ void ArchiveReader::read(const std::string& dataset, const FieldSlab& slab, doub
   });
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

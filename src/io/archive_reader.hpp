@@ -14,7 +14,7 @@
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// A small array, the same on all ranks; row-major.
 struct Array {
@@ -74,4 +74,4 @@ class ArchiveReader {
   mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -9,7 +9,7 @@
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -88,4 +88,4 @@ std::vector<std::string> ArchiveReader::words(const std::string& dataset) const 
   }));
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

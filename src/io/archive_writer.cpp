@@ -11,7 +11,7 @@
 #include "io/schema.hpp"
 #include "io/xdmf.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -203,4 +203,4 @@ void ArchiveWriter::finish(const std::string& status) {
   if (!scene.empty()) write_text_file(file_.comm(), side_car_path(file_.path()), scene);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -15,7 +15,7 @@
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/output_file.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// Writes "<path>.part" with collective MPI-IO and gives it its name in `finish`. Every member is collective
 /// and takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error
@@ -113,4 +113,4 @@ class ArchiveWriter {
   std::vector<double> scratch_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -6,7 +6,7 @@
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -133,4 +133,4 @@ void ArchiveWriter::write_packed(const std::string& name, std::size_t index, con
   field.times = std::max(field.times, index + 1);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

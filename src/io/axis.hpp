@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// A coordinate at the root of the file, which dimensions of datasets refer to by name.
 struct Axis {
@@ -45,4 +45,4 @@ struct XdmfChoice {
   std::vector<std::size_t> channels;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

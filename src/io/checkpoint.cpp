@@ -3,7 +3,7 @@
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/schema.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -90,4 +90,4 @@ void CheckpointReader::field(const std::string& name, const FieldPart& part, dou
   reader_.field(stored(name), part, memory);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -13,7 +13,7 @@
 #include "io/field_slab.hpp"
 #include "io/output_file.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors
 /// as ArchiveWriter; an earlier checkpoint is never touched before `commit` has the new one on the disk.
@@ -56,4 +56,4 @@ class CheckpointReader {
   ArchiveReader reader_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -8,7 +8,7 @@
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -170,4 +170,4 @@ void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* pack
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

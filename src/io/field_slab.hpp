@@ -11,7 +11,7 @@
 #include "io/hdf5/handles.hpp"
 #include "mesh/token_line.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// What one rank holds: contiguous memory [cell][local token][sample][channel]. A rank may hold no cells or
 /// tokens.
@@ -79,4 +79,4 @@ void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const doubl
 /// Collective: reads them back.
 void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed, std::size_t pieces = 1);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

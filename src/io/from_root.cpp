@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read) {
   std::string bytes = collectively(comm, [&] { return root ? read() : std::string(); });
@@ -26,4 +26,4 @@ std::vector<std::string> from_terminated(const std::string& bytes) {
   return texts;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

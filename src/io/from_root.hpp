@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// Collective: runs `read` on rank 0 (where `root` is true) and gives its bytes to all. What it throws is
 /// thrown by all.
@@ -30,4 +30,4 @@ std::vector<T> from_bytes(const std::string& bytes) {
 /// The texts between zero bytes, each of which ends one.
 std::vector<std::string> from_terminated(const std::string& bytes);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

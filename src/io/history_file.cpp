@@ -14,7 +14,7 @@
 #include "io/part_file.hpp"
 #include "io/schema.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -176,4 +176,4 @@ void HistoryFile::close(const std::string& status) {
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_, ignored), ignored);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -13,7 +13,7 @@
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// What a history file says about its run.
 struct HistoryHeader {
@@ -69,4 +69,4 @@ class HistoryFile {
   Table steps_, epochs_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

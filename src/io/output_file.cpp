@@ -4,7 +4,7 @@
 #include "base/phases.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -75,4 +75,4 @@ void OutputFile::commit(const std::string& previous) {
   part_.commit(previous);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

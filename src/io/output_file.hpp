@@ -13,7 +13,7 @@
 #include "io/hdf5/handles.hpp"
 #include "io/part_file.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// A part file with HDF5 in it. Every member is collective.
 class OutputFile {
@@ -46,4 +46,4 @@ class OutputFile {
   std::uint64_t reserved_ = 0;  ///< the disk has room up to here
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

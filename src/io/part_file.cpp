@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -157,4 +157,4 @@ void write_text_file(MPI_Comm comm, const std::string& path, const std::string& 
   file.commit();
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

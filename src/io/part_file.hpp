@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// "<path>.part" from birth to its rename, locked (flock) for as long as this lives. An unfinished one stays
 /// on the disk under that name.
@@ -49,4 +49,4 @@ bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes);
 /// Collective: writes `text` to `path` through its own part. Error on failure.
 void write_text_file(MPI_Comm comm, const std::string& path, const std::string& text);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -174,7 +174,7 @@ const SchemaEntry& schema_entry(std::string_view name) {
   throw std::logic_error("the format has no " + std::string(name));
 }
 
-Meaning meaning_of(std::string_view path) {
+io::Meaning meaning_of(std::string_view path) {
   const auto& entry = schema_entry(path);
   return {std::string(entry.unit), std::string(entry.doc)};
 }

@@ -26,7 +26,7 @@ std::span<const SchemaEntry> schema();
 /// The entry of that name; std::logic_error if there is none.
 const SchemaEntry& schema_entry(std::string_view name);
 /// What the table says of that dataset, for whoever writes it.
-Meaning meaning_of(std::string_view path);
+io::Meaning meaning_of(std::string_view path);
 /// The table as docs/output-format.md shows it.
 std::string schema_table();
 

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -88,4 +88,4 @@ std::string xdmf_document(const XdmfScene& scene) {
   return text + "    </Grid>\n  </Domain>\n</Xdmf>\n";
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// One scalar: a channel of a sample of the dataset [time, depth, token, sample, channel].
 struct XdmfScalar {
@@ -27,4 +27,4 @@ struct XdmfScene {
 /// The text of the side-car. Pure.
 std::string xdmf_document(const XdmfScene& scene);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -13,7 +13,7 @@ std::string dataset(const ParameterView& view) {
   return names::in(names::model, view.path());
 }
 
-int whole(const ArchiveReader& archive, const char* name, int fallback, int least) {
+int whole(const io::ArchiveReader& archive, const char* name, int fallback, int least) {
   const long value =
       archive.has_attribute(name, names::model) ? archive.integer(name, names::model) : fallback;
   if (value < least || value > 1'000'000'000)
@@ -23,7 +23,7 @@ int whole(const ArchiveReader& archive, const char* name, int fallback, int leas
 }
 
 template <class E>
-E word(const ArchiveReader& archive, const char* name, E fallback) {
+E word(const io::ArchiveReader& archive, const char* name, E fallback) {
   if (!archive.has_attribute(name, names::model)) return fallback;
   try {
     return from_word<E>(archive.text(name, names::model));
@@ -32,7 +32,7 @@ E word(const ArchiveReader& archive, const char* name, E fallback) {
   }
 }
 
-ModelSpec read_spec(const ArchiveReader& archive) {
+ModelSpec read_spec(const io::ArchiveReader& archive) {
   if (!archive.has(names::model)) throw BadInput(archive.path() + ": holds no model (no group /model)");
   ModelSpec spec;
   spec.kind = word(archive, names::kind, ModelKind::transformer);
@@ -76,9 +76,9 @@ ModelSpec read_spec(const ArchiveReader& archive) {
 
 }  // namespace
 
-void write_model(ArchiveWriter& archive, const Parameters& parameters) {
+void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
   const auto& spec = parameters.spec;
-  const std::pair<const char*, AttributeValue> attributes[] = {
+  const std::pair<const char*, io::AttributeValue> attributes[] = {
       {names::kind, to_word(spec.kind)},
       {names::weights, to_word(spec.variation)},
       {names::layers, static_cast<long>(spec.layers)},
@@ -98,7 +98,7 @@ void write_model(ArchiveWriter& archive, const Parameters& parameters) {
       {names::causal, std::string(spec.causal ? "on" : "off")},
   };
   for (const auto& [name, value] : attributes) archive.attribute(name, value, names::model);
-  std::vector<SmallArray> arrays;
+  std::vector<io::SmallArray> arrays;
   for (const auto& view : parameters.layout.views())
     arrays.push_back({.path = dataset(view),
                       .shape = {view.shape.begin(), view.shape.end()},
@@ -106,7 +106,7 @@ void write_model(ArchiveWriter& archive, const Parameters& parameters) {
   archive.arrays(arrays);
 }
 
-Parameters read_model(const ArchiveReader& archive) {
+Parameters read_model(const io::ArchiveReader& archive) {
   Parameters parameters(read_spec(archive));
   for (const auto& view : parameters.layout.views()) {
     const auto values = parameters.view(view.path());

@@ -13,11 +13,11 @@
 namespace fluxformer {
 
 /// Writes attributes and arrays of /model. Collective; every rank holds the same parameters.
-void write_model(ArchiveWriter& archive, const Parameters& parameters);
+void write_model(io::ArchiveWriter& archive, const Parameters& parameters);
 
 /// Reads them. Collective. Throws BadInput naming file and object for what is missing, of another shape, or
 /// not a number. What a file from elsewhere may lack has the meaning it has in PyTorch: kappa 0, alpha = rho
 /// = 1.
-Parameters read_model(const ArchiveReader& archive);
+Parameters read_model(const io::ArchiveReader& archive);
 
 }  // namespace fluxformer

@@ -10,7 +10,7 @@
 namespace fluxformer {
 namespace {
 
-Batch empty_batch(const Dataset& data, int capacity) {
+Batch empty_batch(const data::Dataset& data, int capacity) {
   const auto samples = static_cast<std::size_t>(capacity);
   const auto size = static_cast<std::size_t>(data.tokens_x() * data.tokens_y() * data.features());
   Batch batch;
@@ -22,7 +22,8 @@ Batch empty_batch(const Dataset& data, int capacity) {
   return batch;
 }
 
-void place(const Dataset& data, std::size_t index, long key, double weight, std::size_t slot, Batch& batch) {
+void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
+           Batch& batch) {
   batch.length[slot] = data.length(index);
   batch.label[slot] = data.label(index);
   batch.weight[slot] = weight;
@@ -48,7 +49,7 @@ std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const ch
   return order;
 }
 
-Batches::Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
+Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
                  std::uint64_t seed, double augment, double noise)
     : data_(data),
       members_(std::move(members)),
@@ -78,7 +79,7 @@ Batch Batches::at(long step) {
     order_ = shuffled(members_.size(), seed_, "order", static_cast<std::uint64_t>(epoch));
     epoch_ = epoch;
   }
-  const auto shard = balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
+  const auto shard = data::balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
   const RandomStream variants(seed_, "variants"), noises(seed_, "noise on features");
   auto batch = empty_batch(data_, capacity());
   const auto first = static_cast<std::size_t>(step % per_epoch()) * static_cast<std::size_t>(global_);
@@ -99,9 +100,9 @@ Batch Batches::at(long step) {
   return batch;
 }
 
-void for_all_samples(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+void for_all_samples(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
                      Replica replica, const std::function<void(const Batch&)>& visit) {
-  const auto shard = balanced_shard(members.size(), replica.index, replica.count);
+  const auto shard = data::balanced_shard(members.size(), replica.index, replica.count);
   const auto step = static_cast<std::size_t>(capacity);
   for (std::size_t first = 0; first < shard.count; first += step) {
     auto batch = empty_batch(data, capacity);

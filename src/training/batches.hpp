@@ -29,7 +29,7 @@ class Batches {
   /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
   /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
   /// words.
-  Batches(const Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
+  Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
           std::uint64_t seed, double augment = 0, double noise = 0);
 
   /// Whole batches in an epoch; the samples left over have their turn in other epochs.
@@ -41,7 +41,7 @@ class Batches {
   Batch at(long step);
 
  private:
-  const Dataset& data_;
+  const data::Dataset& data_;
   std::vector<std::size_t> members_;
   int global_;
   Replica replica_;
@@ -53,7 +53,7 @@ class Batches {
 
 /// visit(batch) for all of `members`, this replica's share, `capacity` at a time; each sample has weight 1 /
 /// members.size().
-void for_all_samples(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+void for_all_samples(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
                      Replica replica, const std::function<void(const Batch&)>& visit);
 
 }  // namespace fluxformer

@@ -76,7 +76,7 @@ StepReport Trainer::step(const Batch& batch) {
   return report;
 }
 
-Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+Evaluation Trainer::evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
                              Replica replica) {
   double sums[2] = {0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
@@ -92,7 +92,7 @@ Evaluation Trainer::evaluate(const Dataset& data, const std::vector<std::size_t>
   return {.loss = sums[0], .correct = sums[1]};
 }
 
-void Trainer::save(CheckpointWriter& checkpoint) const {
+void Trainer::save(io::CheckpointWriter& checkpoint) const {
   const auto& state = optimiser_.state();
   checkpoint.put("steps", state.steps);
   checkpoint.put("raw", raw_);
@@ -100,7 +100,7 @@ void Trainer::save(CheckpointWriter& checkpoint) const {
   if (!state.second.empty()) checkpoint.put("second_moment", state.second);
 }
 
-void Trainer::load(const CheckpointReader& checkpoint) {
+void Trainer::load(const io::CheckpointReader& checkpoint) {
   Optimiser::State state;
   state.steps = checkpoint.integer("steps");
   state.first = checkpoint.numbers("first_moment");

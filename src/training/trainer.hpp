@@ -50,12 +50,12 @@ class Trainer {
   std::size_t trained() const { return trainable_.trained(); }
 
   /// Mean task loss and accuracy over `members` of `data`.
-  Evaluation evaluate(const Dataset& data, const std::vector<std::size_t>& members, int capacity,
+  Evaluation evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
                       Replica replica);
 
   /// Everything that shapes the next step.
-  void save(CheckpointWriter& checkpoint) const;
-  void load(const CheckpointReader& checkpoint);
+  void save(io::CheckpointWriter& checkpoint) const;
+  void load(const io::CheckpointReader& checkpoint);
 
  private:
   MPI_Comm comm_;

@@ -49,8 +49,8 @@ class AFullDisk : public testing::Test {
   }
 
   // A field of 2 MiB per time, split over depth; with fewer cells than ranks some hold nothing.
-  static FieldPart part() {
-    FieldPart part{
+  static io::FieldPart part() {
+    io::FieldPart part{
         .cells = 4, .tokens_x = 16, .tokens_y = 16, .block = {0, 16, 0, 16}, .samples = 2, .channels = 128};
     part.first_cell = part.cells * rank_in(world) / size_of(world);
     part.cell_count = part.cells * (rank_in(world) + 1) / size_of(world) - part.first_cell;
@@ -58,12 +58,12 @@ class AFullDisk : public testing::Test {
   }
 
   void archive(const std::string& name, int times, int deflate = 0) const {
-    ArchiveWriter writer(world, (folder_ / name).string(), true);
+    io::ArchiveWriter writer(world, (folder_ / name).string(), true);
     writer.axis({.name = names::time, .values = {}, .growing = true});
-    writer.axis(Axis::index(names::depth, 4, "depth"));
-    writer.axis(Axis::index(names::token, 256, "token"));
-    writer.axis(Axis::index(names::sample, 2, "sample"));
-    writer.axis(Axis::index(names::channel, 128, "channel"));
+    writer.axis(io::Axis::index(names::depth, 4, "depth"));
+    writer.axis(io::Axis::index(names::token, 256, "token"));
+    writer.axis(io::Axis::index(names::sample, 2, "sample"));
+    writer.axis(io::Axis::index(names::channel, 128, "channel"));
     writer.field("u", {"time", "depth", "token", "sample", "channel"}, part(), {}, {}, deflate);
     std::vector<double> memory(part().size());
     for (std::size_t k = 0; k < memory.size(); ++k)
@@ -78,7 +78,7 @@ class AFullDisk : public testing::Test {
 
   void checkpoint(long step) const {
     std::vector<double> memory(part().size(), static_cast<double>(step));
-    CheckpointWriter writer(world, (folder_ / "run.h5").string());
+    io::CheckpointWriter writer(world, (folder_ / "run.h5").string());
     writer.put("step", step);
     for (const char* name : {"u", "v", "w"}) writer.put(name, part(), memory.data());
     writer.commit();
@@ -106,7 +106,7 @@ TEST_F(AFullDisk, stops_an_archive_and_keeps_the_earlier_one) {
   archive("run.h5", 2);
   for (const int deflate : {0, 1}) {
     EXPECT_TRUE(fails_for_want_of_space("run.h5.part", [&] { archive("run.h5", 40, deflate); }));
-    const ArchiveReader earlier(world, (folder_ / "run.h5").string());
+    const io::ArchiveReader earlier(world, (folder_ / "run.h5").string());
     EXPECT_EQ(earlier.text(names::status), names::done);
     EXPECT_EQ(earlier.shape("/field/u").front(), 2U);
   }
@@ -114,10 +114,10 @@ TEST_F(AFullDisk, stops_an_archive_and_keeps_the_earlier_one) {
 
 TEST_F(AFullDisk, leaves_a_readable_part) {
   EXPECT_TRUE(fails_for_want_of_space("run.h5.part", [&] { archive("run.h5", 40); }));
-  const ArchiveReader part(world, (folder_ / "run.h5.part").string());
+  const io::ArchiveReader part(world, (folder_ / "run.h5.part").string());
   EXPECT_EQ(part.text(names::status), names::running);
   EXPECT_GE(part.shape("/field/u").front(), 4U);  // 16 MiB hold at least four of 2 MiB and the margins
-  const Array last = part.array("/field/u");
+  const io::Array last = part.array("/field/u");
   EXPECT_EQ(last.values.front(), 1.0);
 }
 
@@ -126,7 +126,7 @@ TEST_F(AFullDisk, stops_a_checkpoint_and_keeps_the_earlier_one) {
   EXPECT_TRUE(fails_for_want_of_space("run.checkpoint.h5.part", [&] {
     for (long step = 2; step < 5; ++step) checkpoint(step);
   }));
-  const auto newest = CheckpointReader::newest(world, (folder_ / "run.h5").string());
+  const auto newest = io::CheckpointReader::newest(world, (folder_ / "run.h5").string());
   const long step = newest.integer("step");
   EXPECT_GE(step, 1);
   std::vector<double> memory(part().size());

@@ -31,22 +31,22 @@ std::pair<int, int> share(int size, int parts, int part) {
 }
 
 // Ranks as depth x (px x py); with more parts than things some ranks hold nothing.
-FieldPart cut(int pz, int px, int py) {
+io::FieldPart cut(int pz, int px, int py) {
   const int rank = rank_in(world);
-  FieldPart part{.cells = 5, .tokens_x = 7, .tokens_y = 3, .block = {}, .samples = 2, .channels = 11};
+  io::FieldPart part{.cells = 5, .tokens_x = 7, .tokens_y = 3, .block = {}, .samples = 2, .channels = 11};
   std::tie(part.first_cell, part.cell_count) = share(part.cells, pz, rank / (px * py));
   std::tie(part.block.x0, part.block.nx) = share(part.tokens_x, px, rank % px);
   std::tie(part.block.y0, part.block.ny) = share(part.tokens_y, py, rank / px % py);
   return part;
 }
 
-std::vector<FieldPart> every_cut() {
-  std::vector<FieldPart> cuts;
+std::vector<io::FieldPart> every_cut() {
+  std::vector<io::FieldPart> cuts;
   const int size = size_of(world);
   for (int pz = 1; pz <= size; ++pz)
     for (int px = 1; px <= size / pz; ++px)
       if (size % pz == 0 && size / pz % px == 0) cuts.push_back(cut(pz, px, size / pz / px));
-  FieldPart lonely = cut(size, 1, 1);  // only the last rank holds anything
+  io::FieldPart lonely = cut(size, 1, 1);  // only the last rank holds anything
   lonely.first_cell = 0;
   lonely.cell_count = rank_in(world) == size - 1 ? lonely.cells : 0;
   cuts.push_back(lonely);
@@ -58,7 +58,7 @@ double entry(int time, int cell, int token, int sample, int channel) {
   return std::sqrt(2.0 + time + 10 * cell + 100 * token + 10000 * sample + 100000 * channel);
 }
 
-std::vector<double> filled(const FieldPart& part, int time) {
+std::vector<double> filled(const io::FieldPart& part, int time) {
   std::vector<double> memory;
   for (int cell = part.first_cell; cell < part.first_cell + part.cell_count; ++cell)
     for (int y = part.block.y0; y < part.block.y0 + part.block.ny; ++y)
@@ -76,8 +76,8 @@ int differences(const std::vector<double>& one, const std::vector<double>& other
 }
 
 // The whole of /field/u at a time, replicated; compared on every rank with what should stand there.
-int wrong_entries(const ArchiveReader& reader, int times, const FieldSelection& taken) {
-  const Array field = reader.array(names::in(names::field, names::hidden_state));
+int wrong_entries(const io::ArchiveReader& reader, int times, const io::FieldSelection& taken) {
+  const io::Array field = reader.array(names::in(names::field, names::hidden_state));
   const std::vector<std::size_t> shape = {static_cast<std::size_t>(times), taken.depths.size(),
                                           taken.tokens.size(), taken.samples.size(), taken.channels.size()};
   if (field.shape != shape) return -1;
@@ -109,19 +109,20 @@ class ArchiveRoundTrip : public testing::Test {
   }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
-  static FieldSelection everything(const FieldPart& part) {
-    return {FieldSelection::every(1, part.cells), FieldSelection::every(1, part.tokens_x * part.tokens_y),
-            FieldSelection::every(1, part.samples), FieldSelection::every(1, part.channels)};
+  static io::FieldSelection everything(const io::FieldPart& part) {
+    return {io::FieldSelection::every(1, part.cells),
+            io::FieldSelection::every(1, part.tokens_x * part.tokens_y),
+            io::FieldSelection::every(1, part.samples), io::FieldSelection::every(1, part.channels)};
   }
 
-  void write(const std::string& path, const FieldPart& part, const FieldSelection& taken, int times,
+  void write(const std::string& path, const io::FieldPart& part, const io::FieldSelection& taken, int times,
              int deflate = 0) const {
-    ArchiveWriter writer(world, path, true);
+    io::ArchiveWriter writer(world, path, true);
     writer.axis({.name = names::time, .values = {}, .unit = "time", .growing = true});
-    writer.axis(Axis::index(names::depth, taken.depths.size(), "depth"));
-    writer.axis(Axis::index(names::token, taken.tokens.size(), "token"));
-    writer.axis(Axis::index(names::sample, taken.samples.size(), "sample"));
-    writer.axis(Axis::index(names::channel, taken.channels.size(), "channel"));
+    writer.axis(io::Axis::index(names::depth, taken.depths.size(), "depth"));
+    writer.axis(io::Axis::index(names::token, taken.tokens.size(), "token"));
+    writer.axis(io::Axis::index(names::sample, taken.samples.size(), "sample"));
+    writer.axis(io::Axis::index(names::channel, taken.channels.size(), "channel"));
     writer.field(names::hidden_state,
                  {names::time, names::depth, names::token, names::sample, names::channel}, part, taken,
                  {.long_name = "hidden state"}, deflate);
@@ -139,9 +140,9 @@ class ArchiveRoundTrip : public testing::Test {
 };
 
 TEST_F(ArchiveRoundTrip, every_entry_of_a_field_stands_in_its_place_for_every_split) {
-  for (const FieldPart& part : every_cut()) {
+  for (const io::FieldPart& part : every_cut()) {
     write(file("a.h5"), part, everything(part), 3);
-    const ArchiveReader reader(world, file("a.h5"));
+    const io::ArchiveReader reader(world, file("a.h5"));
     EXPECT_EQ(wrong_entries(reader, 3, everything(part)), 0);
     EXPECT_EQ(reader.text(names::status), names::done);
     EXPECT_EQ(reader.array("/time").values, (std::vector<double>{0, 0.5, 1}));
@@ -150,25 +151,26 @@ TEST_F(ArchiveRoundTrip, every_entry_of_a_field_stands_in_its_place_for_every_sp
 
 TEST_F(ArchiveRoundTrip, compressed_fields_hold_the_same_entries) {
   const auto cuts = every_cut();
-  for (const FieldPart& part : {cuts.front(), cuts.back()}) {
+  for (const io::FieldPart& part : {cuts.front(), cuts.back()}) {
     write(file("a.h5"), part, everything(part), 2, 4);
-    EXPECT_EQ(wrong_entries(ArchiveReader(world, file("a.h5")), 2, everything(part)), 0);
+    EXPECT_EQ(wrong_entries(io::ArchiveReader(world, file("a.h5")), 2, everything(part)), 0);
   }
 }
 
 TEST_F(ArchiveRoundTrip, a_selection_holds_the_chosen_entries_in_order) {
-  for (const FieldPart& part : every_cut()) {
+  for (const io::FieldPart& part : every_cut()) {
     // Tokens without any pattern, so that the file hyperslab is a union of runs.
-    const FieldSelection taken{FieldSelection::every(2, 5, 1), {0, 1, 5, 9, 13, 14, 20}, {1}, {2, 3, 10}};
+    const io::FieldSelection taken{
+        io::FieldSelection::every(2, 5, 1), {0, 1, 5, 9, 13, 14, 20}, {1}, {2, 3, 10}};
     write(file("a.h5"), part, taken, 2);
-    EXPECT_EQ(wrong_entries(ArchiveReader(world, file("a.h5")), 2, taken), 0);
+    EXPECT_EQ(wrong_entries(io::ArchiveReader(world, file("a.h5")), 2, taken), 0);
   }
 }
 
 TEST_F(ArchiveRoundTrip, a_field_written_on_one_split_is_read_on_any_other) {
   write(file("a.h5"), every_cut().front(), everything(every_cut().front()), 2);
-  const ArchiveReader reader(world, file("a.h5"));
-  for (const FieldPart& part : every_cut()) {
+  const io::ArchiveReader reader(world, file("a.h5"));
+  for (const io::FieldPart& part : every_cut()) {
     std::vector<double> memory(part.size());
     reader.field("/field/u", part, memory.data(), 1);
     EXPECT_EQ(differences(memory, filled(part, 1)), 0);
@@ -178,7 +180,7 @@ TEST_F(ArchiveRoundTrip, a_field_written_on_one_split_is_read_on_any_other) {
 TEST_F(ArchiveRoundTrip, a_checkpoint_gives_back_the_same_bits_on_any_split) {
   const auto cuts = every_cut();
   {
-    CheckpointWriter writer(world, file("run.h5"));
+    io::CheckpointWriter writer(world, file("run.h5"));
     writer.put("step", 123456789012L);
     writer.put("t", 0.1 + 0.2);
     writer.put("method", std::string("ssp"));
@@ -186,13 +188,13 @@ TEST_F(ArchiveRoundTrip, a_checkpoint_gives_back_the_same_bits_on_any_split) {
     writer.put("u", cuts.back(), filled(cuts.back(), 7).data());
     writer.commit();
   }
-  const auto reader = CheckpointReader::newest(world, file("run.h5"));
+  const auto reader = io::CheckpointReader::newest(world, file("run.h5"));
   EXPECT_EQ(reader.integer("step"), 123456789012L);
   EXPECT_EQ(reader.real("t"), 0.1 + 0.2);
   EXPECT_EQ(reader.text("method"), "ssp");
   EXPECT_EQ(reader.numbers("stages"), (std::vector<double>{1.0 / 3, -0.0, 1e-310}));
   EXPECT_FALSE(reader.has("v"));
-  for (const FieldPart& part : cuts) {
+  for (const io::FieldPart& part : cuts) {
     std::vector<double> memory(part.size());
     reader.field("u", part, memory.data());
     EXPECT_EQ(differences(memory, filled(part, 7)), 0);
@@ -203,15 +205,15 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   const double mine = rank_in(world);
   const std::vector<double> ramp = {mine, mine + 1, mine + 2, mine + 3, mine + 4, mine + 5};
   {
-    ArchiveWriter writer(world, file("a.h5"), false);
-    writer.axis(Axis::index(names::layer, 3, "layer"));
+    io::ArchiveWriter writer(world, file("a.h5"), false);
+    writer.axis(io::Axis::index(names::layer, 3, "layer"));
     writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", names::layer}},
                    {"/analysis/test/none", {0}, nullptr},
                    {"/analysis/test/whole", {6}, ramp.data(), {.whole_numbers = true}}});
     writer.words(names::embedding_vocabulary, {"rank", std::to_string(rank_in(world))}, "words");
     writer.finish(names::done);
   }
-  const ArchiveReader reader(world, file("a.h5"));
+  const io::ArchiveReader reader(world, file("a.h5"));
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
   EXPECT_EQ(reader.array("/analysis/test/a", {2, 3}).values, expected);
   EXPECT_EQ(reader.array("/analysis/test/whole", {6}).values, expected);
@@ -222,11 +224,11 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
 TEST_F(ArchiveRoundTrip, timings_are_the_extremes_and_the_mean_over_ranks) {
   const int size = size_of(world);
   {
-    ArchiveWriter writer(world, file("a.h5"), false);
+    io::ArchiveWriter writer(world, file("a.h5"), false);
     writer.timing("solve", 1.0 + rank_in(world));
     writer.finish(names::done);
   }
-  EXPECT_EQ(ArchiveReader(world, file("a.h5")).array("/timing/solve").values,
+  EXPECT_EQ(io::ArchiveReader(world, file("a.h5")).array("/timing/solve").values,
             (std::vector<double>{1.0, 1.0 + 0.5 * (size - 1), static_cast<double>(size)}));
 }
 
@@ -239,15 +241,15 @@ TEST_F(ArchiveRoundTrip, every_rank_meets_bad_input_alike) {
       ++refused;
     }
   };
-  refuses([&] { ArchiveWriter(world, file("missing/a.h5"), false); });
-  refuses([&] { ArchiveReader(world, file("missing.h5")); });
+  refuses([&] { io::ArchiveWriter(world, file("missing/a.h5"), false); });
+  refuses([&] { io::ArchiveReader(world, file("missing.h5")); });
   write(file("a.h5"), every_cut().front(), everything(every_cut().front()), 1);
-  refuses([&] { ArchiveWriter(world, file("a.h5"), false); });
+  refuses([&] { io::ArchiveWriter(world, file("a.h5"), false); });
   refuses([&] {
-    FieldPart wrong = every_cut().front();
+    io::FieldPart wrong = every_cut().front();
     wrong.channels += 1;
     std::vector<double> memory(wrong.size());
-    ArchiveReader(world, file("a.h5")).field("/field/u", wrong, memory.data(), 0);
+    io::ArchiveReader(world, file("a.h5")).field("/field/u", wrong, memory.data(), 0);
   });
   EXPECT_EQ(sum_over(world, refused), 4 * size_of(world));
 }

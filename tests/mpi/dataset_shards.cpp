@@ -22,8 +22,8 @@ struct Ranks {
 TEST(DatasetShards, hold_every_sample_exactly_once) {
   const Ranks ranks;
   for (const std::size_t samples : {0U, 1U, 3U, 97U}) {  // fewer samples than ranks, and a prime
-    const auto set = make_dataset({.split = "train", .seed = 11, .at_most = samples});
-    const Shard mine = set->shard(ranks.rank, ranks.size);
+    const auto set = data::make_dataset({.split = "train", .seed = 11, .at_most = samples});
+    const data::Shard mine = set->shard(ranks.rank, ranks.size);
     std::vector<int> owners(samples + 1, 0);
     for (std::size_t i = mine.first; i < mine.first + mine.count; ++i) ++owners.at(i);
     MPI_Allreduce(MPI_IN_PLACE, owners.data(), static_cast<int>(samples), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -34,8 +34,8 @@ TEST(DatasetShards, hold_every_sample_exactly_once) {
 TEST(DatasetShards, put_together_are_bit_for_bit_the_set_one_rank_sees) {
   const Ranks ranks;
   constexpr std::size_t samples = 23, numbers = 784;
-  const auto set = make_dataset({.split = "test", .seed = 11, .at_most = samples});
-  const Shard mine = set->shard(ranks.rank, ranks.size);
+  const auto set = data::make_dataset({.split = "test", .seed = 11, .at_most = samples});
+  const data::Shard mine = set->shard(ranks.rank, ranks.size);
   std::vector<double> together(samples * (numbers + 1), 0.0), whole = together;
   const auto fill = [&](std::size_t i, std::vector<double>& out) {
     set->tokens(i, out.data() + i * (numbers + 1));

@@ -53,7 +53,7 @@ TEST_P(DepthMeasuresOn, all_ranks_match_plain_sums) {
                                    .periodic = periodic});
   SlabContext context{&mesh.token_line(), samples, width, {}};
   context.mask.length = length;
-  DepthMeter meter(mesh, context, {speed, epsilon, spacing});
+  states::DepthMeter meter(mesh, context, {speed, epsilon, spacing});
   const auto u = mesh.create_vector(), previous = mesh.create_vector();
   double* values = nullptr;
   check(VecGetArray(u, &values));

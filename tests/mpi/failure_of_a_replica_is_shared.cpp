@@ -41,7 +41,7 @@ class Failing final : public DepthMarch {
 };
 
 struct Troubled {
-  Troubled(int ranks_token, const Dataset& data)
+  Troubled(int ranks_token, const data::Dataset& data)
       : run(MPI_COMM_WORLD, ranks_token, spec(), data, random_parameters({.model = model()})),
         march(run.march),
         evaluator(run.parameters, run.context, march, {}),

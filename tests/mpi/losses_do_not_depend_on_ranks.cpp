@@ -27,7 +27,7 @@ struct Case {
   TrainingSpec training = {};
 };
 
-ModelSpec classifier(const Dataset& data, int layers) {
+ModelSpec classifier(const data::Dataset& data, int layers) {
   auto model = small_model(layers);
   model.features = data.features();
   model.tokens = data.tokens_x() * data.tokens_y();
@@ -36,7 +36,7 @@ ModelSpec classifier(const Dataset& data, int layers) {
 }
 
 /// 7 samples a batch: on 2, 3, 4 and 6 replicas the shares differ.
-std::vector<Case> every_case(const Dataset& data) {
+std::vector<Case> every_case(const data::Dataset& data) {
   TrainingSpec training{.cells = 2, .global = 7, .loss = {LossKind::cross_entropy, 0.1}, .seed = 5};
   training.settings.schedule = {.peak = 5e-3, .warm_up = 4, .steps = steps};
   training.settings.clip = 1;
@@ -76,7 +76,7 @@ struct Course {
   std::vector<double> parameters;
 };
 
-Course train(MPI_Comm comm, int ranks_token, const Case& c, const Dataset& data) {
+Course train(MPI_Comm comm, int ranks_token, const Case& c, const data::Dataset& data) {
   TrainingRun run(comm, ranks_token, c.training, data, start_of(c));
   Course course;
   for (long step = 0; step < steps; ++step) {

@@ -109,7 +109,7 @@ class Reference {
   const std::string name;
 
  private:
-  ArchiveReader file_;
+  io::ArchiveReader file_;
 };
 
 /// Names of the arrays that are trained.

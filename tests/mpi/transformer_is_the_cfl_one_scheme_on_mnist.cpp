@@ -44,7 +44,7 @@ ProblemSpec main_job() {
   return spec;
 }
 
-Whole embedded_images(const Problem& problem, const Dataset& images) {
+Whole embedded_images(const Problem& problem, const data::Dataset& images) {
   const auto one = static_cast<std::size_t>(images.tokens_x() * images.tokens_y() * images.features());
   std::vector<double> input(one * samples), slab(problem.context.size());
   for (std::size_t b = 0; b < samples; ++b) images.tokens(b, input.data() + b * one);
@@ -60,7 +60,7 @@ TEST(TransformerIsTheCflOneScheme, on_mnist_images) {
     GTEST_SKIP();
   }
   const auto images = collectively(MPI_COMM_WORLD, [&] {
-    return make_dataset({.name = "mnist", .directory = folder, .split = "test", .at_most = samples});
+    return data::make_dataset({.name = "mnist", .directory = folder, .split = "test", .at_most = samples});
   });
   ASSERT_EQ(images->features(), 16);
   double reached = 0;

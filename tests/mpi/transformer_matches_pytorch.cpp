@@ -101,7 +101,7 @@ class Reference {
 
  private:
   std::string path(const std::string& object) const { return "/" + name_ + "/" + object; }
-  ArchiveReader file_;
+  io::ArchiveReader file_;
   std::string name_;
   std::size_t samples_ = 0, tokens_ = 0, width_ = 0;
   std::vector<double> hidden_;

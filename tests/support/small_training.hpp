@@ -15,7 +15,7 @@
 namespace fluxformer::test {
 
 /// Samples held in memory.
-class ListedSamples final : public Dataset {
+class ListedSamples final : public data::Dataset {
  public:
   struct Content {
     int tokens_x = 1, tokens_y = 1, features = 1, classes = 2, vocabulary = 0;
@@ -64,7 +64,7 @@ inline ListedSamples random_samples(int count, int tokens_x, int tokens_y, int f
   return ListedSamples(std::move(c));
 }
 
-inline std::vector<std::size_t> all_of(const Dataset& data) {
+inline std::vector<std::size_t> all_of(const data::Dataset& data) {
   std::vector<std::size_t> members(data.size());
   for (std::size_t j = 0; j < members.size(); ++j) members[j] = j;
   return members;
@@ -82,7 +82,8 @@ struct TrainingSpec {
 /// The replicas of `comm`, each a token line of `ranks_token` neighbouring ranks along x. `data` is borrowed.
 class TrainingRun {
  public:
-  TrainingRun(MPI_Comm all, int ranks_token, const TrainingSpec& spec, const Dataset& data, Parameters start)
+  TrainingRun(MPI_Comm all, int ranks_token, const TrainingSpec& spec, const data::Dataset& data,
+              Parameters start)
       : comm(all),
         replica{rank_in(all) / ranks_token, size_of(all) / ranks_token},
         batches(data, all_of(data), spec.global, replica, spec.seed, spec.augment),

@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 /// Rows are matched one after another; prices keep every reduced cost, cost - row price - column price, at 0
@@ -92,4 +92,4 @@ std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, i
   return column_of;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::attention {
 
 /// The column of each row, for cost[row][column] (row-major). With more rows than columns, the rows left over
 /// get -1. Costs that are not finite are dearer than all others together. Shortest augmenting paths, O(rows^2
@@ -12,4 +12,4 @@ namespace fluxformer {
 /// std::invalid_argument if there are not rows * columns costs.
 std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, int columns);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

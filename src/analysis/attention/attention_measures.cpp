@@ -8,7 +8,7 @@
 #include "analysis/attention/assignment.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 /// Into a block of sums: scores with the weight of a query, and flat rows as they are.
@@ -110,4 +110,4 @@ double margin_over(RowScore s, double value, const std::vector<double>& nulls) {
   return margin;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

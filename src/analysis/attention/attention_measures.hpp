@@ -8,7 +8,7 @@
 #include "analysis/attention/null_rows.hpp"
 #include "analysis/attention/row_scores.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 
 /// Accumulates the scores of attention T (the reference: kl is KL(T || P)) with attention P. Each number is
 /// the mean over the queries of a sample, then over samples. Queries and keys are real tokens, without a
@@ -82,4 +82,4 @@ double matched_score(const AttentionMeter& test, int layer, const std::vector<in
 /// score goes.
 double margin_over(RowScore s, double value, const std::vector<double>& nulls);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

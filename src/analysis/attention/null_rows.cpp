@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace fluxformer {
+namespace fluxformer::attention {
 
 std::vector<double> uniform_row(int n) {
   return std::vector<double>(static_cast<std::size_t>(n), 1.0 / n);
@@ -14,4 +14,4 @@ void KeyShuffle::permute(long sample, int layer, int head, int query, std::span<
   for (std::size_t last = row.size(); last > 1; --last) std::swap(row[last - 1], row[draw.below(last, last)]);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -8,7 +8,7 @@
 
 #include "base/random.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 
 /// 1/n for each of n keys.
 std::vector<double> uniform_row(int n);
@@ -25,4 +25,4 @@ class KeyShuffle {
   RandomStream stream_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 using Array = Eigen::Map<const Eigen::ArrayXd>;
@@ -56,4 +56,4 @@ RowScores compare(const AttentionRow& p, const AttentionRow& q) {
       flat};
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::attention {
 
 enum class RowScore : std::size_t { cosine, kl, js, tv, centred };
 inline constexpr std::size_t row_score_count = 5;
@@ -51,4 +51,4 @@ class AttentionRow {
 /// Of p with q (kl: of q from p). Both have as many keys.
 RowScores compare(const AttentionRow& p, const AttentionRow& q);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

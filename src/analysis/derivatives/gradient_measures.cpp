@@ -5,7 +5,7 @@
 
 #include "analysis/state_examples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 enum Sum : std::size_t { squares, samples, per_depth };
@@ -50,4 +50,4 @@ std::vector<GroupNorm> group_norms(const ParameterLayout& layout, std::span<cons
   return groups;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

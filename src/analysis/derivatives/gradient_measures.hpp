@@ -11,7 +11,7 @@
 #include "model/parameters.hpp"
 #include "operators/slab.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 /// Over samples, each with a loss of its own (not divided by their number), in units of that loss per unit of
 /// u.
@@ -55,4 +55,4 @@ struct GroupNorm {
 /// In the order of the layout. `gradient` is flat, of one loss or of the mean over samples. Not collective.
 std::vector<GroupNorm> group_norms(const ParameterLayout& layout, std::span<const double> gradient);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

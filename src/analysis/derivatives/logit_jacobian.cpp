@@ -6,7 +6,7 @@
 #include "analysis/dense_matrices.hpp"
 #include "model/loss.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 void LogitJacobian::set() {
   auto& probe = input_.probe();
@@ -83,4 +83,4 @@ double JacobianMeter::worst_sensitivity() const {
   return worst[0] / worst[1];
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -9,7 +9,7 @@
 
 #include "analysis/model_input.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 class LogitJacobian {
  public:
@@ -59,4 +59,4 @@ class JacobianMeter {
   std::vector<double> sums_;  // the singular values, worst sensitivity, samples with one, samples
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

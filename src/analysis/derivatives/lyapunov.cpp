@@ -8,7 +8,7 @@
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
@@ -63,4 +63,4 @@ VectorXd LyapunovMeter::exponents(int sample, double length) const {
   return growth_[b] / length;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

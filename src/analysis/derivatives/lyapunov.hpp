@@ -18,7 +18,7 @@
 
 #include "analysis/derivatives/sample_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 /// The samples of a slab side by side; only real tokens count. Not collective.
 class LyapunovMeter {
@@ -45,4 +45,4 @@ class LyapunovMeter {
   std::vector<double> in_, out_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 ProbeJacobian::ProbeJacobian(ModelProbe& probe)
     : probe_(probe), states_(static_cast<std::size_t>(probe.depths())) {}
@@ -33,4 +33,4 @@ SlabMap ProbeJacobian::transposed(int from, int to) {
   };
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -8,7 +8,7 @@
 #include "analysis/derivatives/sample_vectors.hpp"
 #include "analysis/model_probe.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 class ProbeJacobian {
  public:
@@ -29,4 +29,4 @@ class ProbeJacobian {
   std::vector<double> next_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -2,7 +2,7 @@
 
 #include "analysis/state_examples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 Eigen::VectorXd take_sample(const SlabContext& context, const double* slab, int b) {
   const auto rows = sample_of(context, slab, b);
@@ -26,4 +26,4 @@ Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index siz
   return v;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

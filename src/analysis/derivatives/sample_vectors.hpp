@@ -9,7 +9,7 @@
 #include "base/random.hpp"
 #include "operators/slab.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 /// out := A v on slabs of a context; sample b of `out` depends on sample b of v only. Neither overlaps the
 /// other.
@@ -24,4 +24,4 @@ void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int 
 /// Standard normal numbers, each keyed by its place: the same whatever the padding.
 Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -11,7 +11,7 @@
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 using Eigen::Index;
@@ -131,4 +131,4 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
   return ranges;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -15,7 +15,7 @@
 
 #include "analysis/derivatives/sample_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 /// Of one sample. The largest singular value of the map is not below `largest`, the smallest one not above
 /// `smallest`, and within each error of them lies a singular value (up to the round-off of the map). Small
@@ -35,4 +35,4 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
                                            const SlabMap& transposed, int steps, const RandomStream& start,
                                            std::span<const long> samples);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

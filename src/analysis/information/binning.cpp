@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 struct Grid {
@@ -99,4 +99,4 @@ InformationPlane binned_information(const Points& t, std::span<const int> labels
           information("binning", parameters, t.count, cells.value() + label.value() - pairs.value())};
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

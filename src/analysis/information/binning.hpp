@@ -15,7 +15,7 @@
 
 #include "analysis/information/information.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 struct Bins {
   std::size_t count = 30;  ///< per component, 1 to 2^30
@@ -29,4 +29,4 @@ struct Bins {
 /// Throws BadInput for a count out of range, an empty range, and as require_points and require_labels do.
 InformationPlane binned_information(const Points& t, std::span<const int> labels, const Bins& bins);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

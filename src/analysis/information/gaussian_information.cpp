@@ -8,7 +8,7 @@
 #include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using Eigen::Index;
@@ -146,4 +146,4 @@ InformationPlane gaussian_information(const Points& t, std::span<const int> labe
                   upper, entropy)};
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

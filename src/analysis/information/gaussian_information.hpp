@@ -22,7 +22,7 @@
 
 #include "analysis/information/information.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 /// 1/2 ln det(1 + Sigma / sigma^2) of a covariance, m x m; eigenvalues below zero (rounding) count as zero.
 /// Not collective. Throws BadInput for m = 0, for numbers that are not finite, and as require_noise does.
@@ -33,4 +33,4 @@ double gaussian_channel(const double* covariance, std::size_t m, double sigma);
 /// its bounds. Not collective. Throws BadInput as require_points, require_labels and require_noise do.
 InformationPlane gaussian_information(const Points& t, std::span<const int> labels, double sigma);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 [[noreturn]] void refuse(std::string_view estimator, const std::string& why) {
@@ -78,4 +78,4 @@ void require_noise(std::string_view estimator, double sigma) {
     refuse(estimator, "sigma = " + std::to_string(sigma) + ": must be a finite number above 0");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 /// `count` points of `components` numbers, row by row. Borrowed.
 struct Points {
@@ -68,4 +68,4 @@ void require_points(std::string_view estimator, const Points& points);
 void require_labels(std::string_view estimator, const Points& points, std::span<const int> labels);
 void require_noise(std::string_view estimator, double sigma);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -6,7 +6,7 @@
 
 #include "operators/kernels/vector_math.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using Index = Eigen::Index;
@@ -91,4 +91,4 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
           between(about, all.lower - within.upper, all.upper - within.lower, groups.entropy())};
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -15,7 +15,7 @@
 
 #include "analysis/information/information.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 /// sigma: noise in the units of T (bandwidth of the kernel). N^2 m multiplications and N^2 exponentials in
 /// blocks, 2 MB of work space besides a copy of T. The value is the middle of the bounds, for I(T;Y) before
@@ -23,4 +23,4 @@ namespace fluxformer {
 /// require_noise do.
 InformationPlane kde_information(const Points& t, std::span<const int> labels, double sigma);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 /// Instead of distances we compare their 8th powers (see MaximumNorm).
@@ -213,4 +213,4 @@ Information ksg_information(const Points& t, std::span<const int> labels, std::s
                      sum.mean(count));
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

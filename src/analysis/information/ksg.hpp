@@ -23,7 +23,7 @@
 
 #include "analysis/information/information.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 /// I(A;B) of vectors; A and B are each scaled by the power of two that brings their root mean square
 /// deviation next to 1 (I does not depend on it, its estimate hardly). N ln N steps in few dimensions, N^2 m
@@ -37,4 +37,4 @@ Information ksg_information(const Points& a, const Points& b, std::size_t k);
 /// Cost, order and errors as above; BadInput also if every label occurs once.
 Information ksg_information(const Points& t, std::span<const int> labels, std::size_t k);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -6,7 +6,7 @@
 #include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -46,4 +46,4 @@ PrincipalComponents principal_components(const Points& states, std::size_t m) {
   return result;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -8,7 +8,7 @@
 
 #include "analysis/information/information.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 struct PrincipalComponents {
   std::size_t count = 0, components = 0;
@@ -25,4 +25,4 @@ struct PrincipalComponents {
 /// and as require_points does.
 PrincipalComponents principal_components(const Points& states, std::size_t m);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -5,7 +5,7 @@
 #include "base/random.hpp"
 #include "model/loss.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 void Adversary::gradient(const std::vector<double>& x, std::vector<double>& g) {
   auto& probe = input_.probe();
@@ -65,4 +65,4 @@ void Adversary::attack(const Attack& how, std::vector<double>& x) {
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -11,7 +11,7 @@
 
 #include "analysis/model_input.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 /// Sign steps x := P(x + step * epsilon * sign(gradient)), P the projection to ball and range.
 struct Attack {
@@ -62,4 +62,4 @@ class Adversary {
   std::vector<double> clean_gradient_, gradient_, u_, u_bar_, logits_bar_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

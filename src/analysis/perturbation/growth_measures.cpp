@@ -5,7 +5,7 @@
 
 #include "analysis/state_examples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 GrowthMeter::GrowthMeter(int depths, const SlabContext& context)
     : context_(context), sums_(static_cast<std::size_t>(depths) + 1) {
@@ -59,4 +59,4 @@ void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const s
   });
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -6,7 +6,7 @@
 
 #include "analysis/model_probe.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 /// Accumulates the growth by depth: means over samples of the ratio of Euclidean norms over real tokens. Not
 /// collective: samples may be spread over ranks, each whole on one rank.
@@ -42,4 +42,4 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
                         GrowthMeter& meter);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

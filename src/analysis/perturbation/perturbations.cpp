@@ -9,7 +9,7 @@
 #include "base/random.hpp"
 #include "data/text/vocabulary.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::vector<double>& x) {
   const RandomStream noise(seed, "input noise");
@@ -28,7 +28,7 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
   if (!(share >= 0 && share <= 1))
     throw BadInput("a share of " + std::to_string(share) + " of the tokens: must be from 0 to 1");
   const RandomStream dropout(seed, "token dropout");
-  const double nothing = spec.vocabulary > 0 ? Vocabulary::unknown : 0;
+  const double nothing = spec.vocabulary > 0 ? data::Vocabulary::unknown : 0;
   const auto numbers = static_cast<std::size_t>(spec.input_size());
   const std::size_t tokens = batch.input.size() / (batch.weight.size() * numbers);
   Batch dropped = batch;
@@ -48,4 +48,4 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
   return dropped;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -9,7 +9,7 @@
 
 #include "analysis/model_input.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 /// x += level * unit(sample) * (standard normal numbers); index of a number: token * (numbers per token) +
 /// place in the token. Features are not kept in any range.
@@ -21,4 +21,4 @@ void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::v
 /// <= 1.
 Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed, double share);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -5,7 +5,7 @@
 
 #include "model/loss.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 namespace {
 
 enum Sum : std::size_t { samples, correct, loss, not_finite, change, sensitivity, insensible, per_level };
@@ -59,4 +59,4 @@ ResponseMeasures ResponseMeter::measures() const {
   return m;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -8,7 +8,7 @@
 
 #include "analysis/model_input.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 /// One number per level, means over samples. The norms are Euclidean, u_0 over the real tokens of the sample.
 struct ResponseMeasures {
@@ -42,4 +42,4 @@ class ResponseMeter {
   std::vector<double> sums_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

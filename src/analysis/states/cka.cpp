@@ -7,7 +7,7 @@
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 namespace {
 
 using Matrix = Eigen::Map<RowMatrix>;
@@ -102,4 +102,4 @@ std::vector<double> CkaMeter::table(bool unrelated) const {
   return out;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::states {
 
 /// Accumulates moments. Not collective: examples may be spread over ranks, each whole on one rank. Memory:
 /// D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in flops.
@@ -54,4 +54,4 @@ class CkaMeter {
   std::vector<double> sums_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

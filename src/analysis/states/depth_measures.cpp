@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/reductions.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 
 DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
     : mesh_(mesh), context_(context), flux_(flux), sums_(context) {}
@@ -47,4 +47,4 @@ DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
   return m;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

@@ -11,7 +11,7 @@
 #include "mesh/mesh.hpp"
 #include "operators/slab.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 
 /// One number per depth cell 1..M, the same on all ranks. Means and sums are over real tokens, samples and
 /// channels.
@@ -51,4 +51,4 @@ class DepthMeter {
   std::vector<float> reference_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

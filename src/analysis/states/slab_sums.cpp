@@ -5,7 +5,7 @@
 
 #include "base/reductions.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 namespace {
 
 double square(double x) {
@@ -107,4 +107,4 @@ double SlabSums::dirichlet_energy(const double* s) {
   return 0.5 * s[edges] / s[numbers];
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

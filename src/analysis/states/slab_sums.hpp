@@ -8,7 +8,7 @@
 
 #include "operators/slab.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 
 /// Sums over real tokens, samples and channels. A sample of length 0 is left out.
 class SlabSums {
@@ -44,4 +44,4 @@ class SlabSums {
   TokenHalo halo_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

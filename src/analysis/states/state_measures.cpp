@@ -4,7 +4,7 @@
 
 #include "analysis/state_examples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 namespace {
 
 /// After those of SlabSums.
@@ -83,4 +83,4 @@ StateMeasures StateMeter::measures() const {
   return m;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

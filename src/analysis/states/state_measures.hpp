@@ -7,7 +7,7 @@
 
 #include "analysis/states/slab_sums.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 
 /// One number per depth i = 0 .. depths - 1. All without unit but norm (that of u) and the two of its square.
 /// The first three are over real tokens, samples and channels together, as DepthMeasures has them. The others
@@ -51,4 +51,4 @@ class StateMeter {
   std::vector<double> sums_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::states

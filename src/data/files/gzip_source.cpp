@@ -5,7 +5,7 @@
 #include <cstring>
 #include <system_error>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 GzipSource::GzipSource(const std::filesystem::path& path, Refuse refuse) : refuse_(std::move(refuse)) {
   std::error_code ignored;
@@ -63,4 +63,4 @@ void GzipSource::check_state() {
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Owns an open file; plain files pass through unchanged.
 class GzipSource {
@@ -36,4 +36,4 @@ class GzipSource {
   Refuse refuse_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 PackedFile::PackedFile(std::filesystem::path path, Kind kind)
     : path_(std::move(path)), reader_(archive_read_new()) {
@@ -94,4 +94,4 @@ std::vector<std::string> path_parts(const std::string& name) {
   return parts;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -12,7 +12,7 @@
 
 #include "data/files/gzip_source.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Walks through an archive in the order it is packed in. Not collective; every member throws BadInput that
 /// names the archive and says what is wrong with it: not an archive of this kind, truncated, damaged.
@@ -58,4 +58,4 @@ class PackedFile {
 /// The path of an archive's file, cut at '/'; "." is left out.
 std::vector<std::string> path_parts(const std::string& name);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 /// Catmull-Rom curve through the points, in `pieces` straight pieces per span; an open curve is extended by
@@ -154,4 +154,4 @@ std::vector<PenStroke> digit_strokes(int digit, int style) {
   return book().at(static_cast<std::size_t>(digit)).at(static_cast<std::size_t>(style));
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// x to the right, y downwards; a digit fills about [-0.6, 0.6] x [-1, 1].
 struct PenPoint {
@@ -21,4 +21,4 @@ int digit_styles(int digit);
 /// straight pieces. Strokes that meet share their meeting point.
 std::vector<PenStroke> digit_strokes(int digit, int style);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -9,7 +9,7 @@
 
 #include "data/images/digit_strokes.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 /// Which number of a sample's stream decides what; the noise of pixel p is number `noise + p`.
@@ -132,4 +132,4 @@ void Digits::image(std::size_t index, double* out) const {
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

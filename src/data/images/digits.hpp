@@ -7,7 +7,7 @@
 #include "base/random.hpp"
 #include "data/images/image_tokens.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// 28 x 28 images of the digits 0 to 9. Sample `index` depends on (seed, split, index) alone: a style of
 /// writing, a smooth warp of the strokes, an affine map (rotation, shear, scales, shift), a pen width and ink
@@ -30,4 +30,4 @@ class Digits final : public ImageDataset {
   std::size_t size_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

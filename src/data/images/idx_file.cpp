@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "data/files/gzip_source.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 /// deflate cannot pack more than this many bytes into one (zlib's technical notes).
@@ -118,4 +118,4 @@ void IdxFile::refuse(const std::string& what) const {
                  ". Get the file again (gzip -t and sha256sum tell a good copy).");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// One IDX file of unsigned bytes. Not collective; every member throws BadInput that names the file, says
 /// what is wrong with it and what to do.
@@ -41,4 +41,4 @@ class IdxFile {
   std::size_t header_ = 0;   ///< bytes of the header
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "data/images/image_warp.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 TokenLayout token_layout(const std::string& word) {
   if (word == "patches") return TokenLayout::patches;
@@ -66,4 +66,4 @@ void ImageDataset::variant(std::size_t index, const RandomStream& draw, double s
   arrange(pixels.data(), out);
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

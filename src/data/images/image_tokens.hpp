@@ -6,7 +6,7 @@
 
 #include "data/dataset.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 inline constexpr int image_side = 28;
 inline constexpr int image_pixels = image_side * image_side;
@@ -63,4 +63,4 @@ class ImageDataset : public Dataset {
   ImageTokens layout_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

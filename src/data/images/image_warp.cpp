@@ -7,7 +7,7 @@
 
 #include "data/images/image_tokens.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 void warp_image(const RandomStream& draw, double strength, double* image) {
   const auto within = [&](std::uint64_t which, double bound) {
@@ -39,4 +39,4 @@ void warp_image(const RandomStream& draw, double strength, double* image) {
     }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

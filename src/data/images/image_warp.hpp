@@ -4,7 +4,7 @@
 
 #include "base/random.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// image[row][column] (28 x 28, ink in [0, 1]) := the image under a random affine map about its centre:
 /// rotation up to 15 degrees, shear up to 0.15, scales within 15 %, shifts up to 2.5 pixels, each times
@@ -12,4 +12,4 @@ namespace fluxformer {
 /// collective.
 void warp_image(const RandomStream& draw, double strength, double* image);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "data/images/idx_file.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,4 +79,4 @@ void Mnist::image(std::size_t index, double* out) const {
   std::transform(pixels, pixels + image_pixels, out, [](std::uint8_t ink) { return ink / 255.0; });
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -9,7 +9,7 @@
 
 #include "data/images/image_tokens.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 class Mnist final : public ImageDataset {
  public:
@@ -31,4 +31,4 @@ class Mnist final : public ImageDataset {
   std::vector<std::uint8_t> labels_;  ///< [sample]
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -11,7 +11,7 @@
 #include "data/files/packed_file.hpp"
 #include "data/images/png_image.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -153,4 +153,4 @@ void Omniglot::image(std::size_t index, double* out) const {
                  [](std::uint8_t ink) { return ink / static_cast<double>(units); });
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

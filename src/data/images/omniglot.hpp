@@ -8,7 +8,7 @@
 
 #include "data/images/image_tokens.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
 /// same classes: of the 20 drawings of a character, each by another hand, 1 to 16 are for training and 17 to
@@ -49,4 +49,4 @@ class Omniglot final : public ImageDataset {
   std::vector<std::uint8_t> images_;  ///< [sample][row][column] in 1/units
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

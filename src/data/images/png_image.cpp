@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 GreyImage decode_png(const std::string& bytes, const std::string& name) {
   png_image png{};
@@ -25,4 +25,4 @@ GreyImage decode_png(const std::string& bytes, const std::string& name) {
   return image;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

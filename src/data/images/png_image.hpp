@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// A grey-scale picture, grey[row * width + column], 0 black to 255 white.
 struct GreyImage {
@@ -16,4 +16,4 @@ struct GreyImage {
 /// (...)" if they are none, end too early or fail their check sums, and for pictures above 4096 x 4096.
 GreyImage decode_png(const std::string& bytes, const std::string& name);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

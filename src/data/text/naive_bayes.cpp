@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "data/text/vocabulary.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 /// The words proper of a sample.
@@ -76,4 +76,4 @@ double NaiveBayes::accuracy(const Dataset& data) const {
   return data.size() == 0 ? 0.0 : static_cast<double>(right) / static_cast<double>(data.size());
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

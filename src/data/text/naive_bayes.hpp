@@ -7,7 +7,7 @@
 
 #include "data/dataset.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Picks the class c with the largest
 ///   log p(c) + sum over words w of n_w log p(w | c),
@@ -37,4 +37,4 @@ class NaiveBayes {
   std::vector<double> word_;   ///< [word][class]: log p(w | c)
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "data/files/packed_file.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,4 +106,4 @@ void NewsgroupFiles::for_each_unpacked(const std::string& split, const Visit& vi
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

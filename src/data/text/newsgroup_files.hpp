@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// The groups in alphabetical order; the label of a post is the place of its group.
 inline constexpr std::array<std::string_view, 20> newsgroup_names = {
@@ -55,4 +55,4 @@ class NewsgroupFiles {
   bool packed_ = false;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

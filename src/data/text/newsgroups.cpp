@@ -8,7 +8,7 @@
 #include "data/text/newsgroup_files.hpp"
 #include "data/text/post_text.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 struct Post {
@@ -101,4 +101,4 @@ std::vector<std::uint32_t> Newsgroups::text(std::size_t index) const {
   return {at(starts_[index]), at(starts_[index + 1])};
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

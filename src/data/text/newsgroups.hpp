@@ -8,7 +8,7 @@
 
 #include "data/text/text_dataset.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 class Newsgroups final : public TextDataset {
  public:
@@ -42,4 +42,4 @@ class Newsgroups final : public TextDataset {
   std::vector<std::uint32_t> words_;  ///< those of sample i are starts_[i] .. starts_[i + 1] - 1
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

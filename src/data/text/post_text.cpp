@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
@@ -111,4 +111,4 @@ std::string kept_text(std::string_view post, bool headers, bool quotes, bool foo
   return quotes ? text.append(body) : text.append(without_quotes(body));
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

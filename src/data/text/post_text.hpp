@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Calls visit(word) for every word in order, until it returns false. A word is a maximal run of letters
 /// (those of Latin-1 included), lower-cased and given in UTF-8, or a maximal run of digits. All else parts
@@ -30,4 +30,4 @@ std::string_view without_footer(std::string_view body);
 /// kept is left as it is.
 std::string kept_text(std::string_view post, bool headers, bool quotes, bool footers);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 TextDataset::TextDataset(Vocabulary vocabulary, int longest)
     : vocabulary_(std::move(vocabulary)), longest_(longest) {}
@@ -33,4 +33,4 @@ void check_text(const DatasetSpec& spec) {
   at_least("data.least_count", spec.least_count, 1, "training documents that a word occurs in");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

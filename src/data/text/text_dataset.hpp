@@ -9,7 +9,7 @@
 #include "data/dataset.hpp"
 #include "data/text/vocabulary.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Samples are texts of 1 to tokens_x() words; tokens are the indices of their words, followed by padding.
 class TextDataset : public Dataset {
@@ -38,4 +38,4 @@ class TextDataset : public Dataset {
 /// Throws BadInput.
 void check_text(const DatasetSpec& spec);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
 /// Which number of a sample's stream decides what: two numbers for each position, four for each stretch.
@@ -129,4 +129,4 @@ std::vector<std::uint32_t> Topics::text(std::size_t index) const {
   return text;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "data/text/text_dataset.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Sample `index` depends on (seed, split, index) alone. Every classes() samples in a row hold each class
 /// once, in shuffled order. The words are made-up syllables, the same for every seed: index
@@ -60,4 +60,4 @@ class Topics final : public TextDataset {
   std::vector<double> topical_;  ///< [j]: the same within a topic
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 Vocabulary::Vocabulary(std::vector<std::string> words) : words_(std::move(words)) {
   if (words_.size() < 3 || words_[pad] != pad_word || words_[unknown] != unknown_word) {
@@ -66,4 +66,4 @@ std::vector<std::uint32_t> Lexicon::indices(const Vocabulary& vocabulary) const 
   return list;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::data {
 
 /// Lets a map of std::string be asked with a std::string_view.
 struct WordHash {
@@ -60,4 +60,4 @@ class Lexicon {
   std::uint32_t document_ = 0;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::data

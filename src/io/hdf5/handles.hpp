@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// Owns one HDF5 identifier; `Close` is HDF5's H5Xclose. Moves, never copies.
 template <herr_t (*Close)(hid_t)>
@@ -42,4 +42,4 @@ using PropertyHandle = Hdf5Handle<H5Pclose>;
 using AttributeHandle = Hdf5Handle<H5Aclose>;
 using ObjectHandle = Hdf5Handle<H5Oclose>;
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

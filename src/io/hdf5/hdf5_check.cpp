@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -41,4 +41,4 @@ std::string hdf5_complaint() {
   return in_short(entries[0]) + (entries.size() > 1 ? " (" + entries[1] + ")" : "");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

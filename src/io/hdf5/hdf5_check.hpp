@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 /// From now on HDF5 does not print its error stack; its innermost message becomes part of ours.
 void quiet_hdf5();
@@ -25,4 +25,4 @@ Result h5(Result result, std::string_view doing) {
   return result;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -6,7 +6,7 @@
 
 #include "io/hdf5/hdf5_check.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 namespace {
 
@@ -170,4 +170,4 @@ void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* da
      "writing");
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

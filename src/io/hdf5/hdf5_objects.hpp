@@ -13,7 +13,7 @@
 
 #include "io/hdf5/handles.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 
 using AttributeValue = std::variant<std::string, long, double>;
 
@@ -56,4 +56,4 @@ void write_contiguous(hid_t dataset, hid_t memory_type, const void* data);
 void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
                      std::pair<hsize_t, hsize_t> rows);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::io

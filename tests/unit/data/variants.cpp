@@ -10,17 +10,17 @@
 #include "data/images/image_tokens.hpp"
 #include "data/images/image_warp.hpp"
 
-namespace fluxformer {
+namespace fluxformer::data {
 namespace {
 
-using Image = std::array<double, image_pixels>;
+using Image = std::array<double, data::image_pixels>;
 
 /// A round blot about the centre; `x`, `y` shift it.
 Image blot(double x = 0, double y = 0) {
   Image image;
-  constexpr double centre = (image_side - 1) / 2.0;
-  for (int j = 0; j < image_pixels; ++j) {
-    const double dx = j % image_side - centre - x, dy = j / image_side - centre - y;
+  constexpr double centre = (data::image_side - 1) / 2.0;
+  for (int j = 0; j < data::image_pixels; ++j) {
+    const double dx = j % data::image_side - centre - x, dy = j / data::image_side - centre - y;
     image[static_cast<std::size_t>(j)] = std::exp(-(dx * dx + dy * dy) / 18);
   }
   return image;
@@ -31,11 +31,11 @@ struct Moments {
 };
 Moments moments(const Image& image) {
   Moments m;
-  for (int j = 0; j < image_pixels; ++j) {
+  for (int j = 0; j < data::image_pixels; ++j) {
     const double ink = image[static_cast<std::size_t>(j)];
     m.ink += ink;
-    m.x += ink * (j % image_side);
-    m.y += ink * (j / image_side);
+    m.x += ink * (j % data::image_side);
+    m.y += ink * (j / data::image_side);
   }
   return {m.ink, m.x / m.ink, m.y / m.ink};
 }
@@ -80,7 +80,7 @@ TEST(Variant, of_an_image_depends_on_the_draw_alone) {
   EXPECT_EQ(first, again);
   EXPECT_NE(first, other);
   const auto set = make_dataset({.name = "digits", .at_most = 3});
-  std::vector<double> tokens(image_pixels), variant(image_pixels);
+  std::vector<double> tokens(data::image_pixels), variant(data::image_pixels);
   set->tokens(2, tokens.data());
   set->variant(2, stream, 0, variant.data());
   // The same in tokens: the scaling of pixels magnifies the round-off of the map by 1 / 0.3.
@@ -112,4 +112,4 @@ TEST(Variant, of_a_text_leaves_out_that_share_of_its_words_and_no_padding) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::data

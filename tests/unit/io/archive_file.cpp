@@ -12,7 +12,7 @@
 #include "io/schema.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 namespace {
 
 using test::complaint;
@@ -236,4 +236,4 @@ TEST_F(ArchiveFile, has_no_gaps_in_time) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::io

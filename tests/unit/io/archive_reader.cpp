@@ -12,7 +12,7 @@
 #include "io/schema.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 namespace {
 
 using test::complaint;
@@ -92,4 +92,4 @@ TEST_F(ArchiveReading, names_what_is_missing_or_of_another_kind) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::io

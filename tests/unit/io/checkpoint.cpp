@@ -10,7 +10,7 @@
 #include "io/schema.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 namespace {
 
 using test::complaint;
@@ -84,4 +84,4 @@ TEST_F(Checkpoints, name_what_they_do_not_hold) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::io

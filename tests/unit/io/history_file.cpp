@@ -19,7 +19,7 @@
 #include "io/schema.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 namespace {
 
 using test::complaint;
@@ -149,4 +149,4 @@ TEST_F(HistoryFileTest, of_a_failing_disk_is_one_error_and_stays_readable) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::io

@@ -12,7 +12,7 @@
 #include "io/xdmf.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
-namespace fluxformer {
+namespace fluxformer::io {
 namespace {
 
 class Strangers : public test::InAFolder {
@@ -84,4 +84,4 @@ TEST(SideCar, escapes_names_and_ends_where_the_field_ends) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::io

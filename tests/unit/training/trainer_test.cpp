@@ -79,14 +79,14 @@ TEST_P(Restart, goes_on_to_the_bit) {
   settings.largest_kappa = 0.101;
   TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), data(), start());
   for (long step = 0; step < 5; ++step) run.trainer.step(run.batches.at(step));
-  CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
+  io::CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
   run.trainer.save(writer);
   writer.commit();
 
   auto other = start();
   for (double& value : other.values) value *= 1.5;  // whatever it begins with
   TrainingRun later(MPI_COMM_SELF, 1, spec_of(settings), data(), other);
-  later.trainer.load(CheckpointReader::newest(MPI_COMM_SELF, file("run.h5")));
+  later.trainer.load(io::CheckpointReader::newest(MPI_COMM_SELF, file("run.h5")));
   EXPECT_EQ(later.trainer.steps(), 5);
   EXPECT_EQ(later.parameters.values, run.parameters.values);
   for (long step = 5; step < 10; ++step) {
@@ -105,7 +105,7 @@ class Checkpoint : public InAFolder {};
 
 TEST_F(Checkpoint, refuses_the_parameters_of_another_model) {
   TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), data(), start());
-  CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
+  io::CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
   run.trainer.save(writer);
   writer.commit();
   auto model = start().spec;
@@ -113,7 +113,7 @@ TEST_F(Checkpoint, refuses_the_parameters_of_another_model) {
   TrainingRun other(MPI_COMM_SELF, 1, spec_of(usual()), data(),
                     random_parameters({.model = model, .kappa = 0.1}));
   const auto text = complaint<BadInput>(
-      [&] { other.trainer.load(CheckpointReader::newest(MPI_COMM_SELF, file("run.h5"))); });
+      [&] { other.trainer.load(io::CheckpointReader::newest(MPI_COMM_SELF, file("run.h5"))); });
   EXPECT_THAT(text, testing::HasSubstr("run.checkpoint.h5"));
   EXPECT_EQ(other.trainer.steps(), 0);
 }

@@ -11,7 +11,7 @@
 
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 using Columns = std::vector<int>;
@@ -85,4 +85,4 @@ TEST(Assignment, of_nothing_is_nothing_and_wrong_sizes_are_refused) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 constexpr double rounding = 1e-12;
@@ -214,4 +214,4 @@ TEST(MarginOver, is_positive_when_better_than_every_null) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

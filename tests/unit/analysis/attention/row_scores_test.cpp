@@ -9,7 +9,7 @@
 
 #include "base/random.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention {
 namespace {
 
 constexpr double rounding = 1e-14;
@@ -115,4 +115,4 @@ TEST(RowScores, of_unrelated_rows_are_those_of_the_theory) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::attention

@@ -16,7 +16,7 @@
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 using Eigen::MatrixXd;
@@ -215,4 +215,4 @@ TEST(CausalModel, shows_nothing_of_later_tokens_at_any_depth_and_nothing_goes_ba
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -10,7 +10,7 @@
 #include "model/loss.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 using test::ProbeCase;
@@ -204,4 +204,4 @@ TEST(ProbeJacobian, takes_the_gradient_from_depth_to_depth) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -13,7 +13,7 @@
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 using Eigen::Matrix4d;
@@ -173,4 +173,4 @@ TEST(Lyapunov, more_exponents_than_channels_are_refused) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -11,7 +11,7 @@
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 using Eigen::MatrixXd;
@@ -158,4 +158,4 @@ TEST(SingularValues, of_a_filler_or_of_what_is_not_finite_are_not_numbers) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using namespace test;
@@ -163,4 +163,4 @@ TEST(PrincipalComponents, all_of_them_keep_every_distance) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::information

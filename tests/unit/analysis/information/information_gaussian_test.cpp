@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using namespace test;
@@ -195,4 +195,4 @@ TEST(Gaussian, depends_neither_on_order_nor_on_rotation_nor_on_place) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using namespace test;
@@ -175,4 +175,4 @@ TEST(Kde, refuses_to_do_without_noise) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::information

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 namespace {
 
 using namespace test;
@@ -186,4 +186,4 @@ TEST(Ksg, refuses_more_neighbours_than_there_are) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::information

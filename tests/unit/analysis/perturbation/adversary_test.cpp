@@ -11,7 +11,7 @@
 #include "model/loss.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 namespace {
 
 using test::ProbeCase;
@@ -177,4 +177,4 @@ TEST(ModelInput, of_a_model_that_reads_words_has_no_features) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

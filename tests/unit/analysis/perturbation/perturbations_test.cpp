@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 namespace {
 
 using test::ProbeCase;
@@ -144,4 +144,4 @@ TEST(DroppedTokens, are_a_share_between_0_and_1) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

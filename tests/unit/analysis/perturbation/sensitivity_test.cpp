@@ -14,7 +14,7 @@
 #include "tests/support/test_matrices.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 namespace {
 
 using test::ProbeCase;
@@ -103,7 +103,7 @@ TEST(Growth, of_halves_merges_to_the_whole) {
 
 TEST(LogitJacobian, of_a_linear_model_is_its_head) {
   Moved c(transport, {0, 1, 2}, 4);
-  LogitJacobian jacobian(c.input);
+  derivatives::LogitJacobian jacobian(c.input);
   jacobian.set();
   const auto head = c.model.probe.parameters().view("head/W");
   const Eigen::Map<const RowMatrix> w(head.data(), 4, 6);
@@ -130,7 +130,7 @@ std::vector<double> derivative(ModelProbe& probe, const std::vector<double>& u,
 TEST(LogitJacobian, agrees_with_power_iteration) {
   for (const auto& spec : {ProbeSpec{}, field}) {
     Moved c(spec, {0, 1, 2}, 4);
-    LogitJacobian jacobian(c.input);
+    derivatives::LogitJacobian jacobian(c.input);
     jacobian.set();
     // v := J^T J v / |J^T J v| for all samples side by side, J v by differences.
     auto v = test::random_vector(c.u.size(), 3);
@@ -164,7 +164,7 @@ TEST(LogitJacobian, agrees_with_power_iteration) {
 
 TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   Moved c({}, {0, 1, 2, 5}, 5);
-  LogitJacobian jacobian(c.input);
+  derivatives::LogitJacobian jacobian(c.input);
   jacobian.set();
   std::vector<double> worst;
   jacobian.worst_direction(worst);
@@ -186,9 +186,9 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
 TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
   // The model is linear, so that a finite step shows it.
   Moved c(transport, {0, 1, 2}, 4);
-  LogitJacobian jacobian(c.input);
+  derivatives::LogitJacobian jacobian(c.input);
   jacobian.set();
-  JacobianMeter meter(4);
+  derivatives::JacobianMeter meter(4);
   meter.add(c.input, jacobian);
   std::vector<double> worst;
   jacobian.worst_direction(worst);
@@ -228,4 +228,4 @@ TEST(Responses, of_two_samples_by_hand) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -12,7 +12,7 @@
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 namespace {
 
 RowMatrix random_matrix(int rows, int columns, unsigned seed) {
@@ -144,4 +144,4 @@ TEST(Cka, of_no_depths_or_channels_is_refused) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::states

@@ -9,7 +9,7 @@
 #include "analysis/state_examples.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::states {
 namespace {
 
 using test::random_vector;
@@ -178,4 +178,4 @@ TEST_F(StateMeasuresOf, examples_are_pooled_samples_or_real_tokens) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::states

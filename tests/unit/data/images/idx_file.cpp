@@ -12,7 +12,7 @@ using testing::AssertionResult;
 using testing::AssertionSuccess;
 
 Bytes read_all(const std::filesystem::path& path, int dimensions) {
-  return IdxFile(path, dimensions).read();
+  return data::IdxFile(path, dimensions).read();
 }
 
 /// The file is refused, and the message names it, holds `what` and says what to do.
@@ -33,7 +33,7 @@ TEST(IdxFile, reads_back_what_was_written_plain_and_compressed) {
   write_gzip(folder / "packed.gz", idx({5, 3, 2}, payload));
   write_gzip(folder / "packed_without_the_ending", idx({5, 3, 2}, payload));
   for (const char* name : {"plain", "packed.gz", "packed_without_the_ending"}) {
-    const IdxFile file(folder / name, 3);
+    const data::IdxFile file(folder / name, 3);
     EXPECT_EQ(file.shape(), (std::vector<std::size_t>{5, 3, 2})) << name;
     EXPECT_EQ(file.records(), 5U);
     EXPECT_EQ(file.record_size(), 6U);
@@ -48,7 +48,7 @@ TEST(IdxFile, a_range_is_the_same_records_as_in_the_whole) {
   write(folder / "plain", idx({1000, 7, 13}, payload));
   write_gzip(folder / "packed", idx({1000, 7, 13}, payload));
   for (const char* name : {"plain", "packed"}) {
-    const IdxFile file(folder / name, 3);
+    const data::IdxFile file(folder / name, 3);
     for (const auto& [first, count] :
          std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}, {3, 4}, {990, 10}, {1000, 0}, {0, 1000}}) {
       const auto begin = payload.begin() + static_cast<std::ptrdiff_t>(first * size);
@@ -131,7 +131,7 @@ TEST(IdxFile, a_flipped_bit_never_gives_wrong_records_and_is_found_even_outside_
     Bytes bad = good;
     bad[place] ^= 0x10U;
     write(folder / "bad", bad);
-    const std::string message = complaint([&] { IdxFile(folder / "bad", 3).read(0, 1); });
+    const std::string message = complaint([&] { data::IdxFile(folder / "bad", 3).read(0, 1); });
     // The bits that pad the last byte of the deflate stream (before the check sum and the length) mean
     // nothing.
     const bool may_be_padding = place + 9 == good.size();

@@ -12,9 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::unique_ptr<Dataset> load(const fs::path& folder, const char* split = "train",
-                              const char* tokens = "patches", std::size_t at_most = every_sample) {
-  return make_dataset(
+std::unique_ptr<data::Dataset> load(const fs::path& folder, const char* split = "train",
+                                    const char* tokens = "patches",
+                                    std::size_t at_most = data::every_sample) {
+  return data::make_dataset(
       {.name = "mnist", .directory = folder.string(), .split = split, .tokens = tokens, .at_most = at_most});
 }
 

@@ -40,7 +40,7 @@ Places dots(std::size_t character, int drawing) {
 Members all_drawings() {
   Members members{{"images_background/README", "no picture"}, {"__MACOSX/x/y/._0042_01.png", "no picture"}};
   for (std::size_t character = names.size(); character-- > 0;) {
-    for (int drawing = Omniglot::drawings; drawing > 0; --drawing) {
+    for (int drawing = data::Omniglot::drawings; drawing > 0; --drawing) {
       members.emplace_back(file_of(character, drawing), png_of(105, 105, dots(character, drawing)));
     }
   }
@@ -55,26 +55,26 @@ Members replaced(const std::string& file, const std::string& bytes) {
   return members;
 }
 
-DatasetSpec spec(const fs::path& directory, const char* split = "train") {
+data::DatasetSpec spec(const fs::path& directory, const char* split = "train") {
   return {.name = "omniglot", .directory = directory.string(), .split = split};
 }
 
-std::string refusal(const DatasetSpec& asked) {
-  return complaint([&] { make_dataset(asked); });
+std::string refusal(const data::DatasetSpec& asked) {
+  return complaint([&] { data::make_dataset(asked); });
 }
 
-Omniglot omniglot(const DatasetSpec& asked) {
-  return {asked, ImageTokens(TokenLayout::patches)};
+data::Omniglot omniglot(const data::DatasetSpec& asked) {
+  return {asked, data::ImageTokens(data::TokenLayout::patches)};
 }
 
-std::vector<double> image(const ImageDataset& set, std::size_t index) {
-  std::vector<double> out(image_pixels);
+std::vector<double> image(const data::ImageDataset& set, std::size_t index) {
+  std::vector<double> out(data::image_pixels);
   set.image(index, out.data());
   return out;
 }
 
 TEST(Png, is_decoded_bit_by_bit) {
-  const GreyImage image = decode_png(png_of(11, 3, {{0, 0}, {1, 10}, {2, 7}, {2, 8}}), "x.png");
+  const data::GreyImage image = data::decode_png(png_of(11, 3, {{0, 0}, {1, 10}, {2, 7}, {2, 8}}), "x.png");
   EXPECT_EQ(image.width, 11);
   EXPECT_EQ(image.height, 3);
   ASSERT_EQ(image.grey.size(), 33U);
@@ -87,7 +87,7 @@ TEST(Png, is_decoded_bit_by_bit) {
 TEST(Png, a_damaged_one_is_refused_by_name) {
   const std::string good = png_of(105, 105, {{50, 50}, {51, 51}});
   const auto refused = [](const std::string& bytes) {
-    return complaint([&] { decode_png(bytes, "some.zip: a/b.png"); });
+    return complaint([&] { data::decode_png(bytes, "some.zip: a/b.png"); });
   };
   EXPECT_EQ(refused(good), "");
   // The end marker is the last 12 bytes; nothing of the picture is lost with it.
@@ -101,11 +101,11 @@ TEST(Png, a_damaged_one_is_refused_by_name) {
 
 TEST(Omniglot, boxes_are_averaged_exactly) {
   std::vector<std::uint8_t> ink(105 * 105, 1);
-  EXPECT_THAT(Omniglot::shrink(ink), testing::Each(225));
+  EXPECT_THAT(data::Omniglot::shrink(ink), testing::Each(225));
   std::fill(ink.begin(), ink.end(), 0);
   ink[0] = 1;            // wholly in the first box: 4 x 4 quarters
   ink[3 * 105 + 3] = 1;  // 3/4 of it on one side of the border at 3.75, both ways
-  const auto small = Omniglot::shrink(ink);
+  const auto small = data::Omniglot::shrink(ink);
   EXPECT_EQ(small[0], 16 + 9);
   EXPECT_EQ(small[1], 3);
   EXPECT_EQ(small[28], 3);
@@ -117,7 +117,7 @@ TEST(Omniglot, drawings_1_to_16_train_and_17_to_20_test) {
   const TemporaryFolder folder;
   write_archive(folder / "images_background.zip", all_drawings());
   for (const auto& [split, first, count] : {std::tuple{"train", 1, 16}, std::tuple{"test", 17, 4}}) {
-    const Omniglot set = omniglot(spec(folder.path(), split));
+    const data::Omniglot set = omniglot(spec(folder.path(), split));
     EXPECT_EQ(set.name(), "omniglot");
     EXPECT_EQ(set.classes(), 4);
     EXPECT_EQ(set.characters(), names);
@@ -125,16 +125,16 @@ TEST(Omniglot, drawings_1_to_16_train_and_17_to_20_test) {
     for (std::size_t i = 0; i < set.size(); ++i) {
       const std::size_t character = i % 4;
       EXPECT_EQ(set.label(i), static_cast<int>(character));
-      std::vector<double> expected(image_pixels);
+      std::vector<double> expected(data::image_pixels);
       for (const auto& [row, column] : dots(character, first + static_cast<int>(i / 4))) {
-        expected[static_cast<std::size_t>(row / 15 * 4 * image_side + column / 15 * 4)] = 16 / 225.0;
+        expected[static_cast<std::size_t>(row / 15 * 4 * data::image_side + column / 15 * 4)] = 16 / 225.0;
       }
       EXPECT_EQ(image(set, i), expected) << split << " " << i;
     }
     EXPECT_THROW(set.label(set.size()), std::out_of_range);
   }
-  const auto set = make_dataset(spec(folder.path()));
-  std::vector<double> tokens(image_pixels);
+  const auto set = data::make_dataset(spec(folder.path()));
+  std::vector<double> tokens(data::image_pixels);
   set->tokens(0, tokens.data());
   EXPECT_DOUBLE_EQ(tokens[0], (16 / 225.0 - 0.1307) / 0.3081);
   EXPECT_EQ(set->vocabulary(), 0);
@@ -149,15 +149,15 @@ TEST(Omniglot, only_the_alphabets_and_samples_asked_for_are_decoded) {
               AllOf(HasSubstr("images_background.zip: "), HasSubstr(file_of(2, 3)),
                     HasSubstr("is not a readable PNG")));
   EXPECT_EQ(refusal(spec(folder.path(), "test")), "");
-  DatasetSpec asked = spec(folder.path());
+  data::DatasetSpec asked = spec(folder.path());
   asked.alphabets = 1;
-  EXPECT_EQ(make_dataset(asked)->classes(), 2);
-  EXPECT_EQ(make_dataset(asked)->size(), 32U);
+  EXPECT_EQ(data::make_dataset(asked)->classes(), 2);
+  EXPECT_EQ(data::make_dataset(asked)->size(), 32U);
   asked.alphabets = 2;
   EXPECT_NE(refusal(asked), "");
   asked.at_most = 3 * 2;  // two drawings of each of three characters
-  EXPECT_EQ(make_dataset(asked)->size(), 6U);
-  EXPECT_EQ(make_dataset(asked)->label(5), 2);
+  EXPECT_EQ(data::make_dataset(asked)->size(), 6U);
+  EXPECT_EQ(data::make_dataset(asked)->label(5), 2);
   asked.alphabets = 4;
   EXPECT_THAT(refusal(asked), AllOf(HasSubstr("data.alphabets = 4"), HasSubstr("holds 3; 0 takes all")));
   asked.alphabets = -1;
@@ -208,7 +208,7 @@ TEST(Omniglot, missing_files_are_named_with_what_was_looked_for) {
   EXPECT_THAT(refusal(spec("")), HasSubstr("data.set = omniglot needs data.directory"));
   EXPECT_THAT(refusal(spec(folder.path())),
               AllOf(HasSubstr(folder.path().string()), HasSubstr("images_background.zip")));
-  DatasetSpec asked = spec(folder.path());
+  data::DatasetSpec asked = spec(folder.path());
   asked.name = "omniglot_evaluation";
   EXPECT_THAT(refusal(asked), HasSubstr("images_evaluation.zip"));
   asked.name = "omniglot_small2";
@@ -226,7 +226,7 @@ TEST(RealOmniglot, holds_964_characters_and_every_drop_of_their_ink) {
   }
   std::size_t drawings = 0;
   for (const auto& [split, pixels] : {std::pair{"train", 13324643L}, std::pair{"test", 3242364L}}) {
-    const Omniglot set = omniglot(spec(given, split));
+    const data::Omniglot set = omniglot(spec(given, split));
     EXPECT_EQ(set.classes(), 964);
     drawings += set.size();
     double ink = 0;
@@ -235,7 +235,7 @@ TEST(RealOmniglot, holds_964_characters_and_every_drop_of_their_ink) {
       ink += std::accumulate(picture.begin(), picture.end(), 0.0);
       EXPECT_TRUE(std::all_of(picture.begin(), picture.end(), [](double x) { return x >= 0 && x <= 1; }));
     }
-    EXPECT_EQ(std::lround(ink * Omniglot::units), 16 * pixels);
+    EXPECT_EQ(std::lround(ink * data::Omniglot::units), 16 * pixels);
   }
   EXPECT_EQ(drawings, 19280U);
 }

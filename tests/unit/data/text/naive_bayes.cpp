@@ -13,11 +13,11 @@ using testing::HasSubstr;
 
 constexpr std::uint32_t unk = 1, a = 2, b = 3, c = 4;
 
-class TinyTexts final : public TextDataset {
+class TinyTexts final : public data::TextDataset {
  public:
   using Samples = std::vector<std::pair<int, std::vector<std::uint32_t>>>;
   explicit TinyTexts(Samples samples, std::vector<std::string> words = {"<pad>", "<unk>", "a", "b", "c"})
-      : TextDataset(Vocabulary(std::move(words)), 6), samples_(std::move(samples)) {}
+      : data::TextDataset(data::Vocabulary(std::move(words)), 6), samples_(std::move(samples)) {}
   std::string name() const override { return "tiny"; }
   std::size_t size() const override { return samples_.size(); }
   int classes() const override { return 3; }
@@ -36,7 +36,7 @@ TinyTexts training() {
 
 /// By hand with alpha = 1: p(. | 0) = 4/7, 2/7, 1/7 and p(. | 1) = 1/5, 2/5, 2/5 for a, b, c.
 TEST(NaiveBayes, predicts_what_the_formula_gives_by_hand) {
-  NaiveBayes bayes(1);
+  data::NaiveBayes bayes(1);
   bayes.fit(training());
   const TinyTexts asked({
       {0, {b}},          // 2/3 * 2/7 = 0.190   against 1/3 * 2/5 = 0.133
@@ -56,7 +56,7 @@ TEST(NaiveBayes, predicts_what_the_formula_gives_by_hand) {
 /// 2/3 (3.01/4.03)^3 (0.01/4.03)^3 = 4.2e-9 against 1/3 (0.01/2.03)^3 (1.01/2.03)^3 = 4.9e-9.
 TEST(NaiveBayes, smoothing_decides_what_words_not_met_cost) {
   const TinyTexts asked({{0, {a, a, a, c, c, c}}});
-  NaiveBayes laplace(1), lidstone(0.01);
+  data::NaiveBayes laplace(1), lidstone(0.01);
   laplace.fit(training());
   lidstone.fit(training());
   EXPECT_EQ(laplace.predict(asked, 0), 0);
@@ -64,11 +64,11 @@ TEST(NaiveBayes, smoothing_decides_what_words_not_met_cost) {
 }
 
 TEST(NaiveBayes, refuses_what_it_cannot_learn_from) {
-  EXPECT_THAT(complaint([] { NaiveBayes(0.0); }), HasSubstr("alpha = 0.0"));
-  NaiveBayes bayes(1);
+  EXPECT_THAT(complaint([] { data::NaiveBayes(0.0); }), HasSubstr("alpha = 0.0"));
+  data::NaiveBayes bayes(1);
   EXPECT_THAT(complaint([&] { bayes.predict(training(), 0); }), HasSubstr("before it was fitted"));
   EXPECT_THAT(complaint([&] { bayes.fit(TinyTexts({})); }), HasSubstr("tiny has 0 samples"));
-  EXPECT_THAT(complaint([&] { bayes.fit(*make_dataset({.name = "digits"})); }),
+  EXPECT_THAT(complaint([&] { bayes.fit(*data::make_dataset({.name = "digits"})); }),
               HasSubstr("needs texts: digits"));
   bayes.fit(training());
   const TinyTexts other({{0, {a}}}, {"<pad>", "<unk>", "a"});

@@ -24,9 +24,9 @@ const std::string train_folder = "20news-bydate-train/", test_folder = "20news-b
 Members base() {
   Members members;
   for (const auto& [folder, word] : {std::pair{test_folder, "later"}, std::pair{train_folder, "earlier"}}) {
-    for (std::size_t g = 0; g < newsgroup_names.size(); ++g) {
+    for (std::size_t g = 0; g < data::newsgroup_names.size(); ++g) {
       members.emplace_back(
-          folder + std::string(newsgroup_names[g]) + "/100",
+          folder + std::string(data::newsgroup_names[g]) + "/100",
           "Subject: " + std::string(1, static_cast<char>('a' + g)) + "\n\ncommon " + word + "\n");
     }
   }
@@ -44,16 +44,16 @@ fs::path packed(const TemporaryFolder& folder) {
   return folder / "20news" / "20news-bydate.tar.gz";
 }
 
-DatasetSpec spec(const fs::path& directory, const char* split = "train") {
+data::DatasetSpec spec(const fs::path& directory, const char* split = "train") {
   return {.name = "20news", .directory = directory.string(), .split = split, .length = 10, .least_count = 1};
 }
 
-std::string refusal(const DatasetSpec& asked) {
-  return complaint([&] { make_dataset(asked); });
+std::string refusal(const data::DatasetSpec& asked) {
+  return complaint([&] { data::make_dataset(asked); });
 }
 
 /// The words of a sample, with its padding.
-std::vector<std::string> words_of(const Dataset& set, std::size_t index) {
+std::vector<std::string> words_of(const data::Dataset& set, std::size_t index) {
   std::vector<double> tokens(static_cast<std::size_t>(set.tokens_x()));
   set.tokens(index, tokens.data());
   std::vector<std::string> words;
@@ -68,7 +68,7 @@ TEST(Newsgroups, are_ordered_by_group_then_by_number) {
                                       {train_folder + "alt.atheism/7", "Subject: q\n\nzeroth"},
                                       {train_folder + "sci.med/index", "Subject: not a post\n\nno"},
                                       {train_folder + "sci.med/.9", "Subject: not a post\n\nno"}}));
-  const auto set = make_dataset(spec(folder.path()));
+  const auto set = data::make_dataset(spec(folder.path()));
   EXPECT_EQ(set->name(), "20news");
   EXPECT_EQ(set->classes(), 20);
   ASSERT_EQ(set->size(), 23U);
@@ -92,7 +92,7 @@ TEST(Newsgroups, tokens_are_word_indices_followed_by_padding) {
                 with({{train_folder + "alt.atheism/1", "Subject: x\n\n1 2 3 4 5 6 7 8 9 10 11 12"},
                       {train_folder + "alt.atheism/2", ""},
                       {train_folder + "alt.atheism/3", "From: \xC9T\xC9\n\n"}}));
-  const auto set = make_dataset(spec(folder.path()));
+  const auto set = data::make_dataset(spec(folder.path()));
   EXPECT_EQ(set->tokens_x(), 10);
   EXPECT_EQ(set->tokens_y(), 1);
   EXPECT_EQ(set->features(), 1);
@@ -111,7 +111,8 @@ TEST(Newsgroups, tokens_are_word_indices_followed_by_padding) {
 TEST(Newsgroups, the_vocabulary_is_that_of_the_training_posts) {
   const TemporaryFolder folder;
   write_archive(packed(folder), base());
-  const auto train = make_dataset(spec(folder.path())), test = make_dataset(spec(folder.path(), "test"));
+  const auto train = data::make_dataset(spec(folder.path())),
+             test = data::make_dataset(spec(folder.path(), "test"));
   EXPECT_EQ(train->words(), test->words());
   // In 20 posts each: common, earlier, subject; then a to t in one each.
   EXPECT_THAT(std::vector<std::string>(train->words()).at(2), "common");
@@ -121,20 +122,21 @@ TEST(Newsgroups, the_vocabulary_is_that_of_the_training_posts) {
   EXPECT_EQ(words_of(*train, 3)[3], "earlier");
   EXPECT_EQ(words_of(*test, 3)[3], "<unk>");  // "later" occurs in test posts only
 
-  DatasetSpec asked = spec(folder.path());
+  data::DatasetSpec asked = spec(folder.path());
   asked.least_count = 2;
-  EXPECT_THAT(make_dataset(asked)->words(), ElementsAre("<pad>", "<unk>", "common", "earlier", "subject"));
+  EXPECT_THAT(data::make_dataset(asked)->words(),
+              ElementsAre("<pad>", "<unk>", "common", "earlier", "subject"));
   asked.vocabulary = 4;
-  EXPECT_THAT(make_dataset(asked)->words(), ElementsAre("<pad>", "<unk>", "common", "earlier"));
+  EXPECT_THAT(data::make_dataset(asked)->words(), ElementsAre("<pad>", "<unk>", "common", "earlier"));
 }
 
 TEST(Newsgroups, a_given_vocabulary_is_used_as_it_is) {
   const TemporaryFolder folder;
   write_archive(packed(folder), base());
   for (const char* split : {"train", "test"}) {
-    DatasetSpec asked = spec(folder.path(), split);
+    data::DatasetSpec asked = spec(folder.path(), split);
     asked.words = {"<pad>", "<unk>", "later", "subject"};
-    const auto set = make_dataset(asked);
+    const auto set = data::make_dataset(asked);
     EXPECT_EQ(set->words(), asked.words);
     EXPECT_EQ(set->vocabulary(), 4);
     EXPECT_EQ(words_of(*set, 0)[0], "subject");
@@ -149,12 +151,12 @@ TEST(Newsgroups, parts_of_a_post_are_left_out_where_asked) {
   const TemporaryFolder folder;
   write_archive(packed(folder),
                 with({{train_folder + "alt.atheism/1", "From: x\n\n> quoted\nbody\n\nsigned\n"}}));
-  DatasetSpec asked = spec(folder.path());
+  data::DatasetSpec asked = spec(folder.path());
   asked.keep_headers = asked.keep_quotes = asked.keep_footers = false;
-  EXPECT_THAT(words_of(*make_dataset(asked), 0)[0], "body");
-  EXPECT_EQ(make_dataset(asked)->length(0), 1);
+  EXPECT_THAT(words_of(*data::make_dataset(asked), 0)[0], "body");
+  EXPECT_EQ(data::make_dataset(asked)->length(0), 1);
   asked.keep_quotes = true;
-  EXPECT_EQ(make_dataset(asked)->length(0), 2);
+  EXPECT_EQ(data::make_dataset(asked)->length(0), 2);
 }
 
 TEST(Newsgroups, the_unpacked_tree_gives_what_the_archive_gives) {
@@ -164,8 +166,8 @@ TEST(Newsgroups, the_unpacked_tree_gives_what_the_archive_gives) {
   write_archive(packed(archive), posts);
   write_tree(tree.path(), posts);
   for (const char* split : {"train", "test"}) {
-    const auto one = make_dataset(spec(archive.path(), split)),
-               other = make_dataset(spec(tree.path(), split));
+    const auto one = data::make_dataset(spec(archive.path(), split)),
+               other = data::make_dataset(spec(tree.path(), split));
     EXPECT_EQ(one->words(), other->words());
     ASSERT_EQ(one->size(), other->size());
     for (std::size_t i = 0; i < one->size(); ++i) {
@@ -173,7 +175,7 @@ TEST(Newsgroups, the_unpacked_tree_gives_what_the_archive_gives) {
       EXPECT_EQ(one->label(i), other->label(i));
     }
   }
-  EXPECT_EQ(make_dataset(spec(archive / "20news"))->size(), 21U);  // the archive's own folder
+  EXPECT_EQ(data::make_dataset(spec(archive / "20news"))->size(), 21U);  // the archive's own folder
   fs::remove_all(tree / "20news-bydate-test" / "sci.space");
   EXPECT_THAT(refusal(spec(tree.path(), "test")), HasSubstr("holds no posts of the group sci.space"));
   fs::remove_all(tree / "20news-bydate-test");
@@ -184,14 +186,14 @@ TEST(Newsgroups, the_unpacked_tree_gives_what_the_archive_gives) {
 TEST(Newsgroups, at_most_takes_posts_at_equal_distances) {
   const TemporaryFolder folder;
   write_archive(packed(folder), base());
-  DatasetSpec asked = spec(folder.path());
+  data::DatasetSpec asked = spec(folder.path());
   asked.at_most = 4;
-  const auto set = make_dataset(asked);
+  const auto set = data::make_dataset(asked);
   ASSERT_EQ(set->size(), 4U);
   EXPECT_EQ(set->vocabulary(), 25);  // of all training posts
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(set->label(i), static_cast<int>(5 * i));
   asked.at_most = 0;
-  EXPECT_EQ(make_dataset(asked)->size(), 0U);
+  EXPECT_EQ(data::make_dataset(asked)->size(), 0U);
 }
 
 TEST(NewsgroupFiles, missing_ones_are_named_with_what_was_looked_for) {
@@ -266,7 +268,7 @@ TEST(NewsgroupFiles, the_check_sum_is_compared_at_the_very_end) {
 }
 
 TEST(Newsgroups, numbers_out_of_range_are_refused) {
-  DatasetSpec asked = spec("/nowhere");
+  data::DatasetSpec asked = spec("/nowhere");
   asked.length = 0;
   EXPECT_THAT(refusal(asked), HasSubstr("data.length = 0"));
   asked = spec("/nowhere");
@@ -283,18 +285,18 @@ TEST(RealNewsgroups, hold_the_known_number_of_posts_of_each_group) {
   if (given == nullptr || !fs::is_directory(fs::path(given) / "20news")) {
     GTEST_SKIP() << "no newsgroups: set FLUXFORMER_DATA to the folder that holds 20news/";
   }
-  const auto counts = [](const Dataset& set) {
+  const auto counts = [](const data::Dataset& set) {
     std::vector<int> count(20);
     for (std::size_t i = 0; i < set.size(); ++i) ++count[static_cast<std::size_t>(set.label(i))];
     return count;
   };
-  DatasetSpec asked{.name = "20news", .directory = given};
-  const auto train = make_dataset(asked);
+  data::DatasetSpec asked{.name = "20news", .directory = given};
+  const auto train = data::make_dataset(asked);
   EXPECT_THAT(counts(*train), ElementsAre(480, 584, 591, 590, 578, 593, 585, 594, 598, 597, 600, 595, 591,
                                           594, 593, 599, 546, 564, 465, 377));
   asked.split = "test";
   asked.words = train->words();
-  const auto test = make_dataset(asked);
+  const auto test = data::make_dataset(asked);
   EXPECT_THAT(counts(*test), ElementsAre(319, 389, 394, 392, 385, 395, 390, 396, 398, 397, 399, 396, 393, 396,
                                          394, 398, 364, 376, 310, 251));
   EXPECT_EQ(train->vocabulary(), 20000);

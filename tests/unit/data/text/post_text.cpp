@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 std::vector<std::string> words_of(std::string_view text, std::size_t most = 1000) {
   std::vector<std::string> words;
-  for_each_word(text, [&](std::string_view word) {
+  data::for_each_word(text, [&](std::string_view word) {
     words.emplace_back(word);
     return words.size() < most;
   });
@@ -51,43 +51,44 @@ TEST(Words, stop_when_told) {
 }
 
 TEST(Header, ends_at_the_first_blank_line) {
-  EXPECT_EQ(without_header("From: a\nSubject: b\n\nbody\n\nmore\n"), "body\n\nmore\n");
-  EXPECT_EQ(without_header("From: a\r\n\r\nbody\r\n"), "body\r\n");
-  EXPECT_EQ(without_header("From: a\n \t\nbody"), "body");
-  EXPECT_EQ(without_header("\nbody"), "body");
-  EXPECT_EQ(without_header("From: a\nSubject: b\n"), "");
-  EXPECT_EQ(without_header("From: a\n\n"), "");
-  EXPECT_EQ(without_header(""), "");
+  EXPECT_EQ(data::without_header("From: a\nSubject: b\n\nbody\n\nmore\n"), "body\n\nmore\n");
+  EXPECT_EQ(data::without_header("From: a\r\n\r\nbody\r\n"), "body\r\n");
+  EXPECT_EQ(data::without_header("From: a\n \t\nbody"), "body");
+  EXPECT_EQ(data::without_header("\nbody"), "body");
+  EXPECT_EQ(data::without_header("From: a\nSubject: b\n"), "");
+  EXPECT_EQ(data::without_header("From: a\n\n"), "");
+  EXPECT_EQ(data::without_header(""), "");
 }
 
 TEST(Quotes, lines_that_repeat_another_post_go) {
-  EXPECT_EQ(without_quotes("In article <1@x> a@b writes:\n> no\n  > no\n>> no\n| no\nyes\n"), "yes\n");
-  EXPECT_EQ(without_quotes("Jane Doe wrote:\nyes\nas Joe says:\nJoe said:\nJoe writes in <2@x>:\n"), "yes\n");
-  EXPECT_EQ(without_quotes("x > y | z\nthe article in\nshe writes\n"),
+  EXPECT_EQ(data::without_quotes("In article <1@x> a@b writes:\n> no\n  > no\n>> no\n| no\nyes\n"), "yes\n");
+  EXPECT_EQ(data::without_quotes("Jane Doe wrote:\nyes\nas Joe says:\nJoe said:\nJoe writes in <2@x>:\n"),
+            "yes\n");
+  EXPECT_EQ(data::without_quotes("x > y | z\nthe article in\nshe writes\n"),
             "x > y | z\nthe article in\nshe writes\n");
-  EXPECT_EQ(without_quotes("a\n\n> b"), "a\n\n");
-  EXPECT_EQ(without_quotes(""), "");
+  EXPECT_EQ(data::without_quotes("a\n\n> b"), "a\n\n");
+  EXPECT_EQ(data::without_quotes(""), "");
 }
 
 TEST(Footer, is_what_follows_the_last_blank_or_dashed_line) {
-  EXPECT_EQ(without_footer("text\n\nmore\n\n-- \nJoe\n"), "text\n\nmore\n\n");
-  EXPECT_EQ(without_footer("text\n-----\nJoe\nhis town\n\n\n"), "text\n");
-  EXPECT_EQ(without_footer("text\n\nJoe"), "text\n");
-  EXPECT_EQ(without_footer("text\r\n\r\nJoe\r\n"), "text\r\n");
+  EXPECT_EQ(data::without_footer("text\n\nmore\n\n-- \nJoe\n"), "text\n\nmore\n\n");
+  EXPECT_EQ(data::without_footer("text\n-----\nJoe\nhis town\n\n\n"), "text\n");
+  EXPECT_EQ(data::without_footer("text\n\nJoe"), "text\n");
+  EXPECT_EQ(data::without_footer("text\r\n\r\nJoe\r\n"), "text\r\n");
   // One paragraph is the text itself, whatever blank lines surround it; dashes within a line do not part.
-  EXPECT_EQ(without_footer("\n\ntext\nall - of it\n\n"), "\n\ntext\nall - of it\n\n");
-  EXPECT_EQ(without_footer("\n \n"), "\n \n");
-  EXPECT_EQ(without_footer(""), "");
+  EXPECT_EQ(data::without_footer("\n\ntext\nall - of it\n\n"), "\n\ntext\nall - of it\n\n");
+  EXPECT_EQ(data::without_footer("\n \n"), "\n \n");
+  EXPECT_EQ(data::without_footer(""), "");
 }
 
 TEST(KeptText, takes_away_what_is_not_kept_and_nothing_else) {
   const std::string post = "From: a\nSubject: In article 1\n\n> quoted\nbody\n\n> signed\nJoe\n";
-  EXPECT_EQ(kept_text(post, true, true, true), post);
-  EXPECT_EQ(kept_text(post, false, true, true), "> quoted\nbody\n\n> signed\nJoe\n");
-  EXPECT_EQ(kept_text(post, true, false, true), "From: a\nSubject: In article 1\n\nbody\n\nJoe\n");
-  EXPECT_EQ(kept_text(post, true, true, false), "From: a\nSubject: In article 1\n\n> quoted\nbody\n");
-  EXPECT_EQ(kept_text(post, false, false, false), "body\n");
-  EXPECT_EQ(kept_text("From: a\n\nthe only paragraph\n", true, true, false),
+  EXPECT_EQ(data::kept_text(post, true, true, true), post);
+  EXPECT_EQ(data::kept_text(post, false, true, true), "> quoted\nbody\n\n> signed\nJoe\n");
+  EXPECT_EQ(data::kept_text(post, true, false, true), "From: a\nSubject: In article 1\n\nbody\n\nJoe\n");
+  EXPECT_EQ(data::kept_text(post, true, true, false), "From: a\nSubject: In article 1\n\n> quoted\nbody\n");
+  EXPECT_EQ(data::kept_text(post, false, false, false), "body\n");
+  EXPECT_EQ(data::kept_text("From: a\n\nthe only paragraph\n", true, true, false),
             "From: a\n\nthe only paragraph\n");
 }
 

@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Lexicon lexicon_of(const std::vector<std::vector<std::string>>& documents) {
-  Lexicon lexicon;
+data::Lexicon lexicon_of(const std::vector<std::vector<std::string>>& documents) {
+  data::Lexicon lexicon;
   for (const auto& document : documents) {
     std::vector<std::uint32_t> numbers;
     for (const auto& word : document) numbers.push_back(lexicon.number(word));
@@ -23,7 +23,7 @@ Lexicon lexicon_of(const std::vector<std::vector<std::string>>& documents) {
 
 TEST(Lexicon, ranks_words_by_the_documents_they_occur_in_and_ties_by_the_alphabet) {
   // "z" occurs most often, but in one document.
-  const Lexicon lexicon = lexicon_of({{"z", "z", "z", "z", "b", "c"}, {"c", "a"}, {"c", "b", "a"}});
+  const data::Lexicon lexicon = lexicon_of({{"z", "z", "z", "z", "b", "c"}, {"c", "a"}, {"c", "b", "a"}});
   EXPECT_THAT(lexicon.vocabulary(100, 1).words(), ElementsAre("<pad>", "<unk>", "c", "a", "b", "z"));
   EXPECT_THAT(lexicon.vocabulary(4, 1).words(), ElementsAre("<pad>", "<unk>", "c", "a"));
   EXPECT_THAT(lexicon.vocabulary(100, 3).words(), ElementsAre("<pad>", "<unk>", "c"));
@@ -33,7 +33,7 @@ TEST(Lexicon, ranks_words_by_the_documents_they_occur_in_and_ties_by_the_alphabe
 }
 
 TEST(Vocabulary, knows_its_words_and_no_other) {
-  const Vocabulary vocabulary({"<pad>", "<unk>", "été", "a"});
+  const data::Vocabulary vocabulary({"<pad>", "<unk>", "été", "a"});
   EXPECT_EQ(vocabulary.size(), 4);
   EXPECT_EQ(vocabulary.index("été"), 2U);
   EXPECT_EQ(vocabulary.index("a"), 3U);
@@ -43,7 +43,7 @@ TEST(Vocabulary, knows_its_words_and_no_other) {
 
 TEST(Vocabulary, refuses_lists_that_are_none) {
   const auto refusal = [](const std::vector<std::string>& words) {
-    return complaint([&] { Vocabulary{words}; });
+    return complaint([&] { data::Vocabulary{words}; });
   };
   EXPECT_THAT(refusal({"<pad>", "<unk>"}), HasSubstr("has 2 words"));
   EXPECT_THAT(refusal({"<unk>", "<pad>", "a"}), HasSubstr("must begin with <pad> and <unk>"));
