@@ -15,6 +15,7 @@ find_package(ZLIB REQUIRED)
 find_package(LibArchive REQUIRED)
 find_package(PNG REQUIRED)
 find_package(nanoflann 1.4 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
 pkg_check_modules(PETSC REQUIRED PETSc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 

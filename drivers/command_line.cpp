@@ -11,8 +11,10 @@
 
 #include "base/session.hpp"
 #include "drivers/common/experiment.hpp"
+#include "drivers/describe.hpp"
+#include "drivers/registry.hpp"
 #include "io/archive_reader.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -24,6 +26,7 @@ struct Arguments {
   std::string experiment, deck;
   std::vector<std::string> overrides;
   bool help = false, validate = false, quiet = false, version = false;
+  std::string describe;  ///< "json", or empty
   std::string command_line;
 };
 
@@ -49,6 +52,8 @@ Arguments read_arguments(int argc, char** argv) {
       const std::string& word = option.value.front();
       if (!a.deck.empty()) throw BadInput(word + ": one deck at a time (the first was " + a.deck + ")");
       (a.experiment.empty() ? a.experiment : a.deck) = word;
+    } else if (key == "describe=json") {
+      a.describe = "json";
     } else if (!option.unregistered) {
       (key == "help" ? a.help : key == "validate" ? a.validate : key == "quiet" ? a.quiet : a.version) = true;
     } else if (key.find('=') != std::string::npos) {
@@ -66,7 +71,8 @@ std::string overview() {
   std::ostringstream text;
   text << "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
        << "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
-       << "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n\n"
+       << "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
+       << "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
        << "experiments:\n";
   for (const auto& entry : experiments()) text << "  " << entry.name << "    " << entry.sentence << '\n';
   return text.str();
@@ -117,6 +123,10 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
       for (const auto& [name, value] : provenance()) std::cout << name << " = " << value << '\n';
     return 0;
   }
+  if (!arguments.describe.empty()) {
+    if (root) std::cout << description_as_json(experiments(), arguments.experiment) << '\n';
+    return 0;
+  }
   if (arguments.experiment.empty()) {
     if (root) std::cout << overview();
     return 0;
@@ -132,7 +142,8 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   const Settings settings(schema, deck, arguments.overrides,
                           arguments.deck.empty() ? "no deck" : arguments.deck);
   set_petsc_options(settings.petsc());
-  const auto experiment = entry.make(settings, {comm, arguments.command_line, deck, arguments.quiet});
+  const auto experiment =
+      entry.make(settings, {comm, entry.name, entry.cites, arguments.command_line, deck, arguments.quiet});
   // All solvers exist now: what PETSc has not asked for it never will.
   warn_unused(unused_petsc_options(settings.petsc()));
   if (arguments.validate) {

@@ -1,5 +1,10 @@
+#include "drivers/registry.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
 #include "drivers/ablation/ablation_experiment.hpp"
-#include "drivers/common/experiment.hpp"
 #include "drivers/compare/attention_experiment.hpp"
 #include "drivers/compare/bottleneck_experiment.hpp"
 #include "drivers/compare/gradient_flow_experiment.hpp"
@@ -10,30 +15,55 @@
 #include "drivers/train/train_experiment.hpp"
 
 namespace fluxformer {
+namespace {
 
-const std::vector<ExperimentEntry>& experiments() {
-  static const std::vector<ExperimentEntry> all{
-      {"evolve", "solves the PDE of a Transformer in time on the depth x token mesh", declare_evolve,
+std::vector<ExperimentEntry>& registry() {
+  static std::vector<ExperimentEntry> all{
+      {"evolve", "evolve", "solves the PDE of a Transformer in time on the depth x token mesh",
+       "MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762", declare_evolve, describe_evolve,
        make_evolve},
-      {"train", "fits the weights of a Transformer, or of its PDE, to labelled samples", declare_train,
-       make_train},
-      {"information_flow", "follows the hidden states of a Transformer and of its PDE models through depth",
-       declare_information_flow, make_information_flow},
-      {"attention", "scores the attention of PDE models against that of a trained Transformer",
-       declare_attention, make_attention},
-      {"bottleneck", "estimates the information that states hold about input and label, by depth",
-       declare_bottleneck, make_bottleneck},
-      {"gradient_flow",
+      {"train", "train", "fits the weights of a Transformer, or of its PDE, to labelled samples",
+       "MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026", declare_train, describe_train, make_train},
+      {"information_flow", "compare",
+       "follows the hidden states of a Transformer and of its PDE models through depth",
+       "docs/model.md; arXiv 2408.09523; arXiv 1905.00414", declare_information_flow,
+       describe_information_flow, make_information_flow},
+      {"attention", "compare", "scores the attention of PDE models against that of a trained Transformer",
+       "docs/model.md; arXiv 2408.09523", declare_attention, describe_attention, make_attention},
+      {"bottleneck", "compare", "estimates the information that states hold about input and label, by depth",
+       "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 (2004) 066138; "
+       "PLoS ONE 9 (2014) e87357",
+       declare_bottleneck, describe_bottleneck, make_bottleneck},
+      {"gradient_flow", "compare",
        "follows the gradient of the loss back through depth, and the Jacobians of the layers",
-       declare_gradient_flow, make_gradient_flow},
-      {"perturbation", "perturbs the inputs of a Transformer and of its PDE models: noise, gaps, adversaries",
-       declare_perturbation, make_perturbation},
-      {"ablation", "trains Transformer and PDE without and with residual connection and normalisation",
-       declare_ablation, make_ablation},
-      {"scaling", "times steps of evolve or train by phase of the work, on as many ranks as it gets",
-       declare_scaling, make_scaling},
+       "docs/model.md; arXiv 2408.09523; Golub, Kahan, SIAM J. Numer. Anal. B 2 (1965) 205; Benettin et al., "
+       "Meccanica 15 (1980) 9",
+       declare_gradient_flow, describe_gradient_flow, make_gradient_flow},
+      {"perturbation", "compare",
+       "perturbs the inputs of a Transformer and of its PDE models: noise, gaps, adversaries",
+       "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083", declare_perturbation, describe_perturbation,
+       make_perturbation},
+      {"ablation", "ablation",
+       "trains Transformer and PDE without and with residual connection and normalisation",
+       "docs/model.md; arXiv 2408.09523", declare_ablation, describe_ablation, make_ablation},
+      {"scaling", "scaling",
+       "times steps of evolve or train by phase of the work, on as many ranks as it gets",
+       "docs/performance.md", declare_scaling, describe_scaling, make_scaling},
   };
   return all;
+}
+
+}  // namespace
+
+const std::vector<ExperimentEntry>& experiments() {
+  return registry();
+}
+
+void register_experiment(ExperimentEntry entry) {
+  const auto same = [&](const ExperimentEntry& other) { return other.name == entry.name; };
+  if (std::ranges::any_of(registry(), same))
+    throw std::logic_error("experiment " + entry.name + " is registered twice");
+  registry().push_back(std::move(entry));
 }
 
 }  // namespace fluxformer

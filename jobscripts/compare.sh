@@ -46,8 +46,11 @@ command -v "$FLUXFORMER_BIN" >/dev/null || die "no executable $FLUXFORMER_BIN: b
 
 # has NAME: there is a deck for it, and it is asked for
 has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
+# What is neither a training nor the evolution of one is an experiment of the name of its deck.
 experiments=()
-for name in information_flow attention bottleneck gradient_flow perturbation ablation; do
+for deck in "$decks"/*.ini; do
+  name=$(basename "$deck" .ini)
+  case $name in transformer | pde | distilled | evolve) continue ;; esac
   if has "$name"; then experiments+=("$name"); fi
 done
 

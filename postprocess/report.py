@@ -3,8 +3,7 @@
 
     /usr/bin/python3 postprocess/report.py FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve, information_flow, attention, bottleneck, gradient_flow, perturbation, ablation, as many of
-them as there are, of one data set or several. Writes FOLDER/report.html (everything inline: no network needed) and
+FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several. Writes FOLDER/report.html (everything inline: no network needed) and
 FOLDER/report.pdf; FOLDER is that of the first file unless given.
 """
 
@@ -15,25 +14,16 @@ import sys
 
 try:
     from fluxformer_io import RunError  # first: it says how to install what is missing
-    import report_figures_ablation as ablation
-    import report_figures_attention as attention
-    import report_figures_flow as flow
-    import report_figures_gradients as gradients
-    import report_figures_information as information
-    import report_figures_perturbation as perturbation
-    import report_figures_training as training
     import report_page as html
     import report_print
     from report_claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
     from report_data import MODELS, open_run, studies
     from report_runs import model_rows, run_rows
+    from report_sections import sections
 except ImportError as failure:
     sys.exit(f"report.py: {failure}")
 
-SECTIONS = (("models", "The models and their training", training.draw_training), ("evolve", "In time", training.draw_evolution),
-            ("flow", "Information flow", flow.draw), ("attention", "Attention", attention.draw),
-            ("bottleneck", "Information bottleneck", information.draw), ("gradients", "Gradient flow", gradients.draw),
-            ("perturbation", "Perturbations", perturbation.draw), ("ablation", "Ablation", ablation.draw))
+SECTIONS = sections()
 
 
 class Chapter:
@@ -46,20 +36,21 @@ class Chapter:
         self.weighed = [(claim, findings) for claim, findings in found if findings]
         self.models = model_rows(study)
         self.sections = []
-        for anchor, heading, draw in SECTIONS:
-            drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in draw(study)]
-            if drawings or (anchor == "models" and len(self.models) > 1):
-                self.sections.append((anchor, heading, drawings))
+        for section in SECTIONS:
+            drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
+            if drawings or (section.anchor == "models" and len(self.models) > 1):
+                self.sections.append((section, drawings))
 
     def html(self):
         parts = [f"<h2>{self.study.name}</h2>"]
-        for anchor, heading, drawings in self.sections:
-            parts.append(f'<h3 id="{self.anchor}-{anchor}">{heading}</h3>')
-            if anchor == "models" and len(self.models) > 1:
+        for section, drawings in self.sections:
+            parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
+            if section.anchor == "models" and len(self.models) > 1:
                 parts += [html.couplings(self.kinds()), html.table(self.models, range(2, 7))]
             parts += [html.figure(one) for one in drawings]
-            if anchor == "ablation":
-                parts.append(html.table(ablation.table(self.study.of("ablation")), range(1, 5)))
+            if section.table:
+                rows = section.table(self.study.of(section.experiment))
+                parts.append(html.table(rows, range(1, len(rows[0]))))
         return "".join(parts)
 
     def kinds(self):
@@ -110,7 +101,7 @@ def main():
     try:
         with contextlib.ExitStack() as stack:
             rule, claims = read_claims(options.claims) if options.claims else (None, [])
-            runs = [stack.enter_context(open_run(path)) for path in options.files]
+            runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in options.files]
             chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
             os.makedirs(folder or ".", exist_ok=True)
             page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))

@@ -4,6 +4,7 @@ import numpy as np
 
 from figure_style import SOFT
 from report_data import Style, mean_and_spread
+from report_sections import Section
 from report_style import Drawing, canvas, legend, over, panel
 
 NORMS = {"none": ("no normalisation", "#e4572e", "s"), "pre": ("LayerNorm before", "#1b1f24", "o"),
@@ -102,3 +103,6 @@ def draw(study):
     if comparison.having("loss"):
         drawings.append(_losses(comparison, variants, kinds))
     return drawings
+
+
+SECTIONS = (Section(8, "ablation", "Ablation", "ablation", draw, table),)

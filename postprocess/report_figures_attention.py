@@ -5,6 +5,7 @@ from matplotlib.ticker import FixedLocator
 
 from figure_style import INK, SOFT
 from report_data import number, spread
+from report_sections import Section
 from report_style import HEAT, Drawing, canvas, legend, over, panel, plain_numbers, style_of, tips
 
 SCORES = (("cosine", "cosine", 1), ("kl", "KL divergence  [nat]", -1), ("centred", "centred cosine", 1))
@@ -138,3 +139,6 @@ def draw(study):
     if all(comparison.measure(model, "map") is not None for model in ("transformer", *models)):
         drawings.append(_maps(comparison, models))
     return drawings
+
+
+SECTIONS = (Section(4, "attention", "Attention", "attention", draw),)

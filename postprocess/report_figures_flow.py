@@ -5,6 +5,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import NullFormatter
 
 from figure_style import SOFT
+from report_sections import Section
 from report_style import HEAT, Drawing, canvas, legend, over, panel, plain_numbers, plt, style_of
 
 TOKENS = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind readers, white in the middle
@@ -156,3 +157,6 @@ def draw(study):
     if "transformer" in examples and comparison.measure("transformer", "example_norm").shape[1] > 0:
         drawings.append(_token_maps(comparison, examples))
     return drawings
+
+
+SECTIONS = (Section(3, "flow", "Information flow", "information_flow", draw),)

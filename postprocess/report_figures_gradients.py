@@ -4,6 +4,7 @@ import numpy as np
 
 from figure_style import SOFT
 from report_data import number, spread
+from report_sections import Section
 from report_style import Drawing, canvas, legend, over, panel, style_of, tips
 
 BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), ("final_norm_gradient", "final norm"),
@@ -154,3 +155,6 @@ def draw(study):
     if courses := comparison.having("epoch_disparity"):
         drawings.append(_over_epochs(comparison, courses))
     return drawings
+
+
+SECTIONS = (Section(6, "gradients", "Gradient flow", "gradient_flow", draw),)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from figure_style import SOFT
+from report_sections import Section
 from report_style import Drawing, canvas, legend, over, panel, plt, style_of
 
 ESTIMATORS = {"binning": "binning", "kde": "kernel density", "ksg": "nearest neighbours (KSG)", "gaussian": "Gaussian"}
@@ -93,3 +94,6 @@ def draw(study):
                       if np.size(comparison.measure(model, f"epoch_{about}_{shown}"))]
             drawings.append(_over_epochs(comparison, about, shown, models))
     return drawings
+
+
+SECTIONS = (Section(5, "bottleneck", "Information bottleneck", "bottleneck", draw),)

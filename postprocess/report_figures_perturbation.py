@@ -3,6 +3,7 @@
 import numpy as np
 
 from report_figures_gradients import bars
+from report_sections import Section
 from report_style import Drawing, canvas, legend, over, panel, style_of
 
 KINDS = (("noise", "noise_level", "Noise on the input", "deviation / rms of the input"),
@@ -68,3 +69,6 @@ def draw(study):
     if comparison.having("growth"):
         drawings.append(_sensitivity(comparison))
     return drawings
+
+
+SECTIONS = (Section(7, "perturbation", "Perturbations", "perturbation", draw),)

@@ -4,6 +4,7 @@ import numpy as np
 
 from evolve_figures import Evolution, draw_front, front_maps
 from report_data import MODELS
+from report_sections import Section
 from report_style import Drawing, canvas, legend, over, panel, style_of
 
 
@@ -75,3 +76,7 @@ def draw_evolution(study):
                                 f"depth s stays within {100 * evolution.threshold:g} % of its steady state.{pace} Dashed: transport alone.",
                                 figure, [run]))
     return drawings
+
+
+SECTIONS = (Section(1, "models", "The models and their training", "train", draw_training),
+            Section(2, "evolve", "In time", "evolve", draw_evolution))

@@ -119,9 +119,9 @@ def write(path, chapters, rule, runs):
             _overview(pdf, judged, rule)
         _models(pdf, chapters)
         for chapter in chapters:
-            for _, heading, drawings in chapter.sections:
+            for section, drawings in chapter.sections:
                 for one in drawings:
-                    add_page(pdf, one._replace(title=f"{heading}: {one.title[0].lower()}{one.title[1:]}"))
+                    add_page(pdf, one._replace(title=f"{section.heading}: {one.title[0].lower()}{one.title[1:]}"))
         if judged:
             _numbers(pdf, judged)
         _runs(pdf, runs)

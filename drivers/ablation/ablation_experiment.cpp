@@ -11,15 +11,15 @@
 #include "base/progress.hpp"
 #include "base/session.hpp"
 #include "drivers/ablation/ablation_run.hpp"
+#include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/announce.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/common/stop_request.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_problem.hpp"
-#include "io/schema_ablation.hpp"
-#include "io/schema_comparisons.hpp"
 
 namespace fluxformer {
 namespace {
@@ -134,14 +134,14 @@ Settings AblationExperiment::settings_of(const Variant& variant, long seed) cons
 void AblationExperiment::add(const Variant& variant, const AblationRun& run, double seconds,
                              CompareRecord& record) const {
   const auto name = variant.name();
-  record.add(name, "loss", {names::step}, run.loss);
-  record.add(name, "diverged_step", {}, {run.diverged_step});
-  record.add(name, "diverged_epoch", {}, {run.diverged_epoch});
-  record.add(name, "test_accuracy", {}, {run.test_accuracy});
-  record.add(name, "norm", {names::depth}, run.states.norm);
-  record.add(name, "drift", {names::depth}, run.states.drift);
-  record.add(name, "step_change", {names::depth}, run.states.step_change);
-  record.add(name, names::seconds, {}, {seconds});
+  record.add(name, ablation::loss, run.loss);
+  record.add(name, ablation::diverged_step, {run.diverged_step});
+  record.add(name, ablation::diverged_epoch, {run.diverged_epoch});
+  record.add(name, ablation::test_accuracy, {run.test_accuracy});
+  record.add(name, ablation::norm, run.states.norm);
+  record.add(name, ablation::drift, run.states.drift);
+  record.add(name, ablation::step_change, run.states.step_change);
+  record.add(name, compare::seconds, {seconds});
 }
 
 std::string AblationExperiment::outcome(const Variant& variant, const std::vector<AblationRun>& runs) const {
@@ -167,16 +167,16 @@ Report AblationExperiment::run() {
   const auto since = [](WallClock::time_point begun) {
     return std::chrono::duration<double>(WallClock::now() - begun).count();
   };
-  CompareRecord record("ablation", "docs/model.md; arXiv 2408.09523", settings_, context_, seeds_);
+  CompareRecord record(settings_, context_, seeds_);
   const auto count = [](long n) {
     std::vector<double> list(static_cast<std::size_t>(n));
     std::iota(list.begin(), list.end(), 0);
     return list;
   };
-  record.axis(names::step, count(steps_), true);
-  record.axis(names::depth, count(settings_.integer("mesh.layers") + 1));
-  record.note("", names::samples, samples_);
-  record.note("", names::loss_limit, limit_);
+  record.axis(axes::step, count(steps_));
+  record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
+  record.note("", compare::samples, samples_);
+  record.note("", ablation::loss_limit, limit_);
   const bool speaks = announce(*this, context_);
 
   const std::size_t total = variants_.size() * seeds_.size();
@@ -209,11 +209,11 @@ Report AblationExperiment::run() {
       add(variant, *run, seconds, record);
       runs.push_back(std::move(*run));
     }
-    record.note(name, names::kind, variant.kind);
-    record.note(name, names::residual, std::string(variant.residual ? "on" : "off"));
-    record.note(name, names::norm, variant.norm);
-    record.note(name, names::parameters, parameters_[v]);
-    record.note(name, names::diverged,
+    record.note(name, ablation::kind, variant.kind);
+    record.note(name, ablation::residual, std::string(variant.residual ? "on" : "off"));
+    record.note(name, compare::norm, variant.norm);
+    record.note(name, compare::parameters, parameters_[v]);
+    record.note(name, ablation::diverged,
                 static_cast<long>(std::ranges::count_if(runs, &AblationRun::diverged)));
     outcomes += outcome(variant, runs) + "\n";
   }
@@ -226,6 +226,16 @@ Report AblationExperiment::run() {
 }
 
 }  // namespace
+
+void describe_ablation(io::Description& description) {
+  using namespace ablation;
+  compare::describe_models_over_seeds(
+      description, "ablation",
+      {{axes::step, axes::depth},
+       {loss_limit},
+       {kind, residual, compare::norm, compare::parameters, diverged},
+       {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change}});
+}
 
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
   return std::make_unique<AblationExperiment>(settings, context);

@@ -2,7 +2,8 @@
 
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 
@@ -77,8 +78,8 @@ std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
   if (file.empty()) return {};
   const io::ArchiveReader archive(comm, file);
-  if (!archive.has(names::embedding_vocabulary)) return {};
-  return archive.words(names::embedding_vocabulary);
+  if (!archive.has(model_file::embedding_vocabulary)) return {};
+  return archive.words(model_file::embedding_vocabulary);
 }
 
 }  // namespace fluxformer

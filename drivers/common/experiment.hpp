@@ -12,12 +12,15 @@
 
 #include "base/error.hpp"
 #include "base/options.hpp"
+#include "io/description.hpp"
 
 namespace fluxformer {
 
-/// What a run is told beside its settings.
+/// Context of a run that is not a setting.
 struct RunContext {
   MPI_Comm comm = MPI_COMM_NULL;
+  std::string experiment;  ///< its name
+  std::string cites;       ///< sources whose numbers or methods it uses
   std::string command_line;
   std::string deck;    ///< verbatim
   bool quiet = false;  ///< no progress
@@ -41,13 +44,14 @@ class Experiment {
 /// One line of the registry.
 struct ExperimentEntry {
   std::string name;
-  std::string sentence;
+  std::string family;    ///< its folder on every floor
+  std::string sentence;  ///< what it does, as the list of experiments puts it
+  std::string cites;     ///< sources whose numbers or methods it uses
   std::function<void(Schema&)> declare;
+  /// What its files hold.
+  std::function<void(io::Description&)> describe;
   /// Collective; throws BadInput (agreed) for anything in the settings that cannot run on these ranks.
   std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;
 };
-
-/// All experiments, in the order they are listed.
-const std::vector<ExperimentEntry>& experiments();
 
 }  // namespace fluxformer

@@ -5,7 +5,8 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "io/schema.hpp"
+#include "io/file_names.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -15,8 +16,8 @@ std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Setting
   if (from != "auto") return io::CheckpointReader(comm, from);
   const auto& output = settings.word("output.file");
   const bool there = collectively(comm, [&] {
-    return std::filesystem::exists(checkpoint_path(output)) ||
-           std::filesystem::exists(previous_checkpoint_path(output));
+    return std::filesystem::exists(io::checkpoint_path(output)) ||
+           std::filesystem::exists(io::previous_checkpoint_path(output));
   });
   if (!there) return {};
   return io::CheckpointReader::newest(comm, output);

@@ -2,24 +2,22 @@
 
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
 
-std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const std::string& experiment,
-                                                                       const std::string& cites,
-                                                                       const Settings& settings,
+std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const Settings& settings,
                                                                        const RunContext& context) {
   std::vector<std::pair<std::string, io::AttributeValue>> attributes{
-      {names::experiment, experiment},
+      {names::experiment, context.experiment},
       {names::command_line, context.command_line},
       {names::deck, context.deck},
       {names::settings, settings.resolved()},
       {names::seed, settings.integer("run.seed")},
       {names::ranks, static_cast<long>(RankOf(context.comm).ranks)},
       {names::blas, blas_description()},
-      {names::cites, cites}};
+      {names::cites, context.cites}};
   for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);
   return attributes;
 }

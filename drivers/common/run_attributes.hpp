@@ -12,12 +12,9 @@
 
 namespace fluxformer {
 
-/// Attributes of the root: experiment, command line, deck, settings, seed, ranks, versions, cites. `cites`:
-/// sources whose numbers or methods the run uses. The settings have run.seed. The same on all ranks; not
-/// collective.
-std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const std::string& experiment,
-                                                                       const std::string& cites,
-                                                                       const Settings& settings,
+/// Attributes of the root: experiment, command line, deck, settings, seed, ranks, versions, cites. The settings
+/// have run.seed. The same on all ranks; not collective.
+std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const Settings& settings,
                                                                        const RunContext& context);
 
 }  // namespace fluxformer

@@ -6,10 +6,11 @@
 #include <sstream>
 
 #include "analysis/attention/attention_measures.hpp"
+#include "analysis/attention/attention_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "io/schema_comparisons.hpp"
 #include "model/initialise.hpp"
 
 namespace fluxformer {
@@ -18,7 +19,6 @@ namespace {
 constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowScore::kl,
                                    attention::RowScore::js, attention::RowScore::tv,
                                    attention::RowScore::centred};
-constexpr std::array score_names = {"cosine", "kl", "js", "tv", "centred"};
 
 /// A model and the attention of its layers for one batch.
 class Attentive {
@@ -138,10 +138,10 @@ AttentionComparison::Match AttentionComparison::in_order(int heads_p) const {
 }
 
 void AttentionComparison::begin(CompareRecord& record) {
-  record.axis(names::layer, 1, layers());
-  record.axis(names::head, 0, first_.spec.attention.heads - 1);
-  record.axis(names::query, 0, problem_.line().tokens() - 1);
-  record.axis(names::key, 0, problem_.line().tokens() - 1);
+  record.axis(axes::layer, 1, layers());
+  record.axis(axes::head, 0, first_.spec.attention.heads - 1);
+  record.axis(axes::query, 0, problem_.line().tokens() - 1);
+  record.axis(axes::key, 0, problem_.line().tokens() - 1);
 }
 
 /// The first sample, mean over the heads: what the rows look like.
@@ -158,7 +158,7 @@ void AttentionComparison::show_map(std::size_t seed, const std::string& name, Co
     }
   });
   problem_.sum(map);
-  record.add(name, "map", {names::layer, names::query, names::key}, map);
+  record.add(name, attention::variables::map, map);
 }
 
 void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
@@ -183,24 +183,24 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   auto meters = score(problem_.members(), transformer, {&pde, &untrained});
 
   const int heads = transformer.spec.attention.heads;
-  const auto over_layers = [&](const std::string& measure, const auto& value) {
+  const auto over_layers = [&](const io::Variable& measure, const auto& value) {
     std::vector<double> values;
     values.reserve(static_cast<std::size_t>(layers()));
     for (int l = 0; l < layers(); ++l) values.push_back(value(l));
-    record.add(name, measure, {names::layer}, values);
+    record.add(name, measure, values);
     return std::accumulate(values.begin(), values.end(), 0.0) / layers();
   };
-  const auto over_heads = [&](const std::string& measure, const auto& value) {
+  const auto over_heads = [&](const io::Variable& measure, const auto& value) {
     std::vector<double> values;
     for (int l = 0; l < layers(); ++l)
       for (int h = 0; h < heads; ++h)
         values.push_back(value(l, h, paired[static_cast<std::size_t>(l)][static_cast<std::size_t>(h)]));
-    record.add(name, measure, {names::layer, names::head}, values);
+    record.add(name, measure, values);
   };
   summary_ << (summary_.str().empty() ? "scores (better than the best null by): " : "; ") << name;
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     const auto by = all_scores[j];
-    const std::string measure = score_names[j];
+    const auto& measure = attention::variables::scores[j];
     const auto mean_null = [&](bool permuted, int l) {
       double sum = 0;
       for (int h = 0; h < heads; ++h)
@@ -211,28 +211,33 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
       return attention::matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
     };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
-    const std::vector<double> nulls{
-        over_layers(measure + "_uniform", [&](int l) { return mean_null(false, l); }),
-        over_layers(measure + "_permuted", [&](int l) { return mean_null(true, l); }),
-        over_layers(measure + "_untrained", [&](int l) { return matched(meters[1], paired_untrained, l); })};
+    const std::vector<double> nulls{over_layers(attention::variables::of_uniform_rows(measure),
+                                                [&](int l) { return mean_null(false, l); }),
+                                    over_layers(attention::variables::of_permuted_keys(measure),
+                                                [&](int l) { return mean_null(true, l); }),
+                                    over_layers(attention::variables::of_untrained(measure), [&](int l) {
+                                      return matched(meters[1], paired_untrained, l);
+                                    })};
     if (by == attention::RowScore::cosine || by == attention::RowScore::kl ||
         by == attention::RowScore::centred)
-      summary_ << ' ' << measure << ' ' << mean << " (" << std::showpos
+      summary_ << ' ' << measure.name << ' ' << mean << " (" << std::showpos
                << attention::margin_over(by, mean, nulls) << std::noshowpos << ')';
   }
-  over_heads("centred_heads", [&](int l, int t, int p) {
+  over_heads(attention::variables::centred_heads, [&](int l, int t, int p) {
     return p < 0 ? std::numeric_limits<double>::quiet_NaN()
                  : meters[0].score(attention::RowScore::centred, l, t, p);
   });
-  over_heads("matched_head", [](int, int, int p) { return p; });
-  over_heads("entropy_transformer", [&](int l, int t, int) { return meters[0].entropy_t(l, t); });
-  over_heads("entropy", [&](int l, int, int p) {
+  over_heads(attention::variables::matched_head, [](int, int, int p) { return p; });
+  over_heads(attention::variables::entropy_transformer,
+             [&](int l, int t, int) { return meters[0].entropy_t(l, t); });
+  over_heads(attention::variables::entropy, [&](int l, int, int p) {
     return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].entropy_p(l, p);
   });
-  over_heads("flat_rows", [&](int l, int t, int p) {
+  over_heads(attention::variables::flat_rows, [&](int l, int t, int p) {
     return p < 0 ? 0.0 : static_cast<double>(meters[0].flat_rows(l, t, p));
   });
-  over_layers("scored_samples", [&](int l) { return static_cast<double>(meters[0].samples(l)); });
+  over_layers(attention::variables::scored_samples,
+              [&](int l) { return static_cast<double>(meters[0].samples(l)); });
 }
 
 std::string AttentionComparison::summary() const {
@@ -240,6 +245,19 @@ std::string AttentionComparison::summary() const {
 }
 
 }  // namespace
+
+void describe_attention(io::Description& description) {
+  using namespace attention::variables;
+  std::vector<io::Variable> measures;
+  for (const auto& score : scores)
+    for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score)})
+      measures.push_back(one);
+  for (const auto& one :
+       {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
+    measures.push_back(one);
+  compare::describe_comparison(description, "attention",
+                               {{axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
+}
 
 void declare_attention(Schema& schema) {
   declare_compare_options(schema, "attention.h5");
@@ -250,9 +268,9 @@ void declare_attention(Schema& schema) {
 }
 
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      "attention", "docs/model.md; arXiv 2408.09523", settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<AttentionComparison>(s, p); });
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<AttentionComparison>(s, p);
+  });
 }
 
 }  // namespace fluxformer

@@ -9,6 +9,7 @@
 
 namespace fluxformer {
 
+void describe_attention(io::Description& description);
 void declare_attention(Schema& schema);
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context);
 

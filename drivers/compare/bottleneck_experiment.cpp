@@ -4,12 +4,13 @@
 #include <cmath>
 #include <sstream>
 
+#include "analysis/information/information_variables.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/bottleneck_estimates.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "io/schema_comparisons.hpp"
 
 namespace fluxformer {
 namespace {
@@ -66,9 +67,9 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
 }
 
 void Bottleneck::begin(CompareRecord& record) {
-  if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
-  record.note("", names::ceiling, std::log(static_cast<double>(labels_.size())));
-  record.note("", names::label_entropy, information::LabelGroups(labels_).entropy());
+  if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
+  record.note("", information::variables::ceiling, std::log(static_cast<double>(labels_.size())));
+  record.note("", information::variables::label_entropy, information::LabelGroups(labels_).entropy());
 }
 
 std::vector<double> Bottleneck::states(const Parameters& parameters) const {
@@ -123,9 +124,9 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
 }
 
 void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
-  const auto depth = names::model_depth(name);
+  const auto& estimates = information::variables::estimates();
   const auto final = curves(problem_.models().at(seed, name).parameters);
-  for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimate_names[k], {depth}, final[k]);
+  for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimates[k], final[k]);
   Curves over_epochs(estimate_count);
   for (const long epoch : epochs_) {
     const auto then = curves(problem_.models().after_epoch(seed, name, epoch));
@@ -134,10 +135,20 @@ void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecor
   }
   if (epochs_.empty()) return;
   for (std::size_t k = 0; k < estimate_count; ++k)
-    record.add(name, std::string("epoch_") + estimate_names[k], {names::copied_epoch, depth}, over_epochs[k]);
+    record.add(name, compare::after_epochs(estimates[k]), over_epochs[k]);
 }
 
 }  // namespace
+
+void describe_bottleneck(io::Description& description) {
+  auto measures = information::variables::estimates();
+  for (const auto& one : information::variables::estimates()) measures.push_back(compare::after_epochs(one));
+  compare::describe_comparison(description, "bottleneck",
+                               {{axes::copied_epoch},
+                                {information::variables::ceiling, information::variables::label_entropy},
+                                {},
+                                measures});
+}
 
 void declare_bottleneck(Schema& schema) {
   declare_compare_options(schema, "bottleneck.h5");
@@ -167,12 +178,9 @@ void declare_bottleneck(Schema& schema) {
 }
 
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      "bottleneck",
-      "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 "
-      "(2004) 066138; PLoS ONE 9 (2014) e87357",
-      settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<Bottleneck>(s, p); });
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<Bottleneck>(s, p);
+  });
 }
 
 }  // namespace fluxformer

@@ -9,6 +9,7 @@
 
 namespace fluxformer {
 
+void describe_bottleneck(io::Description& description);
 void declare_bottleneck(Schema& schema);
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context);
 

@@ -6,9 +6,11 @@
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "io/archive_reader.hpp"
-#include "io/schema.hpp"
+#include "io/file_names.hpp"
+#include "io/layout.hpp"
 #include "model/depth_march.hpp"
 #include "model/model_file.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {
@@ -23,7 +25,7 @@ std::string with_seed(std::string pattern, long seed) {
 }
 
 std::string snapshot_path(const std::string& file, long epoch) {
-  return weights_path(file, "epoch" + std::to_string(epoch));
+  return io::weights_path(file, "epoch" + std::to_string(epoch));
 }
 
 /// Whether a PDE model came about as its key says, from the same samples in the same order as this
@@ -103,8 +105,8 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     origin.require_data(key, settings);
     if (name != transformer) require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;
-    if (file.has(names::embedding_vocabulary)) {
-      const auto words = file.words(names::embedding_vocabulary);
+    if (file.has(model_file::embedding_vocabulary)) {
+      const auto words = file.words(model_file::embedding_vocabulary);
       if (words_.empty()) words_ = words;
       if (words != words_) throw BadInput(key + ": has other words than " + models_.front().front().file);
     }

@@ -11,39 +11,37 @@
 #include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "io/axis.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/part_file.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
 
 class CompareRecord {
  public:
-  /// `experiment`: its name; `cites`: sources of its methods. All arguments are borrowed. Collective; throws
+  /// All arguments are borrowed. Collective; throws
   /// BadInput if the output exists and may not be overwritten, another run writes it, or its folder cannot be
   /// written.
-  CompareRecord(const std::string& experiment, const std::string& cites, const Settings& settings,
-                const RunContext& context, const CompareProblem& problem);
+  CompareRecord(const Settings& settings, const RunContext& context, const CompareProblem& problem);
   /// Of an experiment that makes its models itself: without axes of depth, and nothing is said of the models.
-  CompareRecord(const std::string& experiment, const std::string& cites, const Settings& settings,
-                const RunContext& context, const std::vector<long>& seeds);
+  CompareRecord(const Settings& settings, const RunContext& context, const std::vector<long>& seeds);
 
-  /// An axis of the schema. Those of seeds and depths (names::model_depth) are there.
-  void axis(const std::string& name, std::vector<double> values, bool whole_numbers = false);
+  /// A coordinate. Those of seeds and of the depths of each model are there.
+  void axis(const io::Variable& coordinate, std::vector<double> values);
   /// The same with first, first + 1, ..., last.
-  void axis(const std::string& name, long first, long last);
-  /// Measure `measure` of `model` for the next seed (they come in order), row-major over `axes`; the same on
-  /// all ranks. Throws std::logic_error for a name the schema lacks or numbers that do not fill the axes.
-  void add(const std::string& model, const std::string& measure, const std::vector<std::string>& axes,
-           const std::vector<double>& values);
+  void axis(const io::Variable& coordinate, long first, long last);
+  /// A measure of `model` for the next seed (they come in order), row-major over its axes; <model> among them
+  /// is this one. The same on all ranks. Throws std::logic_error for an axis that is missing or numbers that
+  /// do not fill the axes.
+  void add(const std::string& model, io::Variable measure, const std::vector<double>& values);
   /// An attribute of a model's group, or of the experiment's ("").
-  void note(const std::string& model, const std::string& name, const io::AttributeValue& value);
+  void note(const std::string& model, const io::Attribute& attribute, const io::AttributeValue& value);
   /// Writes the file. Collective.
   void finish(const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
   struct Measure {
-    std::vector<std::string> axes;
+    io::Variable variable;  // over seeds, then its own axes
     std::vector<double> values;
   };
   struct Note {
@@ -53,11 +51,10 @@ class CompareRecord {
   std::string group(const std::string& model) const;
   void describe_models(const CompareProblem& problem);
 
-  std::string experiment_, cites_;
   const Settings& settings_;
   const RunContext& context_;
   std::unique_ptr<io::PartFile> claim_;  // what cannot be written is found before the work; ours until then
-  std::vector<io::Axis> axes_;
+  std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name
   std::vector<Note> notes_;

@@ -7,18 +7,15 @@
 #include "base/session.hpp"
 #include "drivers/common/announce.hpp"
 #include "drivers/common/stop_request.hpp"
-#include "io/schema_comparisons.hpp"
+#include "drivers/compare/compare_variables.hpp"
 
 namespace fluxformer {
 namespace {
 
 class CompareExperiment final : public Experiment {
  public:
-  CompareExperiment(const std::string& name, const std::string& cites, const Settings& settings,
-                    const RunContext& context, const MakeComparison& make)
-      : name_(name),
-        cites_(cites),
-        settings_(settings),
+  CompareExperiment(const Settings& settings, const RunContext& context, const MakeComparison& make)
+      : settings_(settings),
         context_(context),
         problem_(settings_, context.comm),
         comparison_(make(settings_, problem_)) {}
@@ -32,7 +29,6 @@ class CompareExperiment final : public Experiment {
     return std::chrono::duration<double>(WallClock::now() - start).count();
   }
 
-  std::string name_, cites_;
   WallClock::time_point start_ = WallClock::now();
   Settings settings_;
   RunContext context_;
@@ -43,12 +39,12 @@ class CompareExperiment final : public Experiment {
 Report CompareExperiment::run() {
   catch_stop_signals();
   StopRequest stop(context_.comm, settings_.real("run.time_limit"));
-  CompareRecord record(name_, cites_, settings_, context_, problem_);
+  CompareRecord record(settings_, context_, problem_);
   const bool speaks = announce(*this, context_);
   const double set_up = since(start_);
   const auto& models = problem_.models();
   const std::size_t total = models.seeds().size() * models.names().size();
-  Progress progress(name_, static_cast<double>(total), "models", speaks);
+  Progress progress(context_.experiment, static_cast<double>(total), "models", speaks);
   comparison_->begin(record);
   std::size_t done = 0;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
@@ -58,7 +54,7 @@ Report CompareExperiment::run() {
       comparison_->measure(seed, name, record);
       double seconds = since(began);
       check_mpi(MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, context_.comm));
-      record.add(name, names::seconds, {}, {seconds});
+      record.add(name, compare::seconds, {seconds});
       if (++done < total && stop.asked()) {
         progress.finish();
         return {ExitCode::stopped, "fluxformer: stopped by " + stop.reason() + " after " +
@@ -79,10 +75,9 @@ Report CompareExperiment::run() {
 
 }  // namespace
 
-std::unique_ptr<Experiment> make_comparison(const std::string& name, const std::string& cites,
-                                            const Settings& settings, const RunContext& context,
+std::unique_ptr<Experiment> make_comparison(const Settings& settings, const RunContext& context,
                                             const MakeComparison& make) {
-  return std::make_unique<CompareExperiment>(name, cites, settings, context, make);
+  return std::make_unique<CompareExperiment>(settings, context, make);
 }
 
 }  // namespace fluxformer

@@ -28,9 +28,8 @@ class Comparison {
 using MakeComparison =
     std::function<std::unique_ptr<Comparison>(const Settings& settings, const CompareProblem& problem)>;
 
-/// `name`: as in the registry; `cites`: sources of its methods. Collective; throws BadInput (agreed).
-std::unique_ptr<Experiment> make_comparison(const std::string& name, const std::string& cites,
-                                            const Settings& settings, const RunContext& context,
+/// Collective; throws BadInput (agreed).
+std::unique_ptr<Experiment> make_comparison(const Settings& settings, const RunContext& context,
                                             const MakeComparison& make);
 
 }  // namespace fluxformer

@@ -6,23 +6,25 @@
 #include <limits>
 #include <sstream>
 
+#include "analysis/derivatives/derivative_variables.hpp"
 #include "analysis/derivatives/gradient_measures.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/compare/layer_jacobians.hpp"
-#include "io/schema_comparisons.hpp"
-#include "io/schema_gradient_flow.hpp"
 #include "model/embedding.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
+
+namespace measured = derivatives::variables;
+
 namespace {
 
 /// One measure of a model.
 struct Measured {
-  std::string name;
-  std::vector<std::string> axes;
+  io::Variable variable;
   std::vector<double> values;
 };
 
@@ -35,7 +37,7 @@ class GradientFlow final : public Comparison {
 
  private:
   /// Loss, gradients by depth and by group of parameters. Collective.
-  std::vector<Measured> gradients(const std::string& name, const Parameters& parameters) const;
+  std::vector<Measured> gradients(const Parameters& parameters) const;
   /// Norms of the gradient of each group; `flat` is that of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
@@ -74,16 +76,16 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
 }
 
 void GradientFlow::begin(CompareRecord& record) {
-  record.axis(names::layer_end, 0, layers_);
-  record.axis(names::knot, 1, most_knots_);
-  if (!epochs_.empty()) record.axis(names::copied_epoch, {epochs_.begin(), epochs_.end()}, true);
-  record.note("", names::jacobian_samples, static_cast<long>(plan_.samples));
+  record.axis(axes::layer_end, 0, layers_);
+  record.axis(measured::knot, 1, most_knots_);
+  if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
+  record.note("", measured::jacobian_samples, static_cast<long>(plan_.samples));
   if (plan_.samples == 0) return;
-  record.axis(names::layer, 1, layers_);
-  record.axis(names::exponent, 1, plan_.exponents);
+  record.axis(axes::layer, 1, layers_);
+  record.axis(measured::exponent, 1, plan_.exponents);
 }
 
-std::vector<Measured> GradientFlow::gradients(const std::string& name, const Parameters& parameters) const {
+std::vector<Measured> GradientFlow::gradients(const Parameters& parameters) const {
   const auto probe = problem_.probe(parameters);
   const int cells_of_layer = probe->cells() / layers_;
   const auto classes = static_cast<std::size_t>(parameters.spec.classes);
@@ -110,10 +112,10 @@ std::vector<Measured> GradientFlow::gradients(const std::string& name, const Par
   for (double& g : total) g /= static_cast<double>(problem_.members().size());
 
   const auto by_layer = ends.measures();
-  std::vector<Measured> list{{"loss", {}, loss},
-                             {"gradient_norm", {names::model_depth(name)}, all.measures().norm},
-                             {"gradient_ratio", {names::layer_end}, by_layer.ratio},
-                             {"disparity", {}, {by_layer.disparity}}};
+  std::vector<Measured> list{{measured::loss, loss},
+                             {measured::gradient_norm, all.measures().norm},
+                             {measured::gradient_ratio, by_layer.ratio},
+                             {measured::disparity, {by_layer.disparity}}};
   add_groups(parameters.layout, total, list);
   return list;
 }
@@ -125,9 +127,9 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
     if (group.group.starts_with("layers/"))
       knots.push_back(group.norm);
     else
-      list.push_back({group.group + "_gradient", {}, {group.norm}});
+      list.push_back({measured::of_group(group.group), {group.norm}});
   knots.resize(static_cast<std::size_t>(most_knots_), std::numeric_limits<double>::quiet_NaN());
-  list.push_back({"knot_gradient", {names::knot}, knots});
+  list.push_back({measured::knot_gradient, knots});
 }
 
 void GradientFlow::add_jacobians(const std::string& name, const Parameters& parameters,
@@ -138,37 +140,50 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
   const std::chrono::duration<double> took = WallClock::now() - began;
   std::vector<double> seconds(1, problem_.replica().index == 0 ? took.count() : 0.0);
   problem_.sum(seconds);
-  record.add(name, "largest_singular_value", {names::layer}, found.largest);
-  record.add(name, "largest_singular_error", {names::layer}, found.largest_error);
-  record.add(name, "smallest_singular_value", {names::layer}, found.smallest);
-  record.add(name, "smallest_singular_error", {names::layer}, found.smallest_error);
-  record.add(name, "lyapunov", {names::exponent}, found.lyapunov);
-  record.add(name, "jacobian_seconds", {}, seconds);
+  record.add(name, measured::largest_singular_value, found.largest);
+  record.add(name, measured::largest_singular_error, found.largest_error);
+  record.add(name, measured::smallest_singular_value, found.smallest);
+  record.add(name, measured::smallest_singular_error, found.smallest_error);
+  record.add(name, measured::lyapunov, found.lyapunov);
+  record.add(name, measured::jacobian_seconds, seconds);
 }
 
 void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  for (const auto& one : gradients(name, parameters)) {
-    record.add(name, one.name, one.axes, one.values);
-    if (one.name == "disparity")
+  for (const auto& one : gradients(parameters)) {
+    record.add(name, one.variable, one.values);
+    if (one.variable.name == measured::disparity.name)
       summary_ << (summary_.str().empty() ? "disparity " : ", ") << name << ' ' << one.values[0];
   }
   std::vector<Measured> course;
   for (const long epoch : epochs_) {
-    const auto then = gradients(name, problem_.models().after_epoch(seed, name, epoch));
+    const auto then = gradients(problem_.models().after_epoch(seed, name, epoch));
     if (course.empty()) course.resize(then.size());
     for (std::size_t k = 0; k < then.size(); ++k) {
-      course[k].name = "epoch_" + then[k].name;
-      course[k].axes = {names::copied_epoch};
-      course[k].axes.insert(course[k].axes.end(), then[k].axes.begin(), then[k].axes.end());
+      course[k].variable = compare::after_epochs(then[k].variable);
       course[k].values.insert(course[k].values.end(), then[k].values.begin(), then[k].values.end());
     }
   }
-  for (const auto& one : course) record.add(name, one.name, one.axes, one.values);
+  for (const auto& one : course) record.add(name, one.variable, one.values);
   if (plan_.samples > 0) add_jacobians(name, parameters, record);
 }
 
 }  // namespace
+
+void describe_gradient_flow(io::Description& description) {
+  using namespace derivatives::variables;
+  std::vector<io::Variable> measures{
+      loss,          gradient_norm,       gradient_ratio, disparity,        embedding_gradient,
+      knot_gradient, final_norm_gradient, head_gradient,  equation_gradient};
+  const auto last = measures;
+  for (const auto& one : last) measures.push_back(compare::after_epochs(one));
+  for (const auto& one : {largest_singular_value, largest_singular_error, smallest_singular_value,
+                          smallest_singular_error, lyapunov, jacobian_seconds})
+    measures.push_back(one);
+  compare::describe_comparison(
+      description, "gradient_flow",
+      {{axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent}, {jacobian_samples}, {}, measures});
+}
 
 void declare_gradient_flow(Schema& schema) {
   declare_compare_options(schema, "gradient_flow.h5");
@@ -197,12 +212,9 @@ void declare_gradient_flow(Schema& schema) {
 }
 
 std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      "gradient_flow",
-      "docs/model.md; arXiv 2408.09523; Golub, Kahan, SIAM J. Numer. Anal. B 2 (1965) 205; Benettin et al., "
-      "Meccanica 15 (1980) 9",
-      settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<GradientFlow>(s, p); });
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<GradientFlow>(s, p);
+  });
 }
 
 }  // namespace fluxformer

@@ -7,10 +7,12 @@
 #include "analysis/state_examples.hpp"
 #include "analysis/states/cka.hpp"
 #include "analysis/states/state_measures.hpp"
+#include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "io/schema_comparisons.hpp"
+#include "io/layout.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
@@ -80,14 +82,14 @@ void InformationFlow::begin(CompareRecord& record) {
     chosen.push_back(static_cast<double>(problem_.members()[j]));
     labels.push_back(problem_.data().label(problem_.members()[j]));
   }
-  record.axis(names::layer_end, 0, problem_.models().at(0, transformer).parameters.spec.layers);
-  record.axis(names::token, 0, line.tokens() - 1);
-  record.axis(names::example, chosen, true);
+  record.axis(axes::layer_end, 0, problem_.models().at(0, transformer).parameters.spec.layers);
+  record.axis(axes::token, 0, line.tokens() - 1);
+  record.axis(states::variables::example, chosen);
   record.note("", names::tokens_x, static_cast<long>(line.tokens_x()));
   record.note("", names::tokens_y, static_cast<long>(line.tokens_y()));
   std::ostringstream list;
   for (const double label : labels) list << (list.str().empty() ? "" : " ") << label;
-  record.note("", names::example_labels, list.str());
+  record.note("", states::variables::example_labels, list.str());
 }
 
 void InformationFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
@@ -130,15 +132,14 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   problem_.sum(shown);
   problem_.sum(correct);
   const auto whole = all.measures(), layer = ends.measures();
-  const auto depth = names::model_depth(name);
-  record.add(name, "norm", {depth}, whole.norm);
-  record.add(name, "token_variance", {depth}, whole.token_variance);
-  record.add(name, "dirichlet_energy", {depth}, whole.dirichlet_energy);
-  record.add(name, "correlation", {names::layer_end}, layer.correlation);
-  record.add(name, "drift", {names::layer_end}, layer.drift);
-  record.add(name, "step_change", {names::layer_end}, layer.step_change);
-  record.add(name, "example_norm", {names::example, depth, names::token}, shown);
-  record.add(name, "accuracy", {}, correct);
+  record.add(name, states::variables::norm, whole.norm);
+  record.add(name, states::variables::token_variance, whole.token_variance);
+  record.add(name, states::variables::dirichlet_energy, whole.dirichlet_energy);
+  record.add(name, states::variables::correlation, layer.correlation);
+  record.add(name, states::variables::drift, layer.drift);
+  record.add(name, states::variables::step_change, layer.step_change);
+  record.add(name, states::variables::example_norm, shown);
+  record.add(name, states::variables::accuracy, correct);
   summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * correct[0] << " %";
 }
 
@@ -157,12 +158,21 @@ void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, 
     meter.add(a.count(), a.pointers(), b.pointers());
   });
   problem_.sum(meter.sums());
-  const std::vector<std::string> axes{names::model_depth(transformer), names::model_depth(name)};
-  record.add(name, "cka", axes, meter.alignment());
-  record.add(name, "cka_unrelated", axes, meter.unrelated());
+  record.add(name, states::variables::cka, meter.alignment());
+  record.add(name, states::variables::cka_unrelated, meter.unrelated());
 }
 
 }  // namespace
+
+void describe_information_flow(io::Description& description) {
+  using namespace states::variables;
+  compare::describe_comparison(description, "information_flow",
+                               {{axes::layer_end, axes::token, example},
+                                {names::tokens_x, names::tokens_y, example_labels},
+                                {},
+                                {norm, token_variance, dirichlet_energy, correlation, drift, step_change,
+                                 example_norm, accuracy, cka, cka_unrelated}});
+}
 
 void declare_information_flow(Schema& schema) {
   declare_compare_options(schema, "information_flow.h5");
@@ -177,9 +187,9 @@ void declare_information_flow(Schema& schema) {
 }
 
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      "information_flow", "docs/model.md; arXiv 2408.09523; arXiv 1905.00414", settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<InformationFlow>(s, p); });
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<InformationFlow>(s, p);
+  });
 }
 
 }  // namespace fluxformer

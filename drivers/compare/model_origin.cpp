@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/restart_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {

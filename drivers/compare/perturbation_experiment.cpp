@@ -2,40 +2,45 @@
 
 #include <sstream>
 
+#include "analysis/perturbation/perturbation_variables.hpp"
 #include "base/error.hpp"
 #include "data/images/image_tokens.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/compare/perturbed_model.hpp"
-#include "io/schema_comparisons.hpp"
-#include "io/schema_perturbation.hpp"
 
 namespace fluxformer {
+
+namespace measured = perturbation::variables;
+
 namespace {
 
 /// Keys that list levels, and their axes.
 struct Levels {
-  const char *key, *axis, *fallback, *doc;
+  const char* key;
+  const io::Variable& axis;
+  const char *fallback, *doc;
   double maximum;
   bool of_features;
 };
 constexpr double any = 1e6;
-constexpr Levels level_keys[] = {
-    {"perturbation.noise", names::noise_level, "0.1, 0.2, 0.5, 1, 2",
+const Levels level_keys[] = {
+    {"perturbation.noise", measured::noise_level, "0.1, 0.2, 0.5, 1, 2",
      "deviations of Gaussian noise on the embedded input, over its root mean square in the sample; empty: "
      "none, as with the other lists",
      any, false},
-    {"perturbation.dropped", names::dropped_share, "0.1, 0.25, 0.5, 0.75",
+    {"perturbation.dropped", measured::dropped_share, "0.1, 0.25, 0.5, 0.75",
      "shares of the tokens that are emptied: features 0 (of images the mean pixel), words <unk>", 1, false},
-    {"perturbation.attack", names::attack_level, "0.01, 0.02, 0.05, 0.1",
+    {"perturbation.attack", measured::attack_level, "0.01, 0.02, 0.05, 0.1",
      "adversarial steps of the embedded input, the largest change of a number over the root mean square in "
      "the sample (FGSM, PGD), and along the worst direction, norm over norm",
      any, false},
-    {"perturbation.feature_noise", names::feature_noise_level, "0.25, 0.5, 1, 2",
+    {"perturbation.feature_noise", measured::feature_noise_level, "0.25, 0.5, 1, 2",
      "deviations of Gaussian noise on the features, in their units (of images: the deviation of a pixel, "
      "0.3081 of black to white); none for words",
      any, true},
-    {"perturbation.feature_attack", names::feature_attack_level, "0.05, 0.1, 0.2",
+    {"perturbation.feature_attack", measured::feature_attack_level, "0.05, 0.1, 0.2",
      "adversarial steps of the features, the largest change of one in its units; pixels stay between black "
      "and white; none for words",
      any, true},
@@ -59,7 +64,7 @@ PerturbationPlan plan_of(const Settings& settings, const CompareProblem& problem
                        " are words and have no features");
       levels.clear();
     }
-    plan.levels[one.axis] = levels;
+    plan.levels[one.axis.name] = levels;
   }
   plan.pgd_steps = settings.count("perturbation.pgd_steps");
   plan.random_start = settings.flag("perturbation.random_start");
@@ -76,8 +81,8 @@ class Perturbation final : public Comparison {
       : problem_(problem), plan_(plan_of(settings, problem)) {}
 
   void begin(CompareRecord& record) override {
-    for (const auto& [axis, levels] : plan_.levels)
-      if (!levels.empty()) record.axis(axis, levels);
+    for (const auto& one : level_keys)
+      if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
   }
   void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
   std::string summary() const override { return summary_.str(); }
@@ -99,28 +104,41 @@ void Perturbation::measure(std::size_t seed, const std::string& name, CompareRec
   model.for_sums([&](std::vector<double>& numbers) { problem_.sum(numbers); });
 
   const auto clean = model.clean().measures();
-  const auto depth = names::model_depth(name);
-  record.add(name, "accuracy", {}, clean.accuracy);
-  record.add(name, "loss", {}, clean.loss);
-  record.add(name, "growth", {depth}, model.growth().growth());
-  record.add(name, "tangent_growth", {depth}, model.tangent_growth().growth());
+  record.add(name, measured::accuracy, clean.accuracy);
+  record.add(name, measured::loss, clean.loss);
+  record.add(name, measured::growth, model.growth().growth());
+  record.add(name, measured::tangent_growth, model.tangent_growth().growth());
   if (plan_.jacobian) {
-    record.add(name, "largest_singular_value", {}, {model.jacobian().singular_values().front()});
-    record.add(name, "relative_singular_value", {}, {model.jacobian().worst_sensitivity()});
+    record.add(name, measured::largest_singular_value, {model.jacobian().singular_values().front()});
+    record.add(name, measured::relative_singular_value, {model.jacobian().worst_sensitivity()});
   }
   summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * clean.accuracy[0]
            << " %, growth " << model.growth().growth().back();
-  for (const auto& [kind, axis, responses] : model.curves()) {
+  for (const auto& [kind, responses] : model.curves()) {
     const auto m = responses.measures();
-    record.add(name, kind + "_accuracy", {axis}, m.accuracy);
-    record.add(name, kind + "_loss", {axis}, m.loss);
-    record.add(name, kind + "_change", {axis}, m.input_change);
-    record.add(name, kind + "_sensitivity", {axis}, m.sensitivity);
-    record.add(name, kind + "_not_finite", {axis}, {m.not_finite.begin(), m.not_finite.end()});
+    const auto to = measured::response(kind);
+    record.add(name, to.accuracy, m.accuracy);
+    record.add(name, to.loss, m.loss);
+    record.add(name, to.change, m.input_change);
+    record.add(name, to.sensitivity, m.sensitivity);
+    record.add(name, to.not_finite, {m.not_finite.begin(), m.not_finite.end()});
   }
 }
 
 }  // namespace
+
+void describe_perturbation(io::Description& description) {
+  using namespace perturbation::variables;
+  std::vector<io::Variable> axes,
+      measures{accuracy, loss, growth, tangent_growth, largest_singular_value, relative_singular_value};
+  for (const auto& one : level_keys) axes.push_back(one.axis);
+  for (const auto& kind : kinds()) {
+    const auto to = response(kind);
+    for (const auto& one : {to.accuracy, to.loss, to.change, to.sensitivity, to.not_finite})
+      measures.push_back(one);
+  }
+  compare::describe_comparison(description, "perturbation", {axes, {}, {}, measures});
+}
 
 void declare_perturbation(Schema& schema) {
   declare_compare_options(schema, "perturbation.h5");
@@ -145,9 +163,9 @@ void declare_perturbation(Schema& schema) {
 }
 
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      "perturbation", "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083", settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<Perturbation>(s, p); });
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<Perturbation>(s, p);
+  });
 }
 
 }  // namespace fluxformer

@@ -8,6 +8,7 @@
 
 namespace fluxformer {
 
+void describe_perturbation(io::Description& description);
 void declare_perturbation(Schema& schema);
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context);
 

@@ -1,25 +1,8 @@
 #include "drivers/compare/perturbed_model.hpp"
 
 #include "analysis/perturbation/perturbations.hpp"
-#include "io/schema_perturbation.hpp"
 
 namespace fluxformer {
-namespace {
-
-struct Kind {
-  const char *name, *axis;
-};
-constexpr Kind kinds[] = {{"noise", names::noise_level},
-                          {"feature_noise", names::feature_noise_level},
-                          {"dropped", names::dropped_share},
-                          {"fgsm", names::attack_level},
-                          {"pgd", names::attack_level},
-                          {"worst", names::attack_level},
-                          {"feature_fgsm", names::feature_attack_level},
-                          {"feature_pgd", names::feature_attack_level}};
-
-}  // namespace
-
 PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
     : probe_(probe),
       plan_(plan),
@@ -29,13 +12,13 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
       growth_(probe.depths(), probe.counted()),
       tangent_growth_(growth_),
       jacobian_meter_(probe.spec().classes) {
-  for (const auto& [name, axis] : kinds) {
-    const std::string kind = name;
-    const auto levels = static_cast<int>(plan.levels.at(axis).size());
-    if (levels == 0 || (kind.ends_with("pgd") && plan.pgd_steps == 0) || (kind == "worst" && !plan.jacobian))
+  for (const auto& kind : perturbation::variables::kinds()) {
+    const auto levels = static_cast<int>(plan.levels.at(kind.axis.name).size());
+    if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
+        (kind.name == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, axis, perturbation::ResponseMeter(levels, probe.spec().classes)});
-    if (kind.starts_with("feature") && features_ == nullptr)
+    curves_.push_back({kind, perturbation::ResponseMeter(levels, probe.spec().classes)});
+    if (kind.name.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
 }
@@ -50,8 +33,8 @@ void PerturbedModel::for_sums(const std::function<void(std::vector<double>&)>& a
 
 void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
   for (auto& curve : curves_) {
-    if (curve.kind != kind) continue;
-    const auto& levels = plan_.levels.at(curve.axis);
+    if (curve.kind.name != kind) continue;
+    const auto& levels = plan_.levels.at(curve.kind.axis.name);
     for (std::size_t j = 0; j < levels.size(); ++j) {
       perturb(levels[j], moved_);
       state_ = moved_;
@@ -110,7 +93,7 @@ void PerturbedModel::show(const Batch& batch) {
     for (int b = 0; b < embedded_.samples(); ++b)
       embedded_.block(u, b) += level * embedded_.block(embedded_.clean(), b).norm() * embedded_.block(x_, b);
   });
-  if (!plan_.levels.at(names::attack_level).empty()) {
+  if (!plan_.levels.at(perturbation::variables::attack_level.name).empty()) {
     perturbation::Adversary adversary(embedded_);
     attack("fgsm", "pgd", embedded_, adversary);
   }
@@ -121,7 +104,7 @@ void PerturbedModel::show(const Batch& batch) {
     perturbation::add_noise(*features_, plan_.seed, level, x_);
     features_->embed(x_, u);
   });
-  if (!plan_.levels.at(names::feature_attack_level).empty()) {
+  if (!plan_.levels.at(perturbation::variables::feature_attack_level.name).empty()) {
     perturbation::Adversary adversary(*features_, plan_.range);
     attack("feature_fgsm", "feature_pgd", *features_, adversary);
   }

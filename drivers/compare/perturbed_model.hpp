@@ -12,13 +12,14 @@
 #include "analysis/derivatives/logit_jacobian.hpp"
 #include "analysis/perturbation/adversary.hpp"
 #include "analysis/perturbation/growth_measures.hpp"
+#include "analysis/perturbation/perturbation_variables.hpp"
 #include "analysis/perturbation/response_measures.hpp"
 
 namespace fluxformer {
 
 /// What is done to the inputs.
 struct PerturbationPlan {
-  /// By axis (names of io/schema_perturbation.hpp); kinds of perturbations without levels are left out.
+  /// By axis; kinds of perturbations without levels are left out.
   std::map<std::string, std::vector<double>> levels = {};
   int pgd_steps = 10;                   ///< 0: no PGD
   bool random_start = false;            ///< of PGD
@@ -38,7 +39,7 @@ class PerturbedModel {
 
   /// One kind of perturbation over its levels.
   struct Curve {
-    std::string kind, axis;
+    const perturbation::variables::Kind& kind;
     perturbation::ResponseMeter responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }

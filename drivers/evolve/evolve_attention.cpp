@@ -4,11 +4,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
+#include "analysis/attention/attention_variables.hpp"
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "io/schema.hpp"
+#include "drivers/evolve/evolve_variables.hpp"
+#include "io/axes.hpp"
 #include "mesh/ghosts.hpp"
 #include "solvers/vector_arrays.hpp"
 
@@ -96,17 +99,19 @@ void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equatio
         if (store) std::copy_n(p, n, &all[(((cell * samples + sample) * heads + head) * n + query) * n]);
       });
   sum_over_ranks(mean, mesh.comm());
-  archive.axis(io::Axis::index(names::head, heads, "attention head"));
-  const auto path = names::in(names::evolve, names::attention_entropy);
-  archive.array(path, {cells, heads}, mean.data(), meaning_of(path), {names::depth, names::head});
+  const auto indices = [](std::size_t count) {
+    std::vector<double> list(count);
+    std::iota(list.begin(), list.end(), 0.0);
+    return list;
+  };
+  archive.axis(axes::head, indices(heads));
+  archive.write(evolution::analysis, attention::variables::attention_entropy, mean);
   if (!store) return;
   sum_over_ranks(all, mesh.comm());
-  archive.axis(io::Axis::index(names::layer, cells, "depth cell"));
-  archive.axis(io::Axis::index(names::query, n, "token that looks"));
-  archive.axis(io::Axis::index(names::key, n, "token looked at"));
-  archive.array(names::attention_weights, {cells, samples, heads, n, n}, all.data(),
-                meaning_of(names::attention_weights),
-                {names::layer, names::sample, names::head, names::query, names::key});
+  archive.axis(evolution::depth_cell, indices(cells));
+  archive.axis(axes::query, indices(n));
+  archive.axis(axes::key, indices(n));
+  archive.write(evolution::attention, attention::variables::weights, all);
 }
 
 }  // namespace fluxformer

@@ -7,6 +7,8 @@
 #include <optional>
 #include <sstream>
 
+#include "analysis/attention/attention_variables.hpp"
+#include "analysis/states/state_variables.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
 #include "drivers/common/announce.hpp"
@@ -15,9 +17,12 @@
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "drivers/evolve/evolve_restart.hpp"
+#include "drivers/evolve/evolve_variables.hpp"
 #include "drivers/evolve/front_reference.hpp"
+#include "io/axes.hpp"
+#include "io/layout.hpp"
 #include "io/part_file.hpp"
-#include "io/schema.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {
@@ -201,6 +206,25 @@ Report EvolveExperiment::run() {
 }
 
 }  // namespace
+
+void describe_evolve(io::Description& description) {
+  using namespace evolution;
+  io::describe_archive(description);
+  description.variables(
+      "/", {axes::depth, axes::token, axes::token_x, axes::token_y, axes::stored_depth, axes::time,
+            axes::step, axes::sample, axes::channel, depth_cell, axes::head, axes::query, axes::key});
+  description.variables(names::field, {hidden_state});
+  description.attributes(names::in(names::field, hidden_state.name), {names::tokens_x, names::tokens_y});
+  description.variables(
+      history, {evolution::time, step_size, cfl, wall_time, states::variables::history::norm,
+                states::variables::history::rate, states::variables::history::distance,
+                states::variables::history::token_variance, states::variables::history::dirichlet_energy,
+                states::variables::history::flux});
+  description.variables(analysis, {arrival_time, attention::variables::attention_entropy});
+  description.variables(evolution::attention, {attention::variables::weights});
+  model_file::describe(description);
+  io::describe_checkpoint(description);
+}
 
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context) {
   return std::make_unique<EvolveExperiment>(settings, context);

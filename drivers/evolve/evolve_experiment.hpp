@@ -8,6 +8,7 @@
 
 namespace fluxformer {
 
+void describe_evolve(io::Description& description);
 void declare_evolve(Schema& schema);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
 

@@ -3,30 +3,35 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/states/state_variables.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
+#include "drivers/evolve/evolve_variables.hpp"
 #include "io/archive_reader.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "model/model_file.hpp"
 
 namespace fluxformer {
 namespace {
 
 constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wall time
-constexpr const char* scalar_names[] = {names::history_time, names::step_size, names::cfl, names::wall_time};
+const io::Variable* const scalar_variables[] = {&evolution::time, &evolution::step_size, &evolution::cfl,
+                                                &evolution::wall_time};
 
 /// The measures of a line, in the order they are stored.
-std::vector<std::pair<const char*, const std::vector<double>*>> measures(const states::DepthMeasures& m) {
-  return {{names::state_norm, &m.norm},
-          {names::rate, &m.rate},
-          {names::token_variance, &m.token_variance},
-          {names::dirichlet_energy, &m.dirichlet_energy},
-          {names::flux, &m.flux},
-          {names::distance, &m.distance}};
+std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures(
+    const states::DepthMeasures& m) {
+  using namespace states::variables;
+  return {{&history::norm, &m.norm},
+          {&history::rate, &m.rate},
+          {&history::token_variance, &m.token_variance},
+          {&history::dirichlet_energy, &m.dirichlet_energy},
+          {&history::flux, &m.flux},
+          {&history::distance, &m.distance}};
 }
 
-std::string history(const char* name) {
-  return names::in(names::history, name);
+std::string history(const io::Variable& variable) {
+  return names::in(evolution::history, variable.name);
 }
 
 }  // namespace
@@ -68,9 +73,7 @@ EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunCo
 }
 
 void EvolveRecord::describe(const RunContext& context) {
-  const auto cites = "MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762";
-  for (const auto& [name, value] : run_attributes("evolve", cites, settings_, context))
-    archive_.attribute(name, value);
+  for (const auto& [name, value] : run_attributes(settings_, context)) archive_.attribute(name, value);
 }
 
 void EvolveRecord::define_axes() {
@@ -82,11 +85,6 @@ void EvolveRecord::define_axes() {
     for (std::size_t j = 0; j < list.size(); ++j) list[j] = static_cast<double>(j);
     return list;
   };
-  const auto axis = [&](const char* name, std::vector<double> values, bool growing = false,
-                        bool whole = false) {
-    const auto m = meaning_of(names::root(name));
-    archive_.axis({name, std::move(values), m.unit, m.long_name, growing, whole});
-  };
   std::vector<double> depth, column, row;
   for (int i = 1; i <= mesh_.total_cells(); ++i) depth.push_back(i * h);
   for (int token = 0; token < tokens; ++token) {
@@ -97,50 +95,44 @@ void EvolveRecord::define_axes() {
   std::vector<double> samples;
   for (const auto index : inflow_.indices(0)) samples.push_back(static_cast<double>(index));
 
-  axis(names::depth, depth);
-  axis(names::token, range(tokens), false, true);
-  archive_.array(names::root(names::token_x), {static_cast<std::size_t>(tokens)}, column.data(),
-                 meaning_of(names::root(names::token_x)), {names::token});
-  archive_.array(names::root(names::token_y), {static_cast<std::size_t>(tokens)}, row.data(),
-                 meaning_of(names::root(names::token_y)), {names::token});
-  axis(names::sample, samples, false, true);
-  axis(names::channel, channels, false, true);
-  axis(names::time, {}, true);
-  axis(names::step, {}, true, true);
+  archive_.axis(axes::depth, depth);
+  archive_.axis(axes::token, range(tokens));
+  archive_.write("", axes::token_x, column);
+  archive_.write("", axes::token_y, row);
+  archive_.axis(axes::sample, samples);
+  archive_.axis(axes::channel, channels);
+  archive_.growing_axis(axes::time);
+  archive_.growing_axis(axes::step);
 
   if (fields_) {
-    std::string depth_axis = names::depth;
+    auto u = evolution::hidden_state;
     if (selection_.depths.size() != depth.size()) {
-      depth_axis = names::stored_depth;
+      u.axes[1] = axes::stored_depth.name;
       std::vector<double> stored;
       stored.reserve(selection_.depths.size());
       for (const int i : selection_.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
-      axis(names::stored_depth, stored);
+      archive_.axis(axes::stored_depth, stored);
     }
-    archive_.field(names::hidden_state,
-                   {names::time, depth_axis, names::token, names::sample, names::channel}, part_, selection_,
-                   meaning_of(names::in(names::field, names::hidden_state)),
-                   settings_.count("output.compression"));
-    io::XdmfChoice shown{names::hidden_state, 0, {}};
+    archive_.field(u, part_, selection_, settings_.count("output.compression"));
+    io::XdmfChoice shown{evolution::hidden_state.name, 0, {}};
     for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
     archive_.show(shown);
   }
-  for (const char* name : scalar_names)
-    archive_.series(history(name), {names::step}, meaning_of(history(name)));
+  for (const auto* variable : scalar_variables) archive_.series(evolution::history, *variable);
   line_size_ = scalars;
-  for (const auto& [name, values] : measures(last_)) {
-    if (std::string(name) == names::distance && !meter_.has_reference()) continue;
-    archive_.series(history(name), {names::step, names::depth}, meaning_of(history(name)));
+  for (const auto& [variable, values] : measures(last_)) {
+    if (variable == &states::variables::history::distance && !meter_.has_reference()) continue;
+    archive_.series(evolution::history, *variable);
     line_size_ += static_cast<std::size_t>(mesh_.total_cells());
   }
 }
 
 void EvolveRecord::write_fields(double time, Vec u) {
-  archive_.append(names::root(names::time), time);
+  archive_.append(names::root(axes::time), time);
   if (fields_) {
     const double* values = nullptr;
     check(VecGetArrayRead(u, &values));
-    archive_.write(names::hidden_state, fields_written_, values);
+    archive_.write(evolution::hidden_state.name, fields_written_, values);
     check(VecRestoreArrayRead(u, &values));
   }
   ++fields_written_;
@@ -152,19 +144,20 @@ void EvolveRecord::write_history(const Step& step, double courant, double wall_t
   if (meter_.has_reference()) arrival_.update(step.clock.time, last_.distance);
   std::vector<double> line{static_cast<double>(step.clock.step), step.clock.time, step.clock.step_size,
                            courant, wall_time};
-  for (const auto& [name, values] : measures(last_)) line.insert(line.end(), values->begin(), values->end());
+  for (const auto& [variable, values] : measures(last_))
+    line.insert(line.end(), values->begin(), values->end());
   append_line(line);
 }
 
 void EvolveRecord::append_line(const std::vector<double>& line) {
   lines_.insert(lines_.end(), line.begin(), line.end());
-  archive_.append(names::root(names::step), line[0]);
-  for (std::size_t k = 0; k + 1 < scalars; ++k) archive_.append(history(scalar_names[k]), line[k + 1]);
+  archive_.append(names::root(axes::step), line[0]);
+  for (std::size_t k = 0; k + 1 < scalars; ++k) archive_.append(history(*scalar_variables[k]), line[k + 1]);
   std::size_t at = scalars;
   const auto rows = static_cast<std::size_t>(mesh_.total_cells());
-  for (const auto& [name, values] : measures(last_)) {
+  for (const auto& [variable, values] : measures(last_)) {
     if (at >= line.size()) break;  // no reference, no distance
-    archive_.append(history(name), std::span(line).subspan(at, rows));
+    archive_.append(history(*variable), std::span(line).subspan(at, rows));
     at += rows;
   }
 }
@@ -187,13 +180,14 @@ void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
 }
 
 void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
-  const auto times = earlier.array(names::root(names::time)).values;
-  const auto path = names::in(names::field, names::hidden_state);
+  const auto times = earlier.array(names::root(axes::time)).values;
+  const auto path = names::in(names::field, evolution::hidden_state.name);
   if (fields_ && !earlier.has(path)) return;
   for (std::size_t k = 0; k < std::min(times.size(), static_cast<std::size_t>(count)); ++k) {
-    archive_.append(names::root(names::time), times[k]);
+    archive_.append(names::root(axes::time), times[k]);
     if (fields_)
-      archive_.write_packed(names::hidden_state, k, earlier.packed(path, part_, selection_, k).data());
+      archive_.write_packed(evolution::hidden_state.name, k,
+                            earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
     last_fields_ = times[k];
   }
@@ -202,11 +196,7 @@ void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
 void EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
                           const std::vector<double>& inflow_slab,
                           const std::vector<std::pair<std::string, double>>& seconds) {
-  if (meter_.has_reference()) {
-    const auto path = names::in(names::evolve, names::arrival_time);
-    archive_.array(path, {arrival_.times().size()}, arrival_.times().data(), meaning_of(path),
-                   {names::depth});
-  }
+  if (meter_.has_reference()) archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
   if (status == names::done)
     write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);

@@ -6,7 +6,8 @@
 #include "base/error.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
-#include "io/schema.hpp"
+#include "io/axes.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {
@@ -42,7 +43,7 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
   try {
     const io::ArchiveReader file(comm, path);
     if (!difference(settings, file.text(names::settings), path).empty()) return {};
-    const auto stored = static_cast<long>(file.shape("/" + std::string(names::time)).at(0));
+    const auto stored = static_cast<long>(file.shape(names::root(axes::time)).at(0));
     return {std::min(stored, wanted), file.text(names::status) == names::interrupted};
   } catch (const Error&) {
     return {};

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/phases.hpp"
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
@@ -9,8 +10,10 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/stop_request.hpp"
 #include "drivers/scaling/scaling_record.hpp"
+#include "drivers/scaling/scaling_variables.hpp"
+#include "io/file_names.hpp"
+#include "io/layout.hpp"
 #include "io/part_file.hpp"
-#include "io/schema.hpp"
 
 namespace fluxformer {
 namespace {
@@ -71,12 +74,12 @@ Repetition ScalingExperiment::end_repetition() {
 }
 
 double ScalingExperiment::remove_checkpoints() const {
-  const auto last = checkpoint_path(trial());
+  const auto last = io::checkpoint_path(trial());
   double bytes = 0;
   collectively(context_.comm, [&] {
     if (!RankOf(context_.comm).root()) return;
     if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
-    for (const auto& path : {last, previous_checkpoint_path(trial())}) std::filesystem::remove(path);
+    for (const auto& path : {last, io::previous_checkpoint_path(trial())}) std::filesystem::remove(path);
   });
   check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
   return bytes;
@@ -119,6 +122,19 @@ Report ScalingExperiment::run() {
 }
 
 }  // namespace
+
+void describe_scaling(io::Description& description) {
+  using namespace scaling;
+  io::describe_archive(description);
+  description.variables("/", {repetition, message_bytes});
+  description.attributes(group, {study,       workload, mode,       over,  precision, nodes,     ranks_depth,
+                                 ranks_token, groups,   layers,     cells, tokens,    samples,   width,
+                                 ffn,         heads,    parameters, steps, flops,     statistics});
+  description.variables(group, {step_seconds, flop_rate, peak_flop_rate, memory});
+  description.variables(names::in(group, "<phase>"), {phase_seconds});
+  description.attributes(names::in(group, "<phase>"), {messages, bytes});
+  description.variables(names::in(group, "machine"), {message_seconds, sum_seconds});
+}
 
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context) {
   return std::make_unique<ScalingExperiment>(settings, context);

@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+void describe_scaling(io::Description& description);
 void declare_scaling(Schema& schema);
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context);
 

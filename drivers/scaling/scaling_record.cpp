@@ -12,8 +12,9 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/scaling/machine_benchmark.hpp"
+#include "drivers/scaling/scaling_variables.hpp"
 #include "io/archive_writer.hpp"
-#include "io/schema_scaling.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {
@@ -58,32 +59,25 @@ class ScalingFile {
  public:
   ScalingFile(const Settings& settings, const RunContext& context)
       : archive_(context.comm, settings.word("output.file"), settings.flag("output.overwrite")) {
-    for (const auto& [name, value] : run_attributes("scaling", "docs/performance.md", settings, context))
-      archive_.attribute(name, value);
+    for (const auto& [name, value] : run_attributes(settings, context)) archive_.attribute(name, value);
   }
-  void attribute(const std::string& name, const io::AttributeValue& value) {
-    schema_entry(std::string(names::scaling) + "@" + name);  // throws for an unknown name
-    archive_.attribute(name, value, names::scaling);
+  void attribute(const io::Attribute& attribute, const io::AttributeValue& value) {
+    archive_.attribute(attribute, value, scaling::group);
   }
-  void attribute_of(const std::string& phase, const char* name, double value) {
-    archive_.attribute(name, value, in(phase));
+  void attribute_of(const std::string& phase, const io::Attribute& attribute, double value) {
+    archive_.attribute(attribute, value, in(phase));
   }
-  void axis(const char* name, const std::vector<double>& values) {
-    const auto meaning = meaning_of(names::root(name));
-    archive_.axis({name, values, meaning.unit, meaning.long_name, false, true});
+  void axis(const io::Variable& axis, const std::vector<double>& values) { archive_.axis(axis, values); }
+  void write(const io::Variable& variable, const std::vector<double>& values) {
+    archive_.write(scaling::group, variable, values);
   }
-  void array(const std::string& name, const std::vector<std::size_t>& shape,
-             const std::vector<double>& values, const std::string& axis = {}) {
-    archive_.array(in(name), shape, values.data(), meaning_of(in(name)), {axis});
-  }
-  void phase(const std::string& name, std::size_t repetitions, const std::vector<double>& seconds) {
-    const auto meaning = meaning_of(in("<phase>/seconds"));
-    archive_.array(in(name + "/seconds"), {repetitions, 3}, seconds.data(), meaning, {names::repetition});
+  void write_in(const std::string& group, const io::Variable& variable, const std::vector<double>& values) {
+    archive_.write(in(group), variable, values);
   }
   void finish() { archive_.finish(names::done); }
 
  private:
-  static std::string in(const std::string& name) { return names::in(names::scaling, name); }
+  static std::string in(const std::string& name) { return names::in(scaling::group, name); }
   io::ArchiveWriter archive_;
 };
 
@@ -131,26 +125,26 @@ void ScalingRecord::describe_problem(ScalingFile& file) const {
   const auto& model = workload_.model();
   const auto& workload = settings_.word("scaling.workload");
   const auto& study = settings_.word("scaling.study");
-  file.attribute("study", study.empty() ? workload : study);
-  file.attribute("workload", workload);
-  file.attribute("mode", settings_.word("scaling.mode"));
-  file.attribute("over", settings_.word("scaling.over"));
-  file.attribute("precision", settings_.word("run.precision"));
-  file.attribute("nodes", nodes_of(context_.comm));
-  const std::pair<const char*, long> numbers[] = {{"ranks_depth", size.ranks_depth},
-                                                  {"ranks_token", size.ranks_token},
-                                                  {"groups", size.groups},
-                                                  {"layers", model.layers},
-                                                  {"cells", size.cells},
-                                                  {"tokens", size.tokens},
-                                                  {"samples", size.samples},
-                                                  {"width", model.width},
-                                                  {"ffn", model.ffn},
-                                                  {"heads", model.attention.heads},
-                                                  {"parameters", size.parameters},
-                                                  {"steps", settings_.integer("scaling.steps")}};
+  file.attribute(scaling::study, study.empty() ? workload : study);
+  file.attribute(scaling::workload, workload);
+  file.attribute(scaling::mode, settings_.word("scaling.mode"));
+  file.attribute(scaling::over, settings_.word("scaling.over"));
+  file.attribute(scaling::precision, settings_.word("run.precision"));
+  file.attribute(scaling::nodes, nodes_of(context_.comm));
+  const std::pair<io::Attribute, long> numbers[] = {{scaling::ranks_depth, size.ranks_depth},
+                                                    {scaling::ranks_token, size.ranks_token},
+                                                    {scaling::groups, size.groups},
+                                                    {scaling::layers, model.layers},
+                                                    {scaling::cells, size.cells},
+                                                    {scaling::tokens, size.tokens},
+                                                    {scaling::samples, size.samples},
+                                                    {scaling::width, model.width},
+                                                    {scaling::ffn, model.ffn},
+                                                    {scaling::heads, model.attention.heads},
+                                                    {scaling::parameters, size.parameters},
+                                                    {scaling::steps, settings_.integer("scaling.steps")}};
   for (const auto& [name, value] : numbers) file.attribute(name, value);
-  file.attribute("statistics", std::string("least median greatest"));
+  file.attribute(scaling::statistics, std::string("least median greatest"));
 }
 
 void ScalingRecord::write_phase(ScalingFile& file, std::size_t p) const {
@@ -160,19 +154,19 @@ void ScalingRecord::write_phase(ScalingFile& file, std::size_t p) const {
          return output ? r.checkpoint_seconds : r.work.phases[p].seconds / steps_;
        }))
     for (const double one : least_median_greatest(row)) seconds.push_back(one);
-  file.phase(phase_names[p], repetitions_.size(), seconds);
+  file.write_in(phase_names[p], scaling::phase_seconds, seconds);
   const auto number = [&](auto member) {
     return median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].*member); }));
   };
-  file.attribute_of(phase_names[p], names::messages, output ? 0.0 : number(&PhaseCount::messages));
-  file.attribute_of(phase_names[p], names::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
+  file.attribute_of(phase_names[p], scaling::messages, output ? 0.0 : number(&PhaseCount::messages));
+  file.attribute_of(phase_names[p], scaling::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
 }
 
 void ScalingRecord::write_machine(ScalingFile& file) const {
-  file.array("peak_flop_rate", {3}, least_median_greatest(peak_));
-  file.axis(names::message_bytes, sizes_);
-  file.array("machine/message_seconds", {sizes_.size()}, message_seconds_, names::message_bytes);
-  file.array("machine/sum_seconds", {sizes_.size()}, sum_seconds_, names::message_bytes);
+  file.write(scaling::peak_flop_rate, least_median_greatest(peak_));
+  file.axis(scaling::message_bytes, sizes_);
+  file.write_in("machine", scaling::message_seconds, message_seconds_);
+  file.write_in("machine", scaling::sum_seconds, sum_seconds_);
 }
 
 std::string ScalingRecord::finish() {
@@ -187,11 +181,11 @@ std::string ScalingRecord::finish() {
 
   ScalingFile file(settings_, context_);
   describe_problem(file);
-  file.attribute("flops", median(flops));
-  file.axis(names::repetition, count);
-  file.array("step_seconds", {repetitions}, step, names::repetition);
-  file.array("flop_rate", {repetitions}, rate, names::repetition);
-  file.array("memory", {3}, least_median_greatest(gathered(memory_high_water(), context_.comm)));
+  file.attribute(scaling::flops, median(flops));
+  file.axis(scaling::repetition, count);
+  file.write(scaling::step_seconds, step);
+  file.write(scaling::flop_rate, rate);
+  file.write(scaling::memory, least_median_greatest(gathered(memory_high_water(), context_.comm)));
   for (std::size_t p = 0; p < phase_names.size(); ++p) write_phase(file, p);
   if (!peak_.empty()) write_machine(file);
   file.finish();

@@ -16,7 +16,9 @@
 #include "drivers/common/stop_request.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_record.hpp"
-#include "io/schema.hpp"
+#include "io/axes.hpp"
+#include "io/layout.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {
@@ -227,6 +229,17 @@ Report TrainExperiment::run() {
 }
 
 }  // namespace
+
+void describe_train(io::Description& description) {
+  io::describe_archive(description);
+  description.variables("/", {axes::step, axes::epoch});
+  description.attributes(course::group, {course::samples, course::validation_samples, course::test_samples,
+                                         course::trained_parameters, course::baseline_accuracy});
+  for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
+  for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
+  model_file::describe(description);
+  io::describe_checkpoint(description);
+}
 
 std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context) {
   return std::make_unique<TrainExperiment>(settings, context);

@@ -9,9 +9,10 @@
 #include "data/text/naive_bayes.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "io/archive_reader.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "model/backpropagation.hpp"
 #include "model/model_file.hpp"
+#include "model/model_variables.hpp"
 #include "operators/kernels/blas.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 
@@ -124,7 +125,8 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   const auto input = shape_of(data);
   if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
     throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
-  if (archive.has(names::embedding_vocabulary) && archive.words(names::embedding_vocabulary) != data.words())
+  if (archive.has(model_file::embedding_vocabulary) &&
+      archive.words(model_file::embedding_vocabulary) != data.words())
     throw BadInput(
         "distill.teacher = " + file +
         ": its words are not those of data.set; data.vocabulary, data.least_count and what is kept "

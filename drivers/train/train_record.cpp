@@ -6,47 +6,69 @@
 
 #include "base/error.hpp"
 #include "drivers/common/run_attributes.hpp"
-#include "io/schema.hpp"
+#include "io/axes.hpp"
+#include "io/file_names.hpp"
+#include "io/layout.hpp"
 #include "model/model_file.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {
 
-constexpr const char* step_names[] = {
-    names::loss,          names::depth_loss,    names::penalty,           names::batch_accuracy,
-    names::gradient_norm, names::learning_rate, names::samples_per_second};
-constexpr const char* epoch_names[] = {
-    names::train_loss, names::train_accuracy, names::validation_loss, names::validation_accuracy,
-    names::test_loss,  names::test_accuracy,  names::wall_time};
-
-std::string training(const char* name) {
-  return names::in(names::training, name);
-}
-
-std::vector<double> flat(const std::vector<std::vector<double>>& rows) {
+/// Rows as a table of numbers for a checkpoint: the place of the row, then its columns.
+template <class Row>
+std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
+                         const std::vector<course::Column<Row>>& columns) {
   std::vector<double> numbers;
-  for (const auto& row : rows) numbers.insert(numbers.end(), row.begin(), row.end());
+  for (const auto& row : rows) {
+    numbers.push_back(row.*place);
+    for (const auto& column : columns) numbers.push_back(row.*(column.value));
+  }
   return numbers;
 }
 
-std::vector<std::vector<double>> rows_of(const std::vector<double>& numbers, std::size_t width) {
-  std::vector<std::vector<double>> rows;
-  for (std::size_t at = 0; at + width <= numbers.size(); at += width)
-    rows.emplace_back(numbers.begin() + static_cast<std::ptrdiff_t>(at),
-                      numbers.begin() + static_cast<std::ptrdiff_t>(at + width));
+template <class Row>
+std::vector<Row> rows_of(const std::vector<double>& numbers, double Row::*place,
+                         const std::vector<course::Column<Row>>& columns) {
+  std::vector<Row> rows;
+  const std::size_t width = columns.size() + 1;
+  for (std::size_t at = 0; at + width <= numbers.size(); at += width) {
+    auto& row = rows.emplace_back();
+    row.*place = numbers[at];
+    for (std::size_t k = 0; k < columns.size(); ++k) row.*(columns[k].value) = numbers[at + 1 + k];
+  }
   return rows;
 }
 
-std::vector<double> column(const std::vector<std::vector<double>>& rows, std::size_t which) {
+template <class Row>
+std::vector<double> values_of(const Row& row, const std::vector<course::Column<Row>>& columns) {
   std::vector<double> values;
-  values.reserve(rows.size());
-  for (const auto& row : rows) values.push_back(row[which]);
+  values.reserve(columns.size());
+  for (const auto& column : columns) values.push_back(row.*(column.value));
   return values;
 }
 
-template <std::size_t n>
-std::vector<std::string> list(const char* const (&words)[n]) {
-  return {std::begin(words), std::end(words)};
+template <class Row>
+io::HistoryTable table(const io::Variable& axis, const std::vector<course::Column<Row>>& columns) {
+  io::HistoryTable table{axis, {}};
+  for (const auto& column : columns) table.columns.push_back(column.variable);
+  return table;
+}
+
+template <class Row>
+void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std::vector<Row>& rows,
+                double Row::*place, const std::vector<course::Column<Row>>& columns) {
+  if (rows.empty()) return;
+  const auto values = [&](double Row::*number) {
+    std::vector<double> list;
+    list.reserve(rows.size());
+    for (const auto& row : rows) list.push_back(row.*number);
+    return list;
+  };
+  archive.axis(axis, values(place));
+  std::vector<std::pair<io::Variable, std::vector<double>>> all;
+  for (const auto& column : columns) all.emplace_back(column.variable, values(column.value));
+  archive.write(course::group, all);
 }
 
 }  // namespace
@@ -62,16 +84,18 @@ TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, co
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
   if (continued != nullptr) {
-    steps_ = rows_of(continued->numbers("course_of_steps"), std::size(step_names) + 1);
-    epochs_ = rows_of(continued->numbers("course_of_epochs"), std::size(epoch_names) + 1);
+    steps_ = rows_of(continued->numbers("course_of_steps"), &course::StepRow::step, course::step_columns());
+    epochs_ =
+        rows_of(continued->numbers("course_of_epochs"), &course::EpochRow::epoch, course::epoch_columns());
   }
   const auto head = header();
   collectively(context.comm, [&] {
     if (!root_) return;
-    history_ = std::make_unique<io::HistoryFile>(history_path(settings.word("output.file")), head,
-                                                 list(step_names), list(epoch_names));
-    for (const auto& row : steps_) history_->add_step(row[0], std::span(row).subspan(1));
-    for (const auto& row : epochs_) history_->add_epoch(row[0], std::span(row).subspan(1));
+    history_ = std::make_unique<io::HistoryFile>(io::history_path(settings.word("output.file")), head,
+                                                 table(axes::step, course::step_columns()),
+                                                 table(axes::epoch, course::epoch_columns()));
+    for (const auto& row : steps_) history_->add_step(row.step, values_of(row, course::step_columns()));
+    for (const auto& row : epochs_) history_->add_epoch(row.epoch, values_of(row, course::epoch_columns()));
   });
 }
 
@@ -90,7 +114,7 @@ void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
   steps_.push_back({static_cast<double>(step.step), step.loss, step.depth_loss, step.penalty, step.accuracy,
                     step.gradient_norm, step.rate, samples_per_second});
   watchable([&](io::HistoryFile& file) {
-    file.add_step(steps_.back()[0], std::span(steps_.back()).subspan(1));
+    file.add_step(steps_.back().step, values_of(steps_.back(), course::step_columns()));
     const auto now = std::chrono::steady_clock::now();
     if (now - flushed_ < std::chrono::seconds(1)) return;
     file.flush();
@@ -103,24 +127,23 @@ void TrainRecord::add_epoch(const EpochReport& epoch) {
                      epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
                      epoch.wall_time});
   watchable([&](io::HistoryFile& file) {
-    file.add_epoch(epochs_.back()[0], std::span(epochs_.back()).subspan(1));
+    file.add_epoch(epochs_.back().epoch, values_of(epochs_.back(), course::epoch_columns()));
     file.flush();
   });
 }
 
 double TrainRecord::test_accuracy(long epoch) const {
-  const auto* const column = std::ranges::find(epoch_names, std::string(names::test_accuracy));
-  return epochs_.at(static_cast<std::size_t>(epoch - 1))[static_cast<std::size_t>(column - epoch_names) + 1];
+  return epochs_.at(static_cast<std::size_t>(epoch - 1)).test_accuracy;
 }
 
 Evaluation TrainRecord::mean_since(long first) const {
   Evaluation mean;
   double count = 0;
   for (const auto& row : steps_) {
-    if (row[0] < static_cast<double>(first)) continue;
-    mean.loss += row[1];
-    mean.depth_loss += row[2];
-    mean.correct += row[4];
+    if (row.step < static_cast<double>(first)) continue;
+    mean.loss += row.loss;
+    mean.depth_loss += row.depth_loss;
+    mean.correct += row.batch_accuracy;
     count += 1;
   }
   return {mean.loss / count, mean.depth_loss / count, mean.correct / count};
@@ -128,13 +151,13 @@ Evaluation TrainRecord::mean_since(long first) const {
 
 io::HistoryHeader TrainRecord::header() const {
   io::HistoryHeader head;
-  head.run = run_attributes("train", "MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026", settings_,
-                            context_);
-  head.training = {{names::samples, static_cast<long>(problem_.training.size())},
-                   {names::validation_samples, static_cast<long>(problem_.validation.size())},
-                   {names::test_samples, static_cast<long>(problem_.testing.size())},
-                   {names::trained_parameters, static_cast<long>(problem_.trainer.trained())}};
-  if (problem_.baseline) head.training.emplace_back(names::baseline_accuracy, *problem_.baseline);
+  head.run = run_attributes(settings_, context_);
+  head.group = course::group;
+  head.of_group = {{course::samples, static_cast<long>(problem_.training.size())},
+                   {course::validation_samples, static_cast<long>(problem_.validation.size())},
+                   {course::test_samples, static_cast<long>(problem_.testing.size())},
+                   {course::trained_parameters, static_cast<long>(problem_.trainer.trained())}};
+  if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
   return head;
 }
 
@@ -142,43 +165,28 @@ void TrainRecord::describe(io::ArchiveWriter& archive) const {
   for (const auto& [name, value] : header().run) archive.attribute(name, value);
   write_model(archive, problem_.parameters);
   const auto words = problem_.train->words();
-  if (!words.empty())
-    archive.words(names::embedding_vocabulary, words,
-                  std::string(schema_entry(names::embedding_vocabulary).doc));
+  if (!words.empty()) archive.words(model_file::embedding_vocabulary, words, model_file::vocabulary_meaning);
 }
 
 void TrainRecord::write_courses(io::ArchiveWriter& archive) const {
-  const auto write = [&](const char* axis, const Rows& rows, const auto& columns) {
-    if (rows.empty()) return;
-    const auto meaning = meaning_of(names::root(axis));
-    archive.axis({axis, column(rows, 0), meaning.unit, meaning.long_name, false, true});
-    std::vector<std::vector<double>> courses;
-    std::vector<io::SmallArray> arrays;
-    for (std::size_t k = 0; k < std::size(columns); ++k) courses.push_back(column(rows, k + 1));
-    for (std::size_t k = 0; k < std::size(columns); ++k) {
-      const auto path = training(columns[k]);
-      arrays.push_back({path, {rows.size()}, courses[k].data(), meaning_of(path), {axis}});
-    }
-    archive.arrays(arrays);
-  };
-  write(names::step, steps_, step_names);
-  write(names::epoch, epochs_, epoch_names);
+  write_rows(archive, axes::step, steps_, &course::StepRow::step, course::step_columns());
+  write_rows(archive, axes::epoch, epochs_, &course::EpochRow::epoch, course::epoch_columns());
   if (steps_.empty()) return;
-  for (const auto& [name, value] : header().training) archive.attribute(name, value, names::training);
+  for (const auto& [name, value] : header().of_group) archive.attribute(name, value, course::group);
 }
 
 void TrainRecord::write_weights(const std::string& what) const {
   collectively(context_.comm, [&] {
     if (!root_) return;
-    io::ArchiveWriter archive(MPI_COMM_SELF, weights_path(settings_.word("output.file"), what), true);
+    io::ArchiveWriter archive(MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
     describe(archive);
     archive.finish(names::done);
   });
 }
 
 void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
-  checkpoint.put("course_of_steps", flat(steps_));
-  checkpoint.put("course_of_epochs", flat(epochs_));
+  checkpoint.put("course_of_steps", flat(steps_, &course::StepRow::step, course::step_columns()));
+  checkpoint.put("course_of_epochs", flat(epochs_, &course::EpochRow::epoch, course::epoch_columns()));
 }
 
 void TrainRecord::finish(const std::string& status, const std::string& message,

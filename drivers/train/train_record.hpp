@@ -15,6 +15,7 @@
 #include "io/checkpoint.hpp"
 #include "io/history_file.hpp"
 #include "io/part_file.hpp"
+#include "training/course_variables.hpp"
 
 namespace fluxformer {
 
@@ -49,7 +50,6 @@ class TrainRecord {
               const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
-  using Rows = std::vector<std::vector<double>>;
   io::HistoryHeader header() const;
   void describe(io::ArchiveWriter& archive) const;
   /// Does `work` on the history file, if there is one. A failure ends only the history: the training goes on.
@@ -64,7 +64,8 @@ class TrainRecord {
   bool root_ = false;
   std::unique_ptr<io::HistoryFile> history_;  // rank 0
   std::chrono::steady_clock::time_point flushed_;
-  Rows steps_, epochs_;  // first entry: number of the step or epoch
+  std::vector<course::StepRow> steps_;
+  std::vector<course::EpochRow> epochs_;
 };
 
 }  // namespace fluxformer

@@ -7,7 +7,7 @@
 
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer::io {
 
@@ -43,9 +43,9 @@ void check_version(hid_t file, const std::string& path) {
   const auto version = read_attribute(group, names::version);
   const long* number = version ? std::get_if<long>(&*version) : nullptr;
   if (number == nullptr)
-    throw BadInput(path + ": an HDF5 file, but not written by Fluxformer (no " + names::version + ")");
+    throw BadInput(path + ": an HDF5 file, but not written by Fluxformer (no " + names::version.name + ")");
   if (*number < 1 || *number > schema_version)
-    throw BadInput(path + ": " + names::version + " " + std::to_string(*number) +
+    throw BadInput(path + ": " + names::version.name + " " + std::to_string(*number) +
                    "; this program reads 1 to " + std::to_string(schema_version));
 }
 

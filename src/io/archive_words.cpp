@@ -7,7 +7,7 @@
 #include "io/archive_writer.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer::io {
 

@@ -7,8 +7,9 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "io/xdmf.hpp"
 
 namespace fluxformer::io {
@@ -86,6 +87,36 @@ void ArchiveWriter::axis(const Axis& axis) {
   axes_[axis.name].values.clear();
   Growing& growing = growing_[path];
   growing.dataset = DatasetHandle(h5(H5Dopen2(file_.id(), path.c_str(), H5P_DEFAULT), path));
+}
+
+void ArchiveWriter::axis(const Variable& coordinate, std::vector<double> values) {
+  axis({coordinate.name, std::move(values), coordinate.unit, coordinate.long_name, false,
+        coordinate.whole_numbers});
+}
+
+void ArchiveWriter::growing_axis(const Variable& coordinate) {
+  axis({coordinate.name, {}, coordinate.unit, coordinate.long_name, true, coordinate.whole_numbers});
+}
+
+void ArchiveWriter::write(const std::string& group,
+                          const std::vector<std::pair<Variable, std::vector<double>>>& list) {
+  std::vector<SmallArray> all;
+  for (const auto& [variable, values] : list) {
+    std::vector<std::size_t> shape;
+    std::size_t size = 1;
+    for (const auto& axis : variable.axes) {
+      const auto extent = names::anonymous_extent(axis);
+      shape.push_back(extent ? *extent : known(axis).size);
+      if (extent) anonymous_axis(*extent, 1);
+      size *= shape.back();
+    }
+    if (values.size() != size)
+      throw std::logic_error("archive: " + std::to_string(values.size()) + " numbers for " + variable.name +
+                             ", whose axes have " + std::to_string(size) + " points");
+    all.push_back(
+        {names::in(group, variable.name), shape, values.data(), meaning_of(variable), variable.axes});
+  }
+  arrays(all);
 }
 
 const std::string& ArchiveWriter::anonymous_axis(std::size_t size, std::size_t repetition) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The output file while it is being written (format: docs/output-format.md; names: io/schema.hpp).
+// The output file while it is being written (format: docs/output-format.md; names: io/layout.hpp).
 
 #include <mpi.h>
 
@@ -14,6 +14,7 @@
 #include "io/field_slab.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/output_file.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer::io {
 
@@ -30,6 +31,16 @@ class ArchiveWriter {
   /// Sets or replaces an attribute of a group (made if missing) or dataset.
   void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");
   void axis(const Axis& axis);
+  /// A coordinate with these values; one that grows, without any.
+  void axis(const Variable& coordinate, std::vector<double> values);
+  void growing_axis(const Variable& coordinate);
+  /// `values`, row-major over the variable's axes, as <group>/<name>. std::logic_error if an axis is missing
+  /// or there is not one number for each point of the axes.
+  void write(const std::string& group, const Variable& variable, const std::vector<double>& values) {
+    write(group, {{variable, values}});
+  }
+  /// Many at once: the ranks agree once, not once per variable.
+  void write(const std::string& group, const std::vector<std::pair<Variable, std::vector<double>>>& list);
   /// See SmallArray.
   void array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
              const Meaning& meaning = {}, const std::vector<std::string>& axes = {}) {
@@ -42,17 +53,17 @@ class ArchiveWriter {
   void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
              const std::string& axis = {});
 
-  /// A dataset that grows by rows; the first of `axes` is a growing one.
-  void series(const std::string& path, const std::vector<std::string>& axes, const Meaning& meaning);
+  /// A dataset <group>/<name> that grows by rows; its first axis is a growing one.
+  void series(const std::string& group, const Variable& variable);
   /// One more row of a series, or one more value of a growing axis ("/time"). Kept in memory until `flush` or
   /// until there are many.
   void append(const std::string& path, std::span<const double> row);
   void append(const std::string& path, double value) { append(path, std::span(&value, 1)); }
 
-  /// Field <name>[time, depth, token, sample, channel]; `axes` names the five, the first a growing one, the
-  /// others as long as the selection. `deflate`: 0 .. 9.
-  void field(const std::string& name, const std::vector<std::string>& axes, const FieldPart& part,
-             const FieldSelection& selection, const Meaning& meaning, int deflate = 0);
+  /// A field over time, depth, token, sample, channel: five axes, the first a growing one, the others as long
+  /// as the selection. `deflate`: 0 .. 9.
+  void field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
+             int deflate = 0);
   /// Time `index` (at most one beyond the last written) of a field from the rank's memory
   /// [cell][token][sample][channel]; may be null where the rank holds nothing.
   void write(const std::string& name, std::size_t index, const double* memory);

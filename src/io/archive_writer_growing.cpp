@@ -4,7 +4,7 @@
 
 #include "io/archive_writer.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer::io {
 
@@ -14,8 +14,9 @@ constexpr std::size_t pending_limit = 4096;  // numbers kept in memory per serie
 
 }  // namespace
 
-void ArchiveWriter::series(const std::string& path, const std::vector<std::string>& axes,
-                           const Meaning& meaning) {
+void ArchiveWriter::series(const std::string& group, const Variable& variable) {
+  const auto path = names::in(group, variable.name);
+  const auto& axes = variable.axes;
   if (growing_.contains(path)) throw std::logic_error("archive: " + path + " is defined twice");
   if (axes.empty() || !known(axes.front()).growing)
     throw std::logic_error("archive: the first axis of " + path + " does not grow");
@@ -31,7 +32,7 @@ void ArchiveWriter::series(const std::string& path, const std::vector<std::strin
   shape.chunk.front() = std::max<hsize_t>(1, 512 / std::max<std::size_t>(1, growing.row));
   file_.change(path, 0, [&] {
     growing.dataset = create_dataset(file_.id(), path, H5T_IEEE_F64LE, shape);
-    attach(growing.dataset, axes, meaning);
+    attach(growing.dataset, axes, meaning_of(variable));
   });
   growing_[path] = std::move(growing);
 }
@@ -71,9 +72,10 @@ void ArchiveWriter::flush() {
   file_.flush();
 }
 
-void ArchiveWriter::field(const std::string& name, const std::vector<std::string>& axes,
-                          const FieldPart& part, const FieldSelection& selection, const Meaning& meaning,
+void ArchiveWriter::field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
                           int deflate) {
+  const auto& name = variable.name;
+  const auto& axes = variable.axes;
   const std::string path = names::in(names::field, name);
   if (fields_.contains(name)) throw std::logic_error("archive: " + path + " is defined twice");
   if (axes.size() != 5 || !known(axes.front()).growing)
@@ -93,7 +95,7 @@ void ArchiveWriter::field(const std::string& name, const std::vector<std::string
   field.chunk = shape.chunk = chunk_within_a_depth_cell(field.slab.shape());
   file_.change(path, 0, [&] {
     field.dataset = create_dataset(file_.id(), path, H5T_IEEE_F64LE, shape);
-    attach(field.dataset, axes, meaning);
+    attach(field.dataset, axes, meaning_of(variable));
     write_attribute(field.dataset, names::tokens_x, static_cast<long>(part.tokens_x));
     write_attribute(field.dataset, names::tokens_y, static_cast<long>(part.tokens_y));
   });

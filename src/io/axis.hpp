@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "io/variable.hpp"
+
 namespace fluxformer::io {
 
 /// A coordinate at the root of the file, which dimensions of datasets refer to by name.
@@ -27,6 +29,10 @@ struct Meaning {
   std::string long_name = {};
   bool whole_numbers = false;  ///< an array stored as 64-bit integers
 };
+
+inline Meaning meaning_of(const Variable& variable) {
+  return {variable.unit, variable.long_name, variable.whole_numbers};
+}
 
 /// A small array that all ranks know, row-major, at an absolute path. Dimensions without a named axis ("" or
 /// a shorter list) get an anonymous one.

@@ -1,7 +1,8 @@
 #include "io/checkpoint.hpp"
 
+#include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer::io {
 

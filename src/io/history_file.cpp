@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "io/hdf5/hdf5_check.hpp"
+#include "io/layout.hpp"
 #include "io/part_file.hpp"
-#include "io/schema.hpp"
 
 namespace fluxformer::io {
 
@@ -53,14 +53,12 @@ void discard_the_rest(hid_t file) {
 
 }  // namespace
 
-HistoryFile::HistoryFile(const std::string& path, const HistoryHeader& header,
-                         const std::vector<std::string>& steps, const std::vector<std::string>& epochs)
-    : path_(path) {
+HistoryFile::HistoryFile(const std::string& path, const HistoryHeader& header, const HistoryTable& steps,
+                         const HistoryTable& epochs)
+    : path_(path), group_(header.group) {
   quiet_hdf5();
-  steps_.axis = names::root(names::step);
-  epochs_.axis = names::root(names::epoch);
-  for (const std::string& column : steps) steps_.columns.push_back(names::in(names::training, column));
-  for (const std::string& column : epochs) epochs_.columns.push_back(names::in(names::training, column));
+  steps_.of = steps;
+  epochs_.of = epochs;
   attempt([&] {
     create(header);
     h5(H5Fstart_swmr_write(file_), "beginning to write for readers");
@@ -84,42 +82,42 @@ void HistoryFile::create(const HistoryHeader& header) {
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) fail("cannot be replaced", errno);
   file_ = FileHandle(h5(H5Fcreate(path_.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, serial_access()), "creating it"));
   make_room(0);
-  const GroupHandle root = open_group(file_, "/"), training = open_group(file_, names::training);
+  const GroupHandle root = open_group(file_, "/"), group = open_group(file_, group_);
   write_attribute(root, names::version, schema_version);
   write_attribute(root, names::status, names::running);
   for (const auto& [name, value] : header.run) write_attribute(root, name, value);
-  for (const auto& [name, value] : header.training) write_attribute(training, name, value);
+  for (const auto& [name, value] : header.of_group) write_attribute(group, name, value);
   create_table(steps_);
   create_table(epochs_);
 }
 
 void HistoryFile::create_table(const Table& table) {
-  const auto make = [&](const std::string& path) {
-    const SchemaEntry& entry = schema_entry(path);
+  const auto make = [&](const std::string& path, const Variable& variable) {
     DatasetHandle dataset =
         create_dataset(file_, path, H5T_IEEE_F64LE, {.dims = {0}, .chunk = {chunk}, .extendible = true});
-    write_attribute(dataset, names::unit, std::string(entry.unit.empty() ? "1" : entry.unit));
-    write_attribute(dataset, names::long_name, std::string(entry.doc));
+    write_attribute(dataset, names::unit, variable.unit.empty() ? "1" : variable.unit);
+    write_attribute(dataset, names::long_name, variable.long_name);
     return dataset;
   };
-  const DatasetHandle scale = make(table.axis);
-  h5(H5DSset_scale(scale, table.axis.c_str() + 1), "H5DSset_scale");
-  for (const std::string& column : table.columns)
-    h5(H5DSattach_scale(make(column), scale, 0), "H5DSattach_scale");
+  const DatasetHandle scale = make(names::root(table.of.axis), table.of.axis);
+  h5(H5DSset_scale(scale, table.of.axis.name.c_str()), "H5DSset_scale");
+  for (const auto& column : table.of.columns)
+    h5(H5DSattach_scale(make(names::in(group_, column.name), column), scale, 0), "H5DSattach_scale");
 }
 
 void HistoryFile::open_table(Table& table) {
   // The axis is last, and is written last: as many rows as it shows are there in all columns.
-  for (const std::string& column : table.columns)
-    table.datasets.emplace_back(h5(H5Dopen2(file_, column.c_str(), H5P_DEFAULT), column));
-  table.datasets.emplace_back(h5(H5Dopen2(file_, table.axis.c_str(), H5P_DEFAULT), table.axis));
+  for (const auto& column : table.of.columns) table.paths.push_back(names::in(group_, column.name));
+  table.paths.push_back(names::root(table.of.axis));
+  for (const auto& path : table.paths)
+    table.datasets.emplace_back(h5(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), path));
   table.rows.resize(table.datasets.size());
 }
 
 void HistoryFile::add(Table& table, double coordinate, std::span<const double> values) {
-  if (values.size() != table.columns.size())
-    throw std::logic_error("history: a row along " + table.axis + " has " +
-                           std::to_string(table.columns.size()) + " numbers");
+  if (values.size() != table.of.columns.size())
+    throw std::logic_error("history: a row along " + table.of.axis.name + " has " +
+                           std::to_string(table.of.columns.size()) + " numbers");
   for (std::size_t k = 0; k < values.size(); ++k) table.rows[k].push_back(values[k]);
   table.rows.back().push_back(coordinate);
   if (table.rows.back().size() >= pending_limit) attempt([&] { write(table); });
@@ -149,7 +147,7 @@ void HistoryFile::write(Table& table) {
   const SpaceHandle memory(h5(H5Screate_simple(1, &rows, nullptr), "choosing rows"));
   for (std::size_t k = 0; k < table.datasets.size(); ++k) {
     const hid_t dataset = table.datasets[k];
-    const std::string doing = "writing " + (k < table.columns.size() ? table.columns[k] : table.axis);
+    const std::string doing = "writing " + table.paths[k];
     h5(H5Dset_extent(dataset, &size), doing);
     const SpaceHandle space(h5(H5Dget_space(dataset), doing));
     h5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &table.written, nullptr, &rows, nullptr), doing);

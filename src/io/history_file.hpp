@@ -12,26 +12,34 @@
 
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer::io {
 
 /// What a history file says about its run.
 struct HistoryHeader {
   using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
-  Attributes run;       ///< attributes of the root: experiment, git_revision, deck, ...
-  Attributes training;  ///< attributes of /training
+  Attributes run;     ///< attributes of the root: experiment, git_revision, deck, ...
+  std::string group;  ///< of the columns
+  Attributes of_group;
 };
 
-/// Datasets /training/<column>[step] and [epoch], and the axes /step and /epoch, which grow. For one rank
+/// Columns over one growing axis.
+struct HistoryTable {
+  Variable axis;
+  std::vector<Variable> columns;
+};
+
+/// Datasets <group>/<column> over steps and over epochs, and the two axes, which grow. For one rank
 /// alone; there is no MPI in here. Every failure is an Error (exit code 1) that names the file, "no space
 /// left on device" if the disk is full; the file then stays readable up to the last `flush`, and nothing more
 /// gets into it.
 class HistoryFile {
  public:
-  /// The columns are leaf names of /training in the schema, which knows their units. A file of that name is
-  /// replaced (whoever reads it keeps the old one). From here on the file can be opened for SWMR reading.
-  HistoryFile(const std::string& path, const HistoryHeader& header, const std::vector<std::string>& steps,
-              const std::vector<std::string>& epochs);
+  /// The columns go into `header.group`; those of a table share the growing axis they name. A file of that
+  /// name is replaced (whoever reads it keeps the old one). From here on it can be opened for SWMR reading.
+  HistoryFile(const std::string& path, const HistoryHeader& header, const HistoryTable& steps,
+              const HistoryTable& epochs);
   HistoryFile(const HistoryFile&) = delete;
   HistoryFile& operator=(const HistoryFile&) = delete;
   /// Without `close` the file keeps the status "running".
@@ -48,9 +56,9 @@ class HistoryFile {
 
  private:
   struct Table {
-    std::string axis;                       // its path
-    std::vector<std::string> columns;       // their paths
-    std::vector<DatasetHandle> datasets;    // of the columns, then of the axis
+    HistoryTable of;
+    std::vector<std::string> paths;         // of the columns, then of the axis
+    std::vector<DatasetHandle> datasets;    // in the same order
     std::vector<std::vector<double>> rows;  // pending, in the same order
     hsize_t written = 0;
   };
@@ -63,7 +71,7 @@ class HistoryFile {
   void write(Table& table);
   void make_room(std::uint64_t bytes);
 
-  std::string path_;
+  std::string path_, group_;
   FileHandle file_;
   std::uint64_t reserved_ = 0;  // the disk has room up to here
   Table steps_, epochs_;

@@ -4,68 +4,70 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
+#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {
 
 std::string dataset(const ParameterView& view) {
-  return names::in(names::model, view.path());
+  return names::in(model_file::group, view.path());
 }
 
-int whole(const io::ArchiveReader& archive, const char* name, int fallback, int least) {
+int whole(const io::ArchiveReader& archive, const io::Attribute& name, int fallback, int least) {
   const long value =
-      archive.has_attribute(name, names::model) ? archive.integer(name, names::model) : fallback;
+      archive.has_attribute(name, model_file::group) ? archive.integer(name, model_file::group) : fallback;
   if (value < least || value > 1'000'000'000)
-    throw BadInput(archive.path() + ": /model@" + name + " = " + std::to_string(value) +
+    throw BadInput(archive.path() + ": /model@" + name.name + " = " + std::to_string(value) +
                    ": must be at least " + std::to_string(least));
   return static_cast<int>(value);
 }
 
 template <class E>
-E word(const io::ArchiveReader& archive, const char* name, E fallback) {
-  if (!archive.has_attribute(name, names::model)) return fallback;
+E word(const io::ArchiveReader& archive, const io::Attribute& name, E fallback) {
+  if (!archive.has_attribute(name, model_file::group)) return fallback;
   try {
-    return from_word<E>(archive.text(name, names::model));
+    return from_word<E>(archive.text(name, model_file::group));
   } catch (const BadInput& e) {
-    throw BadInput(archive.path() + ": /model@" + name + ": " + e.what());
+    throw BadInput(archive.path() + ": /model@" + name.name + ": " + e.what());
   }
 }
 
 ModelSpec read_spec(const io::ArchiveReader& archive) {
-  if (!archive.has(names::model)) throw BadInput(archive.path() + ": holds no model (no group /model)");
+  if (!archive.has(model_file::group)) throw BadInput(archive.path() + ": holds no model (no group /model)");
   ModelSpec spec;
-  spec.kind = word(archive, names::kind, ModelKind::transformer);
-  spec.variation = word(archive, names::weights,
+  spec.kind = word(archive, model_file::kind, ModelKind::transformer);
+  spec.variation = word(archive, model_file::weights,
                         spec.kind == ModelKind::pde ? DepthVariation::linear : DepthVariation::constant);
-  spec.layers = whole(archive, names::layers, 0, 1);
-  spec.knots = whole(archive, names::knots, spec.layers, 1);
-  spec.width = whole(archive, names::width, 0, 1);
-  spec.ffn = whole(archive, names::ffn, 0, 1);
-  spec.attention.heads = whole(archive, names::heads, 0, 1);
-  spec.attention.kernel = word(archive, names::kernel, Kernel::dot);
-  spec.attention.normalisation = word(archive, names::normalisation, Normalisation::softmax);
-  spec.attention.sinkhorn_iterations = whole(archive, names::iterations, 1, 1);
-  spec.activation = word(archive, names::activation, Activation::gelu_erf);
-  spec.norm = word(archive, names::norm, Norm::pre);
+  spec.layers = whole(archive, model_file::layers, 0, 1);
+  spec.knots = whole(archive, model_file::knots, spec.layers, 1);
+  spec.width = whole(archive, model_file::width, 0, 1);
+  spec.ffn = whole(archive, model_file::ffn, 0, 1);
+  spec.attention.heads = whole(archive, model_file::heads, 0, 1);
+  spec.attention.kernel = word(archive, model_file::kernel, Kernel::dot);
+  spec.attention.normalisation = word(archive, model_file::normalisation, Normalisation::softmax);
+  spec.attention.sinkhorn_iterations = whole(archive, model_file::iterations, 1, 1);
+  spec.activation = word(archive, model_file::activation, Activation::gelu_erf);
+  spec.norm = word(archive, model_file::norm, Norm::pre);
   spec.attention.layer_norm = spec.norm == Norm::pre;
-  spec.order = word(archive, names::order, Order::sequential);
-  spec.subflow = word(archive, names::subflow, Subflow::euler);
-  spec.residual = !archive.has_attribute(names::residual, names::model) ||
-                  archive.text(names::residual, names::model) != "off";
-  spec.cells = whole(archive, names::cells, 0, 0);
-  spec.causal =
-      archive.has_attribute(names::causal, names::model) && archive.text(names::causal, names::model) == "on";
-  spec.own_halves = spec.order == Order::macaron && archive.has(names::in(names::model_layer(1), "half_W_1"));
-  const auto kappa = names::in(names::model_layer(1), names::kappa);
+  spec.order = word(archive, model_file::order, Order::sequential);
+  spec.subflow = word(archive, model_file::subflow, Subflow::euler);
+  spec.residual = !archive.has_attribute(model_file::residual, model_file::group) ||
+                  archive.text(model_file::residual, model_file::group) != "off";
+  spec.cells = whole(archive, model_file::cells, 0, 0);
+  spec.causal = archive.has_attribute(model_file::causal, model_file::group) &&
+                archive.text(model_file::causal, model_file::group) == "on";
+  spec.own_halves = spec.order == Order::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
+  const auto kappa = names::in(model_file::layer(1), model_file::kappa);
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
-  if (archive.has(names::embedding_W))
-    spec.features = static_cast<int>(archive.shape(names::embedding_W).at(1));
-  if (archive.has(names::embedding_words))
-    spec.vocabulary = static_cast<int>(archive.shape(names::embedding_words).at(0));
-  if (archive.has(names::embedding_position))
-    spec.tokens = static_cast<int>(archive.shape(names::embedding_position).at(0));
-  if (archive.has(names::head_W)) spec.classes = static_cast<int>(archive.shape(names::head_W).at(0));
+  if (archive.has(model_file::embedding_W))
+    spec.features = static_cast<int>(archive.shape(model_file::embedding_W).at(1));
+  if (archive.has(model_file::embedding_words))
+    spec.vocabulary = static_cast<int>(archive.shape(model_file::embedding_words).at(0));
+  if (archive.has(model_file::embedding_position))
+    spec.tokens = static_cast<int>(archive.shape(model_file::embedding_position).at(0));
+  if (archive.has(model_file::head_W))
+    spec.classes = static_cast<int>(archive.shape(model_file::head_W).at(0));
   try {
     spec.validate();
   } catch (const BadInput& e) {
@@ -78,26 +80,26 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
 
 void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
   const auto& spec = parameters.spec;
-  const std::pair<const char*, io::AttributeValue> attributes[] = {
-      {names::kind, to_word(spec.kind)},
-      {names::weights, to_word(spec.variation)},
-      {names::layers, static_cast<long>(spec.layers)},
-      {names::knots, static_cast<long>(spec.knots)},
-      {names::cells, static_cast<long>(spec.cells)},
-      {names::width, static_cast<long>(spec.width)},
-      {names::ffn, static_cast<long>(spec.ffn)},
-      {names::heads, static_cast<long>(spec.attention.heads)},
-      {names::kernel, to_word(spec.attention.kernel)},
-      {names::normalisation, to_word(spec.attention.normalisation)},
-      {names::iterations, static_cast<long>(spec.attention.sinkhorn_iterations)},
-      {names::activation, to_word(spec.activation)},
-      {names::norm, to_word(spec.norm)},
-      {names::order, to_word(spec.order)},
-      {names::subflow, to_word(spec.subflow)},
-      {names::residual, std::string(spec.residual ? "on" : "off")},
-      {names::causal, std::string(spec.causal ? "on" : "off")},
+  const std::pair<io::Attribute, io::AttributeValue> attributes[] = {
+      {model_file::kind, to_word(spec.kind)},
+      {model_file::weights, to_word(spec.variation)},
+      {model_file::layers, static_cast<long>(spec.layers)},
+      {model_file::knots, static_cast<long>(spec.knots)},
+      {model_file::cells, static_cast<long>(spec.cells)},
+      {model_file::width, static_cast<long>(spec.width)},
+      {model_file::ffn, static_cast<long>(spec.ffn)},
+      {model_file::heads, static_cast<long>(spec.attention.heads)},
+      {model_file::kernel, to_word(spec.attention.kernel)},
+      {model_file::normalisation, to_word(spec.attention.normalisation)},
+      {model_file::iterations, static_cast<long>(spec.attention.sinkhorn_iterations)},
+      {model_file::activation, to_word(spec.activation)},
+      {model_file::norm, to_word(spec.norm)},
+      {model_file::order, to_word(spec.order)},
+      {model_file::subflow, to_word(spec.subflow)},
+      {model_file::residual, std::string(spec.residual ? "on" : "off")},
+      {model_file::causal, std::string(spec.causal ? "on" : "off")},
   };
-  for (const auto& [name, value] : attributes) archive.attribute(name, value, names::model);
+  for (const auto& [name, value] : attributes) archive.attribute(name, value, model_file::group);
   std::vector<io::SmallArray> arrays;
   for (const auto& view : parameters.layout.views())
     arrays.push_back({.path = dataset(view),
@@ -110,9 +112,9 @@ Parameters read_model(const io::ArchiveReader& archive) {
   Parameters parameters(read_spec(archive));
   for (const auto& view : parameters.layout.views()) {
     const auto values = parameters.view(view.path());
-    const bool optional = view.name == names::kappa || view.group == "equation";
+    const bool optional = view.name == model_file::kappa || view.group == "equation";
     if (optional && !archive.has(dataset(view))) {
-      std::fill(values.begin(), values.end(), view.name == names::kappa ? 0.0 : 1.0);
+      std::fill(values.begin(), values.end(), view.name == model_file::kappa ? 0.0 : 1.0);
       continue;
     }
     const std::vector<std::size_t> shape(view.shape.begin(), view.shape.end());

@@ -12,7 +12,7 @@
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
 #include "io/checkpoint.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
 
 namespace fluxformer {
@@ -59,12 +59,12 @@ class AFullDisk : public testing::Test {
 
   void archive(const std::string& name, int times, int deflate = 0) const {
     io::ArchiveWriter writer(world, (folder_ / name).string(), true);
-    writer.axis({.name = names::time, .values = {}, .growing = true});
-    writer.axis(io::Axis::index(names::depth, 4, "depth"));
-    writer.axis(io::Axis::index(names::token, 256, "token"));
-    writer.axis(io::Axis::index(names::sample, 2, "sample"));
-    writer.axis(io::Axis::index(names::channel, 128, "channel"));
-    writer.field("u", {"time", "depth", "token", "sample", "channel"}, part(), {}, {}, deflate);
+    writer.axis({.name = "time", .values = {}, .growing = true});
+    writer.axis(io::Axis::index("depth", 4, "depth"));
+    writer.axis(io::Axis::index("token", 256, "token"));
+    writer.axis(io::Axis::index("sample", 2, "sample"));
+    writer.axis(io::Axis::index("channel", 128, "channel"));
+    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", ""}, part(), {}, deflate);
     std::vector<double> memory(part().size());
     for (std::size_t k = 0; k < memory.size(); ++k)
       memory[k] = 1.0 / (1.0 + static_cast<double>(k * 7919 % 65537));

@@ -11,7 +11,7 @@
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
 #include "io/checkpoint.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
 
 namespace fluxformer {
@@ -77,7 +77,7 @@ int differences(const std::vector<double>& one, const std::vector<double>& other
 
 // The whole of /field/u at a time, replicated; compared on every rank with what should stand there.
 int wrong_entries(const io::ArchiveReader& reader, int times, const io::FieldSelection& taken) {
-  const io::Array field = reader.array(names::in(names::field, names::hidden_state));
+  const io::Array field = reader.array(names::in(names::field, "u"));
   const std::vector<std::size_t> shape = {static_cast<std::size_t>(times), taken.depths.size(),
                                           taken.tokens.size(), taken.samples.size(), taken.channels.size()};
   if (field.shape != shape) return -1;
@@ -118,19 +118,17 @@ class ArchiveRoundTrip : public testing::Test {
   void write(const std::string& path, const io::FieldPart& part, const io::FieldSelection& taken, int times,
              int deflate = 0) const {
     io::ArchiveWriter writer(world, path, true);
-    writer.axis({.name = names::time, .values = {}, .unit = "time", .growing = true});
-    writer.axis(io::Axis::index(names::depth, taken.depths.size(), "depth"));
-    writer.axis(io::Axis::index(names::token, taken.tokens.size(), "token"));
-    writer.axis(io::Axis::index(names::sample, taken.samples.size(), "sample"));
-    writer.axis(io::Axis::index(names::channel, taken.channels.size(), "channel"));
-    writer.field(names::hidden_state,
-                 {names::time, names::depth, names::token, names::sample, names::channel}, part, taken,
-                 {.long_name = "hidden state"}, deflate);
+    writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
+    writer.axis(io::Axis::index("depth", taken.depths.size(), "depth"));
+    writer.axis(io::Axis::index("token", taken.tokens.size(), "token"));
+    writer.axis(io::Axis::index("sample", taken.samples.size(), "sample"));
+    writer.axis(io::Axis::index("channel", taken.channels.size(), "channel"));
+    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, taken,
+                 deflate);
     for (int time = 0; time < times; ++time) {
       writer.append("/time", 0.5 * time);
       const auto memory = filled(part, time);
-      writer.write(names::hidden_state, static_cast<std::size_t>(time),
-                   memory.empty() ? nullptr : memory.data());
+      writer.write("u", static_cast<std::size_t>(time), memory.empty() ? nullptr : memory.data());
       writer.flush();
     }
     writer.finish(names::done);
@@ -206,11 +204,11 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   const std::vector<double> ramp = {mine, mine + 1, mine + 2, mine + 3, mine + 4, mine + 5};
   {
     io::ArchiveWriter writer(world, file("a.h5"), false);
-    writer.axis(io::Axis::index(names::layer, 3, "layer"));
-    writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", names::layer}},
+    writer.axis(io::Axis::index("layer", 3, "layer"));
+    writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", "layer"}},
                    {"/analysis/test/none", {0}, nullptr},
                    {"/analysis/test/whole", {6}, ramp.data(), {.whole_numbers = true}}});
-    writer.words(names::embedding_vocabulary, {"rank", std::to_string(rank_in(world))}, "words");
+    writer.words("/model/embedding/vocabulary", {"rank", std::to_string(rank_in(world))}, "words");
     writer.finish(names::done);
   }
   const io::ArchiveReader reader(world, file("a.h5"));
@@ -218,7 +216,7 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   EXPECT_EQ(reader.array("/analysis/test/a", {2, 3}).values, expected);
   EXPECT_EQ(reader.array("/analysis/test/whole", {6}).values, expected);
   EXPECT_TRUE(reader.array("/analysis/test/none", {0}).values.empty());
-  EXPECT_EQ(reader.words(names::embedding_vocabulary), (std::vector<std::string>{"rank", "0"}));
+  EXPECT_EQ(reader.words("/model/embedding/vocabulary"), (std::vector<std::string>{"rank", "0"}));
 }
 
 TEST_F(ArchiveRoundTrip, timings_are_the_extremes_and_the_mean_over_ranks) {

@@ -21,7 +21,8 @@ except ImportError as missing:
 
 from program import BINARY, ENVIRONMENT, ROOT, ProgramTest, together  # noqa: E402 (the folder is put on the path first)
 
-EXPERIMENTS = ("information_flow", "attention", "bottleneck", "gradient_flow", "perturbation", "ablation")
+EXPERIMENTS = [name for path in glob.glob(os.path.join(ROOT, "input", "compare", "*.ini"))
+               if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "evolve")]
 # Narrow, short and few; layers and heads as in the decks.
 SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
          "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",

@@ -74,7 +74,8 @@ class AllDecks(DeckTest):
             end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name))
             self.assertEqual((end.code, end.err), (0, ""), end)
             with open(DECKS[name], encoding="utf-8") as deck:
-                self.assertRegex(deck.read(), r"file = out/" + name.replace("evolve/evolve", "evolve").replace("/", "_") + r"\.h5")
+                experiment, stem = name.split("/")
+                self.assertRegex(deck.read(), rf"file = out/({experiment}_)?{stem}\.h5")
 
         together([lambda n=name: validate(n) for name in DECKS])
 

@@ -4,10 +4,10 @@
 import glob
 import os
 import re
-import subprocess
 import unittest
 
-from program import BINARY, ROOT
+from described import description
+from program import ROOT
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
              *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
@@ -21,10 +21,8 @@ def read(name):
 class DocumentsTest(unittest.TestCase):
     def test_keys_are_those_of_help(self):
         keys = set()
-        for experiment in ("evolve", "train", "information_flow", "attention", "bottleneck", "gradient_flow",
-                           "perturbation", "ablation", "scaling"):
-            text = subprocess.run([BINARY, experiment, "--help"], check=True, capture_output=True, text=True).stdout
-            keys |= set(re.findall(r"^  ([a-z_]+\.[a-z_0-9]+)\b", text, re.MULTILINE))
+        for experiment in description()["experiments"]:
+            keys |= {key["name"] for key in experiment["keys"]}
         self.assertLessEqual({"mesh.layers", "evolve.time", "train.rate"}, keys)
         sections = {key.split(".")[0] for key in keys}
         for name in DOCUMENTS:

@@ -175,8 +175,13 @@ class ProgramTest(unittest.TestCase):
         return True
 
     def open(self, name):
+        """A file of the program, which holds nothing but what the program says its files hold."""
+        from described import undescribed  # it asks the program, and so stands above this module
+
         file = h5py.File(self.path(name), "r")
         self.addCleanup(file.close)
+        if "experiment" in file.attrs:
+            self.assertEqual(undescribed(file), [], name)
         return file
 
     def assert_same_bits(self, first, second):

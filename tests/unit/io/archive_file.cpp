@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
 namespace fluxformer::io {
@@ -110,7 +110,7 @@ TEST_F(ArchiveFile, keeps_attributes_of_any_length_and_the_last_value) {
     writer.attribute("empty", "");
     writer.attribute("third", 1.0);
     writer.attribute("third", third);
-    writer.attribute(names::kind, "transformer", names::model);
+    writer.attribute("kind", "transformer", "/model");
     writer.finish(names::done);
   }
   const ArchiveReader reader(self, file("a.h5"));
@@ -119,19 +119,19 @@ TEST_F(ArchiveFile, keeps_attributes_of_any_length_and_the_last_value) {
   EXPECT_EQ(reader.text("empty"), "");
   EXPECT_EQ(reader.real("third"), third);
   EXPECT_EQ(reader.real(names::seed), static_cast<double>(std::numeric_limits<long>::max()));
-  EXPECT_EQ(reader.text(names::kind, names::model), "transformer");
+  EXPECT_EQ(reader.text("kind", "/model"), "transformer");
   EXPECT_FALSE(reader.has_attribute(names::host));
 }
 
 TEST_F(ArchiveFile, keeps_arrays_of_any_shape) {
   const std::vector<double> six = {1, 2, 3, 4, 5, 1.0 / 7};
-  const std::string layer = names::model_layer(12);
+  const std::string layer = "/model/layers/" + std::to_string(12);
   {
     ArchiveWriter writer(self, file("a.h5"), false);
-    writer.array(names::in(layer, names::W_1), {2, 3}, six.data());
-    writer.array(names::in(layer, names::kappa), {}, six.data());
-    writer.array(names::in(layer, names::b_1), {0}, nullptr);
-    writer.array(names::embedding_W, {1, 6, 1}, six.data());
+    writer.array(names::in(layer, "W_1"), {2, 3}, six.data());
+    writer.array(names::in(layer, "kappa"), {}, six.data());
+    writer.array(names::in(layer, "b_1"), {0}, nullptr);
+    writer.array("/model/embedding/W", {1, 6, 1}, six.data());
     writer.array("/token_x", {3}, six.data(), {.long_name = "column", .whole_numbers = true});
     writer.finish(names::done);
   }
@@ -153,7 +153,7 @@ TEST_F(ArchiveFile, holds_the_arrays_of_a_hundred_layers) {
     for (int l = 1; l <= 100; ++l)
       for (const char* name : {"W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O", "b_O", "W_1", "b_1", "W_2",
                                "b_2", "norm1_gain", "norm1_bias", "norm2_gain", "norm2_bias", "kappa"})
-        writer.array(names::in(names::model_layer(l), name), {4, 4}, weights.data());
+        writer.array(names::in("/model/layers/" + std::to_string(l), name), {4, 4}, weights.data());
     writer.finish(names::done);
   }
   EXPECT_EQ(ArchiveReader(self, file("a.h5")).array("/model/layers/100/kappa", {4, 4}).values, weights);
@@ -163,22 +163,22 @@ TEST_F(ArchiveFile, keeps_words_of_any_length_and_alphabet) {
   const std::vector<std::string> words = {"the", "", "naïve", "語", std::string(300, 'x'), "two words "};
   {
     ArchiveWriter writer(self, file("a.h5"), false);
-    writer.words(names::embedding_vocabulary, words, "vocabulary");
+    writer.words("/model/embedding/vocabulary", words, "vocabulary");
     writer.words("/analysis/none", {}, "nothing");
     EXPECT_THROW(writer.words("/analysis/zero", {std::string("a\0b", 3)}, ""), std::logic_error);
     writer.finish(names::done);
   }
   const ArchiveReader reader(self, file("a.h5"));
-  EXPECT_EQ(reader.words(names::embedding_vocabulary), words);
+  EXPECT_EQ(reader.words("/model/embedding/vocabulary"), words);
   EXPECT_TRUE(reader.words("/analysis/none").empty());
 }
 
 TEST_F(ArchiveFile, series_grow_by_whole_rows_however_they_are_flushed) {
   {
     ArchiveWriter writer(self, file("a.h5"), false);
-    writer.axis({.name = names::step, .values = {}, .growing = true});
-    writer.axis(Axis::index(names::depth, 3, "depth"));
-    writer.series("/history/rate", {names::step, names::depth}, {"1/time", "rate of change"});
+    writer.axis({.name = "step", .values = {}, .growing = true});
+    writer.axis(Axis::index("depth", 3, "depth"));
+    writer.series("/history", {"rate", {"step", "depth"}, "1/time", "rate of change"});
     for (int step = 0; step < 5000; ++step) {
       writer.append("/step", step);
       writer.append("/history/rate", std::vector<double>{0.1 * step, 0.2 * step, 0.3 * step});
@@ -201,36 +201,36 @@ TEST_F(ArchiveFile, series_grow_by_whole_rows_however_they_are_flushed) {
 
 TEST_F(ArchiveFile, refuses_what_the_format_does_not_allow) {
   ArchiveWriter writer(self, file("a.h5"), false);
-  writer.axis({.name = names::time, .values = {}, .growing = true});
-  writer.axis(Axis::index(names::depth, 2, "depth"));
+  writer.axis({.name = "time", .values = {}, .growing = true});
+  writer.axis(Axis::index("depth", 2, "depth"));
   const double one[] = {1, 1};
   const FieldPart part{.cells = 2, .first_cell = 0, .cell_count = 2, .block = {0, 1, 0, 1}};
   const std::vector<std::string> axes = {"time", "depth", "depth", "depth", "depth"};
   const auto refused = [](const auto& work) { return complaint<std::logic_error>(work); };
-  EXPECT_THAT(refused([&] { writer.axis({.name = names::depth, .values = {1}}); }), HasSubstr("twice"));
+  EXPECT_THAT(refused([&] { writer.axis({.name = "depth", .values = {1}}); }), HasSubstr("twice"));
   EXPECT_THAT(refused([&] { writer.array("/x", {2}, one, {}, {"nowhere"}); }),
               HasSubstr("no axis named nowhere"));
-  EXPECT_THAT(refused([&] { writer.array("/x", {1}, one, {}, {names::depth}); }), HasSubstr("not as long"));
-  EXPECT_THAT(refused([&] { writer.series("/x", {names::depth}, {}); }), HasSubstr("does not grow"));
+  EXPECT_THAT(refused([&] { writer.array("/x", {1}, one, {}, {"depth"}); }), HasSubstr("not as long"));
+  EXPECT_THAT(refused([&] { writer.series("", {"x", {"depth"}, "", ""}); }), HasSubstr("does not grow"));
   EXPECT_THAT(refused([&] { writer.append("/time", std::span(one, 2)); }), HasSubstr("row"));
-  EXPECT_THAT(refused([&] { writer.field("u", axes, part, {}, {}); }), HasSubstr("not as long"));
+  EXPECT_THAT(refused([&] { writer.field({"u", axes, "", ""}, part, {}); }), HasSubstr("not as long"));
   EXPECT_THAT(refused([&] { writer.write("u", 0, one); }), HasSubstr("no field"));
   EXPECT_THAT(complaint<BadInput>([&] {
-                writer.field("u", axes, part, {.depths = {0, 2}}, {});
+                writer.field({"u", axes, "", ""}, part, {.depths = {0, 2}});
               }),
               HasSubstr("depth cell 2"));
   EXPECT_THAT(complaint<BadInput>([&] {
-                writer.field("u", axes, part, {.depths = {1, 0}}, {});
+                writer.field({"u", axes, "", ""}, part, {.depths = {1, 0}});
               }),
               HasSubstr("out of order"));
 }
 
 TEST_F(ArchiveFile, has_no_gaps_in_time) {
   ArchiveWriter writer(self, file("a.h5"), false);
-  writer.axis({.name = names::time, .values = {}, .growing = true});
+  writer.axis({.name = "time", .values = {}, .growing = true});
   writer.axis(Axis::index("one", 1, ""));
   const FieldPart part{.cells = 1, .first_cell = 0, .cell_count = 1, .block = {0, 1, 0, 1}};
-  writer.field("u", {"time", "one", "one", "one", "one"}, part, {}, {});
+  writer.field({"u", {"time", "one", "one", "one", "one"}, "", ""}, part, {});
   const double value = 1;
   EXPECT_THAT(complaint<std::logic_error>([&] { writer.write("u", 1, &value); }), HasSubstr("gap"));
 }

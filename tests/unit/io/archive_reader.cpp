@@ -9,7 +9,7 @@
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
 #include "io/hdf5/handles.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
 namespace fluxformer::io {
@@ -82,13 +82,14 @@ TEST_F(ArchiveReading, names_what_is_missing_or_of_another_kind) {
   EXPECT_THAT(refused([&] { reader.array("/analysis/test/values", {3}); }),
               HasSubstr("is 10 x 10000, expected 3"));
   EXPECT_THAT(refused([&] { reader.words("/analysis/test/values"); }), HasSubstr("is not a list of words"));
-  EXPECT_THAT(refused([&] { reader.words(names::embedding_vocabulary); }), HasSubstr("no /model/embedding"));
+  EXPECT_THAT(refused([&] { reader.words("/model/embedding/vocabulary"); }),
+              HasSubstr("no /model/embedding"));
   EXPECT_THAT(refused([&] { reader.text("deck"); }), HasSubstr("no attribute deck"));
   EXPECT_THAT(refused([&] { reader.text(names::version); }), HasSubstr("not a text"));
   EXPECT_THAT(refused([&] { reader.integer(names::status); }), HasSubstr("not a whole number"));
   EXPECT_THAT(refused([&] { reader.real(names::status); }), HasSubstr("not a number"));
   EXPECT_THAT(refused([&] { reader.children("/field"); }), HasSubstr("no /field"));
-  EXPECT_THAT(refused([&] { reader.text(names::kind, names::model); }), HasSubstr("no /model"));
+  EXPECT_THAT(refused([&] { reader.text("kind", "/model"); }), HasSubstr("no /model"));
 }
 
 }  // namespace

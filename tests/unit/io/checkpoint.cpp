@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "io/archive_writer.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
 namespace fluxformer::io {

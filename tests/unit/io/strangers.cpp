@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "io/archive_writer.hpp"
-#include "io/schema.hpp"
+#include "io/layout.hpp"
 #include "io/xdmf.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
@@ -21,12 +21,12 @@ class Strangers : public test::InAFolder {
   void write_sample(const std::string& path) const {
     ArchiveWriter writer(MPI_COMM_SELF, path, true);
     writer.attribute(names::deck, "κ = ½\n");
-    writer.axis({.name = names::time, .values = {}, .unit = "time", .growing = true});
-    writer.axis({.name = names::step, .values = {}, .growing = true});
-    writer.axis({.name = names::depth, .values = {0.5, 1, 1.5, 2}, .unit = "layer", .long_name = "depth"});
-    writer.axis(Axis::index(names::token, 15, "token"));
-    writer.axis(Axis::index(names::sample, 2, "sample"));
-    writer.axis(Axis::index(names::channel, 4, "channel"));
+    writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
+    writer.axis({.name = "step", .values = {}, .growing = true});
+    writer.axis({.name = "depth", .values = {0.5, 1, 1.5, 2}, .unit = "layer", .long_name = "depth"});
+    writer.axis(Axis::index("token", 15, "token"));
+    writer.axis(Axis::index("sample", 2, "sample"));
+    writer.axis(Axis::index("channel", 4, "channel"));
     const FieldPart part{.cells = 4,
                          .first_cell = 0,
                          .cell_count = 4,
@@ -35,9 +35,8 @@ class Strangers : public test::InAFolder {
                          .block = {0, 5, 0, 3},
                          .samples = 2,
                          .channels = 4};
-    writer.field("u", {names::time, names::depth, names::token, names::sample, names::channel}, part, {},
-                 {.long_name = "hidden state"});
-    writer.series("/history/rate", {names::step, names::depth}, {.unit = "1/time", .long_name = "rate"});
+    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, {});
+    writer.series("/history", {"rate", {"step", "depth"}, "1/time", "rate"});
     writer.show({.field = "u", .sample = 1, .channels = {0, 3}});
     std::vector<double> memory(part.size());
     for (std::size_t time = 0; time < 3; ++time) {
@@ -49,9 +48,8 @@ class Strangers : public test::InAFolder {
       writer.append("/history/rate", std::vector<double>(4, 1.0));
     }
     writer.array("/model/layers/1/W_Q", {4, 4}, memory.data());
-    writer.array("/token_x", {15}, std::vector<double>(15, 1).data(), {.whole_numbers = true},
-                 {names::token});
-    writer.words(names::embedding_vocabulary, {"the", "naïve", ""}, "vocabulary");
+    writer.array("/token_x", {15}, std::vector<double>(15, 1).data(), {.whole_numbers = true}, {"token"});
+    writer.words("/model/embedding/vocabulary", {"the", "naïve", ""}, "vocabulary");
     writer.timing("solve", 1);
     writer.finish(names::done);
   }

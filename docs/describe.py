@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Writes what is made from `fluxformer --describe=json`: the tables of docs/output-format.md and postprocess/experiments.json.
+
+    docs/describe.py PROGRAM [--check]
+
+With --check nothing is written: status 1 if a file is not what the program says. Standard library only.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGE, EXPERIMENTS = os.path.join("docs", "output-format.md"), os.path.join("postprocess", "experiments.json")
+BEGIN, END = "<!-- from here: docs/describe.py -->\n", "<!-- to here -->\n"
+
+
+def description(program):
+    return json.loads(subprocess.run([program, "--describe=json"], check=True, capture_output=True, text=True).stdout)
+
+
+def tables(described):
+    """A table for each set of experiments whose files hold the same names."""
+    names = {}  # (path, axes, unit, meaning): experiments
+    for experiment in described["experiments"]:
+        for one in experiment["variables"]:
+            path = one["path"]
+            shared = path.replace(f"/analysis/{experiment['name']}", "/analysis/<experiment>")
+            names.setdefault((shared, path, ", ".join(one["axes"]), one["unit"], one["meaning"]), []).append(experiment["name"])
+    merged = {}  # what several experiments share under their own names counts as one
+    for (shared, path, axes, unit, meaning), experiments in names.items():
+        key = (shared, axes, unit, meaning)
+        paths, owners = merged.setdefault(key, ([], []))
+        paths.append(path)
+        owners += experiments
+    groups = {}
+    for (shared, axes, unit, meaning), (paths, owners) in merged.items():
+        groups.setdefault(tuple(owners), []).append((paths[0] if len(set(paths)) == 1 else shared, axes, unit, meaning))
+    everybody = tuple(one["name"] for one in described["experiments"])
+    lines = []
+    for owners in sorted(groups, key=lambda group: (-len(group), [everybody.index(name) for name in group])):
+        title = "All files" if set(owners) == set(everybody) else ", ".join(f"`{name}`" for name in owners)
+        lines += ["", f"### {title}", "", "| name | dimensions | unit | meaning |", "| --- | --- | --- | --- |"]
+        lines += [f"| `{path}` | {axes} | {unit} | {meaning} |" for path, axes, unit, meaning in groups[owners]]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def experiments(described):
+    """What the scripts know of the experiments: their names by family, and the keys of each."""
+    kept = ("name", "family", "sentence")
+    return json.dumps([{key: one[key] for key in kept} for one in described["experiments"]], indent=1) + "\n"
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    described = description(sys.argv[1])
+    with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
+        page = file.read()
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    wanted = {PAGE: page[:begin] + tables(described) + page[end:], EXPERIMENTS: experiments(described)}
+    different = []
+    for name, text in wanted.items():
+        path = os.path.join(ROOT, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                there = file.read()
+        except FileNotFoundError:
+            there = None
+        if there == text:
+            continue
+        different.append(name)
+        if not sys.argv[2:]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+    for name in different:
+        print(f"{name}: {'is not what the program says; run docs/describe.py' if sys.argv[2:] else 'written'}")
+    return 1 if different and sys.argv[2:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+#include "drivers/describe.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "io/layout.hpp"
+
+namespace fluxformer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json key_of(const Option& option) {
+  constexpr const char* types[] = {"flag", "whole number", "number", "word"};
+  Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
+  std::visit([&](const auto& value) { key["default"] = value; }, option.fallback);
+  if (!option.unit.empty()) key["unit"] = option.unit;
+  if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
+  if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
+  if (!option.choices.empty()) key["choices"] = option.choices;
+  return key;
+}
+
+Json experiment_of(const ExperimentEntry& entry) {
+  Schema options;
+  entry.declare(options);
+  io::Description files;
+  entry.describe(files);
+  Json keys = Json::array(), variables = Json::array();
+  for (const auto& option : options.options()) keys.push_back(key_of(option));
+  for (const auto& one : files.entries())
+    variables.push_back(
+        {{"path", one.path}, {"axes", one.axes}, {"unit", one.unit}, {"meaning", one.meaning}});
+  return {{"name", entry.name},   {"family", entry.family}, {"sentence", entry.sentence},
+          {"cites", entry.cites}, {"keys", keys},           {"variables", variables}};
+}
+
+}  // namespace
+
+std::string description_as_json(const std::vector<ExperimentEntry>& experiments, const std::string& only) {
+  Json list = Json::array();
+  for (const auto& entry : experiments)
+    if (only.empty() || entry.name == only) list.push_back(experiment_of(entry));
+  return Json{{"schema_version", schema_version}, {"experiments", list}}.dump(1);
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,25 @@
+#pragma once
+
+// What `evolve` stores beside the measures of states and attention: the hidden state, and its course in time.
+
+#include "io/axes.hpp"
+
+namespace fluxformer::evolution {
+
+inline constexpr const char *history = "/history", *analysis = "/analysis/evolve", *attention = "/attention";
+
+inline const io::Variable hidden_state{
+    "u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"};
+
+inline const io::Variable time{"time", {"step"}, "time", "propagation time at the end of the step"},
+    step_size{"step_size", {"step"}, "time", "length of the step"},
+    cfl{"cfl", {"step"}, "", "Courant number c dt/h"},
+    wall_time{"wall_time", {"step"}, "s", "wall time since the program (or its restart) began"};
+
+/// Attention has a layer axis as in models; here its layers are the cells of the mesh.
+inline const io::Variable depth_cell = io::index(axes::layer.name, "depth cell");
+
+inline const io::Variable arrival_time{
+    "arrival_time", {"depth"}, "time", "arrival of the front; NaN where it has not arrived"};
+
+}  // namespace fluxformer::evolution

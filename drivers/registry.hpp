@@ -1,0 +1,18 @@
+#pragma once
+
+// The experiments of the program. One more is one line in registry.cpp, or, from outside, a call of
+// register_experiment before run_command_line.
+
+#include <vector>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+/// All experiments, in the order they are listed.
+const std::vector<ExperimentEntry>& experiments();
+
+/// One more, at the end of the list. Throws std::logic_error if the name is taken.
+void register_experiment(ExperimentEntry entry);
+
+}  // namespace fluxformer

@@ -1,0 +1,63 @@
+#pragma once
+
+// What `scaling` stores: /scaling.
+
+#include "io/axes.hpp"
+#include "io/description.hpp"
+
+namespace fluxformer::scaling {
+
+inline constexpr const char* group = "/scaling";
+
+inline const io::Variable repetition =
+                              io::index("repetition", "repetition of the timed steps, counted from 1"),
+                          message_bytes = [] {
+                            auto axis = io::index(
+                                "message_bytes", "bytes of the message, or of the numbers summed over ranks");
+                            axis.unit = "B";
+                            return axis;
+                          }();
+
+inline const io::Attribute study{"study", "name of the study"}, workload{"workload", "evolve or train"},
+    mode{"mode", "strong (the same problem on any number of ranks) or weak (grown with them)"},
+    over{"over", "what the ranks share: depth, tokens or samples"},
+    precision{"precision", "arithmetic of the kernels, single or double"},
+    nodes{"nodes", "machines that the ranks run on"}, ranks_depth{"ranks_depth", "ranks along depth"},
+    ranks_token{"ranks_token", "ranks over tokens"},
+    groups{"groups", "groups of ranks that share the samples"}, layers{"layers", "number of layers"},
+    cells{"cells", "depth cells"}, tokens{"tokens", "tokens of a sample"},
+    samples{"samples", "samples solved side by side, or of a training step"}, width{"width", "channels"},
+    ffn{"ffn", "hidden width of the feed-forward network"}, heads{"heads", "attention heads"},
+    parameters{"parameters", "numbers in the model"}, steps{"steps", "steps of a repetition"},
+    flops{"flops",
+          "additions and multiplications of the products in the layers of a step, all ranks: backward as "
+          "twice forward"},
+    statistics{"statistics", "what the three numbers over ranks are"};
+
+inline const io::Variable step_seconds{
+    "step_seconds", {"repetition"}, "s", "wall time of a step on the slowest rank"},
+    flop_rate{
+        "flop_rate", {"repetition"}, "1/s", "flops of a step over its wall time and the number of ranks"},
+    peak_flop_rate{"peak_flop_rate",
+                   {"extent_3"},
+                   "1/s",
+                   "flops per second of a large product on a rank, while all ranks do one: least, median, "
+                   "greatest over ranks"},
+    memory{"memory", {"extent_3"}, "B", "memory high-water mark: least, median, greatest over ranks"},
+    message_seconds{"message_seconds",
+                    {"message_bytes"},
+                    "s",
+                    "time of a message from the first rank to the last; NaN with one rank"},
+    sum_seconds{"sum_seconds", {"message_bytes"}, "s", "time of a sum over all ranks; NaN with one rank"};
+
+// Of each phase, in /scaling/<phase>.
+inline const io::Variable phase_seconds{
+    "seconds",
+    {"repetition", "extent_3"},
+    "s",
+    "wall time of a phase in a step (output: in a checkpoint): least, median, greatest over ranks"};
+inline const io::Attribute messages{
+    "messages", "messages that all ranks send for it in a step; a sum over ranks: one each"},
+    bytes{"bytes", "bytes of these (output: of the checkpoint)", "B"};
+
+}  // namespace fluxformer::scaling

@@ -1,0 +1,58 @@
+#pragma once
+
+// What is stored of attention: scores of rows against the Transformer's with their null controls, and the heads
+// they were paired by (attention_measures.hpp, row_scores.hpp, null_rows.hpp).
+
+#include <array>
+
+#include "io/axes.hpp"
+
+namespace fluxformer::attention::variables {
+
+/// In the order of RowScore.
+inline const std::array<io::Variable, 5> scores = {
+    io::Variable{"cosine",
+                 {"layer"},
+                 "",
+                 "cosine of attention rows with the Transformer's, mean over queries, samples and matched "
+                 "heads"},
+    io::Variable{"kl", {"layer"}, "nat", "KL(Transformer || PDE model) of attention rows"},
+    io::Variable{"js", {"layer"}, "nat", "Jensen-Shannon divergence of attention rows"},
+    io::Variable{"tv", {"layer"}, "", "total variation between attention rows"},
+    io::Variable{"centred",
+                 {"layer"},
+                 "",
+                 "cosine of attention rows minus 1/n with the Transformer's; 0 where a row is uniform"}};
+
+// The null controls of a score.
+inline io::Variable of_uniform_rows(const io::Variable& score) {
+  return io::variant(score, "uniform", "the same of uniform rows with the Transformer's");
+}
+inline io::Variable of_permuted_keys(const io::Variable& score) {
+  return io::variant(score, "permuted", "the same of the Transformer's rows with themselves, keys permuted");
+}
+inline io::Variable of_untrained(const io::Variable& score) {
+  return io::variant(score, "untrained", "the same of an untrained PDE model with the Transformer");
+}
+
+inline const io::Variable centred_heads{
+    "centred_heads",
+    {"layer", "head"},
+    "",
+    "the centred cosine of each of the Transformer's heads with its match"},
+    matched_head{
+        "matched_head", {"layer", "head"}, "", "head of the PDE model that stands for this one; -1: none"},
+    entropy_transformer{
+        "entropy_transformer", {"layer", "head"}, "", "mean entropy of the Transformer's rows over log n"},
+    entropy{"entropy", {"layer", "head"}, "", "mean entropy of the matched head's rows over log n"},
+    flat_rows{
+        "flat_rows", {"layer", "head"}, "", "rows that were uniform, so that the centred cosine counts as 0"},
+    scored_samples{"scored_samples", {"layer"}, "", "samples with at least 2 tokens"},
+    map{"map", {"layer", "query", "key"}, "", "attention of the first sample, mean over the heads"};
+
+// Of a state that evolves.
+inline const io::Variable attention_entropy{
+    "attention_entropy", {"depth", "head"}, "", "mean entropy of the attention rows over log n"},
+    weights{"weights", {"layer", "sample", "head", "query", "key"}, "", "attention weights"};
+
+}  // namespace fluxformer::attention::variables

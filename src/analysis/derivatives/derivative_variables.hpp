@@ -1,0 +1,67 @@
+#pragma once
+
+// What is stored of derivatives: the gradient of the loss by depth and by group of parameters
+// (gradient_measures.hpp), and the Jacobians of layers (singular_values.hpp, lyapunov.hpp).
+
+#include <string>
+
+#include "io/axes.hpp"
+
+namespace fluxformer::derivatives::variables {
+
+inline const io::Variable knot = io::index("knot", "parameter set of a model, counted from 1"),
+                          exponent =
+                              io::index("exponent", "Lyapunov exponent, counted from 1, the largest first");
+inline const io::Attribute jacobian_samples{"jacobian_samples",
+                                            "samples at which the Jacobians of layers were taken"};
+
+inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the samples"},
+    gradient_norm{"gradient_norm",
+                  {"<model>_depth"},
+                  "",
+                  "norm of the gradient of a sample's cross entropy with respect to the state, root mean "
+                  "square over samples"},
+    gradient_ratio{"gradient_ratio",
+                   {"layer_end"},
+                   "",
+                   "gradient_norm there over that at the end of the next layer; 1 at the last"},
+    disparity{"disparity", {}, "", "largest over smallest gradient_norm at the ends of layers"},
+    embedding_gradient{"embedding_gradient",
+                       {},
+                       "",
+                       "norm of the gradient of the mean cross entropy with respect to the embedding"},
+    knot_gradient{"knot_gradient",
+                  {"knot"},
+                  "",
+                  "the same with respect to each parameter set; NaN beyond those of the model"},
+    final_norm_gradient{"final_norm_gradient", {}, "", "the same with respect to the final LayerNorm"},
+    head_gradient{"head_gradient", {}, "", "the same with respect to the classifier"},
+    equation_gradient{"equation_gradient", {}, "", "the same with respect to alpha and rho"};
+
+/// Of a group of parameters as GroupNorm names it: embedding, final_norm, head or equation.
+inline const io::Variable& of_group(const std::string& name) {
+  return name == "embedding"    ? embedding_gradient
+         : name == "final_norm" ? final_norm_gradient
+         : name == "head"       ? head_gradient
+                                : equation_gradient;
+}
+
+inline const io::Variable largest_singular_value{"largest_singular_value",
+                                                 {"layer"},
+                                                 "",
+                                                 "largest singular value of the Jacobian of a layer, mean "
+                                                 "over samples; a bound from below"},
+    largest_singular_error{
+        "largest_singular_error", {"layer"}, "", "within it there is a singular value, in every sample"},
+    smallest_singular_value{"smallest_singular_value",
+                            {"layer"},
+                            "",
+                            "smallest singular value of the Jacobian of a layer, mean over samples; a bound "
+                            "from above"},
+    smallest_singular_error{
+        "smallest_singular_error", {"layer"}, "", "within it there is a singular value, in every sample"},
+    lyapunov{
+        "lyapunov", {"exponent"}, "1/layer", "leading Lyapunov exponents over all layers, mean over samples"},
+    jacobian_seconds{"jacobian_seconds", {}, "s", "wall time that singular values and exponents took"};
+
+}  // namespace fluxformer::derivatives::variables

@@ -1,0 +1,89 @@
+#pragma once
+
+// What is stored of perturbed inputs: the response to each kind of perturbation by its level
+// (response_measures.hpp), and the growth of a small one through depth (growth_measures.hpp).
+
+#include <string>
+#include <vector>
+
+#include "io/axes.hpp"
+
+namespace fluxformer::perturbation::variables {
+
+inline const io::Variable noise_level = io::coordinate(
+                              "noise_level", "",
+                              "deviation of the noise over the root mean square of the sample's embedded "
+                              "input"),
+                          feature_noise_level = io::coordinate(
+                              "feature_noise_level", "",
+                              "deviation of the noise in units of the features (images: of a pixel's "
+                              "deviation, 0.3081 of black to white)"),
+                          dropped_share = io::coordinate("dropped_share", "",
+                                                         "share of the tokens of a sample that is emptied"),
+                          attack_level = io::coordinate(
+                              "attack_level", "",
+                              "step over the size of the sample's embedded input: maximum norm over root "
+                              "mean square (FGSM, PGD), norm over norm (worst)"),
+                          feature_attack_level = io::coordinate(
+                              "feature_attack_level", "",
+                              "largest step of a feature in its units (images: of a pixel's deviation; "
+                              "pixels stay between black and white)");
+
+/// One kind of perturbation: its name, the axis of its levels, and how the input was changed.
+struct Kind {
+  std::string name;
+  const io::Variable& axis;
+  std::string how;
+};
+inline const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all{
+      {"noise", noise_level, "with Gaussian noise on the embedded input"},
+      {"feature_noise", feature_noise_level, "with Gaussian noise on the features of the tokens"},
+      {"dropped", dropped_share, "with that share of the tokens emptied"},
+      {"fgsm", attack_level, "after one sign step of the embedded input (FGSM)"},
+      {"pgd", attack_level, "after projected sign steps of the embedded input (PGD)"},
+      {"worst", attack_level, "after a step along the worst direction of the embedded input"},
+      {"feature_fgsm", feature_attack_level, "after one sign step of the features (FGSM)"},
+      {"feature_pgd", feature_attack_level, "after projected sign steps of the features (PGD)"}};
+  return all;
+}
+
+/// The response to one kind.
+struct Response {
+  io::Variable accuracy, loss, change, sensitivity, not_finite;
+};
+inline Response response(const Kind& kind) {
+  const auto variable = [&](const char* name, const std::string& long_name) {
+    return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};
+  };
+  return {variable("accuracy", "share of the samples that is classified correctly " + kind.how),
+          variable("loss", "mean cross entropy " + kind.how + ", of the samples with finite logits"),
+          variable("change", "relative change of the embedded input " + kind.how + ", mean over samples"),
+          variable("sensitivity", "relative change of the logits over that of the embedded input " +
+                                      kind.how + ", mean over samples"),
+          variable("not_finite", "samples whose logits are not finite " + kind.how)};
+}
+
+inline const io::Variable accuracy{
+    "accuracy", {}, "", "share of the samples that is classified correctly, inputs as they are"},
+    loss{"loss", {}, "", "mean cross entropy, inputs as they are"},
+    growth{"growth",
+           {"<model>_depth"},
+           "",
+           "size of a small random perturbation of the embedded input over its size at depth 0, mean over "
+           "samples"},
+    tangent_growth{
+        "tangent_growth", {"<model>_depth"}, "", "the same of an infinitesimal one in the same direction"},
+    largest_singular_value{
+        "largest_singular_value",
+        {},
+        "",
+        "largest singular value of the Jacobian of the logits with respect to the embedded "
+        "input, mean over samples"},
+    relative_singular_value{"relative_singular_value",
+                            {},
+                            "",
+                            "it times the norm of the embedded input over that of the logits: the relative "
+                            "sensitivity to the worst small perturbation, mean over samples"};
+
+}  // namespace fluxformer::perturbation::variables

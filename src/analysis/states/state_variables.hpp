@@ -1,0 +1,47 @@
+#pragma once
+
+// What is stored of hidden states: of models in a comparison (state_measures.hpp, cka.hpp), and of a state that
+// evolves (depth_measures.hpp).
+
+#include "io/axes.hpp"
+
+namespace fluxformer::states::variables {
+
+inline const io::Variable example = io::index("example", "sample that is shown, its index in the test split");
+inline const io::Attribute example_labels{"example_labels", "class of each example"};
+
+inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidden state (root mean square)"},
+    token_variance{"token_variance", {"<model>_depth"}, "", "mean square distance to the token mean"},
+    dirichlet_energy{"dirichlet_energy", {"<model>_depth"}, "", "Dirichlet energy over the tokens"},
+    correlation{"correlation",
+                {"layer_end"},
+                "",
+                "Pearson correlation of the state with that one layer before, mean over samples"},
+    drift{"drift", {"layer_end"}, "", "1 - cos of the state and the embedded input, mean over samples"},
+    step_change{"step_change",
+                {"layer_end"},
+                "",
+                "norm of the change over a layer over the norm before it, mean over samples"},
+    example_norm{"example_norm",
+                 {"example", "<model>_depth", "token"},
+                 "",
+                 "norm of the state of each token (root mean square over channels); NaN for padding"},
+    accuracy{"accuracy", {}, "", "share of the samples that is classified correctly"},
+    cka{"cka",
+        {"transformer_depth", "<model>_depth"},
+        "",
+        "linear CKA of the Transformer's states with those of the PDE model"},
+    cka_unrelated = io::variant(cka, "unrelated", "the same for samples paired at random");
+
+// Of a state on the depth x token mesh, step by step.
+namespace history {
+
+inline const io::Variable norm{"norm", {"step", "depth"}, "", "norm of the hidden state (root mean square)"},
+    rate{"rate", {"step", "depth"}, "1/time", "norm of its rate of change (root mean square)"},
+    distance{"distance", {"step", "depth"}, "", "distance to the steady state over the steady state's norm"},
+    token_variance{"token_variance", {"step", "depth"}, "", "mean square distance to the token mean"},
+    dirichlet_energy{"dirichlet_energy", {"step", "depth"}, "", "Dirichlet energy over the tokens"},
+    flux{"flux", {"step", "depth"}, "1/time", "flux through depth, c <u> - epsilon d<u>/ds"};
+
+}  // namespace history
+}  // namespace fluxformer::states::variables

@@ -1,0 +1,34 @@
+#pragma once
+
+// The coordinates that more than one family of experiments uses; they stand at the root of a file. A family's own
+// stand with its measures.
+
+#include "io/variable.hpp"
+
+namespace fluxformer::axes {
+
+inline const io::Variable depth = io::coordinate("depth", "layer", "depth of the cells");
+inline const io::Variable stored_depth =
+    io::coordinate("stored_depth", "layer", "depth of the stored rows where not all are stored");
+inline const io::Variable token = io::index("token", "token index, y * tokens_x + x");
+inline const io::Variable token_x{"token_x", {"token"}, "", "column of each token in the lattice"};
+inline const io::Variable token_y{"token_y", {"token"}, "", "row of each token in the lattice"};
+inline const io::Variable time = io::coordinate("time", "time", "propagation time of the stored states");
+inline const io::Variable step = io::index("step", "time step, or step of a training");
+inline const io::Variable epoch = io::index("epoch", "epoch of a training, counted from 1");
+inline const io::Variable sample = io::index("sample", "sample of the batch");
+inline const io::Variable channel = io::index("channel", "channel of the hidden state");
+inline const io::Variable layer = io::index("layer", "layer, counted from 1");
+inline const io::Variable head = io::index("head", "attention head");
+inline const io::Variable query = io::index("query", "token that looks");
+inline const io::Variable key = io::index("key", "token that is looked at");
+inline const io::Variable seed = io::index("seed", "seed of the models that are compared");
+inline const io::Variable layer_end{
+    "layer_end", {"layer_end"}, "layer", "depth at which layers end; 0 is the embedded input", true};
+/// Each model of a comparison has its own; <model> is its name.
+inline const io::Variable model_depth =
+    io::coordinate("<model>_depth", "layer", "depth of the states of a model; 0 is the embedded input");
+inline const io::Variable copied_epoch =
+    io::index("copied_epoch", "epoch of the training after which the weights were copied");
+
+}  // namespace fluxformer::axes

@@ -1,0 +1,19 @@
+#pragma once
+
+// The files that belong to a run, beside its output.
+
+#include <string>
+
+namespace fluxformer::io {
+
+/// "out/evolve.h5" -> "out/evolve.checkpoint.h5", and the generation before it.
+std::string checkpoint_path(const std::string& output);
+std::string previous_checkpoint_path(const std::string& output);
+/// "out/evolve.h5" -> "out/evolve.xdmf".
+std::string side_car_path(const std::string& output);
+/// "out/train.h5" -> "out/train.history.h5".
+std::string history_path(const std::string& output);
+/// "out/train.h5", "best" -> "out/train.best.h5".
+std::string weights_path(const std::string& output, const std::string& what);
+
+}  // namespace fluxformer::io

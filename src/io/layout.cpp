@@ -1,0 +1,43 @@
+#include "io/layout.hpp"
+
+namespace fluxformer {
+
+std::string names::anonymous_axis(std::size_t size, std::size_t use) {
+  std::string name = "extent_" + std::to_string(size);
+  return use == 1 ? name : name + "_" + std::to_string(use);
+}
+
+std::optional<std::size_t> names::anonymous_extent(const std::string& axis) {
+  const std::string beginning = "extent_";
+  if (!axis.starts_with(beginning)) return {};
+  return std::stoul(axis.substr(beginning.size()));
+}
+
+namespace io {
+
+void describe_archive(Description& description) {
+  using namespace names;
+  description.attributes("/", {version,  experiment, created, git_revision, git_dirty, command_line,  deck,
+                               settings, seed,       ranks,   compiler,     petsc,     petsc_options, hdf5,
+                               mpi,      blas,       host,    cites,        status,    message});
+  description.attributes("<dataset>", {unit, long_name});
+  description.variables("/", {coordinate("extent_<n>", "",
+                                         "dimension of length n without a coordinate (extent_<n>_2: its "
+                                         "second use)")});
+  description.variables(
+      timing, {{"<phase>", {"extent_3"}, "s", "wall time: least, mean and greatest over the ranks"}});
+  description.attributes(timing, {statistics});
+}
+
+void describe_checkpoint(Description& description) {
+  description.variables(names::state,
+                        {{"<name>",
+                          {"any"},
+                          "",
+                          "checkpoint: what shapes the next step (fields: [cell, token, sample, channel])"}});
+  description.attributes(
+      names::state, {{"<name>", "checkpoint: numbers and words that shape the next step"}, names::complete});
+}
+
+}  // namespace io
+}  // namespace fluxformer

@@ -1,0 +1,75 @@
+#pragma once
+
+// How every file is laid out: groups, attributes of the root, words of its status. Measures are not here: each
+// stands with the code that computes it (io/variable.hpp).
+
+#include <optional>
+#include <string>
+
+#include "io/description.hpp"
+#include "io/variable.hpp"
+
+namespace fluxformer {
+
+/// Bump when an older reader would misinterpret a new file.
+inline constexpr long schema_version = 1;
+
+namespace names {
+
+inline std::string in(const std::string& group, const std::string& leaf) {
+  return group + "/" + leaf;
+}
+
+/// The path of an axis.
+inline std::string root(const io::Variable& axis) {
+  return "/" + axis.name;
+}
+
+// Attributes of the root.
+inline const io::Attribute version{"schema_version", "version of this format"},
+    experiment{"experiment", "name of the experiment"},
+    created{"created", "when the run began, ISO 8601, UTC"},
+    git_revision{"git_revision", "revision of the source"},
+    git_dirty{"git_dirty", "true if the source differed from that revision"},
+    command_line{"command_line", "how the program was called"}, deck{"deck", "the input deck, verbatim"},
+    settings{"settings", "every setting as resolved, as a deck that repeats the run"},
+    seed{"seed", "seed of all random streams"}, ranks{"ranks", "number of MPI ranks"},
+    compiler{"compiler", "compiler and version"}, petsc{"petsc", "version of PETSc"},
+    petsc_options{"petsc_options", "PETSC_OPTIONS of the environment, if it is set"},
+    hdf5{"hdf5", "version of HDF5"}, mpi{"mpi", "version of MPI"},
+    blas{"blas", "matrix product library and kernel in use"}, host{"host", "machine of rank 0"},
+    cites{"cites", "sources whose numbers or methods the run uses"},
+    status{"status", "running, done, failed or interrupted"},
+    message{"message", "why the status is not done"};
+inline constexpr const char *running = "running", *done = "done", *failed = "failed",
+                            *interrupted = "interrupted";
+
+// Attributes of datasets and of the timing group.
+inline const io::Attribute unit{"unit", "unit of the numbers; 1 for a pure number"},
+    long_name{"long_name", "what the numbers are"},
+    statistics{"statistics", "what the three numbers of each phase are"},
+    tokens_x{"tokens_x", "columns of the token lattice"}, tokens_y{"tokens_y", "rows of the token lattice"};
+
+// Groups.
+inline constexpr const char *field = "/field", *analysis = "/analysis", *timing = "/timing",
+                            *state = "/state";
+
+/// The axis of a dimension that has no coordinate.
+std::string anonymous_axis(std::size_t size, std::size_t use);
+/// 3 for "extent_3", which needs no definition; none for other names.
+std::optional<std::size_t> anonymous_extent(const std::string& axis);
+
+// /state of a checkpoint.
+inline const io::Attribute complete{"complete", "checkpoint: 1, written after everything else"};
+
+}  // namespace names
+
+namespace io {
+
+/// What every file of the program holds.
+void describe_archive(Description& description);
+/// /state of checkpoints.
+void describe_checkpoint(Description& description);
+
+}  // namespace io
+}  // namespace fluxformer

@@ -1,0 +1,38 @@
+#pragma once
+
+// The group /model of a file: the weights of a model and what kind of model they belong to.
+
+#include <string>
+
+#include "io/description.hpp"
+#include "io/variable.hpp"
+
+namespace fluxformer::model_file {
+
+inline constexpr const char* group = "/model";
+
+inline const io::Attribute kind{"kind", "transformer or pde"},
+    weights{"weights", "constant (one set per layer) or linear (between depth knots)"},
+    layers{"layers", "number of layers S"}, knots{"knots", "number of parameter sets: S, or depth knots K"},
+    cells{"cells", "depth cells the weights were trained on; 0: not known"}, width{"width", "channels d"},
+    heads{"heads", "attention heads"}, ffn{"ffn", "hidden width of the feed-forward network"},
+    activation{"activation", "gelu_erf, gelu_tanh or relu"}, norm{"norm", "pre, post, sphere or none"},
+    order{"order", "sequential, parallel or macaron"}, residual{"residual", "on or off"},
+    causal{"causal", "on: a token sees itself and earlier ones only; or off"},
+    subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
+    normalisation{"normalisation", "softmax or sinkhorn"}, iterations{"iterations", "Sinkhorn half-steps"};
+
+/// Group of layer (or knot) `l`, counted from 1.
+std::string layer(int l);
+inline constexpr const char* kappa = "kappa";
+
+inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_words = "/model/embedding/words",
+                            *embedding_vocabulary = "/model/embedding/vocabulary",
+                            *embedding_position = "/model/embedding/position", *head_W = "/model/head/W";
+/// long_name of embedding_vocabulary.
+inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";
+
+/// Everything in /model.
+void describe(io::Description& description);
+
+}  // namespace fluxformer::model_file

@@ -1,0 +1,81 @@
+#pragma once
+
+// The course of a training: what is stored of every step and of every epoch, and of the training as a whole.
+
+#include <vector>
+
+#include "io/axes.hpp"
+
+namespace fluxformer::course {
+
+inline constexpr const char* group = "/training";
+
+inline const io::Attribute samples{"samples", "samples that are trained on"},
+    validation_samples{"validation_samples", "samples held back for validation"},
+    test_samples{"test_samples", "samples of the test set"},
+    trained_parameters{"trained_parameters", "numbers that the optimiser changes"},
+    baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"};
+
+/// A number of a row, and what it is stored as.
+template <class Row>
+struct Column {
+  io::Variable variable;
+  double Row::*value;
+};
+
+/// Of a step.
+struct StepRow {
+  double step = 0, loss = 0, depth_loss = 0, penalty = 0, batch_accuracy = 0, gradient_norm = 0,
+         learning_rate = 0, samples_per_second = 0;
+};
+inline const std::vector<Column<StepRow>>& step_columns() {
+  static const std::vector<Column<StepRow>> all{
+      {{"loss", {"step"}, "", "mean cross entropy of the batch, before the step"}, &StepRow::loss},
+      {{"depth_loss",
+        {"step"},
+        "",
+        "loss between hidden states and given ones, layer by layer (distillation), before the step"},
+       &StepRow::depth_loss},
+      {{"penalty", {"step"}, "", "penalty on how fast the weights change with depth, before the step"},
+       &StepRow::penalty},
+      {{"batch_accuracy", {"step"}, "", "share of the batch that is classified correctly, before the step"},
+       &StepRow::batch_accuracy},
+      {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
+       &StepRow::gradient_norm},
+      {{"learning_rate", {"step"}, "", "learning rate of the step"}, &StepRow::learning_rate},
+      {{"samples_per_second", {"step"}, "1/s", "samples per second of wall time"},
+       &StepRow::samples_per_second}};
+  return all;
+}
+
+/// Of an epoch; NaN where a split has no samples.
+struct EpochRow {
+  double epoch = 0, train_loss = 0, train_accuracy = 0, validation_loss = 0, validation_accuracy = 0,
+         test_loss = 0, test_accuracy = 0, wall_time = 0;
+};
+inline const std::vector<Column<EpochRow>>& epoch_columns() {
+  static const std::vector<Column<EpochRow>> all{
+      {{"train_loss", {"epoch"}, "", "mean loss over the batches of the epoch, each before its step"},
+       &EpochRow::train_loss},
+      {{"train_accuracy", {"epoch"}, "", "mean accuracy over the batches of the epoch, each before its step"},
+       &EpochRow::train_accuracy},
+      {{"validation_loss", {"epoch"}, "", "mean loss over the validation samples, after the epoch"},
+       &EpochRow::validation_loss},
+      {{"validation_accuracy",
+        {"epoch"},
+        "",
+        "share of the validation samples that is classified correctly, after the epoch"},
+       &EpochRow::validation_accuracy},
+      {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
+       &EpochRow::test_loss},
+      {{"test_accuracy",
+        {"epoch"},
+        "",
+        "share of the test samples that is classified correctly, after the epoch"},
+       &EpochRow::test_accuracy},
+      {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
+       &EpochRow::wall_time}};
+  return all;
+}
+
+}  // namespace fluxformer::course
