@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/options.hpp"
+#include "base/settings.hpp"
 
 namespace fluxformer {
 
@@ -42,7 +42,7 @@ class Experiment {
 struct ExperimentEntry {
   std::string name;
   std::string sentence;
-  std::function<void(Schema&)> declare;
+  Options::Declare declare;
   /// Collective; throws BadInput (agreed) for anything in the settings that cannot run on these ranks.
   std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;
 };

@@ -1,7 +1,7 @@
 #include "drivers/common/run_attributes.hpp"
 
+#include "base/provenance.hpp"
 #include "base/rank_of.hpp"
-#include "base/session.hpp"
 #include "io/schema.hpp"
 #include "operators/kernels/blas.hpp"
 

@@ -9,7 +9,7 @@
 
 namespace fluxformer {
 
-void declare_bottleneck(Schema& schema);
+void declare_bottleneck(Options& options);
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -170,9 +170,9 @@ void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRec
 
 }  // namespace
 
-void declare_gradient_flow(Schema& schema) {
-  declare_compare_options(schema, "gradient_flow.h5");
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_gradient_flow(Options& options) {
+  declare_compare_options(options, "gradient_flow.h5");
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(epochs_option("gradient.epochs"));
   declare({.name = "gradient.jacobian_samples",
            .fallback = 16L,

@@ -8,7 +8,7 @@
 
 namespace fluxformer {
 
-void declare_evolve(Schema& schema);
+void declare_evolve(Options& options);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -6,7 +6,7 @@
 
 namespace fluxformer {
 
-void declare_train(Schema& schema);
+void declare_train(Options& options);
 std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

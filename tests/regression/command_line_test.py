@@ -119,6 +119,8 @@ class Refusals(ProgramTest):
             (["--front.threshold=1.5"], ["front.threshold = 1.5", "1"]),
             (["--depth.norm=layer"], ["depth.norm = layer", "pre, post, sphere, none"]),
             (["--attention.heads=3"], ["attention.heads = 3", "model.width = 8"]),
+            (["--start.gamma=0.3"], ["start.gamma: needs start.state = equiangular"]),
+            (["--data.tokens=rows"], ["data.tokens: needs inflow.source = data"]),
             (["--petsc.no_such_option=1"], ["[petsc]", "no_such_option"]),
             (["more.ini"], ["more.ini", "one deck", "small.ini"]),
             (["--mesh.layers"], ["--mesh.layers", "--section.key=value"]),
