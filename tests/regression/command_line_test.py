@@ -230,6 +230,8 @@ class ModelFiles(ProgramTest):
     def test_a_deck_that_contradicts_the_file_is_refused(self):
         self.evolve("--model.ffn=10")
         self.refuse("out.h5", "model.ffn = 12", "10")
+        other = ["--model.ffn=10", "--model.kappa=channel", "--model.file=out.h5", "--output.file=unwanted.h5"]
+        self.assert_refused(self.run_program("evolve", "small.ini", *other), "model.kappa = channel", "scalar")
 
 
 if __name__ == "__main__":
