@@ -1,4 +1,5 @@
 #include "drivers/ablation/ablation_experiment.hpp"
+#include "drivers/ablation/ablation_options.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/compare/attention_experiment.hpp"
 #include "drivers/compare/bottleneck_experiment.hpp"
@@ -6,8 +7,11 @@
 #include "drivers/compare/information_flow_experiment.hpp"
 #include "drivers/compare/perturbation_experiment.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
+#include "drivers/evolve/evolve_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
+#include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 

@@ -9,7 +9,6 @@
 
 namespace fluxformer {
 
-void declare_ablation(Options& options);
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

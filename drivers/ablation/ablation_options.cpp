@@ -1,8 +1,11 @@
-#include "drivers/ablation/ablation_experiment.hpp"
+#include "drivers/ablation/ablation_options.hpp"
+
+#include <utility>
+
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/train/train_problem.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 

@@ -8,7 +8,6 @@
 
 namespace fluxformer {
 
-void declare_evolve(Options& options);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

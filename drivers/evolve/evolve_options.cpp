@@ -1,8 +1,10 @@
+#include "drivers/evolve/evolve_options.hpp"
+
+#include <utility>
+
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/evolve/evolve_experiment.hpp"
-#include "drivers/evolve/evolve_problem.hpp"
 
 namespace fluxformer {
 

@@ -13,9 +13,6 @@
 
 namespace fluxformer {
 
-/// The keys that EvolveProblem looks at, but for those of model and data, and run.seed.
-void declare_evolution(Options& options);
-
 struct EvolveProblem {
   /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
   /// ranks.

@@ -6,7 +6,6 @@
 
 namespace fluxformer {
 
-void declare_scaling(Options& options);
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -1,9 +1,12 @@
+#include "drivers/scaling/scaling_options.hpp"
+
+#include <utility>
+
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/evolve/evolve_problem.hpp"
-#include "drivers/scaling/scaling_experiment.hpp"
-#include "drivers/train/train_problem.hpp"
+#include "drivers/evolve/evolve_options.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 

@@ -6,7 +6,6 @@
 
 namespace fluxformer {
 
-void declare_train(Options& options);
 std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -1,8 +1,10 @@
+#include "drivers/train/train_options.hpp"
+
+#include <utility>
+
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/train/train_experiment.hpp"
-#include "drivers/train/train_problem.hpp"
 
 namespace fluxformer {
 namespace {

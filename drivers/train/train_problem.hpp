@@ -14,9 +14,6 @@
 
 namespace fluxformer {
 
-/// The keys that TrainProblem looks at, but for those of model and data, and run.seed.
-void declare_training(Options& options);
-
 /// Ranks in a row form a token line; lines share the samples.
 struct RankLayout {
   /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.
