@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <filesystem>
@@ -9,8 +10,11 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/options_help.hpp"
+#include "base/provenance.hpp"
 #include "base/session.hpp"
 #include "drivers/common/experiment.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/describe.hpp"
 #include "drivers/registry.hpp"
 #include "io/archive_reader.hpp"
@@ -74,7 +78,10 @@ std::string overview() {
        << "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
        << "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
        << "experiments:\n";
-  for (const auto& entry : experiments()) text << "  " << entry.name << "    " << entry.sentence << '\n';
+  std::size_t widest = 0;
+  for (const auto& entry : experiments()) widest = std::max(widest, entry.name.size());
+  for (const auto& entry : experiments())
+    text << "  " << entry.name << std::string(widest + 2 - entry.name.size(), ' ') << entry.sentence << '\n';
   return text.str();
 }
 
@@ -109,7 +116,7 @@ std::string read_deck(MPI_Comm comm, const std::string& path) {
   return archive.text(names::settings);
 }
 
-void warn_unused(const std::vector<std::string>& unused) {
+void refuse_unused(const std::vector<std::string>& unused) {
   if (unused.empty()) return;
   std::string list;
   for (const auto& name : unused) list += (list.empty() ? "" : ", ") + name;
@@ -132,20 +139,21 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
     return 0;
   }
   const auto& entry = find_experiment(arguments.experiment);
-  Schema schema;
-  entry.declare(schema);
+  const auto options = std::make_shared<const Options>(entry.declare);
   if (arguments.help) {
-    if (root) std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << schema.help();
+    if (root)
+      std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << options_help(*options);
     return 0;
   }
   const auto deck = read_deck(comm, arguments.deck);
-  const Settings settings(schema, deck, arguments.overrides,
-                          arguments.deck.empty() ? "no deck" : arguments.deck);
+  Settings settings(options, deck, arguments.overrides, arguments.deck.empty() ? "no deck" : arguments.deck);
+  leave_model_to_file(settings);
+  settings.refuse_idle_keys();
   set_petsc_options(settings.petsc());
   const auto experiment =
       entry.make(settings, {comm, entry.name, entry.cites, arguments.command_line, deck, arguments.quiet});
-  // All solvers exist now: what PETSc has not asked for it never will.
-  warn_unused(unused_petsc_options(settings.petsc()));
+  // All solvers are set up: PETSc has looked up what it knows.
+  refuse_unused(unused_petsc_options(settings.petsc()));
   if (arguments.validate) {
     if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
     return 0;

@@ -10,24 +10,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json key_of(const Option& option) {
+Json key_of(const Option& option, const Condition& condition) {
   constexpr const char* types[] = {"flag", "whole number", "number", "word"};
+  constexpr const char* roles[] = {"run", "model", "data", "output", "free"};  // in the order of Role
   Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
   std::visit([&](const auto& value) { key["default"] = value; }, option.fallback);
   if (!option.unit.empty()) key["unit"] = option.unit;
   if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
+  key["role"] = roles[static_cast<std::size_t>(option.role)];
+  if (!condition.empty()) key["when"] = condition_text(condition);
   return key;
 }
 
 Json experiment_of(const ExperimentEntry& entry) {
-  Schema options;
-  entry.declare(options);
+  const Options options(entry.declare);
   io::Description files;
   entry.describe(files);
   Json keys = Json::array(), variables = Json::array();
-  for (const auto& option : options.options()) keys.push_back(key_of(option));
+  for (const auto& option : options.all()) keys.push_back(key_of(option, options.condition(option.name)));
   for (const auto& one : files.entries())
     variables.push_back(
         {{"path", one.path}, {"axes", one.axes}, {"unit", one.unit}, {"meaning", one.meaning}});

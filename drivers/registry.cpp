@@ -5,14 +5,19 @@
 #include <utility>
 
 #include "drivers/ablation/ablation_experiment.hpp"
+#include "drivers/ablation/ablation_options.hpp"
+#include "drivers/common/experiment.hpp"
 #include "drivers/compare/attention_experiment.hpp"
 #include "drivers/compare/bottleneck_experiment.hpp"
 #include "drivers/compare/gradient_flow_experiment.hpp"
 #include "drivers/compare/information_flow_experiment.hpp"
 #include "drivers/compare/perturbation_experiment.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
+#include "drivers/evolve/evolve_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
+#include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 namespace {

@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <numeric>
 #include <sstream>
-#include <string_view>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
@@ -13,7 +12,7 @@
 #include "drivers/ablation/ablation_run.hpp"
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/announce.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "drivers/common/stop_request.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_record.hpp"
@@ -31,8 +30,8 @@ constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
                                       {"model.seed", "ablation.seeds"},
                                       {"run.seed", "ablation.seeds"}};
 
-/// Keys of what only the PDE model has: depth knots and diffusion over tokens.
-constexpr std::string_view pde_keys[] = {"model.knots", "model.kappa", "equation.kappa"};
+/// What only the PDE model has: depth knots and diffusion over tokens.
+const std::vector<std::string> pde_keys = {"model.knots", "model.kappa", "equation.kappa"};
 
 void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
@@ -116,19 +115,12 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
 }
 
 Settings AblationExperiment::settings_of(const Variant& variant, long seed) const {
-  Schema schema;
-  declare_ablation(schema);
-  auto keys = given_keys(schema, settings_);
-  if (variant.kind == "transformer")
-    std::erase_if(keys, [](const std::string& key) {
-      return std::ranges::find(pde_keys, key.substr(0, key.find('='))) != std::end(pde_keys);
-    });
-  const auto number = std::to_string(seed);
-  for (const auto& key :
-       {"model.kind=" + variant.kind, "depth.norm=" + variant.norm, "model.seed=" + number,
-        "run.seed=" + number, std::string("depth.residual=") + (variant.residual ? "true" : "false")})
-    keys.push_back(key);
-  return {schema, {}, keys};
+  const auto deck = variant.kind == "transformer" ? settings_.without(pde_keys) : settings_;
+  return deck.with({{"model.kind", variant.kind},
+                    {"depth.norm", variant.norm},
+                    {"depth.residual", variant.residual},
+                    {"model.seed", seed},
+                    {"run.seed", seed}});
 }
 
 void AblationExperiment::add(const Variant& variant, const AblationRun& run, double seconds,

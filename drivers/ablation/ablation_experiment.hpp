@@ -10,7 +10,6 @@
 namespace fluxformer {
 
 void describe_ablation(io::Description& description);
-void declare_ablation(Schema& schema);
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

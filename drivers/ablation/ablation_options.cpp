@@ -1,15 +1,16 @@
-// The keys of `ablation`.
+#include "drivers/ablation/ablation_options.hpp"
 
-#include "drivers/ablation/ablation_experiment.hpp"
+#include <utility>
+
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/train/train_problem.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 
-void declare_ablation(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_ablation(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "ablation.models",
            .fallback = std::string("transformer, pde"),
            .doc = "what is trained: transformer, pde; all on one depth cell per layer; model.knots and "
@@ -29,12 +30,10 @@ void declare_ablation(Schema& schema) {
            .doc = "a training has diverged when to its end most losses of each epoch are above this multiple "
                   "of that of logits 0 (ln of the number of classes), or when one is not finite",
            .minimum = 1});
-  declare_model_options(schema);
-  declare_data_options(schema);
-  declare_training(schema);
-  declare({.name = "output.file",
-           .fallback = std::string("ablation.h5"),
-           .doc = "HDF5 file to write at the end"});
+  declare_model_options(options);
+  declare_data_options(options);
+  declare_training(options);
+  declare(output_option("ablation.h5"));
   declare(overwrite_option());
   declare(seed_option("set by ablation.seeds"));
   declare(time_limit_option("wall time after which the run ends without a result; 0: none"));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/states/state_measures.hpp"
-#include "base/options.hpp"
+#include "base/settings.hpp"
 
 namespace fluxformer {
 

@@ -7,9 +7,13 @@
 
 namespace fluxformer {
 
-void declare_data_options(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
-  declare(
+void declare_data_options(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  const auto declare_of_tokens = [&](Option option) {
+    option.role = Role::data;
+    options.declare(std::move(option));
+  };
+  declare_of_tokens(
       {.name = "data.set",
        .fallback = std::string("digits"),
        .doc = "digits (pen strokes) and topics (text) are built in; mnist, omniglot and 20news are read from "
@@ -19,34 +23,53 @@ void declare_data_options(Schema& schema) {
            .fallback = std::string(),
            .doc =
                "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree of "
-               "20 Newsgroups; or the folder above"});
-  declare({.name = "data.tokens",
-           .fallback = std::string("patches"),
-           .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
-           .choices = {"patches", "rows", "pixels"}});
-  declare({.name = "data.length",
-           .fallback = 256L,
-           .doc = "text: tokens of a sample; longer texts are cut, shorter ones padded",
-           .unit = "tokens",
-           .minimum = 1});
+               "20 Newsgroups; or the folder above",
+           .role = Role::free});
+  declare_of_tokens(
+      {.name = "data.tokens",
+       .fallback = std::string("patches"),
+       .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
+       .choices = {"patches", "rows", "pixels"},
+       .when = "data.set = digits | mnist | omniglot"});
+  declare_of_tokens({.name = "data.length",
+                     .fallback = 256L,
+                     .doc = "text: tokens of a sample; longer texts are cut, shorter ones padded",
+                     .unit = "tokens",
+                     .minimum = 1,
+                     .when = "data.set = 20news | topics"});
   declare({.name = "data.vocabulary",
            .fallback = 20000L,
            .doc = "text: the largest vocabulary, made of the training split",
            .unit = "words",
-           .minimum = 3});
+           .minimum = 3,
+           .when = "data.set = 20news | topics"});
   declare({.name = "data.least_count",
            .fallback = 2L,
            .doc = "text: a word of the vocabulary occurs in so many training documents",
-           .minimum = 1});
-  declare(
-      {.name = "data.headers", .fallback = true, .doc = "20news: keep the lines before the first blank one"});
-  declare({.name = "data.quotes", .fallback = true, .doc = "20news: keep what is quoted from other posts"});
-  declare({.name = "data.footers", .fallback = true, .doc = "20news: keep signatures"});
-  declare({.name = "data.alphabets",
-           .fallback = 0L,
-           .doc = "omniglot: the first so many alphabets, whose characters are the classes; 0: all",
-           .minimum = 0});
-  declare({.name = "data.classes", .fallback = 20L, .doc = "topics: number of classes", .minimum = 2});
+           .minimum = 1,
+           .when = "data.set = 20news | topics"});
+  declare_of_tokens({.name = "data.headers",
+                     .fallback = true,
+                     .doc = "20news: keep the lines before the first blank one",
+                     .when = "data.set = 20news"});
+  declare_of_tokens({.name = "data.quotes",
+                     .fallback = true,
+                     .doc = "20news: keep what is quoted from other posts",
+                     .when = "data.set = 20news"});
+  declare_of_tokens({.name = "data.footers",
+                     .fallback = true,
+                     .doc = "20news: keep signatures",
+                     .when = "data.set = 20news"});
+  declare_of_tokens({.name = "data.alphabets",
+                     .fallback = 0L,
+                     .doc = "omniglot: the first so many alphabets, whose characters are the classes; 0: all",
+                     .minimum = 0,
+                     .when = "data.set = omniglot"});
+  declare_of_tokens({.name = "data.classes",
+                     .fallback = 20L,
+                     .doc = "topics: number of classes",
+                     .minimum = 2,
+                     .when = "data.set = topics"});
 }
 
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,

@@ -1,19 +1,19 @@
 #pragma once
 
-// The keys of the data, which every experiment on samples shares, and what they mean.
+// The keys of the data, which experiments on samples share, and the data sets they describe.
 
 #include <mpi.h>
 
 #include <memory>
 #include <string>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "data/dataset.hpp"
-#include "drivers/common/model_options.hpp"
+#include "drivers/common/model_settings.hpp"
 
 namespace fluxformer {
 
-void declare_data_options(Schema& schema);
+void declare_data_options(Options& options);
 
 /// The data set of the deck; `split` is "train" or "test", `words` a given vocabulary or empty. Reads files
 /// on every rank; collective over `comm`. Throws BadInput (agreed).

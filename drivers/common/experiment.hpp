@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/options.hpp"
+#include "base/settings.hpp"
 #include "io/description.hpp"
 
 namespace fluxformer {
@@ -47,7 +48,7 @@ struct ExperimentEntry {
   std::string family;    ///< its folder on every floor
   std::string sentence;  ///< what it does, as the list of experiments puts it
   std::string cites;     ///< sources whose numbers or methods it uses
-  std::function<void(Schema&)> declare;
+  Options::Declare declare;
   /// What its files hold.
   std::function<void(io::Description&)> describe;
   /// Collective; throws BadInput (agreed) for anything in the settings that cannot run on these ranks.

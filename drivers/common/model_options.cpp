@@ -1,183 +1,189 @@
 #include "drivers/common/model_options.hpp"
 
-#include <cmath>
+#include <utility>
 
-#include "base/error.hpp"
-#include "io/archive_reader.hpp"
-#include "model/initialise.hpp"
-#include "model/model_file.hpp"
+#include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
-namespace {
 
-/// Reads a word of the deck as a value of E.
-template <class E>
-E choice(const Settings& settings, const char* key) {
-  return from_word<E>(settings.word(key));
-}
+void declare_model_options(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  const auto declare_of_model = [&](Option option) {
+    option.role = Role::model;
+    options.declare(std::move(option));
+  };
+  declare_of_model({.name = "mesh.layers",
+                    .fallback = 12L,
+                    .doc = "number of layers, which is the depth S of the domain",
+                    .minimum = 1});
+  declare({.name = "mesh.cells",
+           .fallback = 0L,
+           .doc = "depth cells M, with weights constant in each layer a multiple of mesh.layers; 0: as the "
+                  "model of model.file was trained, else one per layer",
+           .minimum = 0});
+  declare({.name = "mesh.tokens_x",
+           .fallback = 0L,
+           .doc = "token columns where no data gives them; 0: as the data has, else 1",
+           .minimum = 0});
+  declare({.name = "mesh.tokens_y",
+           .fallback = 0L,
+           .doc = "token rows (1: a line) where no data gives them; 0: as the data has, else 1",
+           .minimum = 0});
+  declare({.name = "mesh.ranks_depth",
+           .fallback = 0L,
+           .doc = "evolve: MPI ranks along depth; 0: chosen for least communication",
+           .minimum = 0,
+           .role = Role::free});
+  declare({.name = "mesh.ranks_token",
+           .fallback = 0L,
+           .doc = "MPI ranks over tokens; 0: evolve chooses for least communication, train takes 1",
+           .minimum = 0,
+           .role = Role::free});
+  declare({.name = "mesh.periodic",
+           .fallback = false,
+           .doc = "the token lattice closes on itself; otherwise nothing flows across its rim"});
 
-ModelSpec spec_of(const Settings& settings, const InputShape& input) {
-  ModelSpec spec;
-  spec.kind = choice<ModelKind>(settings, "model.kind");
-  spec.layers = settings.count("mesh.layers");
-  const std::string& weights = settings.word("depth.weights");
-  const bool linear = weights == "linear" || (weights == "auto" && spec.kind == ModelKind::pde);
-  spec.variation = linear ? DepthVariation::linear : DepthVariation::constant;
-  const int knots = settings.count("model.knots");
-  spec.knots = knots > 0 ? knots : spec.layers;
-  spec.width = settings.count("model.width");
-  spec.ffn = settings.count("model.ffn");
-  spec.attention.heads = settings.count("attention.heads");
-  spec.attention.kernel = choice<Kernel>(settings, "attention.kernel");
-  spec.attention.normalisation = choice<Normalisation>(settings, "attention.normalisation");
-  spec.attention.sinkhorn_iterations = settings.count("attention.iterations");
-  spec.activation = choice<Activation>(settings, "model.activation");
-  spec.norm = choice<Norm>(settings, "depth.norm");
-  spec.attention.layer_norm = spec.norm == Norm::pre;
-  spec.residual = settings.flag("depth.residual");
-  spec.causal = settings.flag("attention.causal");
-  spec.order = choice<Order>(settings, "depth.order");
-  spec.subflow = choice<Subflow>(settings, "depth.subflow");
-  spec.own_halves = settings.word("depth.halves") == "own";
-  spec.kappa_per_channel = settings.word("model.kappa") == "channel";
-  spec.features = input.features;
-  spec.vocabulary = input.vocabulary;
-  spec.tokens = input.any() ? input.tokens : 0;
-  spec.classes = input.classes;
-  spec.validate();
-  return spec;
-}
+  declare({.name = "equation.c",
+           .fallback = 1.0,
+           .doc = "speed of transport through depth",
+           .unit = "layers/time",
+           .minimum = 0});
+  declare({.name = "equation.epsilon",
+           .fallback = 0.0,
+           .doc = "diffusion in depth",
+           .unit = "layers^2/time",
+           .minimum = 0});
+  declare_of_model({.name = "equation.kappa",
+                    .fallback = 0.0,
+                    .doc = "diffusion over tokens; where given it wins over model.file",
+                    .unit = "token spacings^2/time",
+                    .minimum = 0});
+  declare_of_model({.name = "equation.alpha",
+                    .fallback = 1.0,
+                    .doc = "strength of attention; where given it wins over model.file",
+                    .unit = "1/time"});
+  declare_of_model(
+      {.name = "equation.rho",
+       .fallback = 1.0,
+       .doc = "strength of the reaction (feed-forward network); where given it wins over model.file",
+       .unit = "1/time"});
 
-/// A key that the file decides: if the deck gives it too, the two must agree.
-void require_same(const Settings& settings, const std::string& key, const std::string& file,
-                  const std::string& there) {
-  if (!settings.given(key)) return;
-  const auto& schema_says = settings.word(key);
-  if (schema_says != there)
-    throw BadInput(key + " = " + schema_says + ": the model in " + file + " has " + there +
-                   "; leave the key out or give that value");
-}
-void require_same(const Settings& settings, const std::string& key, const std::string& file, long there) {
-  if (settings.given(key) && settings.integer(key) != there)
-    throw BadInput(key + " = " + std::to_string(settings.integer(key)) + ": the model in " + file + " has " +
-                   std::to_string(there) + "; leave the key out or give that value");
-}
+  declare({.name = "depth.scheme",
+           .fallback = std::string("shift"),
+           .doc = "how depth is discretised: shift applies the layer map of a Transformer to the cell "
+                  "upstream, upwind and upwind2 are one-sided differences of order 1 and 2",
+           .choices = {"shift", "upwind", "upwind2"}});
+  declare_of_model(
+      {.name = "depth.order",
+       .fallback = std::string("sequential"),
+       .doc = "sub-layers of a layer: attention then reaction, both at once, or half a reaction before "
+              "and after attention",
+       .choices = {"sequential", "parallel", "macaron"}});
+  declare_of_model(
+      {.name = "depth.norm",
+       .fallback = std::string("pre"),
+       .doc = "normalisation: LayerNorm before each sub-layer, LayerNorm after it, projection to the "
+              "unit sphere after it, or none",
+       .choices = {"pre", "post", "sphere", "none"}});
+  declare_of_model({.name = "depth.residual",
+                    .fallback = true,
+                    .doc = "each sub-layer adds to the state; false: it replaces the state (an ablation)"});
+  declare_of_model(
+      {.name = "depth.weights",
+       .fallback = std::string("auto"),
+       .doc = "weights over depth: one set per layer, or linear between knots; auto: constant for a "
+              "transformer, linear for a pde",
+       .choices = {"auto", "constant", "linear"}});
+  declare_of_model(
+      {.name = "depth.halves",
+       .fallback = std::string("shared"),
+       .doc = "macaron: the two half steps of the reaction share their weights or have their own",
+       .choices = {"shared", "own"},
+       .when = "depth.order = macaron"});
+  declare_of_model({.name = "depth.subflow",
+                    .fallback = std::string("euler"),
+                    .doc =
+                        "how a sub-layer advances over its step: forward Euler as in a Transformer, or the "
+                        "explicit midpoint rule",
+                    .choices = {"euler", "midpoint"}});
 
-void require_same_flag(const Settings& settings, const std::string& key, const std::string& file,
-                       bool there) {
-  if (settings.given(key) && settings.flag(key) != there)
-    throw BadInput(key + ": the model in " + file + " has it " + (there ? "on" : "off") +
-                   "; leave the key out or give that value");
-}
+  declare_of_model({.name = "attention.heads",
+                    .fallback = 4L,
+                    .doc = "attention heads; must divide model.width",
+                    .minimum = 1});
+  declare_of_model(
+      {.name = "attention.kernel",
+       .fallback = std::string("dot"),
+       .doc =
+           "what attention weighs by: scaled dot product of query and key, or a Gaussian of their distance",
+       .choices = {"dot", "l2"}});
+  declare_of_model(
+      {.name = "attention.normalisation",
+       .fallback = std::string("softmax"),
+       .doc = "attention weights sum to 1 over each row, or over each row and column (doubly stochastic)",
+       .choices = {"softmax", "sinkhorn"}});
+  declare_of_model({.name = "attention.iterations",
+                    .fallback = 20L,
+                    .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",
+                    .minimum = 1,
+                    .when = "attention.normalisation = sinkhorn"});
+  declare_of_model(
+      {.name = "attention.causal", .fallback = false, .doc = "a token sees itself and earlier tokens only"});
 
-void override_coefficients(const Settings& settings, Parameters& parameters) {
-  const auto& layout = parameters.layout;
-  if (settings.given("equation.alpha")) parameters.values[layout.alpha()] = settings.real("equation.alpha");
-  if (settings.given("equation.rho")) parameters.values[layout.rho()] = settings.real("equation.rho");
-  if (!settings.given("equation.kappa")) return;
-  for (int knot = 1; knot <= parameters.spec.knots; ++knot)
-    for (double& kappa : parameters.view("layers/" + std::to_string(knot) + "/kappa"))
-      kappa = settings.real("equation.kappa");
-}
+  declare_of_model(
+      {.name = "model.kind",
+       .fallback = std::string("transformer"),
+       .doc =
+           "transformer: each layer has weights of its own; pde: weights are linear in depth between knots",
+       .choices = {"transformer", "pde"}});
+  declare_of_model({.name = "model.width",
+                    .fallback = 64L,
+                    .doc = "width d of the hidden state",
+                    .unit = "channels",
+                    .minimum = 1});
+  declare_of_model({.name = "model.ffn",
+                    .fallback = 256L,
+                    .doc = "hidden width of the feed-forward network",
+                    .unit = "channels",
+                    .minimum = 1});
+  declare_of_model({.name = "model.activation",
+                    .fallback = std::string("gelu_erf"),
+                    .doc = "activation of the feed-forward network",
+                    .choices = {"gelu_erf", "gelu_tanh", "relu"}});
+  declare_of_model({.name = "model.knots",
+                    .fallback = 0L,
+                    .doc = "depth knots K of linear weights; 0: one per layer",
+                    .minimum = 0});
+  declare_of_model({.name = "model.kappa",
+                    .fallback = std::string("scalar"),
+                    .doc = "token diffusion: one kappa for all channels, or one for each",
+                    .choices = {"scalar", "channel"}});
+  declare({.name = "model.file",
+           .fallback = std::string(),
+           .doc = "HDF5 file to read the weights from, of import_weights.py or of an earlier run; empty: "
+                  "initialise"});
+  declare({.name = "model.initial",
+           .fallback = std::string("standard"),
+           .doc = "weights without model.file: Xavier-uniform, or scaled identities (interacting particles)",
+           .choices = {"standard", "identity"}});
+  declare({.name = "model.beta",
+           .fallback = 1.0,
+           .doc = "identity weights: inverse temperature, the logits are beta q.k",
+           .minimum = 0,
+           .when = "model.initial = identity"});
+  declare({.name = "model.value",
+           .fallback = 1.0,
+           .doc = "identity weights: W_V is this times the identity",
+           .when = "model.initial = identity"});
+  declare({.name = "model.seed", .fallback = 1L, .doc = "seed of the initial weights", .minimum = 0});
 
-Parameters read_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
-  const auto& file = settings.word("model.file");
-  auto parameters = read_model(io::ArchiveReader(comm, file));
-  auto& spec = parameters.spec;
-  require_same(settings, "model.kind", file, to_word(spec.kind));
-  require_same(settings, "mesh.layers", file, spec.layers);
-  require_same(settings, "model.knots", file, spec.knots);
-  require_same(settings, "model.width", file, spec.width);
-  require_same(settings, "model.ffn", file, spec.ffn);
-  require_same(settings, "model.activation", file, to_word(spec.activation));
-  require_same(settings, "attention.heads", file, spec.attention.heads);
-  require_same(settings, "attention.kernel", file, to_word(spec.attention.kernel));
-  require_same(settings, "attention.normalisation", file, to_word(spec.attention.normalisation));
-  if (spec.attention.normalisation == Normalisation::sinkhorn)
-    require_same(settings, "attention.iterations", file, spec.attention.sinkhorn_iterations);
-  require_same(settings, "depth.norm", file, to_word(spec.norm));
-  require_same(settings, "depth.order", file, to_word(spec.order));
-  require_same(settings, "depth.subflow", file, to_word(spec.subflow));
-  require_same(settings, "depth.halves", file, std::string(spec.own_halves ? "own" : "shared"));
-  if (settings.word("depth.weights") != "auto")
-    require_same(settings, "depth.weights", file, to_word(spec.variation));
-  require_same_flag(settings, "depth.residual", file, spec.residual);
-  require_same_flag(settings, "attention.causal", file, spec.causal);
-  if (input.features > 0 && spec.features != input.features)
-    throw BadInput(
-        "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
-        (spec.features == 0 ? std::string(" has no embedding") : " embeds " + std::to_string(spec.features)));
-  if (input.vocabulary > 0 && spec.vocabulary != input.vocabulary)
-    throw BadInput("data.set: its vocabulary has " + std::to_string(input.vocabulary) +
-                   " words, the model in " + file +
-                   (spec.vocabulary == 0 ? " embeds none" : " embeds " + std::to_string(spec.vocabulary)));
-  if (input.any() && spec.tokens > 0 && spec.tokens != input.tokens)
-    throw BadInput("data.tokens: the data has " + std::to_string(input.tokens) + " tokens, the model in " +
-                   file + " has positions for " + std::to_string(spec.tokens));
-  override_coefficients(settings, parameters);
-  return parameters;
-}
-
-}  // namespace
-
-Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
-  if (!settings.word("model.file").empty()) return read_parameters(settings, input, comm);
-  Parameters parameters(spec_of(settings, input));
-  if (settings.word("model.initial") == "standard") {
-    initialise_standard(parameters, static_cast<std::uint64_t>(settings.integer("model.seed")),
-                        settings.real("equation.kappa"), settings.real("equation.alpha"),
-                        settings.real("equation.rho"));
-  } else {
-    const double head_width = static_cast<double>(parameters.spec.width) / parameters.spec.attention.heads;
-    initialise_scaled_identity(parameters,
-                               std::sqrt(settings.real("model.beta")) * std::pow(head_width, 0.25),
-                               settings.real("model.value"));
-    override_coefficients(settings, parameters);
-  }
-  return parameters;
+  declare(precision_option());
 }
 
 void leave_model_to_file(Settings& settings) {
-  if (settings.word("model.file").empty()) return;
-  for (const char* key : {"model.kind",
-                          "mesh.layers",
-                          "model.knots",
-                          "model.width",
-                          "model.ffn",
-                          "model.activation",
-                          "model.kappa",
-                          "attention.heads",
-                          "attention.kernel",
-                          "attention.normalisation",
-                          "attention.iterations",
-                          "attention.causal",
-                          "depth.norm",
-                          "depth.order",
-                          "depth.residual",
-                          "depth.weights",
-                          "depth.halves",
-                          "depth.subflow",
-                          "equation.alpha",
-                          "equation.rho",
-                          "equation.kappa"})
-    settings.leave_to_file(key);
-}
-
-EquationSpec equation_spec(const Settings& settings, const ModelSpec& model) {
-  EquationSpec spec;
-  const int cells = settings.count("mesh.cells");
-  spec.depth = {model.layers, cells > 0 ? cells : model.cells > 0 ? model.cells : model.layers};
-  spec.speed = settings.real("equation.c");
-  spec.epsilon = settings.real("equation.epsilon");
-  const auto& scheme = settings.word("depth.scheme");
-  spec.scheme = scheme == "shift"    ? DepthScheme::shift
-                : scheme == "upwind" ? DepthScheme::upwind
-                                     : DepthScheme::upwind2;
-  return spec;
-}
-
-Precision precision_of(const Settings& settings) {
-  return settings.word("run.precision") == "single" ? Precision::single : Precision::dbl;
+  if (settings.options()->find("model.file") == nullptr || settings.word("model.file").empty()) return;
+  for (const Option& option : settings.options()->all())
+    if (option.role == Role::model) settings.leave_to_file(option.name);
 }
 
 }  // namespace fluxformer

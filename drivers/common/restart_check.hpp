@@ -1,31 +1,24 @@
 #pragma once
 
-// The checkpoint to continue from, and whether it belongs to the settings at hand.
+// The checkpoint to continue from.
 
 #include <mpi.h>
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "io/checkpoint.hpp"
 
 namespace fluxformer {
 
 /// The checkpoint that checkpoint.restart asks for: none, the one named, or (auto) the newest beside
-/// output.file if there is one. Collective; throws BadInput (agreed) if it cannot be read.
+/// output.file if there is one. Collective; throws BadInput (agreed) if it cannot be read, or was made with
+/// settings that differ in what a continued run may not change.
 std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
 
-/// The value of a key in full precision.
-std::string value_text(const Settings& settings, const Option& option);
-
-/// The keys that deck or command line gave, as section.key=value.
-std::vector<std::string> given_keys(const Schema& schema, const Settings& settings);
-
-/// How a key that shapes the solution differs between `now` and the resolved settings in `file`, as a
-/// message; empty if none does. Keys that begin with one of `free` may differ.
-std::string difference(const Schema& schema, const Settings& now, const std::string& resolved,
-                       const std::string& file, const std::vector<std::string>& free);
+/// Whether a run with these settings may continue the one whose resolved settings stand in `file`. Not
+/// collective; throws BadInput for resolved settings that cannot be read.
+bool continues(const Settings& settings, const std::string& resolved, const std::string& file);
 
 }  // namespace fluxformer

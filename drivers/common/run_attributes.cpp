@@ -1,5 +1,6 @@
 #include "drivers/common/run_attributes.hpp"
 
+#include "base/provenance.hpp"
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "io/layout.hpp"

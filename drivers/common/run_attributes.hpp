@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 

@@ -4,8 +4,23 @@
 
 namespace fluxformer {
 
+Option output_option(std::string fallback, std::string doc) {
+  return {
+      .name = "output.file", .fallback = std::move(fallback), .doc = std::move(doc), .role = Role::output};
+}
+
 Option overwrite_option() {
-  return {.name = "output.overwrite", .fallback = false, .doc = "an existing output file may be replaced"};
+  return {.name = "output.overwrite",
+          .fallback = false,
+          .doc = "an existing output file may be replaced",
+          .role = Role::output};
+}
+
+Option precision_option() {
+  return {.name = "run.precision",
+          .fallback = std::string("double"),
+          .doc = "arithmetic of attention and reaction; the state is always double",
+          .choices = {"double", "single"}};
 }
 
 Option seed_option(std::string doc) {
@@ -13,7 +28,12 @@ Option seed_option(std::string doc) {
 }
 
 Option time_limit_option(std::string doc) {
-  return {.name = "run.time_limit", .fallback = 0.0, .doc = std::move(doc), .unit = "s", .minimum = 0};
+  return {.name = "run.time_limit",
+          .fallback = 0.0,
+          .doc = std::move(doc),
+          .unit = "s",
+          .minimum = 0,
+          .role = Role::free};
 }
 
 Option restart_option() {
@@ -21,7 +41,8 @@ Option restart_option() {
           .fallback = std::string("no"),
           .doc =
               "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
-              "the checkpoint file to continue from"};
+              "the checkpoint file to continue from",
+          .role = Role::output};
 }
 
 }  // namespace fluxformer

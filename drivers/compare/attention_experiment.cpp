@@ -259,12 +259,12 @@ void describe_attention(io::Description& description) {
                                {{axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
 }
 
-void declare_attention(Schema& schema) {
-  declare_compare_options(schema, "attention.h5");
-  schema.declare({.name = "attention.matching",
-                  .fallback = 200L,
-                  .doc = "other test samples by which heads of independent models are paired",
-                  .minimum = 1});
+void declare_attention(Options& options) {
+  declare_compare_options(options, "attention.h5");
+  options.declare({.name = "attention.matching",
+                   .fallback = 200L,
+                   .doc = "other test samples by which heads of independent models are paired",
+                   .minimum = 1});
 }
 
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context) {

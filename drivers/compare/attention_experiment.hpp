@@ -10,7 +10,7 @@
 namespace fluxformer {
 
 void describe_attention(io::Description& description);
-void declare_attention(Schema& schema);
+void declare_attention(Options& options);
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -150,9 +150,9 @@ void describe_bottleneck(io::Description& description) {
                                 measures});
 }
 
-void declare_bottleneck(Schema& schema) {
-  declare_compare_options(schema, "bottleneck.h5");
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_bottleneck(Options& options) {
+  declare_compare_options(options, "bottleneck.h5");
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "bottleneck.token",
            .fallback = -1L,
            .doc = "T is the state of this token; -1: the mean over the tokens",

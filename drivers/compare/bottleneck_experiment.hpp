@@ -10,7 +10,7 @@
 namespace fluxformer {
 
 void describe_bottleneck(io::Description& description);
-void declare_bottleneck(Schema& schema);
+void declare_bottleneck(Options& options);
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
-#include "drivers/common/model_options.hpp"
+#include "base/settings.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "drivers/compare/model_origin.hpp"
 #include "model/parameters.hpp"
 

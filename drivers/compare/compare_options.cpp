@@ -27,8 +27,8 @@ void refuse_twice(const std::vector<T>& list, const std::string& key, const std:
       throw BadInput(key + " = " + text + ": names something twice");
 }
 
-void declare_models(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_models(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "models.seeds",
            .fallback = std::string("1"),
            .doc = "seeds of the trained models, as in 1, 2, 3; each stands for {seed} in the file names"});
@@ -52,9 +52,9 @@ void declare_models(Schema& schema) {
 
 }  // namespace
 
-void declare_compare_options(Schema& schema, const std::string& file) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
-  declare_models(schema);
+void declare_compare_options(Options& options, const std::string& file) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare_models(options);
   declare({.name = "samples.count",
            .fallback = 1000L,
            .doc = "test samples that are looked at, drawn by run.seed; 0: all",
@@ -64,13 +64,10 @@ void declare_compare_options(Schema& schema, const std::string& file) {
            .doc = "samples that a rank holds at a time",
            .unit = "samples",
            .minimum = 1});
-  declare_data_options(schema);
-  declare({.name = "output.file", .fallback = file, .doc = "HDF5 file to write at the end"});
+  declare_data_options(options);
+  declare(output_option(file));
   declare(overwrite_option());
-  declare({.name = "run.precision",
-           .fallback = std::string("double"),
-           .doc = "arithmetic of attention and reaction; the state is always double",
-           .choices = {"double", "single"}});
+  declare(precision_option());
   declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
   declare(
       time_limit_option("wall time after which the run ends without a result, between two models; 0: none"));

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 
 namespace fluxformer {
 
 /// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
-void declare_compare_options(Schema& schema, const std::string& file);
+void declare_compare_options(Options& options, const std::string& file);
 
 /// The key that lists the epochs to look at (ComparedModels::after_epoch).
 Option epochs_option(const std::string& name);

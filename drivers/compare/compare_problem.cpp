@@ -6,7 +6,6 @@
 #include "base/error.hpp"
 #include "base/reductions.hpp"
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/model_options.hpp"
 
 namespace fluxformer {
 

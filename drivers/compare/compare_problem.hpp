@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analysis/model_probe.hpp"
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "training/batches.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/compare/compare_problem.hpp"
 #include "io/hdf5/hdf5_objects.hpp"

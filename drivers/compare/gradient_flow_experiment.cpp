@@ -185,9 +185,9 @@ void describe_gradient_flow(io::Description& description) {
       {{axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent}, {jacobian_samples}, {}, measures});
 }
 
-void declare_gradient_flow(Schema& schema) {
-  declare_compare_options(schema, "gradient_flow.h5");
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_gradient_flow(Options& options) {
+  declare_compare_options(options, "gradient_flow.h5");
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(epochs_option("gradient.epochs"));
   declare({.name = "gradient.jacobian_samples",
            .fallback = 16L,

@@ -10,7 +10,7 @@
 namespace fluxformer {
 
 void describe_gradient_flow(io::Description& description);
-void declare_gradient_flow(Schema& schema);
+void declare_gradient_flow(Options& options);
 std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -174,16 +174,16 @@ void describe_information_flow(io::Description& description) {
                                  example_norm, accuracy, cka, cka_unrelated}});
 }
 
-void declare_information_flow(Schema& schema) {
-  declare_compare_options(schema, "information_flow.h5");
-  schema.declare({.name = "flow.examples",
-                  .fallback = 3L,
-                  .doc = "samples whose states are stored token by token",
-                  .minimum = 0});
-  schema.declare({.name = "flow.cka",
-                  .fallback = std::string("pooled"),
-                  .doc = "what an example of the alignment is: the mean state of a sample, or one token",
-                  .choices = {"pooled", "tokens"}});
+void declare_information_flow(Options& options) {
+  declare_compare_options(options, "information_flow.h5");
+  options.declare({.name = "flow.examples",
+                   .fallback = 3L,
+                   .doc = "samples whose states are stored token by token",
+                   .minimum = 0});
+  options.declare({.name = "flow.cka",
+                   .fallback = std::string("pooled"),
+                   .doc = "what an example of the alignment is: the mean state of a sample, or one token",
+                   .choices = {"pooled", "tokens"}});
 }
 
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {

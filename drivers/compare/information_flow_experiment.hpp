@@ -10,7 +10,7 @@
 namespace fluxformer {
 
 void describe_information_flow(io::Description& description);
-void declare_information_flow(Schema& schema);
+void declare_information_flow(Options& options);
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

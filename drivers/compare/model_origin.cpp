@@ -1,33 +1,11 @@
 #include "drivers/compare/model_origin.hpp"
 
-#include <vector>
-
 #include "base/deck.hpp"
 #include "base/error.hpp"
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/restart_check.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
-namespace {
-
-/// Keys that decide what the tokens of a data set are. (The vocabulary is stored with the model.)
-std::vector<std::string> token_keys(const std::string& set) {
-  std::vector<std::string> keys{"data.set"};
-  const auto add = [&](std::initializer_list<const char*> more) {
-    keys.insert(keys.end(), more.begin(), more.end());
-  };
-  if (set == "topics" || set == "20news")
-    add({"data.length"});
-  else
-    add({"data.tokens"});
-  if (set == "20news") add({"data.headers", "data.quotes", "data.footers"});
-  if (set == "omniglot") add({"data.alphabets"});
-  if (set == "topics") add({"data.classes"});
-  return keys;
-}
-
-}  // namespace
 
 ModelOrigin::ModelOrigin(const io::ArchiveReader& file) {
   trained_ = file.has_attribute(names::experiment) && file.text(names::experiment) == "train";
@@ -66,12 +44,11 @@ void ModelOrigin::require_comparable(const std::string& what) const {
 }
 
 void ModelOrigin::require_data(const std::string& what, const Settings& settings) const {
-  Schema data;
-  declare_data_options(data);
-  for (const auto& key : token_keys(settings.word("data.set"))) {
-    const auto here = value_text(settings, *data.find(key));
-    if (const auto there = value(key); !there.empty() && there != here)
-      throw BadInput(key + " = " + here + ": " + what + " was trained with " + there);
+  for (const Option& option : settings.options()->all()) {
+    if (option.role != Role::data || !settings.counts(option.name)) continue;
+    const auto here = value_text(settings.value(option.name));
+    if (const auto there = value(option.name); !there.empty() && there != here)
+      throw BadInput(option.name + " = " + here + ": " + what + " was trained with " + there);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "io/archive_reader.hpp"
 
 namespace fluxformer {

@@ -140,26 +140,26 @@ void describe_perturbation(io::Description& description) {
   compare::describe_comparison(description, "perturbation", {axes, {}, {}, measures});
 }
 
-void declare_perturbation(Schema& schema) {
-  declare_compare_options(schema, "perturbation.h5");
+void declare_perturbation(Options& options) {
+  declare_compare_options(options, "perturbation.h5");
   for (const auto& one : level_keys)
-    schema.declare({.name = one.key, .fallback = std::string(one.fallback), .doc = one.doc});
-  schema.declare({.name = "perturbation.pgd_steps",
-                  .fallback = 10L,
-                  .doc = "sign steps of PGD, each of 2.5 / steps of the level; 0: no PGD",
-                  .minimum = 0});
-  schema.declare({.name = "perturbation.random_start",
-                  .fallback = false,
-                  .doc = "PGD begins at a random place of its ball, not at the clean input"});
-  schema.declare({.name = "perturbation.growth",
-                  .fallback = 1e-3,
-                  .doc = "level of the noise on the embedded input whose growth through depth is followed",
-                  .minimum = 0,
-                  .above_minimum = true});
-  schema.declare({.name = "perturbation.jacobian",
-                  .fallback = true,
-                  .doc = "the largest singular value of the Jacobian of the logits and its direction; one "
-                         "backward pass and one state in memory for each class"});
+    options.declare({.name = one.key, .fallback = std::string(one.fallback), .doc = one.doc});
+  options.declare({.name = "perturbation.pgd_steps",
+                   .fallback = 10L,
+                   .doc = "sign steps of PGD, each of 2.5 / steps of the level; 0: no PGD",
+                   .minimum = 0});
+  options.declare({.name = "perturbation.random_start",
+                   .fallback = false,
+                   .doc = "PGD begins at a random place of its ball, not at the clean input"});
+  options.declare({.name = "perturbation.growth",
+                   .fallback = 1e-3,
+                   .doc = "level of the noise on the embedded input whose growth through depth is followed",
+                   .minimum = 0,
+                   .above_minimum = true});
+  options.declare({.name = "perturbation.jacobian",
+                   .fallback = true,
+                   .doc = "the largest singular value of the Jacobian of the logits and its direction; one "
+                          "backward pass and one state in memory for each class"});
 }
 
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {

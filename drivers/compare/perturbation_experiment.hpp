@@ -9,7 +9,7 @@
 namespace fluxformer {
 
 void describe_perturbation(io::Description& description);
-void declare_perturbation(Schema& schema);
+void declare_perturbation(Options& options);
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -69,7 +69,6 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
   MPI_Comm_rank(context.comm, &rank);
   root_ = rank == 0;
   if (settings.flag("output.attention")) require_storable_attention(problem_.mesh, problem_.equation);
-  leave_model_to_file(settings_);
 }
 
 void EvolveExperiment::find_reference() {

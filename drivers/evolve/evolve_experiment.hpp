@@ -9,7 +9,6 @@
 namespace fluxformer {
 
 void describe_evolve(io::Description& description);
-void declare_evolve(Schema& schema);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

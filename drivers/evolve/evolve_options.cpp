@@ -1,15 +1,15 @@
-// The keys of `evolve`.
+#include "drivers/evolve/evolve_options.hpp"
+
+#include <utility>
 
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/evolve/evolve_experiment.hpp"
-#include "drivers/evolve/evolve_problem.hpp"
 
 namespace fluxformer {
 
-void declare_evolution(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_evolution(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
 
   declare(
       {.name = "inflow.source",
@@ -27,7 +27,8 @@ void declare_evolution(Schema& schema) {
   declare({.name = "data.split",
            .fallback = std::string("test"),
            .doc = "part of the data set that samples are taken from",
-           .choices = {"train", "test"}});
+           .choices = {"train", "test"},
+           .when = "inflow.source = data"});
 
   declare({.name = "start.state",
            .fallback = std::string("zero"),
@@ -38,14 +39,17 @@ void declare_evolution(Schema& schema) {
            .fallback = 0.0,
            .doc = "inner product of every pair of equiangular points",
            .minimum = -1,
-           .maximum = 1});
+           .maximum = 1,
+           .when = "start.state = equiangular"});
   declare({.name = "start.mode",
            .fallback = 1L,
            .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n), on a grid in both directions",
-           .minimum = 0});
+           .minimum = 0,
+           .when = "start.state = cosine"});
   declare({.name = "start.scale",
            .fallback = 1.0,
-           .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles"});
+           .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles",
+           .when = "start.state = noise | cosine | quantiles"});
 
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
@@ -71,17 +75,21 @@ void declare_evolution(Schema& schema) {
            .fallback = 0.0,
            .doc = "end time; 0: twice the crossing time S/c, or 1 without transport",
            .unit = "time",
-           .minimum = 0});
+           .minimum = 0,
+           .role = Role::free});
   declare({.name = "evolve.stop",
            .fallback = std::string("time"),
            .doc = "run to the end time, or end earlier once the state is steady",
-           .choices = {"time", "steady"}});
+           .choices = {"time", "steady"},
+           .role = Role::free});
   declare({.name = "evolve.steady",
            .fallback = 1e-6,
            .doc = "the state is steady once the largest |du/dt| is below this times the largest |u|",
            .unit = "1/time",
            .minimum = 0,
-           .above_minimum = true});
+           .above_minimum = true,
+           .when = "evolve.stop = steady",
+           .role = Role::free});
   declare({.name = "evolve.tolerance",
            .fallback = 0.0,
            .doc = "absolute and relative tolerance of error-controlled steps (rk, arkimex); 0: equal steps",
@@ -93,11 +101,11 @@ void declare_evolution(Schema& schema) {
            .above_minimum = true});
 }
 
-void declare_evolve(Schema& schema) {
-  declare_model_options(schema);
-  declare_data_options(schema);
-  declare_evolution(schema);
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_evolve(Options& options) {
+  declare_model_options(options);
+  options.declare_when("inflow.source = data", declare_data_options);
+  declare_evolution(options);
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "front.threshold",
            .fallback = 0.05,
            .doc = "the front has arrived when |u - u*| <= threshold |u*| stays true, u* the steady state; 0: "
@@ -105,43 +113,51 @@ void declare_evolve(Schema& schema) {
            .minimum = 0,
            .maximum = 1});
 
-  declare({.name = "output.file",
-           .fallback = std::string("evolve.h5"),
-           .doc = "HDF5 file to write; called <file>.part until it is complete"});
+  declare(output_option("evolve.h5", "HDF5 file to write; called <file>.part until it is complete"));
   declare(overwrite_option());
   declare({.name = "output.every",
            .fallback = 0.0,
            .doc = "time between stored states; 0: start and end only",
            .unit = "time",
-           .minimum = 0});
+           .minimum = 0,
+           .role = Role::output});
   declare({.name = "output.fields",
            .fallback = std::string("u"),
            .doc = "what is stored over depth and tokens: the hidden state, or nothing",
-           .choices = {"u", "none"}});
+           .choices = {"u", "none"},
+           .role = Role::output});
   declare({.name = "output.depth_stride",
            .fallback = 1L,
            .doc = "store one of so many depth cells",
            .unit = "cells",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::output});
   declare({.name = "output.channel_stride",
            .fallback = 1L,
            .doc = "store one of so many channels",
            .unit = "channels",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::output});
   declare({.name = "output.compression",
            .fallback = 0L,
            .doc = "deflate level of the stored states; 0: none",
            .minimum = 0,
-           .maximum = 9});
+           .maximum = 9,
+           .role = Role::output});
   declare({.name = "output.history",
            .fallback = 1L,
            .doc = "steps between lines of the history",
            .unit = "steps",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::output});
   declare({.name = "output.attention",
            .fallback = false,
-           .doc = "store the attention weights of every cell and head at the end"});
-  declare({.name = "output.model", .fallback = true, .doc = "store the weights under /model"});
+           .doc = "store the attention weights of every cell and head at the end",
+           .role = Role::output});
+  declare({.name = "output.model",
+           .fallback = true,
+           .doc = "store the weights under /model",
+           .role = Role::output});
 
   declare(seed_option("seed of the built-in data, of noise and of random starts"));
   declare(time_limit_option());
@@ -150,7 +166,8 @@ void declare_evolve(Schema& schema) {
            .fallback = 0.0,
            .doc = "time between checkpoints; 0: only when stopped",
            .unit = "time",
-           .minimum = 0});
+           .minimum = 0,
+           .role = Role::output});
   declare(restart_option());
 }
 

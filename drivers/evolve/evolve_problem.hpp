@@ -7,14 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "drivers/common/model_options.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "drivers/evolve/inflow.hpp"
 #include "solvers/evolve/evolve.hpp"
 
 namespace fluxformer {
-
-/// The keys that EvolveProblem looks at, but for those of model and data, and run.seed.
-void declare_evolution(Schema& schema);
 
 struct EvolveProblem {
   /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/states/depth_measures.hpp"
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/evolve/inflow.hpp"
 #include "io/archive_writer.hpp"

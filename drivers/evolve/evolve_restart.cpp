@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/error.hpp"
+#include "base/rank_of.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "io/axes.hpp"
@@ -12,24 +12,9 @@
 namespace fluxformer {
 namespace {
 
-/// How the settings of the run in `file` differ from those at hand; empty if they do not.
-std::string difference(const Settings& now, const std::string& resolved, const std::string& file) {
-  Schema schema;
-  declare_evolve(schema);
-  return difference(
-      schema, now, resolved, file,
-      {"output.", "run.time", "checkpoint.", "mesh.ranks", "evolve.time", "evolve.stop", "data.directory"});
-}
-
 /// Where the part of a killed run is kept while the next one writes its own.
 std::string kept_part(const std::string& output) {
   return output + ".interrupted";
-}
-
-bool is_root(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank));
-  return rank == 0;
 }
 
 /// What an archive holds of the run that the settings describe.
@@ -42,7 +27,7 @@ struct Remains {
 Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, long wanted) {
   try {
     const io::ArchiveReader file(comm, path);
-    if (!difference(settings, file.text(names::settings), path).empty()) return {};
+    if (!continues(settings, file.text(names::settings), path)) return {};
     const auto stored = static_cast<long>(file.shape(names::root(axes::time)).at(0));
     return {std::min(stored, wanted), file.text(names::status) == names::interrupted};
   } catch (const Error&) {
@@ -64,7 +49,7 @@ void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) 
   if (most == 0) return;
   if (in_part.fields == most)
     collectively(comm, [&] {
-      if (is_root(comm)) std::filesystem::rename(part, kept);
+      if (RankOf(comm).root()) std::filesystem::rename(part, kept);
     });
   found.earlier.emplace(comm, std::max(in_part.fields, in_kept.fields) == most ? kept : output);
 }
@@ -74,8 +59,6 @@ void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) 
 std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings) {
   auto checkpoint = find_checkpoint(comm, settings);
   if (!checkpoint) return {};
-  const auto other = difference(settings, checkpoint->text("settings"), checkpoint->path());
-  if (!other.empty()) throw BadInput(other);
   const long fields = checkpoint->integer("fields");
   Continuation found{std::move(*checkpoint), {}, fields, false};
   find_earlier(comm, settings, found);
@@ -84,7 +67,7 @@ std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& set
 
 void remove_interrupted(MPI_Comm comm, const Settings& settings) {
   collectively(comm, [&] {
-    if (is_root(comm)) std::filesystem::remove(kept_part(settings.word("output.file")));
+    if (RankOf(comm).root()) std::filesystem::remove(kept_part(settings.word("output.file")));
   });
 }
 

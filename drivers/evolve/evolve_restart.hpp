@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "io/archive_reader.hpp"
 #include "io/checkpoint.hpp"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "data/dataset.hpp"
-#include "drivers/common/model_options.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "mesh/mesh.hpp"
 
 namespace fluxformer {

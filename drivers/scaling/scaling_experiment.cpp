@@ -7,7 +7,6 @@
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "drivers/common/announce.hpp"
-#include "drivers/common/model_options.hpp"
 #include "drivers/common/stop_request.hpp"
 #include "drivers/scaling/scaling_record.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
@@ -18,22 +17,14 @@
 namespace fluxformer {
 namespace {
 
-Settings scaled(const Settings& settings, MPI_Comm comm) {
-  Schema schema;
-  declare_scaling(schema);
-  return {schema, {}, scaled_keys(schema, settings, RankOf(comm).ranks)};
-}
-
 class ScalingExperiment final : public Experiment {
  public:
   ScalingExperiment(const Settings& settings, const RunContext& context)
       : settings_(settings),
         context_(context),
         stop_(context.comm, settings.real("run.time_limit")),
-        scaled_(scaled(settings, context.comm)),
-        workload_(make_workload(scaled_, context.comm)) {
-    leave_model_to_file(settings_);
-  }
+        scaled_(scaled(settings, RankOf(context.comm).ranks)),
+        workload_(make_workload(scaled_, context.comm)) {}
   std::string describe() const override;
   Report run() override;
 

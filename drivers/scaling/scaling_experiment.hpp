@@ -7,7 +7,6 @@
 namespace fluxformer {
 
 void describe_scaling(io::Description& description);
-void declare_scaling(Schema& schema);
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

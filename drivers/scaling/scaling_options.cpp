@@ -1,16 +1,17 @@
-// The keys of `scaling`.
+#include "drivers/scaling/scaling_options.hpp"
+
+#include <utility>
 
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/evolve/evolve_problem.hpp"
-#include "drivers/scaling/scaling_experiment.hpp"
-#include "drivers/train/train_problem.hpp"
+#include "drivers/evolve/evolve_options.hpp"
+#include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 
-void declare_scaling(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_scaling(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "scaling.study",
            .fallback = std::string(),
            .doc = "name of the study in tables and figures; empty: the workload"});
@@ -33,25 +34,28 @@ void declare_scaling(Schema& schema) {
            .fallback = 2L,
            .doc = "steps before the clock starts",
            .unit = "steps",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::free});
   declare({.name = "scaling.steps",
            .fallback = 5L,
            .doc = "steps of a repetition",
            .unit = "steps",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::free});
   declare({.name = "scaling.repetitions",
            .fallback = 5L,
            .doc = "repetitions; each ends with a checkpoint, which is timed by itself",
-           .minimum = 1});
+           .minimum = 1,
+           .role = Role::free});
   declare({.name = "scaling.machine",
            .fallback = true,
-           .doc = "measure the machine too: products, messages, sums over ranks (a few seconds)"});
-  declare_model_options(schema);
-  declare_data_options(schema);
-  declare_evolution(schema);
-  declare_training(schema);
-  declare(
-      {.name = "output.file", .fallback = std::string("scaling.h5"), .doc = "HDF5 file to write at the end"});
+           .doc = "measure the machine too: products, messages, sums over ranks (a few seconds)",
+           .role = Role::free});
+  declare_model_options(options);
+  declare_data_options(options);
+  options.declare_when("scaling.workload = evolve", declare_evolution);
+  options.declare_when("scaling.workload = train", declare_training);
+  declare(output_option("scaling.h5"));
   declare(overwrite_option());
   declare(seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));
   declare(time_limit_option("wall time after which the run ends without a result; 0: none"));

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "base/rank_of.hpp"
-#include "drivers/common/model_options.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/scaling/machine_benchmark.hpp"
 #include "drivers/scaling/scaling_variables.hpp"

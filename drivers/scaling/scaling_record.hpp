@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
 #include "base/phases.hpp"
+#include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/scaling/scaling_workload.hpp"
 

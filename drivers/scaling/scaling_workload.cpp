@@ -1,9 +1,7 @@
 #include "drivers/scaling/scaling_workload.hpp"
 
 #include <algorithm>
-#include <sstream>
 
-#include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "drivers/train/train_problem.hpp"
@@ -85,30 +83,12 @@ double time_for(const Settings& settings, long cells, long layers, long steps) {
   return longest * static_cast<double>(steps + 1);
 }
 
-/// Keys of the other workload that differ from their default: the deck means something else than it says.
-void refuse_idle_keys(const Schema& schema, const Settings& settings, bool evolves) {
-  const Settings defaults(schema, {}, {}, {});
-  const auto others = evolves ? std::vector{"train.", "adjoint.", "distill."}
-                              : std::vector{"evolve.", "inflow.", "start.", "data.split"};
-  for (const auto& option : schema.options())
-    for (const char* beginning : others)
-      if (option.name.starts_with(beginning) && value_text(settings, option) != value_text(defaults, option))
-        throw BadInput(option.name + ": scaling.workload = " + settings.word("scaling.workload") +
-                       " does not look at it; leave it out");
-}
-
 }  // namespace
 
-std::vector<std::string> scaled_keys(const Schema& schema, const Settings& settings, int ranks) {
-  auto keys = given_keys(schema, settings);
-  const auto set = [&](const std::string& key, const auto& value) {
-    std::ostringstream text;
-    text.precision(17);
-    text << key << '=' << value;
-    keys.push_back(text.str());
-  };
+Settings scaled(const Settings& settings, int ranks) {
+  Settings::Changes changes;
+  const auto set = [&](const char* key, const OptionValue& value) { changes.emplace_back(key, value); };
   const bool evolves = settings.word("scaling.workload") == "evolve";
-  refuse_idle_keys(schema, settings, evolves);
   if (settings.word("evolve.stop") == "steady")
     throw BadInput("evolve.stop = steady: a number of steps is timed, steady or not; leave it out");
   const bool weak = settings.word("scaling.mode") == "weak";
@@ -119,8 +99,8 @@ std::vector<std::string> scaled_keys(const Schema& schema, const Settings& setti
   if (!evolves && over == "depth") refuse("train does not split depth; samples or tokens can be shared");
 
   if (settings.integer("mesh.ranks_token") == 0 && settings.integer("mesh.ranks_depth") == 0) {
-    set("mesh.ranks_token", over == "tokens" ? ranks : 1);
-    if (evolves) set("mesh.ranks_depth", over == "depth" ? ranks : 1);
+    set("mesh.ranks_token", over == "tokens" ? long{ranks} : 1L);
+    if (evolves) set("mesh.ranks_depth", over == "depth" ? long{ranks} : 1L);
   }
   const auto grow = [&](const char* key) { set(key, std::max(1L, settings.integer(key)) * ranks); };
   if (weak && over == "depth") {
@@ -141,7 +121,7 @@ std::vector<std::string> scaled_keys(const Schema& schema, const Settings& setti
   const long cells = settings.integer("mesh.cells") > 0 ? settings.integer("mesh.cells") : layers;
   const double time = time_for(settings, cells, layers, steps);
   if (evolves && settings.real("evolve.time") == 0 && time > 0) set("evolve.time", time);
-  return keys;
+  return settings.with(changes);
 }
 
 std::unique_ptr<ScalingWorkload> make_workload(const Settings& settings, MPI_Comm comm) {

@@ -7,9 +7,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "model/model_spec.hpp"
 
 namespace fluxformer {
@@ -32,9 +31,9 @@ class ScalingWorkload {
   virtual void save(const std::string& output) = 0;
 };
 
-/// The keys that were given and those that scaling.mode and scaling.over decide on so many ranks, as a list
-/// of section.key=value. Throws BadInput for what cannot be shared or grown.
-std::vector<std::string> scaled_keys(const Schema& schema, const Settings& settings, int ranks);
+/// These settings with what scaling.mode and scaling.over decide on so many ranks. Throws BadInput for what
+/// cannot be shared or grown.
+Settings scaled(const Settings& settings, int ranks);
 
 /// Collective over `comm`; throws BadInput (agreed).
 std::unique_ptr<ScalingWorkload> make_workload(const Settings& settings, MPI_Comm comm);

@@ -1,16 +1,15 @@
 #pragma once
 
-// What a training refuses: keys that would say nothing, and steps through depth that are not stable.
+// What a training refuses: keys that a march through depth cannot follow, and steps that are not stable.
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "mesh/token_line.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer {
 
-/// Throws BadInput for time dependence, ranks over depth, and keys of the adjoint march (with other values
-/// than their defaults: resolved settings hold all keys) where nothing looks at them. Not collective.
+/// Throws BadInput for diffusion in depth, schemes in depth, and ranks over depth. Not collective.
 void refuse_what_training_ignores(const Settings& settings);
 
 /// The data fix the token lattice: throws BadInput for other mesh.tokens_*. Not collective.

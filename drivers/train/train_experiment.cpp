@@ -23,16 +23,6 @@
 namespace fluxformer {
 namespace {
 
-/// Keys that may differ from those of the checkpoint.
-const std::vector<std::string> free_keys = {"output.",    "run.time",       "checkpoint.",
-                                            "mesh.ranks", "data.directory", "adjoint.folder"};
-
-Schema train_schema() {
-  Schema schema;
-  declare_train(schema);
-  return schema;
-}
-
 class TrainExperiment final : public Experiment {
  public:
   TrainExperiment(const Settings& settings, const RunContext& context);
@@ -74,7 +64,6 @@ TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& con
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
-  leave_model_to_file(settings_);
 }
 
 bool TrainExperiment::replaces_output() const {
@@ -82,7 +71,7 @@ bool TrainExperiment::replaces_output() const {
   try {
     const io::ArchiveReader file(context_.comm, output);
     return file.text(names::status) == names::interrupted &&
-           difference(train_schema(), settings_, file.text(names::settings), output, free_keys).empty();
+           continues(settings_, file.text(names::settings), output);
   } catch (const Error&) {
     return false;
   }
@@ -179,12 +168,7 @@ Report TrainExperiment::run() {
   catch_stop_signals();
   const double set_up = since(start_);
   const auto continued = find_checkpoint(context_.comm, settings_);
-  if (continued) {
-    const auto other =
-        difference(train_schema(), settings_, continued->text("settings"), continued->path(), free_keys);
-    if (!other.empty()) throw BadInput(other);
-    restart(*continued);
-  }
+  if (continued) restart(*continued);
   TrainRecord record(settings_, context_, problem_,
                      settings_.flag("output.overwrite") || (continued && replaces_output()),
                      continued ? &*continued : nullptr);

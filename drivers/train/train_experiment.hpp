@@ -7,7 +7,6 @@
 namespace fluxformer {
 
 void describe_train(io::Description& description);
-void declare_train(Schema& schema);
 std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -1,16 +1,16 @@
-// The keys of `train`.
+#include "drivers/train/train_options.hpp"
+
+#include <utility>
 
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/train/train_experiment.hpp"
-#include "drivers/train/train_problem.hpp"
 
 namespace fluxformer {
 namespace {
 
-void declare_objective(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_objective(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "train.loss",
            .fallback = std::string("cross_entropy"),
            .doc = "what is minimised: cross entropy, or the mean square distance of logits to the class",
@@ -46,14 +46,17 @@ void declare_objective(Schema& schema) {
            .fallback = 0.0,
            .doc = "weight of the relative square distance |u - U|^2 / |U|^2 to the teacher's states after "
                   "each layer",
-           .minimum = 0});
+           .minimum = 0,
+           .when = "distill.teacher"});
   declare({.name = "distill.attention",
            .fallback = 0.0,
            .doc = "weight of the Kullback-Leibler divergence from the teacher's attention in each layer",
-           .minimum = 0});
+           .minimum = 0,
+           .when = "distill.teacher"});
   declare({.name = "distill.copy",
            .fallback = true,
-           .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree"});
+           .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree",
+           .when = "distill.teacher"});
   declare({.name = "train.smoothness",
            .fallback = 0.0,
            .doc = "strength of the penalty on the change of the weights with depth, between knots or from "
@@ -61,8 +64,8 @@ void declare_objective(Schema& schema) {
            .minimum = 0});
 }
 
-void declare_descent(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_descent(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "train.epochs", .fallback = 10L, .doc = "passes over the training samples", .minimum = 1});
   declare({.name = "train.batch",
            .fallback = 32L,
@@ -106,23 +109,32 @@ void declare_descent(Schema& schema) {
            .fallback = 0.0,
            .doc = "cosine: learning rate at the end, relative to train.rate",
            .minimum = 0,
-           .maximum = 1});
-  declare({.name = "train.momentum", .fallback = 0.9, .doc = "sgd: momentum", .minimum = 0, .maximum = 1});
+           .maximum = 1,
+           .when = "train.schedule = cosine"});
+  declare({.name = "train.momentum",
+           .fallback = 0.9,
+           .doc = "sgd: momentum",
+           .minimum = 0,
+           .maximum = 1,
+           .when = "train.optimiser = sgd"});
   declare({.name = "train.beta1",
            .fallback = 0.9,
            .doc = "adam, adamw: memory of the mean gradient",
            .minimum = 0,
-           .maximum = 0.9999999});
+           .maximum = 0.9999999,
+           .when = "train.optimiser = adam | adamw"});
   declare({.name = "train.beta2",
            .fallback = 0.999,
            .doc = "adam, adamw: memory of the mean square gradient",
            .minimum = 0,
-           .maximum = 0.9999999});
+           .maximum = 0.9999999,
+           .when = "train.optimiser = adam | adamw"});
   declare({.name = "train.epsilon",
            .fallback = 1e-8,
            .doc = "adam, adamw: keeps the denominator from 0",
            .minimum = 0,
-           .above_minimum = true});
+           .above_minimum = true,
+           .when = "train.optimiser = adam | adamw"});
   declare({.name = "train.decay",
            .fallback = 0.01,
            .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients have none",
@@ -137,8 +149,8 @@ void declare_descent(Schema& schema) {
            .choices = {"auto", "yes", "no"}});
 }
 
-void declare_gradient(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
+void declare_gradient(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(
       {.name = "train.gradient",
        .fallback = std::string("backprop"),
@@ -151,42 +163,47 @@ void declare_gradient(Schema& schema) {
                   "Transformer), the other Runge-Kutta methods by PETSc's name and implicit ones solve "
                   "c du/ds = F(u)",
            .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
-                       "cn", "theta"}});
+                       "cn", "theta"},
+           .when = "train.gradient = adjoint"});
   declare({.name = "adjoint.theta",
            .fallback = 0.5,
            .doc = "theta: place of the stage in the step; 1/2 is of second order, 1 is backward Euler",
            .minimum = 0,
            .maximum = 1,
-           .above_minimum = true});
+           .above_minimum = true,
+           .when = "train.gradient = adjoint and adjoint.method = theta"});
   declare({.name = "adjoint.keep",
            .fallback = std::string("stages"),
            .doc = "what is kept for the way back: all stages in memory, or the state every adjoint.segment "
                   "cells, in memory or on disk, with the rest computed again",
-           .choices = {"stages", "segments", "disk"}});
+           .choices = {"stages", "segments", "disk"},
+           .when = "train.gradient = adjoint"});
   declare({.name = "adjoint.folder",
            .fallback = std::string(),
-           .doc = "folder of the states on disk; empty: the system's for temporary files"});
+           .doc = "folder of the states on disk; empty: the system's for temporary files",
+           .when = "train.gradient = adjoint and adjoint.keep = disk",
+           .role = Role::free});
   declare({.name = "adjoint.segment",
            .fallback = 0L,
            .doc = "cells between kept states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
            .unit = "cells",
-           .minimum = 0});
+           .minimum = 0,
+           .when = "train.gradient = adjoint and adjoint.keep = segments | disk"});
 }
 
-void declare_output(Schema& schema) {
-  const auto declare = [&](Option option) { schema.declare(std::move(option)); };
-  declare(
-      {.name = "output.file",
-       .fallback = std::string("train.h5"),
-       .doc =
-           "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds the "
-           "weights that were best on the validation samples"});
+void declare_output(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare(output_option(
+      "train.h5",
+      "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds "
+      "the weights that were best on the validation samples"));
   declare(overwrite_option());
   declare({.name = "output.snapshots",
            .fallback = 0L,
            .doc = "epochs between copies of the weights in <name>.epoch<k>.h5 (k = 0 is the start); 0: none",
            .unit = "epochs",
-           .minimum = 0});
+           .minimum = 0,
+           .role = Role::output});
   declare(
       seed_option("seed of the built-in data, of the order of samples, of validation and of random masks"));
   declare(time_limit_option());
@@ -194,28 +211,29 @@ void declare_output(Schema& schema) {
            .fallback = 0L,
            .doc = "steps between checkpoints beside those at the end of each epoch; 0: none",
            .unit = "steps",
-           .minimum = 0});
+           .minimum = 0,
+           .role = Role::output});
   declare(
       {.name = "checkpoint.epochs",
        .fallback = true,
-       .doc =
-           "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped"});
+       .doc = "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped",
+       .role = Role::output});
   declare(restart_option());
 }
 
 }  // namespace
 
-void declare_training(Schema& schema) {
-  declare_objective(schema);
-  declare_descent(schema);
-  declare_gradient(schema);
+void declare_training(Options& options) {
+  declare_objective(options);
+  declare_descent(options);
+  declare_gradient(options);
 }
 
-void declare_train(Schema& schema) {
-  declare_model_options(schema);
-  declare_data_options(schema);
-  declare_training(schema);
-  declare_output(schema);
+void declare_train(Options& options) {
+  declare_model_options(options);
+  declare_data_options(options);
+  declare_training(options);
+  declare_output(options);
 }
 
 }  // namespace fluxformer

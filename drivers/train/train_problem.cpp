@@ -115,10 +115,9 @@ Distillation::Weights distillation_weights(const Settings& settings) {
 std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
   const auto& file = settings.word("distill.teacher");
   const auto weights = distillation_weights(settings);
-  const bool wanted = weights.hidden > 0 || weights.attention > 0;
-  if (file.empty() && wanted) throw BadInput("distill.hidden, distill.attention: need distill.teacher");
   if (file.empty()) return {};
-  if (!wanted) throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
+  if (weights.hidden == 0 && weights.attention == 0)
+    throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
   const io::ArchiveReader archive(comm, file);
   auto teacher = read_model(archive);
   const auto& spec = teacher.spec;

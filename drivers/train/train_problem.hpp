@@ -8,14 +8,11 @@
 #include <vector>
 
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/model_options.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "model/distillation.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
-
-/// The keys that TrainProblem looks at, but for those of model and data, and run.seed.
-void declare_training(Schema& schema);
 
 /// Ranks in a row form a token line; lines share the samples.
 struct RankLayout {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
+#include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "io/archive_writer.hpp"

@@ -13,7 +13,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-// A line as a message can show it, whatever file was taken for a deck.
+// A line as it can be printed: the file may not be a deck at all.
 std::string shown(const std::string& line) {
   constexpr std::size_t most = 60;
   std::string text = line.substr(0, most);

@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "base/phases.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer {
 
 namespace {
 
-// What PETSc said and what a callback threw, until `check` speaks of it. PETSc is not called from several
-// threads.
+// PETSc's last message and the exception of a callback, until `check` reports them. PETSc is called from one
+// thread only.
 struct Pending {
   PetscErrorCode code = 0;
   std::string text;
@@ -55,7 +56,7 @@ ExitCode exit_code_of(PetscErrorCode code) {
   }
 }
 
-// Only the innermost report carries a text; the repeats on the way out are PETSc's call stack.
+// Only the first report has the message; the others are PETSc's call stack on the way out.
 PetscErrorCode keep_text(MPI_Comm, int, const char* function, const char*, PetscErrorCode code,
                          PetscErrorType type, const char* message, void*) {
   if (type == PETSC_ERROR_INITIAL) {
@@ -69,19 +70,16 @@ PetscErrorCode keep_text(MPI_Comm, int, const char* function, const char*, Petsc
 }  // namespace
 
 void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank));
-  check_mpi(MPI_Comm_size(comm, &size));
+  const RankOf me(comm);
   const InPhase phase(Phase::reduction);
-  int speaker = ok ? size : rank;
+  int speaker = ok ? me.ranks : me.rank;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm));
-  if (size > 1) count_message(sizeof speaker);
-  if (speaker == size) return;
+  if (me.ranks > 1) count_message(sizeof speaker);
+  if (speaker == me.ranks) return;
 
   int head[2] = {static_cast<int>(code), static_cast<int>(why.size())};
   check_mpi(MPI_Bcast(head, 2, MPI_INT, speaker, comm));
-  std::string text = rank == speaker ? why : std::string(static_cast<std::size_t>(head[1]), ' ');
+  std::string text = me.rank == speaker ? why : std::string(static_cast<std::size_t>(head[1]), ' ');
   check_mpi(MPI_Bcast(text.data(), head[1], MPI_CHAR, speaker, comm));
   throw_as(static_cast<ExitCode>(head[0]), text);
 }
@@ -89,7 +87,7 @@ void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
 void check(PetscErrorCode code, std::source_location where) {
   Pending& kept = pending();
   if (code == 0) {
-    // A call that succeeded has dealt with what its callbacks threw.
+    // PETSc handled the error of a callback, as a rejected step: it is no longer ours.
     kept.thrown = nullptr;
     return;
   }

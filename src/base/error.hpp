@@ -1,6 +1,6 @@
 #pragma once
 
-// Failures that every rank agrees on, and the bridge from PETSc's and MPI's return codes to them.
+// Errors that all ranks throw together, and PETSc's and MPI's return codes as such errors.
 
 #include <mpi.h>
 #include <petscsystypes.h>
@@ -14,11 +14,11 @@
 
 namespace fluxformer {
 
-/// How the process ends; the numbers are part of the command line's contract.
+/// Exit codes of the program; the numbers are part of its interface.
 enum class ExitCode : int { done = 0, failure = 1, bad_input = 2, numerical = 3, stopped = 4 };
 
-/// A failure with the exit code it leads to. Thrown by every rank of a communicator or by none:
-/// a failure that only one rank can see goes through `agree` or `collectively`.
+/// An error with the exit code it leads to. Thrown by every rank of a communicator or by none: an error that
+/// only one rank can see goes through `agree` or `collectively`.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -28,24 +28,24 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// The user can mend it: the message names the key or file, the value, and what is allowed.
+/// User error: names the key or file, its value and what is allowed.
 class BadInput : public Error {
  public:
   explicit BadInput(const std::string& what) : Error(ExitCode::bad_input, what) {}
 };
 
-/// Non-finite state, growth past the limit, no convergence.
+/// Non-finite state, growth beyond the limit, or no convergence.
 class NumericalFailure : public Error {
  public:
   explicit NumericalFailure(const std::string& what) : Error(ExitCode::numerical, what) {}
 };
 
-/// Collective over `comm`: returns if `ok` on every rank, else every rank throws the same `Error`, with the
+/// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with the
 /// message and code of the lowest rank that was not ok.
 void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = ExitCode::bad_input);
 
-/// Collective over `comm`: runs `work` (which must not communicate over `comm`) on this rank; if it threw on
-/// any rank, every rank throws what the lowest one threw.
+/// Collective over `comm`: runs `work` (which must not communicate over `comm`) on every rank; if it throws on
+/// any, every rank throws what the lowest of them threw.
 template <class Work>
 auto collectively(MPI_Comm comm, Work&& work) {
   bool ok = true;
@@ -71,22 +71,22 @@ auto collectively(MPI_Comm comm, Work&& work) {
   }
 }
 
-/// From now on PETSc keeps the text of an error for `check` instead of printing it. Called by `Session`.
+/// Makes PETSc keep the text of an error for `check` instead of printing it. Called by `Session`.
 void return_petsc_errors();
 
-/// Throws `Error` with PETSc's text and the place of the call if `code` is not 0 (a `NumericalFailure` where
-/// PETSc says that a solver did not converge or met a non-finite number). If a guarded callback
-/// (below) threw inside the call, that exception is thrown instead. Not collective: PETSc reports most
-/// errors on every rank; those it does not are a reason to abort, not to go on.
+/// Throws `Error` with PETSc's text and the place of the call if `code` is not 0: a `NumericalFailure` if a
+/// solver did not converge or met a non-finite number, or the exception that a guarded callback (below) threw
+/// inside the call. Not collective: PETSc reports most errors on every rank; after one on some ranks only, the
+/// run has to end.
 void check(PetscErrorCode code, std::source_location where = std::source_location::current());
 
-/// The same for MPI calls (our communicators return errors rather than abort).
+/// The same for MPI calls (our communicators return error codes).
 void check_mpi(int code, std::source_location where = std::source_location::current());
 
-/// Keeps the exception a callback threw until `check` rethrows it; returns the code for PETSc.
+/// Stores the exception of a callback until `check` rethrows it; returns the code for PETSc.
 PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept;
 
-/// The one line of every PETSc callback: exceptions never cross C.
+/// The body of every PETSc callback: keeps exceptions from crossing C.
 template <class Body>
 PetscErrorCode guarded(Body&& body) noexcept {
   try {

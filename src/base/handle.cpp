@@ -12,16 +12,4 @@ Communicator::~Communicator() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-int Communicator::rank() const {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm_, &rank));
-  return rank;
-}
-
-int Communicator::size() const {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm_, &size));
-  return size;
-}
-
 }  // namespace fluxformer

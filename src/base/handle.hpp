@@ -1,6 +1,6 @@
 #pragma once
 
-// Owners of PETSc objects and MPI communicators. Handles own, views borrow.
+// RAII owners of PETSc objects and MPI communicators.
 
 #include <mpi.h>
 #include <petscdm.h>
@@ -11,7 +11,7 @@
 
 namespace fluxformer {
 
-/// Owns one PETSc object; `Destroy` is PETSc's XxxDestroy. Moves, never copies.
+/// Owns one PETSc object; `Destroy` is PETSc's XxxDestroy. Move-only.
 template <class T, PetscErrorCode (*Destroy)(T*)>
 class Handle {
  public:
@@ -31,7 +31,7 @@ class Handle {
   // NOLINTNEXTLINE(google-explicit-constructor): PETSc takes T by value
   operator T() const noexcept { return object_; }
   T get() const noexcept { return object_; }
-  /// For PETSc's XxxCreate(..., T*): what was owned before is destroyed first.
+  /// For PETSc's XxxCreate(..., T*). Destroys the object it owned.
   T* out() {
     if (object_ != nullptr) Destroy(&object_);
     object_ = nullptr;
@@ -50,11 +50,12 @@ using SNESHandle = Handle<SNES, SNESDestroy>;
 using ScatterHandle = Handle<VecScatter, VecScatterDestroy>;
 using IndexSetHandle = Handle<IS, ISDestroy>;
 
-/// Owns a communicator; errors on it return instead of aborting.
+/// Owns a communicator, whose errors return instead of aborting. Move-only. `RankOf` (base/rank_of.hpp) tells
+/// rank and size.
 class Communicator {
  public:
   Communicator() = default;
-  /// Takes over `comm` (made by MPI_Comm_split or MPI_Comm_dup).
+  /// Takes ownership of `comm` (from MPI_Comm_split or MPI_Comm_dup).
   explicit Communicator(MPI_Comm comm);
   Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
   Communicator& operator=(Communicator&& other) noexcept {
@@ -66,8 +67,6 @@ class Communicator {
   ~Communicator();
 
   operator MPI_Comm() const noexcept { return comm_; }  // NOLINT(google-explicit-constructor)
-  int rank() const;
-  int size() const;
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;

@@ -1,14 +1,13 @@
-#include <algorithm>
+#include "base/options_help.hpp"
 
-#include "base/option_value.hpp"
-#include "base/options.hpp"
+#include <algorithm>
 
 namespace fluxformer {
 
 namespace {
 
 constexpr std::size_t width = 100;
-// Longer "name = default" get a line of their own, so that one of them does not push the text off the page.
+// A longer "name = default" gets a line of its own, so that it does not push the text off the page.
 constexpr std::size_t widest_column = 40;
 
 std::string left_column(const Option& option) {
@@ -16,8 +15,8 @@ std::string left_column(const Option& option) {
   return "  " + option.name + (value.empty() ? " =" : " = " + value);
 }
 
-// "whole number >= 1; layers", "dot | l2", ...
-std::string allowed(const Option& option) {
+// "whole number >= 1; layers", "dot | l2; only with attention.causal", ...
+std::string allowed(const Option& option, const Condition& condition) {
   std::string text;
   if (std::holds_alternative<bool>(option.fallback)) {
     text = "true | false";
@@ -28,10 +27,12 @@ std::string allowed(const Option& option) {
     text = std::holds_alternative<long>(option.fallback) ? "whole number" : "number";
     if (const std::string range = range_text(option); !range.empty()) text += " " + range;
   }
-  return option.unit.empty() ? text : text + "; " + option.unit;
+  if (!option.unit.empty()) text += "; " + option.unit;
+  if (!condition.empty()) text += "; only with " + condition_text(condition);
+  return text;
 }
 
-// Appends `text` to a line that is `column` wide by now, broken at blanks, every further line indented.
+// Appends `text` to a line that is `indent` wide by now, broken at blanks; further lines are indented.
 void append_wrapped(std::string& out, const std::string& text, std::size_t indent) {
   std::size_t column = indent;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -53,15 +54,15 @@ void append_wrapped(std::string& out, const std::string& text, std::size_t inden
 
 }  // namespace
 
-std::string Schema::help() const {
+std::string options_help(const Options& options) {
   std::size_t column = 0;
-  for (const Option& option : options_)
+  for (const Option& option : options.all())
     if (const std::size_t wide = left_column(option).size(); wide <= widest_column)
       column = std::max(column, wide);
   column += 2;
 
   std::vector<std::string> sections;
-  for (const Option& option : options_) {
+  for (const Option& option : options.all()) {
     const std::string section = option.name.substr(0, option.name.find('.'));
     if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
   }
@@ -69,7 +70,7 @@ std::string Schema::help() const {
   std::string text;
   for (const std::string& section : sections) {
     text += (text.empty() ? "[" : "\n[") + section + "]\n";
-    for (const Option& option : options_) {
+    for (const Option& option : options.all()) {
       if (!option.name.starts_with(section + ".")) continue;
       const std::string left = left_column(option);
       text += left;
@@ -77,7 +78,7 @@ std::string Schema::help() const {
         text += '\n' + std::string(column, ' ');
       else
         text += std::string(column - left.size(), ' ');
-      append_wrapped(text, option.doc + " (" + allowed(option) + ")", column);
+      append_wrapped(text, option.doc + " (" + allowed(option, options.condition(option.name)) + ")", column);
     }
   }
   return text;

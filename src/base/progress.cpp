@@ -74,7 +74,7 @@ void Progress::finish(const std::string& note) {
 }
 
 Progress::~Progress() {
-  // Work that ended early (an exception, say): what is printed next begins on its own line.
+  // After an exception: ends the open line.
   if (open_) std::fputc('\n', stderr);
 }
 
@@ -92,8 +92,7 @@ void Progress::print(const std::string& note, bool last) {
     line += ", " + clock_text((total_ - done_) / rate) + " left";
   if (!note.empty()) line += ", " + note;
 
-  // On a terminal the line is written over the last one, and the rest of that one erased; a line that wraps
-  // could not be.
+  // On a terminal each line overwrites the one before, so it must not wrap.
   if (terminal_) line.resize(std::min(line.size(), terminal_width() - 1));
   const bool stays = last || !terminal_;
   const std::string out = (terminal_ ? "\r" + line + "\x1b[K" : line) + (stays ? "\n" : "");

@@ -1,21 +1,21 @@
 #pragma once
 
-// Progress of long work on standard error: a bar on a terminal, a plain line every few seconds in a log file.
+// Progress on standard error: a bar on a terminal, a plain line every few seconds in a log file.
 
 #include <chrono>
 #include <string>
 
 namespace fluxformer {
 
-/// Only the rank that was told to speaks (rank 0); the others are silent. Not collective.
+/// Prints where `speak` is true (rank 0, unless --quiet). Not collective.
 class Progress {
  public:
-  /// `total` in units of `unit` ("steps", "epochs", time units, ...), 0 if nobody knows; `begun` is what an
-  /// earlier run has done of it.
+  /// `total` in units of `unit` ("steps", "epochs", "time units"), 0 if it is not known; `begun`: where the run
+  /// starts, as after a restart.
   Progress(std::string what, double total, std::string unit, bool speak, double begun = 0);
-  /// `done` of `total`; `note` is shown behind (a residual, say). Cheap: prints at most a few times a second.
+  /// `done` of `total`; `note` is appended (a loss, say). Cheap: prints at most five times a second.
   void update(double done, const std::string& note = {});
-  /// Prints what the last `update` told and the time it took, and ends the line.
+  /// Prints the state of the last `update` and the time taken, and ends the line.
   void finish(const std::string& note = {});
   ~Progress();
   Progress(const Progress&) = delete;

@@ -1,3 +1,5 @@
+#include "base/provenance.hpp"
+
 #include <petscsys.h>
 #include <unistd.h>
 
@@ -5,8 +7,6 @@
 #include <ctime>
 
 #include "base/error.hpp"
-#include "base/run_facts.hpp"
-#include "base/session.hpp"
 #include "git_revision.hpp"
 
 namespace fluxformer {
@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, std::string>> provenance() {
       {"petsc", petsc_version()},     {"mpi", mpi_version()},   {"created", run_facts.created},
       {"host", run_facts.host},
   };
-  // The one way left to reach PETSc past the deck: a figure must tell of it.
+  // The only options of PETSc that do not come from the deck.
   if (const char* options = std::getenv("PETSC_OPTIONS")) facts.emplace_back("petsc_options", options);
   return facts;
 }

@@ -15,7 +15,7 @@ constexpr std::uint32_t weyl_0 = 0x9E3779B9;
 constexpr std::uint32_t weyl_1 = 0xBB67AE85;
 constexpr int rounds = 10;
 
-// Keys of the two hashes below; any fixed, different words would do.
+// Arbitrary constants that keep the two uses of philox as a hash apart.
 constexpr std::array<std::uint32_t, 2> family_key = {0x666c7578, 0x66616d69};
 constexpr std::uint32_t nesting = 0x6e657374;
 
@@ -39,7 +39,7 @@ std::uint64_t hash(std::string_view text) {
   return value;
 }
 
-// Odd multiples of 2^-53: neither 0 nor 1 can come out, and every value is exact.
+// Odd multiples of 2^-53: never 0 or 1, and exact.
 double open_unit(std::uint64_t bits) {
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
@@ -67,11 +67,11 @@ RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose) : key_{
 RandomStream RandomStream::item(std::uint64_t index) const {
   RandomStream stream = *this;
   if (item_ != 0) {
-    // An item of an item: the outer one moves into the key, so that both levels count.
+    // Nested: the outer index goes into the key.
     const auto mixed = philox({low(item_), high(item_), nesting, 0}, key_);
     stream.key_ = {mixed[0], mixed[1]};
   }
-  stream.item_ = index + 1;  // 0 is the family itself
+  stream.item_ = index + 1;  // 0: the stream itself
   return stream;
 }
 
@@ -96,7 +96,7 @@ double RandomStream::normal(std::uint64_t index) const {
 
 std::uint64_t RandomStream::below(std::uint64_t index, std::uint64_t count) const {
   if (count == 0) throw std::logic_error("RandomStream::below: there is no number below 0");
-  // floor(r count / 2^128) for the 128-bit number r of the block: its bias, count / 2^128, cannot be seen.
+  // floor(r count / 2^128) for the 128-bit number r of the block; the bias, count / 2^128, is negligible.
   __extension__ using Wide = unsigned __int128;
   const auto words = block(index);
   const Wide lower = static_cast<Wide>(join(words[0], words[1])) * count;

@@ -1,8 +1,7 @@
 #pragma once
 
-// Counter-based random numbers (Philox 4x32-10): the number belonging to (seed, stream, index) is the same
-// on any rank, in any order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011.
+// Counter-based random numbers (Philox 4x32-10): a number depends on seed, stream and index only, not on rank
+// or order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
 #include <array>
 #include <cstdint>
@@ -13,12 +12,12 @@ namespace fluxformer {
 /// One block of Philox 4x32-10.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
-/// A family of numbers keyed by index. `purpose` ("weights", "digits", ...) keeps families of one seed apart.
+/// Random numbers keyed by index. `purpose` ("weights", "digits", ...) makes streams of one seed independent.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view purpose);
 
-  /// The stream of one item (a sample, say) within this family; items of items are streams of their own too.
+  /// An independent stream for one item (a sample, say); can be nested.
   RandomStream item(std::uint64_t index) const;
 
   /// Uniform on (0, 1): odd multiples of 2^-53.
@@ -29,7 +28,7 @@ class RandomStream {
   double normal(std::uint64_t index) const;
   /// Uniform on 0..count-1.
   std::uint64_t below(std::uint64_t index, std::uint64_t count) const;
-  /// Four words of 32 uniform bits.
+  /// Four words of 32 random bits.
   std::array<std::uint32_t, 4> bits(std::uint64_t index) const { return block(index); }
 
  private:

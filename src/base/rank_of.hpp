@@ -1,6 +1,6 @@
 #pragma once
 
-// Which rank this is, of how many.
+// The rank of this process in a communicator, and the number of ranks.
 
 #include <mpi.h>
 
@@ -8,6 +8,7 @@
 
 namespace fluxformer {
 
+/// `RankOf(comm).rank`, `RankOf(comm).root()`: of any communicator, owned (`Communicator`) or not.
 struct RankOf {
   explicit RankOf(MPI_Comm comm) {
     check_mpi(MPI_Comm_rank(comm, &rank));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums and largest numbers over ranks, of any count: MPI counts in int.
+// In-place MPI_SUM/MPI_MAX of any length, chunked to MPI's int counts.
 
 #include <mpi.h>
 
@@ -8,9 +8,9 @@
 
 namespace fluxformer {
 
-/// numbers := their sum over the ranks of `comm`; any count. Collective.
+/// Each number becomes its sum over the ranks of `comm`. Collective.
 void sum_over_ranks(std::span<double> numbers, MPI_Comm comm);
-/// numbers := the largest of each over the ranks. Collective.
+/// Each number becomes its maximum over the ranks of `comm`. Collective.
 void largest_over_ranks(std::span<double> numbers, MPI_Comm comm);
 
 }  // namespace fluxformer

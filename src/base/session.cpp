@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
-#include "base/run_facts.hpp"
+#include "base/provenance.hpp"
 
 namespace fluxformer {
 
@@ -23,8 +23,8 @@ void remember_signal(int number) {
   received_signal = number;
 }
 
-// One thread of BLAS per rank unless the environment asks for more. OpenBLAS reads its environment when it is
-// loaded, before main, so it has to be told by a call; this floor does not link it, hence the look-up.
+// One BLAS thread per rank unless the environment says otherwise. OpenBLAS reads the environment when it is
+// loaded, before main, so it takes a call; this library does not link it, hence dlsym.
 void use_one_blas_thread() {
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"})
     if (std::getenv(name) != nullptr) return;
@@ -33,9 +33,9 @@ void use_one_blas_thread() {
     reinterpret_cast<void (*)(int)>(found)(1);
 }
 
-// Settings come through one door: no .petscrc (which only an argument can switch off, and PETSc keeps the
-// arguments, hence static). A crash is the debugger's and the core file's, and SIGTERM is ours, so PETSc's
-// signal handler stays out; unused options are reported by the drivers.
+// PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer to
+// the arguments, hence static). No signal handler of PETSc: SIGTERM asks us to stop, and crashes should leave a
+// core file. The command line reports unused options.
 void initialise_petsc() {
   static char name[] = "fluxformer";
   static char no_file[] = "-skip_petscrc";

@@ -1,6 +1,6 @@
 #pragma once
 
-// MPI and PETSc from beginning to end of the process, signals that ask for a polite stop, and versions.
+// Initialisation and end of MPI and PETSc, signals that ask the run to stop, PETSc's options.
 
 #include <mpi.h>
 
@@ -10,8 +10,8 @@
 
 namespace fluxformer {
 
-/// Initialises MPI and PETSc (PETSc never sees our command line; it returns errors rather than printing them)
-/// and ends both. Outlives every other object of the library; one per process.
+/// Initialises MPI and PETSc and finalises both. PETSc does not see the command line, and returns errors without
+/// printing them. One per process; must outlive every other object of the library.
 class Session {
  public:
   Session(int& argc, char**& argv);
@@ -20,21 +20,16 @@ class Session {
   ~Session();
 };
 
-/// From now on SIGUSR1 and SIGTERM only set a flag.
+/// Makes SIGUSR1 and SIGTERM set a flag instead of ending the process.
 void catch_stop_signals();
-/// Collective over `comm`: the signal number some rank has received, or 0.
+/// Collective over `comm`: the number of a signal that some rank received, or 0.
 int stop_signal(MPI_Comm comm);
 
-/// Forwards [petsc] keys to PETSc's options database. Throws BadInput on a name that starts with a dash or
-/// blank.
+/// Sets the options of section [petsc] in PETSc's database. Throws BadInput for a name that is empty, starts
+/// with a dash or contains blanks.
 void set_petsc_options(const std::vector<std::pair<std::string, std::string>>& options);
-/// The forwarded options that PETSc never asked for (call after the solvers were set up and run).
+/// Those of `options` that PETSc never looked up. Call it after the solvers were set up.
 std::vector<std::string> unused_petsc_options(
     const std::vector<std::pair<std::string, std::string>>& options);
-
-/// name -> value: git_revision, git_dirty, compiler, petsc, mpi, created (when the session began, ISO 8601
-/// UTC), host (of rank 0), and petsc_options if PETSC_OPTIONS is set in the environment. The same on every
-/// rank; needs the Session. The floors that use HDF5 and BLAS know their versions.
-std::vector<std::pair<std::string, std::string>> provenance();
 
 }  // namespace fluxformer

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "base/error.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer {
 namespace {
@@ -21,7 +21,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
   if (spec.samples < 1)
     throw BadInput("inflow.samples=" + std::to_string(spec.samples) + ": must be at least 1");
   if (spec.width < 1) throw BadInput("model.width=" + std::to_string(spec.width) + ": must be at least 1");
-  const ProcessGrid grid = choose_process_grid(comm.size(), {spec.cells, spec.tokens_x, spec.tokens_y},
+  const ProcessGrid grid = choose_process_grid(RankOf(comm).ranks, {spec.cells, spec.tokens_x, spec.tokens_y},
                                                spec.ranks_depth, spec.ranks_token);
   const double numbers =
       static_cast<double>(spec.cells) * spec.tokens_x * spec.tokens_y * spec.samples * spec.width;

@@ -119,6 +119,8 @@ class Refusals(ProgramTest):
             (["--front.threshold=1.5"], ["front.threshold = 1.5", "1"]),
             (["--depth.norm=layer"], ["depth.norm = layer", "pre, post, sphere, none"]),
             (["--attention.heads=3"], ["attention.heads = 3", "model.width = 8"]),
+            (["--start.gamma=0.3"], ["start.gamma: needs start.state = equiangular"]),
+            (["--data.tokens=rows"], ["data.tokens: needs inflow.source = data"]),
             (["--petsc.no_such_option=1"], ["[petsc]", "no_such_option"]),
             (["more.ini"], ["more.ini", "one deck", "small.ini"]),
             (["--mesh.layers"], ["--mesh.layers", "--section.key=value"]),
@@ -228,6 +230,8 @@ class ModelFiles(ProgramTest):
     def test_a_deck_that_contradicts_the_file_is_refused(self):
         self.evolve("--model.ffn=10")
         self.refuse("out.h5", "model.ffn = 12", "10")
+        other = ["--model.ffn=10", "--model.kappa=channel", "--model.file=out.h5", "--output.file=unwanted.h5"]
+        self.assert_refused(self.run_program("evolve", "small.ini", *other), "model.kappa = channel", "scalar")
 
 
 if __name__ == "__main__":

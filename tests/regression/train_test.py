@@ -176,7 +176,7 @@ class Weights(TrainTest):
         self.train(*IMAGES, "--model.file=teacher.h5", "--distill.teacher=teacher.h5", "--distill.hidden=1",
                    "--distill.attention=1", "--output.file=twin.h5", "--train.epochs=1")
         self.assertLess(self.open("twin.h5")["training/depth_loss"][0], 1e-14)  # round-off of log
-        for keys, parts in ((("--distill.hidden=1",), ["distill.hidden", "need distill.teacher"]),
+        for keys, parts in ((("--distill.hidden=1",), ["distill.hidden", "needs distill.teacher"]),
                             (("--distill.teacher=teacher.h5",), ["distill.hidden", "> 0"]),
                             (("--distill.teacher=missing.h5", "--distill.hidden=1"), ["missing.h5", "no such file"]),
                             (("--distill.teacher=teacher.h5", "--distill.hidden=1", "--model.width=16"), ["model.width"]),

@@ -1,239 +1,130 @@
+#include "base/options.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstdint>
-#include <limits>
+#include <sstream>
 #include <stdexcept>
 
-#include "base/error.hpp"
-#include "base/options.hpp"
-#include "base/random.hpp"
-#include "tests/unit/base/small_schema.hpp"
+#include "base/options_help.hpp"
+#include "tests/unit/base/small_options.hpp"
 
 namespace fluxformer {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pair;
 using testing::StartsWith;
 
-Settings read(const std::string& deck, const std::vector<std::string>& overrides = {}) {
-  return {small_schema(), deck, overrides};
+Options one(const Option& option) {
+  return Options([&](Options& options) { options.declare(option); });
 }
 
-std::string complaint(const std::string& deck, const std::vector<std::string>& overrides = {}) {
-  try {
-    read(deck, overrides);
-  } catch (const BadInput& e) {
-    EXPECT_EQ(e.code(), ExitCode::bad_input);
-    return e.what();
-  }
-  return "(accepted)";
+TEST(Options, refuse_wrong_declarations) {
+  EXPECT_THROW(one({.name = "layers", .fallback = 1L, .doc = ""}), std::logic_error);
+  EXPECT_THROW(one({.name = "petsc.x", .fallback = 1L, .doc = ""}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = "#", .doc = ""}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = 0L, .doc = "", .minimum = 1}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = "x", .doc = "", .choices = {"y"}}), std::logic_error);
+  Options options(declare_small);
+  EXPECT_EQ(options.all().size(), 7U);
+  EXPECT_THROW(options.declare({.name = "a.b", .fallback = 1L, .doc = ""}), std::logic_error);  // too late
+  EXPECT_THROW(Options([](Options& o) {
+                 declare_small(o);
+                 o.declare({.name = "mesh.layers", .fallback = 1L, .doc = ""});
+               }),
+               std::logic_error);
 }
 
-TEST(Settings, hold_the_defaults_where_nothing_was_given) {
-  const Settings settings = read("");
-  EXPECT_EQ(settings.integer("mesh.layers"), 12);
-  EXPECT_EQ(settings.real("equation.c"), 1.0);
-  EXPECT_EQ(settings.word("attention.kernel"), "dot");
-  EXPECT_FALSE(settings.flag("attention.causal"));
-  EXPECT_EQ(settings.word("output.file"), "");
-  EXPECT_FALSE(settings.given("mesh.layers"));
-}
-
-TEST(Settings, read_a_deck_and_let_the_command_line_win) {
-  const Settings settings = read(
-      "\xEF\xBB\xBF# a deck\n[mesh] # tokens and layers\r\nlayers=7\r\n\n[equation]\n  kappa = 2.5e-1\n"
-      "[attention]\nkernel = l2\n[equation]\nc = +3",
-      {"mesh.layers=8", "mesh.layers=9", "output.file=a b=c.h5", "attention.causal"});
-  EXPECT_EQ(settings.integer("mesh.layers"), 9);
-  EXPECT_EQ(settings.real("equation.kappa"), 0.25);
-  EXPECT_EQ(settings.real("equation.c"), 3.0);
-  EXPECT_EQ(settings.word("attention.kernel"), "l2");
-  EXPECT_EQ(settings.word("output.file"), "a b=c.h5");
-  EXPECT_TRUE(settings.flag("attention.causal"));
-  EXPECT_TRUE(settings.given("mesh.layers"));
-  EXPECT_TRUE(settings.given("equation.c"));
-  EXPECT_FALSE(settings.given("run.seed"));
-}
-
-TEST(Settings, take_the_full_name_of_a_key_outside_of_sections) {
-  EXPECT_EQ(read("mesh.layers = 3").integer("mesh.layers"), 3);
-}
-
-TEST(Settings, end_at_the_comment_and_without_outer_blanks) {
-  EXPECT_EQ(read("[mesh]\nlayers = 7 # fewer\n").integer("mesh.layers"), 7);
-  EXPECT_EQ(read("[output]\nfile = # none\n").word("output.file"), "");
-  EXPECT_EQ(read("[output]\nfile = a \"b\";c.h5\t#d\n").word("output.file"), "a \"b\";c.h5");
-}
-
-// Else the settings in an output file could not repeat its run.
-TEST(Settings, hold_nothing_from_the_command_line_that_no_deck_can) {
-  const std::string why = ": must not hold #, a line break, or blanks around it (a deck could not repeat it)";
-  for (const std::string key : {"output.file", "petsc.prefix"})
-    for (const std::string value : {"#", "a#b", "a\nb", " a", "a\t", "\ra", " "})
-      EXPECT_EQ(complaint("", {key + "=" + value}), key + " = " + value + why);
-}
-
-TEST(Settings, read_every_way_to_write_a_flag) {
-  for (const std::string text : {"true", "on", "1", "yes"})
-    EXPECT_TRUE(read("", {"attention.causal=" + text}).flag("attention.causal")) << text;
-  for (const std::string text : {"false", "off", "0", "no"})
-    EXPECT_FALSE(read("attention.causal=1", {"attention.causal=" + text}).flag("attention.causal")) << text;
-  EXPECT_EQ(complaint("attention.causal = maybe"),
-            "attention.causal = maybe: must be true or false (or on, off, yes, no, 1, 0)");
-}
-
-TEST(Settings, name_an_unknown_key_who_gave_it_and_the_nearest_known_one) {
-  EXPECT_EQ(complaint("[mesh]\n\nlayres = 3\n"),
-            "mesh.layres: unknown key (deck); did you mean mesh.layers?");
-  EXPECT_EQ(complaint("", {"equation.kapa=1"}),
-            "equation.kapa: unknown key (command line); did you mean equation.kappa?");
-  EXPECT_EQ(complaint("[model]\nkernel = l2\n"),
-            "model.kernel: unknown key (deck); did you mean attention.kernel?");
-  EXPECT_EQ(complaint("[zebra]\nstripes = 3\n"), "zebra.stripes: unknown key (deck)");
-  try {
-    Settings(small_schema(), "x = 1", {}, "input/a.ini");
-    ADD_FAILURE() << "accepted";
-  } catch (const BadInput& e) {
-    EXPECT_STREQ(e.what(), "x: unknown key (input/a.ini)");
-  }
-}
-
-TEST(Settings, count_only_what_an_int_can) {
-  Schema schema;
-  schema.declare({.name = "mesh.layers", .fallback = 7L, .doc = "Number of layers."});
-  EXPECT_EQ(Settings(schema, "", {}).count("mesh.layers"), 7);
-  const Settings many(schema, "", {"mesh.layers=4294967297"});
-  try {
-    many.count("mesh.layers");
-    ADD_FAILURE() << "2^32 + 1 became an int";
-  } catch (const BadInput& e) {
-    EXPECT_THAT(e.what(), HasSubstr("mesh.layers = 4294967297: must be at most 2147483647"));
-  }
-}
-
-TEST(Settings, say_what_a_number_must_be) {
-  EXPECT_EQ(complaint("[mesh]\nlayers = 3.5\n"), "mesh.layers = 3.5: must be a whole number");
-  EXPECT_EQ(complaint("[mesh]\nlayers = many\n"), "mesh.layers = many: must be a whole number");
-  EXPECT_EQ(complaint("[mesh]\nlayers =\n"), "mesh.layers = : must be a whole number");
-  EXPECT_EQ(complaint("[mesh]\nlayers = 12abc\n"), "mesh.layers = 12abc: must be a whole number");
-  EXPECT_EQ(complaint("run.seed = 1e300"), "run.seed = 1e300: must be a whole number of at most 53 bits");
-  EXPECT_EQ(complaint("[mesh]\nlayers = 0\n"), "mesh.layers = 0: must be >= 1 and <= 1000");
-  EXPECT_EQ(complaint("[mesh]\nlayers = 1001\n"), "mesh.layers = 1001: must be >= 1 and <= 1000");
-  EXPECT_EQ(complaint("[equation]\nkappa = -1\n"),
-            "equation.kappa = -1: must be >= 0 (token spacings^2 per unit time)");
-  EXPECT_EQ(complaint("[equation]\nc = 0\n"), "equation.c = 0: must be > 0 and <= 10");
-  EXPECT_EQ(complaint("[equation]\nc = 10\nkappa = 0\n"), "(accepted)");
-  EXPECT_EQ(complaint("[mesh]\nlayers = 1\n"), "(accepted)");
-  EXPECT_EQ(complaint("[mesh]\nlayers = 1e3\n"), "(accepted)");
-}
-
-TEST(Settings, refuse_numbers_that_are_not_finite) {
-  for (const std::string text : {"nan", "inf", "-inf", "NaN", "Infinity", "1e999", "1,5", "0x10", "+-1", ""})
-    EXPECT_EQ(complaint("equation.kappa = " + text),
-              "equation.kappa = " + text + ": must be a finite number");
-}
-
-TEST(Settings, say_which_words_are_allowed_and_which_was_meant) {
-  EXPECT_EQ(complaint("[attention]\nkernel = dto\n"),
-            "attention.kernel = dto: must be one of dot, l2; did you mean dot?");
-  EXPECT_EQ(complaint("[attention]\nkernel = gauss\n"), "attention.kernel = gauss: must be one of dot, l2");
-}
-
-TEST(Settings, want_a_value_for_all_but_flags) {
-  EXPECT_EQ(complaint("", {"mesh.layers"}),
-            "mesh.layers: needs a value (command line), as in mesh.layers=12");
-}
-
-TEST(Deck, refuses_a_key_given_twice) {
-  EXPECT_EQ(complaint("[mesh]\nlayers = 3\n[output]\n[mesh]\nlayers = 3\n"),
-            "deck: mesh.layers is given twice");
-  EXPECT_EQ(complaint("[petsc]\nts_type = rk\nts_type = ssp\n"), "deck: petsc.ts_type is given twice");
-}
-
-TEST(Deck, refuses_what_is_no_deck_and_shows_the_line) {
-  EXPECT_THAT(complaint("[mesh]\n layers # 3\n"), StartsWith("deck: \"layers\": expected [section], key = "));
-  EXPECT_THAT(complaint("; note\n[mesh]\n"), StartsWith("deck: \"; note\": expected"));
-  EXPECT_THAT(complaint("\n[mesh\nlayers = 3\n"), StartsWith("deck: \"[mesh\": expected"));
-  EXPECT_THAT(complaint("[petsc]\nts_monitor\n"), HasSubstr("(key = alone for a flag of PETSc)"));
-  EXPECT_EQ(complaint("[mesh]\nlay ers = 3\n"),
-            "mesh.lay ers: unknown key (deck); did you mean mesh.layers?");
-  const std::string foreign = "\x89HDF\r\x01\x1a" + std::string(200, 'x');
-  EXPECT_THAT(complaint(foreign), StartsWith("deck: \"\x89HDF???xxx"));
-  EXPECT_LT(complaint(foreign).size(), 200U);
-}
-
-TEST(PetscKeys, are_kept_apart_and_overridden_by_the_command_line) {
-  const Settings settings = read("[petsc]\nts_type = rk\nts_monitor =\nsnes_rtol = 1e-9 # tight\n",
-                                 {"petsc.ts_type=ssp", "petsc.log_view"});
-  EXPECT_THAT(settings.petsc(), ElementsAre(Pair("ts_type", "ssp"), Pair("ts_monitor", ""),
-                                            Pair("snes_rtol", "1e-9"), Pair("log_view", "")));
-}
-
-// A value comes back with the same bits from the deck that `resolved` writes: random bit patterns, extremes,
-// and words with signs that mean something elsewhere.
-TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
-  Schema schema;
-  std::vector<std::string> names;
-  const RandomStream stream(1, "options test");
-  const auto declare = [&](const OptionValue& fallback) {
-    names.push_back("any.key" + std::to_string(names.size()));
-    schema.declare({.name = names.back(), .fallback = fallback, .doc = ""});
+// A condition that names what is not there would never be noticed otherwise.
+TEST(Options, refuse_wrong_conditions) {
+  const auto complaint = [](const std::string& when) -> std::string {
+    try {
+      Options([&](Options& o) {
+        o.declare({.name = "a.b", .fallback = 1L, .doc = "", .when = when});
+        declare_small(o);
+      });
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "(accepted)";
   };
-  for (const double x : {0.1, -0.0, 1. / 3, 1e300, std::numeric_limits<double>::denorm_min(),
-                         std::numeric_limits<double>::max()})
-    declare(x);
-  for (std::uint64_t i = 0; i < 200; ++i) {
-    const double x = std::bit_cast<double>(stream.below(i, ~std::uint64_t{0}));
-    if (x - x == 0) declare(x);
-  }
-  declare(std::numeric_limits<long>::min());
-  declare(std::numeric_limits<long>::max());
-  declare(true);
-  declare(false);
-  for (const char* word :
-       {"", "a b", "\"quoted\"", "a\\nb", "a\rb", "; \" \\ \t;", "a=b", "=", "[x]", "\xEF\xBB\xBF"})
-    declare(word);
-
-  const Settings settings(schema, "", {"petsc.ts_monitor", "petsc.prefix=[a = b]"});
-  Schema zero;  // the same keys with other defaults, so that every value comes out of the deck
-  for (const Option& option : schema.options()) {
-    Option other = option;
-    std::visit([](auto& value) { value = {}; }, other.fallback);
-    zero.declare(other);
-  }
-  const Settings again(zero, settings.resolved(), {});
-  EXPECT_EQ(again.resolved(), settings.resolved());
-  EXPECT_EQ(again.petsc(), settings.petsc());
-  for (const Option& option : schema.options()) {
-    EXPECT_TRUE(again.given(option.name));
-    if (const auto* x = std::get_if<double>(&option.fallback))
-      EXPECT_EQ(std::bit_cast<std::uint64_t>(again.real(option.name)), std::bit_cast<std::uint64_t>(*x))
-          << *x;
-    else if (const auto* n = std::get_if<long>(&option.fallback))
-      EXPECT_EQ(again.integer(option.name), *n);
-    else if (const auto* flag = std::get_if<bool>(&option.fallback))
-      EXPECT_EQ(again.flag(option.name), *flag);
-    else
-      EXPECT_EQ(again.word(option.name), std::get<std::string>(option.fallback));
-  }
+  EXPECT_EQ(complaint("attention.kernel = l2"), "(accepted)");  // also if it is declared later
+  EXPECT_EQ(complaint("attention.kernel = dot | l2 and attention.causal and mesh.layers != 3"), "(accepted)");
+  EXPECT_EQ(complaint("mesh.depth = 3"),
+            "option a.b: condition 'mesh.depth = 3': there is no option mesh.depth");
+  EXPECT_THAT(complaint("attention.kernel = l3"), HasSubstr("attention.kernel = l3: must be one of dot, l2"));
+  EXPECT_THAT(complaint("attention.kernel = dot | l3"), HasSubstr("attention.kernel = l3: must be one of"));
+  EXPECT_THAT(complaint("mesh.layers = 0"), HasSubstr("mesh.layers = 0: must be >= 1"));
+  EXPECT_THAT(complaint("mesh.layers"), HasSubstr("needs a value"));
+  EXPECT_THAT(complaint("attention.kernel != dot | l2"), HasSubstr("!= takes one value"));
+  EXPECT_THAT(complaint("attention.kernel=l2"), HasSubstr("there is no option attention.kernel=l2"));
+  EXPECT_THAT(complaint("attention.kernel = l2, attention.causal"), HasSubstr("must be one of dot, l2"));
 }
 
-TEST(Settings, resolve_section_by_section) {
-  EXPECT_EQ(
-      read("run.seed = 5").resolved(),
-      "[attention]\ncausal = false\nkernel = dot\n\n[equation]\nc = 1\nkappa = 0\n\n[mesh]\nlayers = 12\n\n"
-      "[output]\nfile = \n\n[run]\nseed = 5\n");
+TEST(Options, declared_under_a_condition_count_only_with_it) {
+  const Options options([](Options& o) {
+    declare_small(o);
+    o.declare_when("attention.causal", [](Options& inner) {
+      inner.declare({.name = "a.plain", .fallback = 1L, .doc = ""});
+      inner.declare_when("mesh.layers = 3", [](Options& innermost) {
+        innermost.declare({.name = "a.both", .fallback = 1L, .doc = "", .when = "attention.kernel = l2"});
+      });
+    });
+    o.declare({.name = "a.free", .fallback = 1L, .doc = ""});
+  });
+  EXPECT_EQ(condition_text(options.condition("a.plain")), "attention.causal");
+  EXPECT_EQ(condition_text(options.condition("a.both")),
+            "attention.causal and mesh.layers = 3 and attention.kernel = l2");
+  EXPECT_TRUE(options.condition("a.free").empty());
 }
 
-TEST(Settings, asked_for_what_was_not_declared_blame_the_program) {
-  const Settings settings = read("");
-  EXPECT_THROW(settings.integer("mesh.tokens"), std::logic_error);
-  EXPECT_THROW(settings.integer("equation.c"), std::logic_error);
-  EXPECT_THROW(settings.word("mesh.layers"), std::logic_error);
+TEST(OptionsHelp, teaches_every_key_in_aligned_columns) {
+  const std::string help = options_help(*small_options());
+  EXPECT_THAT(help,
+              StartsWith("[mesh]\n"
+                         "  mesh.layers = 12          Number of layers. (whole number >= 1 and <= 1000)\n"
+                         "\n[equation]\n"
+                         "  equation.kappa = 0        Diffusion over tokens. (number >= 0; token spacings^2 "
+                         "per unit time)\n"));
+  EXPECT_THAT(help, HasSubstr("  attention.kernel = dot    How queries meet keys. (dot | l2)\n"));
+  EXPECT_THAT(help, HasSubstr("  attention.causal = false  Hides later tokens. (true | false)\n"));
+  EXPECT_THAT(help, HasSubstr("  output.file =             Where to write. (text)\n"));
+}
+
+TEST(OptionsHelp, says_when_an_option_counts) {
+  const Options options([](Options& o) {
+    o.declare({.name = "a.set", .fallback = "x", .doc = "Set.", .choices = {"x", "y", "z"}});
+    o.declare({.name = "a.b", .fallback = 1L, .doc = "Number.", .unit = "m", .when = "a.set = x | y | z"});
+    o.declare({.name = "a.c", .fallback = 1L, .doc = "Another.", .when = "a.set != x and a.b = 2"});
+  });
+  const std::string help = options_help(options);
+  EXPECT_THAT(help, HasSubstr("Number. (whole number; m; only with a.set = x, y or z)\n"));
+  EXPECT_THAT(help, HasSubstr("Another. (whole number; only with a.set != x and a.b = 2)\n"));
+}
+
+TEST(OptionsHelp, wraps_at_a_hundred_columns_and_keeps_every_word) {
+  std::string doc;
+  for (int i = 0; i < 300; ++i) doc += std::string(i == 0 ? 0 : 1, ' ') + std::string(1 + i * i % 7, 'w');
+  const std::string help = options_help(Options([&](Options& o) {
+    o.declare({.name = "a.short", .fallback = 1L, .doc = doc});
+    o.declare({.name = "a.with_a_very_long_name_that_would_push_the_text_away", .fallback = 1L, .doc = doc});
+  }));
+
+  const std::size_t column = std::string("  a.short = 1  ").size();
+  std::istringstream lines(help);
+  std::string kept;
+  std::size_t before = 0;  // width of the line that this one goes on from
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100U) << line;
+    if (line.size() <= column || line.starts_with("  a.with")) continue;
+    EXPECT_EQ(line[column - 1], ' ') << line;
+    const std::string text = line.substr(column);
+    // Lines are full: the first word of this one would not have fitted into the one before.
+    EXPECT_TRUE(before == 0 || before + 1 + text.find(' ') > 100) << line;
+    before = text.ends_with(')') ? 0 : line.size();
+    kept += (kept.empty() ? "" : " ") + text;
+  }
+  EXPECT_EQ(kept, doc + " (whole number) " + doc + " (whole number)");
 }
 
 }  // namespace

@@ -13,9 +13,10 @@ namespace fluxformer::test {
 namespace {
 
 Settings with(const std::string& value) {
-  Schema schema;
-  schema.declare({.name = "a.list", .fallback = std::string(), .doc = "a list"});
-  return {schema, "", {"a.list=" + value}};
+  const auto declare = [](Options& options) {
+    options.declare({.name = "a.list", .fallback = std::string(), .doc = "a list"});
+  };
+  return {std::make_shared<const Options>(declare), "", {"a.list=" + value}};
 }
 
 TEST(Lists, take_commas_and_blanks) {

@@ -1,4 +1,4 @@
-#include "base/option_value.hpp"
+#include "base/option.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -16,10 +16,10 @@ namespace {
   throw BadInput(option.name + " = " + text + ": " + why);
 }
 
-// Above this not every whole number is a double, so a text like 1e300 names no particular one.
+// Beyond this not every whole number is a double, so that 1e300 would not be exact.
 constexpr double exact_integers = 0x1p53;
 
-// The whole text as a number; from_chars knows no leading plus.
+// All of the text as a number; from_chars does not take a leading plus.
 template <class Number>
 std::optional<Number> number(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -59,7 +59,7 @@ std::string list(const std::vector<std::string>& words) {
   return text;
 }
 
-// Optimal string alignment: insertions, deletions, changes and swaps of neighbours.
+// Optimal string alignment distance: insertions, deletions, substitutions, swaps of neighbours.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> older(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -145,7 +145,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   for (const std::string& candidate : known) {
     const std::size_t distance = edits(word, candidate);
     const std::size_t longer = std::max(word.size(), candidate.size());
-    // One slip, and one more for every four letters, but some letters must have been right.
+    // One edit, and one more for every four letters, but not a different word.
     if (distance > 1 + longer / 4 || distance >= longer) continue;
     if (best.empty() || distance < fewest) best = candidate, fewest = distance;
   }

@@ -1,0 +1,11 @@
+#pragma once
+
+// The keys of `ablation`: those of `train`, and its own.
+
+#include "base/options.hpp"
+
+namespace fluxformer {
+
+void declare_ablation(Options& options);
+
+}  // namespace fluxformer

@@ -1,0 +1,11 @@
+#pragma once
+
+// The keys of `scaling`: those of `evolve` and `train`, and its own.
+
+#include "base/options.hpp"
+
+namespace fluxformer {
+
+void declare_scaling(Options& options);
+
+}  // namespace fluxformer

@@ -1,0 +1,82 @@
+#pragma once
+
+// A value for every option of an experiment, and whether the user gave it.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/options.hpp"
+
+namespace fluxformer {
+
+/// Copies share their Options. Nothing here is collective: it is the same on every rank.
+class Settings {
+ public:
+  using Changes = std::vector<std::pair<std::string, OptionValue>>;
+
+  /// Reads an INI deck (may be empty), then `overrides`, each "section.key=value", which win. `source` names the
+  /// deck in messages. Throws BadInput that names the key, the value, what is allowed and the nearest known
+  /// name, also for a value that cannot be written in a deck (see `deck_can_hold`). Keys of section [petsc] are
+  /// kept apart, see `petsc`.
+  Settings(std::shared_ptr<const Options> options, const std::string& deck,
+           const std::vector<std::string>& overrides, const std::string& source = "deck");
+
+  /// Never null.
+  const std::shared_ptr<const Options>& options() const { return options_; }
+
+  // Throw std::logic_error for a name that was not declared, or not as this type.
+  bool flag(std::string_view name) const;
+  long integer(std::string_view name) const;
+  /// An integer as an int. Throws BadInput if it does not fit.
+  int count(std::string_view name) const;
+  double real(std::string_view name) const;
+  const std::string& word(std::string_view name) const;
+  const OptionValue& value(std::string_view name) const;
+  /// Whether deck, command line or `with` gave it.
+  bool given(std::string_view name) const;
+  /// Whether its condition holds (Option::when). What another file decides (`leave_to_file`) is not known here:
+  /// a clause about it counts as true.
+  bool counts(std::string_view name) const;
+  /// Options of section [petsc]: name without dash, value ("" for a flag).
+  const std::vector<std::pair<std::string, std::string>>& petsc() const { return petsc_; }
+
+  /// Changed settings: each of these is given its new value. Throws std::logic_error for a name that was not
+  /// declared, or not as this type; BadInput for a value that is not allowed.
+  Settings with(const Changes& changes) const;
+  /// Changed settings: these are back at their defaults, not given.
+  Settings without(const std::vector<std::string>& names) const;
+  /// Another file decides this key: unless it was given, `resolved` leaves it out.
+  void leave_to_file(std::string_view name);
+
+  /// Throws BadInput "NAME: needs CONDITION" for a value other than the default where it does not count: the
+  /// deck means something else than it does. (Resolved settings hold all keys, so the default is no offence.)
+  void refuse_idle_keys() const;
+  /// How these settings differ from `earlier` in what may not change when a run continues (roles run, model
+  /// and data), as a message "NAME = value: SOURCE was made with value"; "" if they do not.
+  std::string difference(const Settings& earlier) const;
+  /// All values as an INI deck that reproduces them (defaults included, full precision).
+  std::string resolved() const;
+
+ private:
+  struct Entry {
+    OptionValue value;
+    bool given = false;
+    bool elsewhere = false;  // another file of the run decides
+  };
+  void take(const std::string& name, const std::string& text, const std::string& source);
+  void take_override(const std::string& text);
+  const Entry& entry(std::string_view name) const;
+  Entry& entry(std::string_view name);
+  bool holds(const Clause& clause) const;
+
+  std::shared_ptr<const Options> options_;
+  std::string source_;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<std::pair<std::string, std::string>> petsc_;
+};
+
+}  // namespace fluxformer
