@@ -124,26 +124,130 @@ def check_cycles(texts):
     graph = {}
     for path, text in texts.items():
         if floor_of(path) is not None and path.endswith(".hpp"):
-            short = path.removeprefix("src/")
-            graph[short] = [match.group(1) for match in INCLUDE.finditer(text)]
+            graph[path.removeprefix("src/")] = [match.group(1) for match in INCLUDE.finditer(text)]
+    for cycle in cycles(graph):
+        path = cycle[0] if cycle[0].startswith(("solvers/", "drivers/")) else "src/" + cycle[0]
+        yield path, 1, "headers include each other: " + " -> ".join(cycle)
+
+
+def unit_of(path):
+    """A header and the sources that implement it are one unit, named by the header: path without src/ and ending."""
+    return path.removeprefix("src/").rsplit(".", 1)[0]
+
+
+def check_source_names(texts):
+    """A source carries the name of the header it implements: x.cpp, or x_part.cpp, for x.hpp in the same folder."""
+    headers = {unit_of(path) for path in texts if path.endswith(".hpp")}
+    for path in texts:
+        if floor_of(path) is None or not path.endswith(".cpp") or os.path.basename(path) == "main.cpp":
+            continue
+        words = unit_of(path).split("_")
+        if not any("_".join(words[:k]) in headers for k in range(1, len(words) + 1)):
+            yield path, 1, "implements no header of this folder: name it <header>.cpp or <header>_<part>.cpp"
+
+
+def check_folder_cycles(texts):
+    """Folders of a floor do not need each other in a circle. What lies in a floor itself counts piece by piece."""
+    headers = {unit_of(path) for path in texts if path.endswith(".hpp")}
+
+    def node(path):
+        folder, stem = os.path.split(unit_of(path))
+        if folder in FLOORS:  # of the floor itself: the header it belongs to
+            words = stem.split("_")
+            stems = (f"{folder}/" + "_".join(words[:k]) for k in range(len(words), 0, -1))
+            return next((one for one in stems if one in headers), unit_of(path))
+        return folder
+
+    graph, where = {}, {}
+    for path, text in texts.items():
+        if floor_of(path) is None or not path.endswith(CPP):
+            continue
+        here = node(path)
+        for match in INCLUDE.finditer(text):
+            there = node(match.group(1))
+            if there != here and there.split("/")[0] == here.split("/")[0]:
+                graph.setdefault(here, set()).add(there)
+                where.setdefault((here, there), (path, line_of(text, match.start())))
+    for cycle in cycles(graph):
+        path, line = where[cycle[0], cycle[1]]
+        if any(one not in headers for one in cycle):  # at least one folder: parts of one folder may know each other
+            yield path, line, "folders need each other: " + " -> ".join(cycle)
+
+
+def cycles(graph):
+    """Circles of a graph, as lists that end where they begin; one for each node that closes one first."""
     done, trail = set(), []
 
     def visit(node):
         if node in trail:
             return trail[trail.index(node):] + [node]
-        if node in done or node not in graph:
+        if node in done:
             return None
         trail.append(node)
-        found = next((cycle for cycle in map(visit, graph[node]) if cycle), None)
+        found = next((cycle for cycle in map(visit, sorted(graph.get(node, ()))) if cycle), None)
         trail.pop()
         done.add(node)
         return found
 
     for node in sorted(graph):
-        cycle = visit(node)
-        if cycle:
-            path = cycle[0] if cycle[0].startswith(("solvers/", "drivers/")) else "src/" + cycle[0]
-            yield path, 1, "headers include each other: " + " -> ".join(cycle)
+        if cycle := visit(node):
+            yield cycle
+
+
+NAMESPACE = re.compile(r"\bnamespace\s+([\w:]*)\s*\{|\b(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+(?:::\w+)*)(?:<[^;{]*?>)?\s*(?:final\s*)?(?::[^;{]*)?\{|[{}]")
+
+
+def definitions(text):
+    """(qualified name, line) of the classes that a file defines at namespace scope, those of unnamed namespaces left out."""
+    code = re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', '""', without_comments(text))
+    code = re.sub(r"template\s*<>", "specialisation", code)
+    scopes = []  # names of the open braces; None: neither namespace nor class
+    for match in NAMESPACE.finditer(code):
+        if match.group(0) == "}":
+            if scopes:
+                scopes.pop()
+        elif match.group(0) == "{":
+            scopes.append(None)
+        elif match.group(2) is None:
+            scopes.append(match.group(1) or "")
+        else:
+            special = re.search(r"specialisation\s*$", code[:match.start()])
+            if all(scopes) and not special and not re.search(rf"{match.group(2)}\s*<", match.group(0)):
+                yield "::".join([*scopes, match.group(2)]), line_of(code, match.start())
+            scopes.append(None)
+
+
+def check_one_definition(texts):
+    """No two classes of the program have one name: the linker would take one for the other."""
+    seen = {}
+    for path in sorted(texts):
+        if floor_of(path) is None or not path.endswith(CPP):
+            continue
+        for name, line in definitions(texts[path]):
+            if name in seen and seen[name] != path:
+                yield path, line, f"{name} is defined in {seen[name]} too"
+            seen.setdefault(name, path)
+
+
+# Words of the model, the data and the solvers, too: as a quoted word they say nothing of the experiment.
+COMMON_WORDS = {"evolve", "train", "attention"}
+REGISTERED = re.compile(r'^\s*\{"(\w+)",\s*"(\w+)",', re.M)
+
+
+def check_experiment_names(texts):
+    """An experiment is named in its own places only: its folder in drivers, its decks, its figures, its tests, documents, and one
+    line of the registry."""
+    registry = texts.get("drivers/registry.cpp", "")
+    for name, family in REGISTERED.findall(registry):
+        quoted = "" if name in COMMON_WORDS else rf'"{name}"|'
+        named = re.compile(rf"{quoted}\b{name}_experiment\b|\b(?:declare|describe|make)_{name}\b|/analysis/{name}\b")
+        for path, text in texts.items():
+            own = (path.startswith((f"drivers/{family}/", "input/", "tests/", "docs/", "postprocess/", "src/analysis/"))
+                   or path.endswith((".md", ".ini")) or path == "drivers/registry.cpp")
+            if own:
+                continue
+            for match in named.finditer(text):
+                yield path, line_of(text, match.start()), f"names the experiment {name}: only its own places and the registry do"
 
 
 def check_named_files(texts, files):
@@ -175,7 +279,8 @@ def violations(root):
         for rule, endings in RULES:
             if path.endswith(endings):
                 found += [(path, line, what) for line, what in rule(path, text)]
-    found += check_cycles(texts)
+    for rule in (check_cycles, check_source_names, check_folder_cycles, check_one_definition, check_experiment_names):
+        found += rule(texts)
     found += check_named_files(texts, set(files))
     return sorted(found)
 

@@ -18,6 +18,11 @@ CLEAN = {
     "src/model/layer.hpp": '#pragma once\n#include "mesh/mesh.hpp"\n',
     "src/CMakeLists.txt": "fluxformer_floor(mesh DEPENDS fluxformer_base)\n",
     "solvers/march.hpp": '#pragma once\n#include "model/layer.hpp"\n',
+    # The same name where it cannot meet the other: in another namespace, in an unnamed one, within a class, as a specialisation.
+    "src/io/reader.hpp": "#pragma once\nnamespace a::b {\nclass Reader {\n  struct Part {};\n};\nclass Writer;\n}\nnamespace a {\nstruct Reader {};\n}\n",
+    "src/io/reader.cpp": '#include "io/reader.hpp"\nnamespace a::b {\nnamespace {\nstruct Reader {\n};\n}\nvoid f() { struct Reader {}; }\n}\n',
+    "drivers/registry.hpp": "#pragma once\n",
+    "drivers/registry.cpp": 'Entry all[] = {\n    {"spectrum", "states", "a sentence", "a source", declare_spectrum, make_spectrum},\n};\n',
     "drivers/main.cpp": '#include "solvers/march.hpp"\nHandle<Mat, MatDestroy> matrix;\n',
     "input/evolve/evolve.ini": "[mesh]\nlayers = 12\n",
     "README.md": "Run `input/evolve/evolve.ini`.\n",
@@ -27,7 +32,7 @@ PLANTED = {
     "an include that goes up": ("src/mesh/up.cpp", '#include "mesh/mesh.hpp"\n#include "model/layer.hpp"\n', 2, "go down"),
     "an include across one floor": ("src/training/t.cpp", '#include "solvers/march.hpp"\n', 1, "go down"),
     "an include without its floor": ("src/mesh/near.cpp", '#include "mesh.hpp"\n', 1, "<floor>"),
-    "a folder that is no floor": ("src/misc/a.cpp", "int a;\n", 1, "floors"),
+    "a folder that is no floor": ("src/misc/a.hpp", "#pragma once\n", 1, "floors"),
     "a link that goes up": ("src/mesh/CMakeLists.txt", "fluxformer_floor(mesh\n DEPENDS fluxformer_model)\n", 1, "link"),
     "PETSc objects destroyed by hand": ("solvers/a.cpp", "\nvoid f(Vec v) { VecDestroy(&v); }\n", 2, "handle"),
     "HDF5 objects closed by hand": ("tests/unit/io/a.cpp", "void f(long v) { H5Dclose(v); }\n", 1, "handle"),
@@ -41,6 +46,9 @@ PLANTED = {
     "a folder of somebody's machine": ("docs/a.md", "\nsee /" + "home/me/notes\n", 2, "no place"),
     "a promise": ("src/base/later.cpp", "// TO" + "DO: later\n", 1, "no place"),
     "a cycle of headers": ("src/base/error.hpp", '#pragma once\n#include "base/error.hpp"\n', 1, "each other"),
+    "a class of a name that is taken": ("src/mesh/token.hpp", "#pragma once\nnamespace a::b {\nclass Reader final : public Base {\n};\n}\n", 3,
+                                        "a::b::Reader is defined in"),
+    "an experiment named outside its places": ("src/io/archive.cpp", '\nconst char* a = "spectrum";\n', 2, "spectrum"),
     "a deck that does not exist": ("docs/b.md", "Run `input/missing.ini`.\n", 1, "does not exist"),
 }
 
@@ -61,7 +69,8 @@ class CheckArchitecture(unittest.TestCase):
     def test_planted_violations_are_found(self):
         for rule, (path, text, line, word) in PLANTED.items():
             with self.subTest(rule), tempfile.TemporaryDirectory() as root:
-                plant(root, {**CLEAN, path: text})
+                header = {path[:-4] + ".hpp": "#pragma once\n"} if path.startswith(("src", "solvers", "drivers")) and path.endswith(".cpp") else {}
+                plant(root, {**header, **CLEAN, path: text})
                 found = violations(root)
                 self.assertEqual([(p, l) for p, l, _ in found], [(path, line)], found)
                 self.assertIn(word, found[0][2])
@@ -71,6 +80,20 @@ class CheckArchitecture(unittest.TestCase):
             plant(root, {**CLEAN, "src/base/a.hpp": '#pragma once\n#include "base/b.hpp"\n',
                          "src/base/b.hpp": '#pragma once\n#include "base/a.hpp"\n'})
             self.assertIn("base/a.hpp -> base/b.hpp -> base/a.hpp", [what.split(": ")[1] for _, _, what in violations(root)])
+
+    def test_a_source_of_no_header_is_found(self):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, {**CLEAN, "src/mesh/mesh_parts.cpp": "int a;\n", "src/mesh/lattice.cpp": "int b;\n"})
+            self.assertEqual([path for path, _, _ in violations(root)], ["src/mesh/lattice.cpp"])
+
+    def test_folders_that_need_each_other_are_found(self):
+        with tempfile.TemporaryDirectory() as root:
+            below = {"src/model/slab/slab.hpp": '#pragma once\n#include "model/layer.hpp"\n'}
+            plant(root, {**CLEAN, **below})
+            self.assertEqual(violations(root), [])
+            plant(root, {"src/model/layer.cpp": '#include "model/layer.hpp"\n#include "model/slab/slab.hpp"\n'})
+            (_, _, what), = violations(root)
+            self.assertIn("model/layer -> model/slab -> model/layer", what)
 
     def test_the_command_fails_on_a_violation(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_architecture.py")

@@ -16,17 +16,10 @@ PropertyHandle with_parents() {
   return links;
 }
 
-TypeHandle text_type() {
-  TypeHandle type(h5(H5Tcopy(H5T_C_S1), "H5Tcopy"));
-  h5(H5Tset_size(type, H5T_VARIABLE), "H5Tset_size");
-  h5(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset");
-  return type;
-}
-
 std::string read_text(hid_t attribute, hid_t type) {
   if (h5(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
     char* text = nullptr;
-    TypeHandle memory = text_type();
+    TypeHandle memory = utf8_type(H5T_VARIABLE);
     h5(H5Tset_cset(memory, H5Tget_cset(type)), "H5Tset_cset");
     h5(H5Aread(attribute, memory, &text), "reading an attribute");
     std::string result = text != nullptr ? text : "";
@@ -64,7 +57,7 @@ void write_attribute(hid_t object, const std::string& name, const AttributeValue
     h5(H5Awrite(attribute, memory, data), doing);
   };
   if (const auto* text = std::get_if<std::string>(&value)) {
-    const TypeHandle type = text_type();
+    const TypeHandle type = utf8_type(H5T_VARIABLE);
     const char* characters = text->c_str();
     write(type, type, &characters);
   } else if (const auto* integer = std::get_if<long>(&value)) {
@@ -138,6 +131,14 @@ hsize_t stored_numbers(const std::vector<hsize_t>& dims, const std::vector<hsize
   for (std::size_t k = 0; k < dims.size(); ++k)
     numbers *= chunk.empty() ? dims[k] : (dims[k] + chunk[k] - 1) / chunk[k] * chunk[k];
   return numbers;
+}
+
+TypeHandle utf8_type(std::size_t size) {
+  TypeHandle type(h5(H5Tcopy(H5T_C_S1), "a type of text"));
+  h5(H5Tset_size(type, size), "a type of text");
+  h5(H5Tset_cset(type, H5T_CSET_UTF8), "a type of text");
+  if (size != H5T_VARIABLE) h5(H5Tset_strpad(type, H5T_STR_NULLPAD), "a type of text");
+  return type;
 }
 
 PropertyHandle collective_transfer() {

@@ -46,6 +46,9 @@ std::vector<hsize_t> chunk_within_a_depth_cell(const std::vector<hsize_t>& field
 /// Numbers a dataset of this shape takes on the disk once its chunks are rounded up.
 hsize_t stored_numbers(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk);
 
+/// A type of UTF-8 text of `size` bytes, padded with zero bytes, or of variable length (H5T_VARIABLE).
+TypeHandle utf8_type(std::size_t size);
+
 /// Collective transfer properties.
 PropertyHandle collective_transfer();
 /// One rank alone writes all of a contiguous dataset (one in chunks would need the others: finding a chunk

@@ -1,29 +1,18 @@
-// Lists of words in an archive: writing and reading.
+// Lists of words in an archive.
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "io/archive_reader.hpp"
-#include "io/archive_writer.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/layout.hpp"
 
 namespace fluxformer::io {
 
 namespace {
 
-TypeHandle utf8(std::size_t size) {
-  TypeHandle type(h5(H5Tcopy(H5T_C_S1), "a type of text"));
-  h5(H5Tset_size(type, size), "a type of text");
-  h5(H5Tset_cset(type, H5T_CSET_UTF8), "a type of text");
-  if (size != H5T_VARIABLE) h5(H5Tset_strpad(type, H5T_STR_NULLPAD), "a type of text");
-  return type;
-}
-
 // Strings of any length (other programs write them), each followed by a zero byte.
 std::string read_variable(hid_t dataset, hid_t stored, std::size_t count, const std::string& doing) {
-  const TypeHandle memory = utf8(H5T_VARIABLE);
+  const TypeHandle memory = utf8_type(H5T_VARIABLE);
   h5(H5Tset_cset(memory, H5Tget_cset(stored)), doing);
   const SpaceHandle space(h5(H5Dget_space(dataset), doing));
   std::vector<char*> texts(count, nullptr);
@@ -50,27 +39,6 @@ std::string read_fixed(hid_t dataset, hid_t stored, std::size_t count, const std
 }
 
 }  // namespace
-
-void ArchiveWriter::words(const std::string& path, const std::vector<std::string>& words,
-                          const std::string& long_name, const std::string& axis) {
-  std::size_t longest = 1;  // HDF5 knows no type of length 0
-  for (const std::string& word : words) {
-    if (word.find('\0') != std::string::npos)
-      throw std::logic_error("archive: a word of " + path + " holds a zero byte");
-    longest = std::max(longest, word.size());
-  }
-  const auto axes = named_axes(path, {words.size()}, {axis});
-  file_.change(path, words.size() * longest, [&] {
-    const TypeHandle type = utf8(longest);
-    const DatasetHandle dataset = create_dataset(file_.id(), path, type, {.dims = {words.size()}});
-    attach(dataset, axes);
-    write_attribute(dataset, names::long_name, long_name);
-    if (!root() || words.empty()) return;
-    std::string padded;
-    for (const std::string& word : words) (padded += word).append(longest - word.size(), '\0');
-    write_contiguous(dataset, type, padded.data());
-  });
-}
 
 std::vector<std::string> ArchiveReader::words(const std::string& dataset) const {
   return from_terminated(from_root(comm_, root_, [&] {
