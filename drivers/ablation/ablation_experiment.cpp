@@ -1,7 +1,6 @@
 #include "drivers/ablation/ablation_experiment.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iomanip>
 #include <numeric>
 #include <sstream>
@@ -11,9 +10,8 @@
 #include "base/session.hpp"
 #include "drivers/ablation/ablation_run.hpp"
 #include "drivers/ablation/ablation_variables.hpp"
-#include "drivers/common/announce.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "drivers/common/stop_request.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -63,7 +61,6 @@ class AblationExperiment final : public Experiment {
   Report run() override;
 
  private:
-  using WallClock = std::chrono::steady_clock;
   /// Those of the deck, for one training.
   Settings settings_of(const Variant& variant, long seed) const;
   void add(const Variant& variant, const AblationRun& run, double seconds, CompareRecord& record) const;
@@ -72,7 +69,7 @@ class AblationExperiment final : public Experiment {
 
   Settings settings_;
   RunContext context_;
-  StopRequest stop_;
+  RunFrame frame_{settings_, context_};
   std::vector<long> seeds_;
   std::vector<Variant> variants_;
   std::vector<long> parameters_;  // of each variant
@@ -82,10 +79,7 @@ class AblationExperiment final : public Experiment {
 };
 
 AblationExperiment::AblationExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings),
-      context_(context),
-      stop_(context.comm, settings.real("run.time_limit")),
-      seeds_(integer_list(settings, "ablation.seeds", 0)) {
+    : settings_(settings), context_(context), seeds_(integer_list(settings, "ablation.seeds", 0)) {
   refuse_what_variants_decide(settings);
   for (const auto& [key, by] : decided) settings_.leave_to_file(key);
   for (const auto& kind : word_list(settings, "ablation.models", {"transformer", "pde"}))
@@ -154,12 +148,9 @@ std::string AblationExperiment::outcome(const Variant& variant, const std::vecto
 }
 
 Report AblationExperiment::run() {
-  catch_stop_signals();
-  const auto start = WallClock::now();
-  const auto since = [](WallClock::time_point begun) {
-    return std::chrono::duration<double>(WallClock::now() - begun).count();
-  };
-  CompareRecord record(settings_, context_, seeds_);
+  frame_.begin();
+  const Stopwatch training;
+  CompareRecord record(settings_, context_, frame_.claim(), seeds_);
   const auto count = [](long n) {
     std::vector<double> list(static_cast<std::size_t>(n));
     std::iota(list.begin(), list.end(), 0);
@@ -169,10 +160,10 @@ Report AblationExperiment::run() {
   record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
   record.note("", compare::samples, samples_);
   record.note("", ablation::loss_limit, limit_);
-  const bool speaks = announce(*this, context_);
+  frame_.announce(*this);
 
   const std::size_t total = variants_.size() * seeds_.size();
-  Progress progress("ablation", static_cast<double>(total) * static_cast<double>(steps_), "steps", speaks);
+  Progress progress = frame_.progress(static_cast<double>(total) * static_cast<double>(steps_), "steps");
   std::string outcomes;
   std::size_t done = 0;
   for (std::size_t v = 0; v < variants_.size(); ++v) {
@@ -180,23 +171,22 @@ Report AblationExperiment::run() {
     const auto name = variant.name();
     std::vector<AblationRun> runs;
     for (const long seed : seeds_) {
-      const auto began = WallClock::now();
+      const Stopwatch watch;
       auto run = run_ablation(settings_of(variant, seed), context_.comm, limit_, [&](long step, double loss) {
         std::ostringstream note;
         note << name << ", seed " << seed << ": loss " << std::setprecision(4) << loss;
         progress.update(
             static_cast<double>(done) * static_cast<double>(steps_) + static_cast<double>(step + 1),
             note.str());
-        return !stop_.asked();
+        return !frame_.asked_to_stop();
       });
       if (!run) {
         progress.finish();
-        return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " +
-                                       std::to_string(done) + " of " + std::to_string(total) +
-                                       " trainings; nothing was written, start it again"};
+        return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " trainings",
+                              "nothing was written, start it again");
       }
       ++done;
-      double seconds = since(began);
+      double seconds = watch.seconds();
       check_mpi(MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, context_.comm));
       add(variant, *run, seconds, record);
       runs.push_back(std::move(*run));
@@ -210,11 +200,11 @@ Report AblationExperiment::run() {
     outcomes += outcome(variant, runs) + "\n";
   }
   progress.finish();
-  record.finish({{"trainings", since(start)}});
+  record.finish({{"trainings", training.seconds()}});
   std::ostringstream text;
-  text << outcomes << "done: " << total << " trainings of " << steps_ << " steps, " << since(start)
-       << " s; written to " << settings_.word("output.file");
-  return {ExitCode::done, text.str()};
+  text << outcomes << "done: " << total << " trainings of " << steps_ << " steps, " << training.seconds()
+       << " s";
+  return frame_.done(text.str());
 }
 
 }  // namespace

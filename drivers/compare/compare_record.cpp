@@ -23,17 +23,14 @@ std::string of_model(std::string axis, const std::string& model) {
 }  // namespace
 
 CompareRecord::CompareRecord(const Settings& settings, const RunContext& context,
-                             const std::vector<long>& seeds)
-    : settings_(settings),
-      context_(context),
-      claim_(std::make_unique<io::PartFile>(context.comm, settings.word("output.file"),
-                                            settings.flag("output.overwrite"))) {
+                             std::unique_ptr<io::PartFile> claim, const std::vector<long>& seeds)
+    : settings_(settings), context_(context), claim_(std::move(claim)) {
   axis(axes::seed, {seeds.begin(), seeds.end()});
 }
 
 CompareRecord::CompareRecord(const Settings& settings, const RunContext& context,
-                             const CompareProblem& problem)
-    : CompareRecord(settings, context, problem.models().seeds()) {
+                             std::unique_ptr<io::PartFile> claim, const CompareProblem& problem)
+    : CompareRecord(settings, context, std::move(claim), problem.models().seeds()) {
   const auto& models = problem.models();
   for (const auto& name : models.names()) {
     const auto& spec = models.at(0, name).parameters.spec;
@@ -103,8 +100,7 @@ void CompareRecord::note(const std::string& model, const io::Attribute& attribut
 }
 
 void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
-  claim_.reset();
-  io::ArchiveWriter archive(context_.comm, settings_.word("output.file"), settings_.flag("output.overwrite"));
+  io::ArchiveWriter archive(std::move(claim_));
   for (const auto& [name, value] : run_attributes(settings_, context_)) archive.attribute(name, value);
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);
   for (const auto& [key, measure] : measures_)

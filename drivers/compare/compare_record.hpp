@@ -19,12 +19,12 @@ namespace fluxformer {
 
 class CompareRecord {
  public:
-  /// All arguments are borrowed. Collective; throws
-  /// BadInput if the output exists and may not be overwritten, another run writes it, or its folder cannot be
-  /// written.
-  CompareRecord(const Settings& settings, const RunContext& context, const CompareProblem& problem);
+  /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.
+  CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
+                const CompareProblem& problem);
   /// Of an experiment that makes its models itself: without axes of depth, and nothing is said of the models.
-  CompareRecord(const Settings& settings, const RunContext& context, const std::vector<long>& seeds);
+  CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
+                const std::vector<long>& seeds);
 
   /// A coordinate. Those of seeds and of the depths of each model are there.
   void axis(const io::Variable& coordinate, std::vector<double> values);
@@ -53,7 +53,7 @@ class CompareRecord {
 
   const Settings& settings_;
   const RunContext& context_;
-  std::unique_ptr<io::PartFile> claim_;  // what cannot be written is found before the work; ours until then
+  std::unique_ptr<io::PartFile> claim_;
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name

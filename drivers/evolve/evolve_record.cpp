@@ -51,9 +51,9 @@ void ArrivalTimes::update(double time, const std::vector<double>& distance) {
   }
 }
 
-EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context,
-                           const Mesh& mesh, const Equation& equation, const Parameters& parameters,
-                           const Inflow& inflow, states::DepthMeter& meter)
+EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim,
+                           const RunContext& context, const Mesh& mesh, const Equation& equation,
+                           const Parameters& parameters, const Inflow& inflow, states::DepthMeter& meter)
     : settings_(settings),
       mesh_(mesh),
       equation_(equation),
@@ -64,7 +64,7 @@ EvolveRecord::EvolveRecord(const Settings& settings, bool overwrite, const RunCo
                  {},
                  {},
                  io::FieldSelection::every(settings.count("output.channel_stride"), mesh.spec().width)},
-      archive_(mesh.comm(), settings.word("output.file"), overwrite),
+      archive_(std::move(claim)),
       arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
       fields_(settings.word("output.fields") == "u") {
   describe(context);

@@ -38,10 +38,9 @@ class ArrivalTimes {
 /// Everything collective over the mesh.
 class EvolveRecord {
  public:
-  /// Opens the output file; BadInput if it exists (and may not be overwritten) or cannot be written. All
-  /// arguments are borrowed.
-  EvolveRecord(const Settings& settings, bool overwrite, const RunContext& context, const Mesh& mesh,
-               const Equation& equation, const Parameters& parameters, const Inflow& inflow,
+  /// Opens the output file in what `claim` has claimed; the other arguments are borrowed.
+  EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim, const RunContext& context,
+               const Mesh& mesh, const Equation& equation, const Parameters& parameters, const Inflow& inflow,
                states::DepthMeter& meter);
 
   /// Fields at a time.

@@ -6,13 +6,11 @@
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
-#include "drivers/common/announce.hpp"
-#include "drivers/common/stop_request.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/scaling/scaling_record.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
-#include "io/part_file.hpp"
 
 namespace fluxformer {
 namespace {
@@ -22,7 +20,6 @@ class ScalingExperiment final : public Experiment {
   ScalingExperiment(const Settings& settings, const RunContext& context)
       : settings_(settings),
         context_(context),
-        stop_(context.comm, settings.real("run.time_limit")),
         scaled_(scaled(settings, RankOf(context.comm).ranks)),
         workload_(make_workload(scaled_, context.comm)) {}
   std::string describe() const override;
@@ -40,7 +37,7 @@ class ScalingExperiment final : public Experiment {
 
   Settings settings_;
   RunContext context_;
-  StopRequest stop_;
+  RunFrame frame_{settings_, context_};
   Settings scaled_;  ///< to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
 };
@@ -77,16 +74,15 @@ double ScalingExperiment::remove_checkpoints() const {
 }
 
 Report ScalingExperiment::run() {
-  catch_stop_signals();
-  const auto& output = settings_.word("output.file");
-  auto claim = std::make_unique<io::PartFile>(context_.comm, output, settings_.flag("output.overwrite"));
-  const bool speaks = announce(*this, context_);
+  frame_.begin();
+  auto claim = frame_.claim();
+  frame_.announce(*this);
   ScalingRecord record(settings_, context_, *workload_);
   record.measure_machine();
 
   const long warm_up = settings_.integer("scaling.warm_up"), steps = settings_.integer("scaling.steps");
   const long total = warm_up + steps * settings_.integer("scaling.repetitions");
-  Progress progress("scaling", static_cast<double>(total), "steps", speaks);
+  Progress progress = frame_.progress(static_cast<double>(total), "steps");
   long step = 0;
   bool stopped = false;
   workload_->run([&] {
@@ -94,22 +90,20 @@ Report ScalingExperiment::run() {
     if (step < warm_up || (step - warm_up) % steps != 0) return true;
     if (step > warm_up) record.add(end_repetition());
     progress.update(static_cast<double>(step));
-    stopped = step < total && stop_.asked();
+    stopped = step < total && frame_.asked_to_stop();
     begin_repetition();
     return step < total && !stopped;
   });
   progress.finish();
   record.set_checkpoint_bytes(remove_checkpoints());
   if (stopped)
-    return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " + std::to_string(step) +
-                                   " of " + std::to_string(total) +
-                                   " steps; nothing was written, start it again"};
+    return frame_.stopped("after " + std::to_string(step) + " of " + std::to_string(total) + " steps",
+                          "nothing was written, start it again");
   if (step < total)
     throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
                    " steps: raise evolve.time, or ask for fewer (scaling.steps, scaling.repetitions)");
-  claim.reset();
-  const auto measured = record.finish();
-  return {ExitCode::done, measured + "\nwritten to " + output};
+  const auto measured = record.finish(std::move(claim));
+  return {ExitCode::done, measured + "\nwritten to " + settings_.word("output.file")};
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ long nodes_of(MPI_Comm comm) {
 /// The output file, seen from /scaling.
 class ScalingFile {
  public:
-  ScalingFile(const Settings& settings, const RunContext& context)
-      : archive_(context.comm, settings.word("output.file"), settings.flag("output.overwrite")) {
+  ScalingFile(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim)
+      : archive_(std::move(claim)) {
     for (const auto& [name, value] : run_attributes(settings, context)) archive_.attribute(name, value);
   }
   void attribute(const io::Attribute& attribute, const io::AttributeValue& value) {
@@ -169,7 +169,7 @@ void ScalingRecord::write_machine(ScalingFile& file) const {
   file.write_in("machine", scaling::sum_seconds, sum_seconds_);
 }
 
-std::string ScalingRecord::finish() {
+std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
   const std::size_t repetitions = repetitions_.size();
   const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
   std::vector<double> step, rate, count(repetitions);
@@ -179,7 +179,7 @@ std::string ScalingRecord::finish() {
   }
   std::iota(count.begin(), count.end(), 1);
 
-  ScalingFile file(settings_, context_);
+  ScalingFile file(settings_, context_, std::move(claim));
   describe_problem(file);
   file.attribute(scaling::flops, median(flops));
   file.axis(scaling::repetition, count);

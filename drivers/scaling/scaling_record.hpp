@@ -2,6 +2,7 @@
 
 // What `scaling` measured, of all ranks, and its file.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/scaling/scaling_workload.hpp"
+#include "io/part_file.hpp"
 
 namespace fluxformer {
 
@@ -31,8 +33,8 @@ class ScalingRecord {
   void measure_machine();
   /// Bytes of a checkpoint.
   void set_checkpoint_bytes(double bytes) { checkpoint_bytes_ = bytes; }
-  /// Collective: writes output.file. A few lines for a reader.
-  std::string finish();
+  /// Collective: writes output.file, which `claim` has claimed. A few lines for a reader.
+  std::string finish(std::unique_ptr<io::PartFile> claim);
 
  private:
   /// [repetition][rank] of what `number` says.

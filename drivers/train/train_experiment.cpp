@@ -1,6 +1,5 @@
 #include "drivers/train/train_experiment.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -11,9 +10,8 @@
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
-#include "drivers/common/announce.hpp"
 #include "drivers/common/restart_check.hpp"
-#include "drivers/common/stop_request.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_record.hpp"
 #include "io/axes.hpp"
@@ -30,10 +28,6 @@ class TrainExperiment final : public Experiment {
   Report run() override;
 
  private:
-  using WallClock = std::chrono::steady_clock;
-  static double since(WallClock::time_point start) {
-    return std::chrono::duration<double>(WallClock::now() - start).count();
-  }
   /// Whether a continued run may replace the output: it is that of the run that was stopped.
   bool replaces_output() const;
   void restart(const io::CheckpointReader& from);
@@ -45,26 +39,16 @@ class TrainExperiment final : public Experiment {
 
   Settings settings_;
   RunContext context_;
-  WallClock::time_point start_ = WallClock::now();
-  StopRequest stop_;
+  RunFrame frame_{settings_, context_};
   TrainProblem problem_;
-  bool root_ = false;
   // of the run
   double best_ = -1;  ///< accuracy on the validation samples
   long best_epoch_ = 0;
   long checkpointed_ = -1;  ///< steps of the newest checkpoint
-  double step_seconds_ = 0, evaluation_seconds_ = 0, output_seconds_ = 0;
 };
 
 TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings),
-      context_(context),
-      stop_(context.comm, settings.real("run.time_limit")),
-      problem_(settings, context.comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(context.comm, &rank));
-  root_ = rank == 0;
-}
+    : settings_(settings), context_(context), problem_(settings, context.comm) {}
 
 bool TrainExperiment::replaces_output() const {
   const auto& output = settings_.word("output.file");
@@ -79,7 +63,7 @@ bool TrainExperiment::replaces_output() const {
 
 void TrainExperiment::checkpoint(const TrainRecord& record) {
   if (checkpointed_ == problem_.trainer.steps()) return;
-  const auto began = WallClock::now();
+  const Stopwatch watch;
   io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
   file.put("best", best_);
@@ -88,12 +72,11 @@ void TrainExperiment::checkpoint(const TrainRecord& record) {
   record.save(file);
   file.commit();
   checkpointed_ = problem_.trainer.steps();
-  output_seconds_ += since(began);
+  frame_.add_seconds("output", watch.seconds());
 }
 
 void TrainExperiment::restart(const io::CheckpointReader& from) {
   problem_.trainer.load(from);
-
   best_ = from.real("best");
   best_epoch_ = from.integer("best_epoch");
   checkpointed_ = problem_.trainer.steps();
@@ -102,7 +85,6 @@ void TrainExperiment::restart(const io::CheckpointReader& from) {
 void TrainExperiment::end_epoch(TrainRecord& record) {
   const long per_epoch = problem_.batches.per_epoch();
   const long epoch = problem_.trainer.steps() / per_epoch;
-  const auto began = WallClock::now();
   const int capacity = problem_.batches.capacity();
   const auto measure = [&](const data::Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
     const double none = std::numeric_limits<double>::quiet_NaN();
@@ -111,35 +93,36 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
   };
   EpochReport report;
   report.train = record.mean_since((epoch - 1) * per_epoch);
-  report.validation = measure(*problem_.train, problem_.validation);
-  report.test = measure(*problem_.test, problem_.testing);
-  evaluation_seconds_ += since(began);
-  report.wall_time = since(start_);
+  frame_.timed("evaluation", [&] {
+    report.validation = measure(*problem_.train, problem_.validation);
+    report.test = measure(*problem_.test, problem_.testing);
+  });
+  report.wall_time = frame_.seconds();
   record.add_epoch(report);
-  if (root_ && !context_.quiet) {
+  if (frame_.root() && !context_.quiet) {
     std::ostringstream text;
     text << std::fixed << "\nepoch " << epoch << ": loss " << std::setprecision(4) << report.train.loss
          << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, "
          << 100 * report.validation.correct << " % validation, " << 100 * report.test.correct << " % test\n";
     std::cerr << text.str();
   }
-  const auto writing = WallClock::now();
-  if (report.validation.correct > best_) {
-    best_ = report.validation.correct;
-    best_epoch_ = epoch;
-    record.write_weights("best");
-  }
-  const long every = settings_.integer("output.snapshots");
-  if (every > 0 && epoch % every == 0) record.write_weights("epoch" + std::to_string(epoch));
-  output_seconds_ += since(writing);
+  frame_.timed("output", [&] {
+    if (report.validation.correct > best_) {
+      best_ = report.validation.correct;
+      best_epoch_ = epoch;
+      record.write_weights("best");
+    }
+    const long every = settings_.integer("output.snapshots");
+    if (every > 0 && epoch % every == 0) record.write_weights("epoch" + std::to_string(epoch));
+  });
   if (settings_.flag("checkpoint.epochs")) checkpoint(record);
 }
 
 bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
-  const auto began = WallClock::now();
+  const Stopwatch watch;
   const auto report = problem_.trainer.step(problem_.batches.at(problem_.trainer.steps()));
-  const double seconds = since(began);
-  step_seconds_ += seconds;
+  const double seconds = watch.seconds();
+  frame_.add_seconds("steps", seconds);
   record.add_step(report, static_cast<double>(settings_.integer("train.batch")) / seconds);
   const long steps = problem_.trainer.steps();
   std::ostringstream note;
@@ -148,39 +131,38 @@ bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
   const long every = settings_.integer("checkpoint.every");
   if (every > 0 && steps % every == 0) checkpoint(record);
-  return steps == problem_.total_steps() || !stop_.asked();
+  return steps == problem_.total_steps() || !frame_.asked_to_stop();
 }
 
 std::string TrainExperiment::summary(const TrainRecord& record) const {
   std::ostringstream text;
   text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
-       << since(start_) << " s";
+       << frame_.seconds() << " s";
   text << std::fixed << std::setprecision(2) << "; test accuracy "
        << 100 * record.test_accuracy(problem_.epochs) << " %";
   if (best_epoch_ > 0)
     text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
          << best_epoch_ << ")";
-  text << "; written to " << settings_.word("output.file");
   return text.str();
 }
 
 Report TrainExperiment::run() {
-  catch_stop_signals();
-  const double set_up = since(start_);
+  frame_.begin();
+  for (const char* part : {"steps", "evaluation", "output"}) frame_.add_seconds(part, 0);
   const auto continued = find_checkpoint(context_.comm, settings_);
   if (continued) restart(*continued);
-  TrainRecord record(settings_, context_, problem_,
-                     settings_.flag("output.overwrite") || (continued && replaces_output()),
+  const bool overwrite = settings_.flag("output.overwrite") || (continued && replaces_output());
+  TrainRecord record(settings_, context_, problem_, frame_.claim(overwrite),
                      continued ? &*continued : nullptr);
-  if (root_ && continued)
+  if (frame_.root() && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
               << " steps\n";
-  const bool speaks = announce(*this, context_);
+  frame_.announce(*this);
   if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
     record.write_weights("epoch0");
 
-  Progress progress("train", static_cast<double>(problem_.total_steps()), "steps", speaks,
-                    static_cast<double>(problem_.trainer.steps()));
+  Progress progress = frame_.progress(static_cast<double>(problem_.total_steps()), "steps",
+                                      static_cast<double>(problem_.trainer.steps()));
   Report report;
   std::string status = names::done;
   try {
@@ -196,19 +178,12 @@ Report TrainExperiment::run() {
   progress.finish();
   if (status == names::interrupted) {
     checkpoint(record);
-    report = {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " after " +
-                                     std::to_string(problem_.trainer.steps()) +
-                                     " steps; continue with --checkpoint.restart=auto"};
+    report = frame_.stopped("after " + std::to_string(problem_.trainer.steps()) + " steps",
+                            "continue with --checkpoint.restart=auto");
   }
-  record.finish(status, report.summary,
-                {{"set_up", set_up},
-                 {"steps", step_seconds_},
-                 {"evaluation", evaluation_seconds_},
-                 {"output", output_seconds_}});
-  if (report.code == ExitCode::done)
-    report.summary = summary(record);
-  else
-    report.summary += "\nwritten to " + settings_.word("output.file");
+  record.finish(status, report.summary, frame_.parts());
+  if (report.code == ExitCode::done) return frame_.done(summary(record));
+  report.summary += "\nwritten to " + settings_.word("output.file");
   return report;
 }
 

@@ -74,12 +74,8 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
 }  // namespace
 
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
-                         bool overwrite, const io::CheckpointReader* continued)
-    : settings_(settings),
-      context_(context),
-      problem_(problem),
-      overwrite_(overwrite),
-      claim_(std::make_unique<io::PartFile>(context.comm, settings.word("output.file"), overwrite)) {
+                         std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued)
+    : settings_(settings), context_(context), problem_(problem), claim_(std::move(claim)) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
@@ -191,8 +187,7 @@ void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
 
 void TrainRecord::finish(const std::string& status, const std::string& message,
                          const std::vector<std::pair<std::string, double>>& seconds) {
-  claim_.reset();
-  io::ArchiveWriter archive(context_.comm, settings_.word("output.file"), overwrite_);
+  io::ArchiveWriter archive(std::move(claim_));
   describe(archive);
   write_courses(archive);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);

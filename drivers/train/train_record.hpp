@@ -27,11 +27,10 @@ struct EpochReport {
 
 class TrainRecord {
  public:
-  /// Opens the history file on rank 0 with what `continued` (may be null) has of the course. All arguments
-  /// are borrowed. Collective, as all below; throws BadInput if the output exists and may not be overwritten,
-  /// another run writes it, or its folder cannot be written.
+  /// For the file that `claim` has claimed; the other arguments are borrowed. Opens the history file on rank 0
+  /// with what `continued` (may be null) has of the course. Collective, as all below.
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
-              bool overwrite, const io::CheckpointReader* continued);
+              std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued);
 
   void add_step(const StepReport& step, double samples_per_second);
   void add_epoch(const EpochReport& epoch);
@@ -58,9 +57,7 @@ class TrainRecord {
   const Settings& settings_;
   const RunContext& context_;
   const TrainProblem& problem_;
-  bool overwrite_;
-  std::unique_ptr<io::PartFile>
-      claim_;  // what cannot be written is found before hours of work; ours until then
+  std::unique_ptr<io::PartFile> claim_;
   bool root_ = false;
   std::unique_ptr<io::HistoryFile> history_;  // rank 0
   std::chrono::steady_clock::time_point flushed_;

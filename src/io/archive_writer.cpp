@@ -41,8 +41,10 @@ Axis Axis::index(std::string name, std::size_t size, std::string long_name) {
 }
 
 ArchiveWriter::ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite)
-    : file_(comm, path, overwrite) {
-  check_mpi(MPI_Comm_rank(comm, &rank_));
+    : ArchiveWriter(std::make_unique<PartFile>(comm, path, overwrite)) {}
+
+ArchiveWriter::ArchiveWriter(std::unique_ptr<PartFile> claim) : file_(std::move(claim)) {
+  check_mpi(MPI_Comm_rank(file_.comm(), &rank_));
   attribute(names::version, schema_version);
   attribute(names::status, names::running);
   unsigned major = 0, minor = 0, release = 0;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class ArchiveWriter {
  public:
   /// BadInput if `path` exists and `overwrite` is false, or its folder is missing or cannot be written.
   ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite);
+  /// In a part that was claimed before and has stayed locked since.
+  explicit ArchiveWriter(std::unique_ptr<PartFile> claim);
 
   /// Sets or replaces an attribute of a group (made if missing) or dataset.
   void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");

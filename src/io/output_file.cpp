@@ -28,13 +28,16 @@ PropertyHandle parallel_access(MPI_Comm comm) {
 }  // namespace
 
 OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
-    : part_(comm, path, overwrite) {
-  part_.reserve(0, margin);
-  collectively(comm, [&] {
+    : OutputFile(std::make_unique<PartFile>(comm, path, overwrite)) {}
+
+OutputFile::OutputFile(std::unique_ptr<PartFile> claim) : part_(std::move(claim)) {
+  part_->reserve(0, margin);
+  collectively(comm(), [&] {
     quiet_hdf5();
-    const PropertyHandle access = parallel_access(comm);
+    const PropertyHandle access = parallel_access(comm());
     // The truncation keeps the inode that rank 0 has open.
-    file_ = FileHandle(h5(H5Fcreate(part_.part().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), part_.part()));
+    file_ =
+        FileHandle(h5(H5Fcreate(part_->part().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), part_->part()));
   });
   flush();  // which also reserves again what the truncation let go
 }
@@ -43,7 +46,7 @@ void OutputFile::make_room(std::uint64_t bytes) {
   end_ += bytes;
   if (end_ + margin <= reserved_) return;
   const std::uint64_t enough = end_ + 2 * margin;
-  part_.reserve(reserved_, enough - reserved_);
+  part_->reserve(reserved_, enough - reserved_);
   reserved_ = enough;
 }
 
@@ -55,24 +58,24 @@ void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std
     try {
       work();
     } catch (const Error& e) {
-      throw Error(e.code(), part_.part() + ": " + doing + ": " + e.what());
+      throw Error(e.code(), part_->part() + ": " + doing + ": " + e.what());
     }
   });
 }
 
 void OutputFile::flush() {
   const InPhase phase(Phase::output);
-  collectively(comm(), [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), part_.part() + ": flushing"); });
+  collectively(comm(), [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), part_->part() + ": flushing"); });
   // Flushing cuts the file to its length, and with that gives the reservation back.
-  end_ = reserved_ = part_.size();
+  end_ = reserved_ = part_->size();
   make_room(0);
 }
 
 void OutputFile::commit(const std::string& previous) {
   const InPhase phase(Phase::output);
   flush();
-  collectively(comm(), [&] { h5(file_.close(), part_.part() + ": closing"); });
-  part_.commit(previous);
+  collectively(comm(), [&] { h5(file_.close(), part_->part() + ": closing"); });
+  part_->commit(previous);
 }
 
 }  // namespace fluxformer::io

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "io/hdf5/handles.hpp"
@@ -20,12 +21,14 @@ class OutputFile {
  public:
   /// Errors as PartFile.
   OutputFile(MPI_Comm comm, const std::string& path, bool overwrite);
+  /// In a part that was claimed before and has stayed locked since.
+  explicit OutputFile(std::unique_ptr<PartFile> claim);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   hid_t id() const { return file_; }
-  MPI_Comm comm() const { return part_.comm(); }
-  const std::string& path() const { return part_.path(); }
+  MPI_Comm comm() const { return part_->comm(); }
+  const std::string& path() const { return part_->path(); }
 
   /// Makes room for `bytes` more of data (and the metadata of the `objects` that go with them), then runs
   /// `work` (HDF5 calls that all ranks make alike); a failure on one rank is thrown by all, with the file's
@@ -40,7 +43,7 @@ class OutputFile {
  private:
   void make_room(std::uint64_t bytes);
 
-  PartFile part_;
+  std::unique_ptr<PartFile> part_;
   FileHandle file_;
   std::uint64_t end_ = 0;       ///< the file does not reach beyond this
   std::uint64_t reserved_ = 0;  ///< the disk has room up to here

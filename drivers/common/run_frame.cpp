@@ -1,0 +1,53 @@
+#include "drivers/common/run_frame.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/rank_of.hpp"
+#include "base/session.hpp"
+#include "operators/kernels/blas.hpp"
+
+namespace fluxformer {
+
+RunFrame::RunFrame(const Settings& settings, const RunContext& context)
+    : settings_(settings),
+      context_(context),
+      stop_(context.comm, settings.real("run.time_limit")),
+      root_(RankOf(context.comm).root()) {}
+
+void RunFrame::begin() {
+  catch_stop_signals();
+  add_seconds("set_up", seconds());
+}
+
+std::unique_ptr<io::PartFile> RunFrame::claim(bool overwrite) const {
+  return std::make_unique<io::PartFile>(context_.comm, settings_.word("output.file"), overwrite);
+}
+
+void RunFrame::announce(const Experiment& experiment) const {
+  if (!root_) return;
+  if (!context_.quiet) std::cerr << experiment.describe() << '\n';
+  if (!blas_warning().empty()) std::cerr << "fluxformer: " << blas_warning() << '\n';
+}
+
+Progress RunFrame::progress(double total, const std::string& unit, double begun) const {
+  return {context_.experiment, total, unit, root_ && !context_.quiet, begun};
+}
+
+void RunFrame::add_seconds(const std::string& part, double seconds) {
+  const auto found = std::ranges::find(parts_, part, &std::pair<std::string, double>::first);
+  if (found == parts_.end())
+    parts_.emplace_back(part, seconds);
+  else
+    found->second += seconds;
+}
+
+Report RunFrame::done(const std::string& how) const {
+  return {ExitCode::done, how + "; written to " + settings_.word("output.file")};
+}
+
+Report RunFrame::stopped(const std::string& after, const std::string& advice) const {
+  return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " " + after + "; " + advice};
+}
+
+}  // namespace fluxformer
