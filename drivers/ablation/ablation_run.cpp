@@ -4,7 +4,6 @@
 
 #include "analysis/model_probe.hpp"
 #include "base/error.hpp"
-#include "base/reductions.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "model/loss.hpp"
 
@@ -60,22 +59,20 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
   ModelProbe probe(parameters, problem.line, capacity, problem.march->depth().cells, precision_of(settings));
   states::StateMeter meter(probe.depths(), probe.counted());
   const int classes = parameters.spec.classes;
-  double correct = 0;
+  Sums correct(1);
   std::vector<double> u, first, previous;
-  for_all_samples(*problem.test, problem.testing, capacity, problem.ranks.replica, [&](const Batch& batch) {
+  const auto show = [&](const Batch& batch) {
     probe.embed(batch, u);
     first = previous = u;
     const auto& logits = probe.forward(u, false, [&](int row, const double* now) {
       meter.add(row, now, previous.data(), first.data());
       std::copy_n(now, previous.size(), previous.data());
     });
-    correct += correct_share(batch, logits, classes);
-  });
-  auto& sums = meter.sums();
-  sum_over_ranks(sums, problem.comm);
-  sum_over_ranks({&correct, 1}, problem.comm);
+    correct.local()[0] += correct_share(batch, logits, classes);
+  };
+  accumulate(problem.samples(*problem.test, problem.testing), show, meter, correct);
   run.states = meter.measures();
-  run.test_accuracy = correct;
+  run.test_accuracy = correct.total()[0];
 }
 
 }  // namespace

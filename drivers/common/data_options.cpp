@@ -92,11 +92,6 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   return collectively(comm, [&] { return data::make_dataset(spec); });
 }
 
-InputShape shape_of(const data::Dataset& data) {
-  const bool words = data.vocabulary() > 0;
-  return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes()};
-}
-
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
   if (file.empty()) return {};

@@ -57,9 +57,8 @@ class AttentionComparison final : public Comparison {
  private:
   using Match = std::vector<std::vector<int>>;  // [layer]: head of P for each head of T
   attention::AttentionMeter meter(int heads_p) const;
-  /// Adds all of `members` to a meter of T with each of `others`.
-  std::vector<attention::AttentionMeter> score(const std::vector<std::size_t>& members,
-                                               const Parameters& transformer,
+  /// Adds all samples to a meter of T with each of `others`.
+  std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
                                                const std::vector<const Parameters*>& others) const;
   Match match(const attention::AttentionMeter& validation) const;
   Match in_order(int heads_p) const;
@@ -68,7 +67,7 @@ class AttentionComparison final : public Comparison {
 
   const CompareProblem& problem_;
   const Parameters& first_;  // the Transformer of the first seed
-  std::vector<std::size_t> matching_;
+  SampleSet matching_;
   std::uint64_t draws_;
   std::ostringstream summary_;
 };
@@ -76,7 +75,7 @@ class AttentionComparison final : public Comparison {
 AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       first_(problem.models().at(0, "transformer").parameters),
-      matching_(problem.other_members(settings.integer("attention.matching"), "attention.matching")),
+      matching_(problem.other_samples(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (problem.line().tokens() < 2)
     throw BadInput("data.length: a row of attention over one token says nothing");
@@ -90,7 +89,7 @@ attention::AttentionMeter AttentionComparison::meter(int heads_p) const {
 }
 
 std::vector<attention::AttentionMeter> AttentionComparison::score(
-    const std::vector<std::size_t>& members, const Parameters& transformer,
+    const SampleSet& samples, const Parameters& transformer,
     const std::vector<const Parameters*>& others) const {
   Attentive t(problem_, transformer);
   std::vector<std::unique_ptr<Attentive>> p;
@@ -101,7 +100,7 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
   }
   const int tokens = problem_.line().tokens();
   const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
-  problem_.for_samples(members, [&](const Batch& batch) {
+  const auto compare = [&](const Batch& batch) {
     t.show(batch);
     for (auto& one : p) one->show(batch);
     for (int l = 0; l < layers(); ++l) {
@@ -111,15 +110,15 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
         for (std::size_t b = 0; b < batch.label.size(); ++b) {
           const int length = batch.length.empty() ? tokens : batch.length[b];
           if (batch.weight[b] == 0 || length < 2) continue;  // a row of one token says nothing
-          const auto sample = static_cast<long>(members[static_cast<std::size_t>(batch.key[b])]);
+          const auto sample = static_cast<long>(samples.member(batch.key[b]));
           meters[k].add(sample, l, tokens, length,
                         of_t.data() + b * static_cast<std::size_t>(t.heads()) * square,
                         of_p.data() + b * static_cast<std::size_t>(p[k]->heads()) * square);
         }
       }
     }
-  });
-  for (auto& one : meters) problem_.sum(one.sums());
+  };
+  accumulate(samples, compare, meters);
   return meters;
 }
 
@@ -148,17 +147,18 @@ void AttentionComparison::begin(CompareRecord& record) {
 void AttentionComparison::show_map(std::size_t seed, const std::string& name, CompareRecord& record) const {
   Attentive one(problem_, problem_.models().at(seed, name).parameters);
   const auto n = static_cast<std::size_t>(problem_.line().tokens());
-  std::vector<double> map(static_cast<std::size_t>(layers()) * n * n, 0.0);
-  problem_.for_samples({problem_.members().front()}, [&](const Batch& batch) {
+  Sums map(static_cast<std::size_t>(layers()) * n * n);
+  const auto look = [&](const Batch& batch) {
     one.show(batch);
     for (int l = 0; l < layers(); ++l) {
       const auto& k = one.of_layer(l);
       for (std::size_t j = 0; j < static_cast<std::size_t>(one.heads()) * n * n; ++j)
-        map[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
+        map.local()[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
     }
-  });
-  problem_.sum(map);
-  record.add(name, attention::variables::map, map);
+  };
+  const auto& samples = problem_.samples();
+  accumulate(samples.with({samples.members().front()}, samples.capacity()), look, map);
+  record.add(name, attention::variables::map, map.total());
 }
 
 void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
@@ -180,7 +180,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
     paired = match(validation[0]);
     paired_untrained = match(validation[1]);
   }
-  auto meters = score(problem_.members(), transformer, {&pde, &untrained});
+  auto meters = score(problem_.samples(), transformer, {&pde, &untrained});
 
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const io::Variable& measure, const auto& value) {

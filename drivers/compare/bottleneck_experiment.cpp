@@ -4,9 +4,12 @@
 #include <cmath>
 #include <sstream>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/information/information_variables.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "base/reductions.hpp"
 #include "drivers/compare/bottleneck_estimates.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -76,8 +79,9 @@ std::vector<double> Bottleneck::states(const Parameters& parameters) const {
   const auto probe = problem_.probe(parameters);
   const auto width = static_cast<std::size_t>(probe->spec().width);
   const auto samples = labels_.size();
-  std::vector<double> all(static_cast<std::size_t>(probe->depths()) * samples * width, 0.0), u;
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+  Sums all(static_cast<std::size_t>(probe->depths()) * samples * width);
+  std::vector<double> u;
+  const auto look = [&](const Batch& batch) {
     probe->embed(batch, u);
     probe->forward(u, false, [&](int row, const double* state) {
       for (std::size_t b = 0; b < batch.label.size(); ++b) {
@@ -85,7 +89,7 @@ std::vector<double> Bottleneck::states(const Parameters& parameters) const {
         const auto tokens = sample_of(probe->counted(), state, static_cast<int>(b));
         const auto place = static_cast<std::size_t>(batch.key[b]);
         Eigen::Map<Eigen::RowVectorXd> t(
-            all.data() + (static_cast<std::size_t>(row) * samples + place) * width,
+            all.local() + (static_cast<std::size_t>(row) * samples + place) * width,
             static_cast<Eigen::Index>(width));
         if (token_ < 0)
           t = tokens.colwise().mean();
@@ -93,9 +97,9 @@ std::vector<double> Bottleneck::states(const Parameters& parameters) const {
           t = tokens.row(token_);
       }
     });
-  });
-  problem_.sum(all);
-  return all;
+  };
+  accumulate(problem_.samples(), look, all);
+  return all.total();
 }
 
 Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
@@ -104,10 +108,11 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
   const auto depths = all.size() / (labels_.size() * width);
   // Depths and parts of the estimators are dealt out to the ranks.
   std::vector<double> found(estimate_count * depths, 0.0);
-  const auto ranks = static_cast<std::size_t>(problem_.replica().count);
+  const RankOf me(problem_.comm());
+  const auto ranks = static_cast<std::size_t>(me.ranks);
   collectively(problem_.comm(), [&] {
-    for (std::size_t task = static_cast<std::size_t>(problem_.replica().index);
-         task < depths * estimator_parts; task += ranks) {
+    for (std::size_t task = static_cast<std::size_t>(me.rank); task < depths * estimator_parts;
+         task += ranks) {
       const auto depth = task / estimator_parts;
       const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
       const information::Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
@@ -115,7 +120,7 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
       for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
     }
   });
-  problem_.sum(found);
+  sum_over_ranks(found, problem_.comm());
   Curves list;
   for (std::size_t k = 0; k < estimate_count; ++k)
     list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),

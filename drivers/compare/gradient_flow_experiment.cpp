@@ -54,7 +54,6 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
     : problem_(problem),
       epochs_(integer_list(settings, "gradient.epochs", 0)),
       plan_{.samples = static_cast<std::size_t>(settings.integer("gradient.jacobian_samples")),
-            .batch = settings.count("samples.batch"),
             .steps = settings.count("gradient.steps"),
             .exponents = settings.count("gradient.exponents"),
             .sweeps = settings.count("gradient.sweeps"),
@@ -90,8 +89,9 @@ std::vector<Measured> GradientFlow::gradients(const Parameters& parameters) cons
   const int cells_of_layer = probe->cells() / layers_;
   const auto classes = static_cast<std::size_t>(parameters.spec.classes);
   derivatives::GradientMeter all(probe->depths(), probe->counted()), ends(layers_ + 1, probe->counted());
-  std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size(), 0.0), total = flat, loss(1, 0.0);
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+  std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
+  Sums sum(flat.size()), loss(1);
+  const auto look = [&](const Batch& batch) {
     probe->embed(batch, u);
     const auto& logits = probe->forward(u, true);
     logits_bar.resize(logits.size());
@@ -99,20 +99,21 @@ std::vector<Measured> GradientFlow::gradients(const Parameters& parameters) cons
       const double share = batch.weight[b];  // 1/N, or 0 for a filler
       const double of_sample = loss_of({}, logits.data() + b * classes, static_cast<int>(classes),
                                        batch.label[b], share > 0 ? 1 : 0, logits_bar.data() + b * classes);
-      if (share > 0) loss[0] += share * of_sample;
+      if (share > 0) loss.local()[0] += share * of_sample;
     }
     probe->adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
       all.add(row, bar);
       if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
     });
     embed_adjoint(parameters, probe->counted(), batch.input.data(), u_bar.data(), flat);
-    std::ranges::transform(total, flat, total.begin(), std::plus<>());
-  });
-  for (auto* numbers : {&all.sums(), &ends.sums(), &total, &loss}) problem_.sum(*numbers);
+    for (std::size_t j = 0; j < flat.size(); ++j) sum.local()[j] += flat[j];
+  };
+  accumulate(problem_.samples(), look, all, ends, sum, loss);
+  auto total = sum.total();
   for (double& g : total) g /= static_cast<double>(problem_.members().size());
 
   const auto by_layer = ends.measures();
-  std::vector<Measured> list{{measured::loss, loss},
+  std::vector<Measured> list{{measured::loss, loss.total()},
                              {measured::gradient_norm, all.measures().norm},
                              {measured::gradient_ratio, by_layer.ratio},
                              {measured::disparity, {by_layer.disparity}}};
@@ -138,8 +139,8 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
   const auto began = WallClock::now();
   const auto found = layer_jacobians(problem_, parameters, plan_);
   const std::chrono::duration<double> took = WallClock::now() - began;
-  std::vector<double> seconds(1, problem_.replica().index == 0 ? took.count() : 0.0);
-  problem_.sum(seconds);
+  std::vector<double> seconds(1, took.count());
+  check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem_.comm()));
   record.add(name, measured::largest_singular_value, found.largest);
   record.add(name, measured::largest_singular_error, found.largest_error);
   record.add(name, measured::smallest_singular_value, found.smallest);

@@ -106,9 +106,10 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   const auto tokens = static_cast<std::size_t>(problem_.line().tokens());
   const auto depths = static_cast<std::size_t>(probe.depths());
   states::StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
-  std::vector<double> shown(examples_ * depths * tokens, 0.0), correct(1, 0.0);
+  Sums correct(1);
+  SampleTable shown(examples_, depths * tokens);
   std::vector<double> u, first, before;
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+  const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     const auto& logits = probe.forward(u, false, [&](int row, const double* state) {
       all.add(row, state, nullptr, nullptr);
@@ -116,21 +117,16 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
         const auto place = static_cast<std::size_t>(batch.key[b]);
         if (batch.weight[b] == 0 || place >= examples_) continue;
         const auto norms = token_norms(probe.counted(), state, static_cast<int>(b));
-        std::ranges::copy(norms,
-                          shown.begin() + static_cast<std::ptrdiff_t>(
-                                              (place * depths + static_cast<std::size_t>(row)) * tokens));
+        std::ranges::copy(norms, shown.row(place) + static_cast<std::size_t>(row) * tokens);
       }
       if (row % per_layer != 0) return;
       if (row == 0) first.assign(state, state + u.size());
       ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
     });
-    correct[0] += correct_share(batch, logits, probe.spec().classes);
-  });
-  problem_.sum(all.sums());
-  problem_.sum(ends.sums());
-  problem_.sum(shown);
-  problem_.sum(correct);
+    correct.local()[0] += correct_share(batch, logits, probe.spec().classes);
+  };
+  accumulate(problem_.samples(), look, all, ends, shown, correct);
   const auto whole = all.measures(), layer = ends.measures();
   record.add(name, states::variables::norm, whole.norm);
   record.add(name, states::variables::token_variance, whole.token_variance);
@@ -138,9 +134,10 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   record.add(name, states::variables::correlation, layer.correlation);
   record.add(name, states::variables::drift, layer.drift);
   record.add(name, states::variables::step_change, layer.step_change);
-  record.add(name, states::variables::example_norm, shown);
-  record.add(name, states::variables::accuracy, correct);
-  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * correct[0] << " %";
+  record.add(name, states::variables::example_norm, shown.numbers());
+  record.add(name, states::variables::accuracy, correct.total());
+  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * correct.total()[0]
+           << " %";
 }
 
 void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p,
@@ -153,11 +150,11 @@ void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, 
     probe.forward(u, false, [&](int, const double* state) { examples.add(probe.counted(), state); });
     return examples;
   };
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
+  const auto compare = [&](const Batch& batch) {
     const auto a = look(t, batch), b = look(p, batch);
     meter.add(a.count(), a.pointers(), b.pointers());
-  });
-  problem_.sum(meter.sums());
+  };
+  accumulate(problem_.samples(), compare, meter);
   record.add(name, states::variables::cka, meter.alignment());
   record.add(name, states::variables::cka_unrelated, meter.unrelated());
 }

@@ -1,8 +1,8 @@
 #include "drivers/compare/layer_jacobians.hpp"
 
 #include <algorithm>
-#include <cmath>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/derivatives/lyapunov.hpp"
 #include "analysis/derivatives/probe_jacobian.hpp"
 #include "analysis/derivatives/singular_values.hpp"
@@ -10,44 +10,14 @@
 namespace fluxformer {
 namespace {
 
-/// Numbers of each sample, filled by the rank that has it.
-class SampleTable {
- public:
-  SampleTable(std::size_t samples, std::size_t columns)
-      : columns_(columns), numbers_(samples * columns, 0.0) {}
-  double& at(std::size_t sample, std::size_t column) { return numbers_[sample * columns_ + column]; }
-  std::vector<double>& numbers() { return numbers_; }
-
-  double mean(std::size_t column) const {
-    double sum = 0;
-    for (std::size_t at = column; at < numbers_.size(); at += columns_) sum += numbers_[at];
-    return sum * static_cast<double>(columns_) / static_cast<double>(numbers_.size());
-  }
-  /// NaN if one is.
-  double largest(std::size_t column) const {
-    double most = numbers_[column];
-    for (std::size_t at = column; at < numbers_.size(); at += columns_)
-      if (std::isnan(numbers_[at]) || numbers_[at] > most) most = numbers_[at];
-    return most;
-  }
-
- private:
-  std::size_t columns_;
-  std::vector<double> numbers_;
-};
-
 enum Column : std::size_t { largest, largest_error, smallest, smallest_error, per_layer };
 
 }  // namespace
 
 LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& parameters,
                                const JacobianPlan& plan) {
-  const auto& members = problem.members();
-  const std::vector<std::size_t> chosen(members.begin(),
-                                        members.begin() + static_cast<std::ptrdiff_t>(plan.samples));
-  const auto ranks = static_cast<std::size_t>(problem.replica().count);
-  const int capacity = std::min(plan.batch, static_cast<int>((chosen.size() + ranks - 1) / ranks));
-  ModelProbe probe(parameters, problem.line(), capacity, parameters.spec.cells, plan.precision);
+  const auto chosen = problem.samples().first(plan.samples);
+  ModelProbe probe(parameters, chosen.line(), chosen.capacity(), parameters.spec.cells, plan.precision);
   derivatives::ProbeJacobian jacobian(probe);
   const auto layers = static_cast<std::size_t>(probe.spec().layers);
   const auto exponents = static_cast<std::size_t>(plan.exponents);
@@ -56,13 +26,12 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
   SampleTable table(chosen.size(), layers * per_layer + exponents);
 
   std::vector<double> u;
-  for_all_samples(problem.data(), chosen, capacity, problem.replica(), [&](const Batch& batch) {
+  const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
     std::vector<long> samples(batch.key.size());
-    std::ranges::transform(batch.key, samples.begin(), [&](long place) {
-      return static_cast<long>(chosen[static_cast<std::size_t>(place)]);
-    });
+    std::ranges::transform(batch.key, samples.begin(),
+                           [&](long key) { return static_cast<long>(chosen.member(key)); });
     const auto for_each_sample = [&](auto&& body) {
       for (std::size_t b = 0; b < samples.size(); ++b)
         if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
@@ -73,10 +42,10 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
           derivatives::singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
                                        jacobian.transposed(entry, exit), plan.steps, stretched, samples);
       for_each_sample([&](std::size_t b, std::size_t place) {
-        table.at(place, l * per_layer + largest) = ranges[b].largest;
-        table.at(place, l * per_layer + largest_error) = ranges[b].largest_error;
-        table.at(place, l * per_layer + smallest) = ranges[b].smallest;
-        table.at(place, l * per_layer + smallest_error) = ranges[b].smallest_error;
+        table.row(place)[l * per_layer + largest] = ranges[b].largest;
+        table.row(place)[l * per_layer + largest_error] = ranges[b].largest_error;
+        table.row(place)[l * per_layer + smallest] = ranges[b].smallest;
+        table.row(place)[l * per_layer + smallest_error] = ranges[b].smallest_error;
       });
     }
     derivatives::LyapunovMeter meter(probe.counted(), plan.exponents, followed, samples);
@@ -89,10 +58,10 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
     for_each_sample([&](std::size_t b, std::size_t place) {
       const auto found = meter.exponents(static_cast<int>(b), static_cast<double>(layers));
       for (std::size_t j = 0; j < exponents; ++j)
-        table.at(place, layers * per_layer + j) = found(static_cast<Eigen::Index>(j));
+        table.row(place)[layers * per_layer + j] = found(static_cast<Eigen::Index>(j));
     });
-  });
-  problem.sum(table.numbers());
+  };
+  accumulate(chosen, look, table);
 
   LayerJacobians result;
   for (std::size_t at = 0; at < layers * per_layer; at += per_layer) {

@@ -11,7 +11,6 @@ namespace fluxformer {
 
 struct JacobianPlan {
   std::size_t samples = 1;  ///< the first of CompareProblem::members
-  int batch = 1;            ///< that a rank holds at a time, at most
   int steps = 1;            ///< of the Lanczos process for singular values
   int exponents = 1;        ///< Lyapunov exponents
   int sweeps = 0;           ///< of their directions, back and forth, before growth is counted

@@ -96,12 +96,13 @@ class Perturbation final : public Comparison {
 void Perturbation::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
   PerturbedModel model(*probe, plan_);
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    auto named = batch;  // draws belong to a sample of the data, not to its place in the list
-    for (long& key : named.key) key = static_cast<long>(problem_.members()[static_cast<std::size_t>(key)]);
-    model.show(named);
-  });
-  model.for_sums([&](std::vector<double>& numbers) { problem_.sum(numbers); });
+  const auto& samples = problem_.samples();
+  const auto show = [&](Batch batch) {
+    // Draws belong to a sample of the data, not to its place in the list.
+    for (long& key : batch.key) key = static_cast<long>(samples.member(key));
+    model.show(batch);
+  };
+  accumulate(samples, show, model);
 
   const auto clean = model.clean().measures();
   record.add(name, measured::accuracy, clean.accuracy);

@@ -23,12 +23,12 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
   }
 }
 
-void PerturbedModel::for_sums(const std::function<void(std::vector<double>&)>& add) {
-  for (auto& curve : curves_) add(curve.responses.sums());
-  add(clean_.sums());
-  add(growth_.sums());
-  add(tangent_growth_.sums());
-  add(jacobian_meter_.sums());
+void PerturbedModel::reduce(MPI_Comm comm) {
+  for (auto& curve : curves_) curve.responses.reduce(comm);
+  clean_.reduce(comm);
+  growth_.reduce(comm);
+  tangent_growth_.reduce(comm);
+  jacobian_meter_.reduce(comm);
 }
 
 void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {

@@ -2,6 +2,8 @@
 
 // Everything the perturbation experiment measures of one model, batch by batch.
 
+#include <mpi.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -48,8 +50,8 @@ class PerturbedModel {
   const perturbation::GrowthMeter& growth() const { return growth_; }
   const perturbation::GrowthMeter& tangent_growth() const { return tangent_growth_; }
   const derivatives::JacobianMeter& jacobian() const { return jacobian_meter_; }
-  /// add(numbers) for every sum that ranks add up.
-  void for_sums(const std::function<void(std::vector<double>&)>& add);
+  /// Adds up all of the above over the ranks (Accumulator::reduce). Collective.
+  void reduce(MPI_Comm comm);
 
  private:
   /// perturb(level, u): u := the perturbed u_0.

@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "drivers/common/data_options.hpp"
 #include "model/embedding.hpp"
+#include "model/sample_set.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {

@@ -25,6 +25,6 @@ SampleView sample_of(const SlabContext& context, const double* u, int sample);
 RowMatrix examples_of(const SlabContext& context, const double* u, Examples what);
 
 /// Throws BadInput, naming `measure`, for tokens spread over ranks.
-void need_whole_line(const SlabContext& context, const char* measure);
+void need_whole_line(const TokenLine& line, const char* measure);
 
 }  // namespace fluxformer

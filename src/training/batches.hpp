@@ -4,23 +4,12 @@
 // global batch alone, whatever the number of ranks.
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "model/batch.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
-
-/// 0 .. size-1 in the random order of (seed, purpose, item) (Fisher and Yates).
-std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const char* purpose,
-                                  std::uint64_t item);
-
-/// How ranks share the samples: replica r of R (a replica is a token line of ranks) takes a contiguous part
-/// of each global batch.
-struct Replica {
-  int index = 0, count = 1;
-};
 
 class Batches {
  public:
@@ -50,10 +39,5 @@ class Batches {
   long epoch_ = -1;
   std::vector<std::size_t> order_;
 };
-
-/// visit(batch) for all of `members`, this replica's share, `capacity` at a time; each sample has weight 1 /
-/// members.size().
-void for_all_samples(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                     Replica replica, const std::function<void(const Batch&)>& visit);
 
 }  // namespace fluxformer

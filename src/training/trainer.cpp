@@ -76,17 +76,14 @@ StepReport Trainer::step(const Batch& batch) {
   return report;
 }
 
-Evaluation Trainer::evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                             Replica replica) {
+Evaluation Trainer::evaluate(const SampleSet& samples) {
   double sums[2] = {0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
-  collectively(comm_, [&] {  // a march may fail on one replica alone
-    for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
-      const auto part = evaluator_.evaluate(batch, false);
-      if (!speaks) return;
-      sums[0] += part.loss;
-      sums[1] += part.correct;
-    });
+  samples.for_batches([&](const Batch& batch) {
+    const auto part = evaluator_.evaluate(batch, false);
+    if (!speaks) return;
+    sums[0] += part.loss;
+    sums[1] += part.correct;
   });
   sum_over_ranks(sums, comm_);
   return {.loss = sums[0], .correct = sums[1]};

@@ -49,9 +49,8 @@ class Trainer {
   /// Entries of the parameter vector that are trained.
   std::size_t trained() const { return trainable_.trained(); }
 
-  /// Mean task loss and accuracy over `members` of `data`.
-  Evaluation evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                      Replica replica);
+  /// Mean task loss and accuracy; `samples` are on the token lines of the evaluator, as many at a time.
+  Evaluation evaluate(const SampleSet& samples);
 
   /// Everything that shapes the next step.
   void save(io::CheckpointWriter& checkpoint) const;

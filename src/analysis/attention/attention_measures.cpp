@@ -22,15 +22,16 @@ void add_scores(const RowScores& scores, double weight, double* sums) {
 AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
       shuffle_(seed),
-      sums_(static_cast<std::size_t>(shape.layers) * layer_size()),
       t_(static_cast<std::size_t>(shape.heads_t)),
-      p_(static_cast<std::size_t>(shape.heads_p)) {}
+      p_(static_cast<std::size_t>(shape.heads_p)) {
+  set_size(static_cast<std::size_t>(shape.layers) * layer_size());
+}
 
 void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p) {
   if (length < 2)
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
-  double* const sums = sums_.data() + static_cast<std::size_t>(layer) * layer_size();
+  double* const sums = local() + static_cast<std::size_t>(layer) * layer_size();
   const double weight = 1.0 / length, per_entropy = weight / std::log(length);
   uniform_.assign(uniform_row(length).data(), length);
   for (int query = 0; query < length; ++query) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/attention/null_rows.hpp"
 #include "analysis/attention/row_scores.hpp"
 
@@ -12,9 +13,9 @@ namespace fluxformer::attention {
 
 /// Accumulates the scores of attention T (the reference: kl is KL(T || P)) with attention P. Each number is
 /// the mean over the queries of a sample, then over samples. Queries and keys are real tokens, without a
-/// causal mask. Another P (an untrained model, say) is another meter. Not collective: samples may be spread
-/// over ranks, each whole on one rank.
-class AttentionMeter {
+/// causal mask. Another P (an untrained model, say) is another meter. Samples may be spread over ranks, each
+/// whole on one rank; only `reduce` is collective.
+class AttentionMeter : public Accumulator {
  public:
   struct Shape {
     int layers = 1, heads_t = 1, heads_p = 1;
@@ -27,9 +28,6 @@ class AttentionMeter {
   /// finite make the means not finite. Throws BadInput for fewer than 2 real tokens (before anything is
   /// added). Cost: O(heads_t heads_p length^2).
   void add(long sample, int layer, int tokens, int length, const double* t, const double* p);
-
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
 
   /// Head `t` of T with head `p` of P.
   double score(RowScore s, int layer, int t, int p) const { return mean(layer, pair(t, p), s); }
@@ -59,13 +57,12 @@ class AttentionMeter {
     return entropies() + static_cast<std::size_t>(shape_.heads_t + shape_.heads_p) + 1;
   }
   const double* layer_sums(int layer) const {
-    return sums_.data() + static_cast<std::size_t>(layer) * layer_size();
+    return total().data() + static_cast<std::size_t>(layer) * layer_size();
   }
   double mean(int layer, std::size_t at, RowScore s) const;
 
   Shape shape_;
   KeyShuffle shuffle_;
-  std::vector<double> sums_;
   std::vector<AttentionRow> t_, p_;  // the rows of one query
   AttentionRow uniform_, permuted_;
   std::vector<double> shuffled_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "model/parameters.hpp"
 #include "operators/slab.hpp"
 
@@ -22,9 +23,9 @@ struct GradientMeasures {
   long samples = 0;
 };
 
-/// Accumulates GradientMeasures. Not collective: samples may be spread over ranks, each sample whole on one
-/// rank.
-class GradientMeter {
+/// Accumulates GradientMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// collective.
+class GradientMeter : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
@@ -34,15 +35,11 @@ class GradientMeter {
   /// at every depth. Which depths are consecutive is the caller's choice: compare models at the same spacing.
   void add(int depth, const double* u_bar);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
-
   /// What has been added so far; NaN where nothing was.
   GradientMeasures measures() const;
 
  private:
-  const SlabContext& context_;
-  std::vector<double> sums_;  // [depth][sum of squares, samples]
+  const SlabContext& context_;  // the sums are [depth][sum of squares, samples]
 };
 
 /// Gradient of one group of parameters (ParameterView::group): the embedding, one knot, ...

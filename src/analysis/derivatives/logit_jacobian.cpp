@@ -52,14 +52,16 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
   }
 }
 
+// The sums: the singular values, the worst sensitivity, samples that have one, samples.
+
 void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) {
-  const std::size_t classes = sums_.size() - 3;
-  double* const worst = sums_.data() + classes;  // its sum, the samples with one, all samples
+  const std::size_t classes = size() - 3;
+  double *const sums = local(), *const worst = sums + classes;
   for (int b = 0; b < input.samples(); ++b) {
     const auto& values = jacobian.singular_values(b);
     if (values.size() == 0) continue;
     worst[2] += 1;
-    for (std::size_t c = 0; c < classes; ++c) sums_[c] += values[static_cast<Eigen::Index>(c)];
+    for (std::size_t c = 0; c < classes; ++c) sums[c] += values[static_cast<Eigen::Index>(c)];
     const Eigen::Map<const Eigen::VectorXd> z(
         jacobian.logits().data() + static_cast<std::size_t>(b) * classes, static_cast<Eigen::Index>(classes));
     if (z.norm() == 0) continue;
@@ -69,17 +71,17 @@ void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) 
 }
 
 long JacobianMeter::samples() const {
-  return std::lround(sums_.back());
+  return std::lround(total().back());
 }
 
 std::vector<double> JacobianMeter::singular_values() const {
-  std::vector<double> mean(sums_.begin(), sums_.end() - 3);
-  for (double& value : mean) value /= sums_.back();
+  std::vector<double> mean(total().begin(), total().end() - 3);
+  for (double& value : mean) value /= total().back();
   return mean;
 }
 
 double JacobianMeter::worst_sensitivity() const {
-  const double* const worst = sums_.data() + sums_.size() - 3;
+  const double* const worst = total().data() + size() - 3;
   return worst[0] / worst[1];
 }
 

@@ -7,6 +7,7 @@
 #include <Eigen/Core>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/model_input.hpp"
 
 namespace fluxformer::derivatives {
@@ -37,16 +38,13 @@ class LogitJacobian {
   std::vector<Eigen::VectorXd> left_;      // [sample]: left singular vector of the largest
 };
 
-/// Accumulates singular values: means over samples. Not collective.
-class JacobianMeter {
+/// Accumulates singular values: means over samples. Only `reduce` is collective.
+class JacobianMeter : public Accumulator {
  public:
-  explicit JacobianMeter(int classes) : sums_(static_cast<std::size_t>(classes) + 3) {}
+  explicit JacobianMeter(int classes) : Accumulator(static_cast<std::size_t>(classes) + 3) {}
 
   /// The samples of the batch of which `jacobian` is.
   void add(const ModelInput& input, const LogitJacobian& jacobian);
-
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
 
   long samples() const;
   /// The largest first, logits per unit of u_0; NaN without samples.
@@ -54,9 +52,6 @@ class JacobianMeter {
   /// The largest times |u_0| / |z|: the relative sensitivity in the worst direction; means over the samples
   /// with logits that are not 0.
   double worst_sensitivity() const;
-
- private:
-  std::vector<double> sums_;  // the singular values, worst sensitivity, samples with one, samples
 };
 
 }  // namespace fluxformer::derivatives

@@ -96,7 +96,7 @@ class Bidiagonal {
 std::vector<SingularRange> singular_ranges(const SlabContext& context, const SlabMap& map,
                                            const SlabMap& transposed, int steps, const RandomStream& start,
                                            std::span<const long> samples) {
-  need_whole_line(context, "singular values");
+  need_whole_line(*context.line, "singular values");
   if (steps < 1)
     throw BadInput("singular values need at least one Lanczos step, not " + std::to_string(steps));
   std::vector<double> in(context.size()), out(context.size());

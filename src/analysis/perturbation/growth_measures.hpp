@@ -4,13 +4,14 @@
 
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/model_probe.hpp"
 
 namespace fluxformer::perturbation {
 
-/// Accumulates the growth by depth: means over samples of the ratio of Euclidean norms over real tokens. Not
-/// collective: samples may be spread over ranks, each whole on one rank.
-class GrowthMeter {
+/// Accumulates the growth by depth: means over samples of the ratio of Euclidean norms over real tokens.
+/// Samples may be spread over ranks, each whole on one rank; only `reduce` is collective.
+class GrowthMeter : public Accumulator {
  public:
   /// `context` is borrowed; a sample of length 0 is left out. Throws BadInput for tokens spread over ranks.
   GrowthMeter(int depths, const SlabContext& context);
@@ -19,18 +20,14 @@ class GrowthMeter {
   /// there are left out at all depths.
   void add(int depth, const double* du);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
-
   /// By depth; NaN without any sample.
   std::vector<double> growth() const;
   /// Samples that are in it.
   long samples() const;
 
  private:
-  const SlabContext& context_;
-  std::vector<double> start_;  // |du(0)| of each sample
-  std::vector<double> sums_;   // [depth], then the samples
+  const SlabContext& context_;  // the sums are [depth], then the samples
+  std::vector<double> start_;   // |du(0)| of each sample of the batch
 };
 
 /// Of a finite perturbation: the difference of the marches from `moved` and from u. Both are row 0 of the

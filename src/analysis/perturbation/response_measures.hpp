@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/model_input.hpp"
 
 namespace fluxformer::perturbation {
@@ -15,14 +16,14 @@ struct ResponseMeasures {
   std::vector<double> accuracy;      ///< share whose most likely class is the label
   std::vector<double> loss;          ///< cross entropy
   std::vector<double> input_change;  ///< |du_0| / |u_0|
-  std::vector<double> sensitivity;   ///< (|dz| / |z|) / (|du_0| / |u_0|), z the clean logits
-  std::vector<long> not_finite;      ///< samples whose logits are not finite: wrong, and not in the loss
-  std::vector<long> insensible;      ///< samples without a sensitivity (nothing moved, z = 0, not finite)
+  std::vector<double> sensitivity;  ///< (|dz| / |z|) / (|du_0| / |u_0|), z the clean logits; over the samples
+                                    ///< that have one (something moved, z is finite and not 0)
+  std::vector<long> not_finite;     ///< samples whose logits are not finite: wrong, and not in the loss
   long samples = 0;
 };
 
-/// Accumulates ResponseMeasures. Not collective: samples may be spread over ranks.
-class ResponseMeter {
+/// Accumulates ResponseMeasures. Samples may be spread over ranks; only `reduce` is collective.
+class ResponseMeter : public Accumulator {
  public:
   ResponseMeter(int levels, int classes);
 
@@ -31,15 +32,11 @@ class ResponseMeter {
   void add(int level, const ModelInput& input, const std::vector<double>& u, const double* logits,
            const double* clean_logits);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
-
   /// What has been added so far; NaN where there is nothing to take a mean of.
   ResponseMeasures measures() const;
 
  private:
   int classes_;
-  std::vector<double> sums_;
 };
 
 }  // namespace fluxformer::perturbation

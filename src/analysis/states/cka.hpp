@@ -20,11 +20,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
+
 namespace fluxformer::states {
 
-/// Accumulates moments. Not collective: examples may be spread over ranks, each whole on one rank. Memory:
-/// D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in flops.
-class CkaMeter {
+/// Accumulates moments. Examples may be spread over ranks, each whole on one rank; only `reduce` is
+/// collective. Memory: D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in flops.
+class CkaMeter : public Accumulator {
  public:
   struct Side {
     int depths = 1, width = 1;
@@ -36,10 +38,7 @@ class CkaMeter {
   /// [example][channel]. Cheapest with many at a time.
   void add(int examples, const std::vector<const double*>& a, const std::vector<const double*>& b);
 
-  /// The state, additive: that of two meters summed is that of their examples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
-
-  double examples() const { return sums_[0]; }
+  double examples() const { return total()[0]; }
   /// [depth of A][depth of B]. NaN where a side does not vary over the examples (to round-off). Means are
   /// subtracted from raw moments: the relative error is about 1e-16 (1 + |mean|^2 / variance).
   std::vector<double> alignment() const { return table(false); }
@@ -49,9 +48,8 @@ class CkaMeter {
  private:
   std::vector<double> table(bool unrelated) const;
   Side a_, b_;
-  // sums_: number of examples | sums of A, of B | X^T X of each depth of A, of B | Y^T X of each pair
+  // The sums: number of examples | sums of A, of B | X^T X of each depth of A, of B | Y^T X of each pair
   std::size_t mean_a_, mean_b_, own_a_, own_b_, cross_;
-  std::vector<double> sums_;
 };
 
 }  // namespace fluxformer::states

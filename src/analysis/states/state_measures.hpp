@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/states/slab_sums.hpp"
 
 namespace fluxformer::states {
@@ -13,7 +14,7 @@ namespace fluxformer::states {
 /// The first three are over real tokens, samples and channels together, as DepthMeasures has them. The others
 /// are means over samples of a number per sample, u_i its real tokens and channels as one vector; where that
 /// number does not exist (a state of norm 0; for the correlation, one that is constant) it enters as 0
-/// (drift: 1) and is counted. At i = 0, "before" is u_0 itself.
+/// (drift: 1). At i = 0, "before" is u_0 itself.
 struct StateMeasures {
   std::vector<double> norm;              ///< root mean square of u
   std::vector<double> token_variance;    ///< mean square distance to the token mean, per number
@@ -21,13 +22,12 @@ struct StateMeasures {
   std::vector<double> correlation;       ///< Pearson, of the numbers of u_i with those of u_{i-1}
   std::vector<double> drift;             ///< 1 - cos(u_i, u_0), in [0, 2]
   std::vector<double> step_change;       ///< |u_i - u_{i-1}| / |u_{i-1}|
-  std::vector<long> undefined_correlation, undefined_drift, undefined_step;  ///< samples that were counted
   long samples = 0;
 };
 
-/// Accumulates StateMeasures. Not collective: samples may be spread over ranks, each sample whole on one
-/// rank.
-class StateMeter {
+/// Accumulates StateMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// collective.
+class StateMeter : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
@@ -38,17 +38,12 @@ class StateMeter {
   /// choice: compare models at the same spacing, as step_change grows with it.
   void add(int depth, const double* u, const double* previous, const double* first);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  /// [depth][SlabSums, then the means over samples]
-  std::vector<double>& sums() { return sums_; }
-
   /// What has been added so far; NaN where nothing was.
   StateMeasures measures() const;
 
  private:
-  const SlabContext& context_;
+  const SlabContext& context_;  // the sums are [depth][SlabSums, then those over samples]
   SlabSums slab_sums_;
-  std::vector<double> sums_;
 };
 
 }  // namespace fluxformer::states
