@@ -4,13 +4,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "analysis/accumulator.hpp"
+#include "analysis/information/estimates.hpp"
 #include "analysis/information/information_variables.hpp"
-#include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
-#include "drivers/compare/bottleneck_estimates.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
@@ -26,12 +22,10 @@ class Bottleneck final : public Comparison {
 
  private:
   using Curves = std::vector<std::vector<double>>;  // [name of the estimate][depth]
-  /// T of all samples at every depth, [depth][sample][channel]. Collective.
-  std::vector<double> states(const Parameters& parameters) const;
   Curves curves(const Parameters& parameters) const;
 
   const CompareProblem& problem_;
-  EstimatorSettings estimators_;
+  information::EstimatorSettings estimators_;
   std::vector<long> epochs_;
   int token_;  // -1: pooled
   RandomStream draws_;
@@ -75,60 +69,15 @@ void Bottleneck::begin(CompareRecord& record) {
   record.note("", information::variables::label_entropy, information::LabelGroups(labels_).entropy());
 }
 
-std::vector<double> Bottleneck::states(const Parameters& parameters) const {
-  const auto probe = problem_.probe(parameters);
-  const auto width = static_cast<std::size_t>(probe->spec().width);
-  const auto samples = labels_.size();
-  Sums all(static_cast<std::size_t>(probe->depths()) * samples * width);
-  std::vector<double> u;
-  const auto look = [&](const Batch& batch) {
-    probe->embed(batch, u);
-    probe->forward(u, false, [&](int row, const double* state) {
-      for (std::size_t b = 0; b < batch.label.size(); ++b) {
-        if (batch.weight[b] == 0) continue;
-        const auto tokens = sample_of(probe->counted(), state, static_cast<int>(b));
-        const auto place = static_cast<std::size_t>(batch.key[b]);
-        Eigen::Map<Eigen::RowVectorXd> t(
-            all.local() + (static_cast<std::size_t>(row) * samples + place) * width,
-            static_cast<Eigen::Index>(width));
-        if (token_ < 0)
-          t = tokens.colwise().mean();
-        else
-          t = tokens.row(token_);
-      }
-    });
-  };
-  accumulate(problem_.samples(), look, all);
-  return all.total();
-}
-
 Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
-  const auto all = states(parameters);
+  const auto probe = problem_.probe(parameters);
+  const auto states = information::states_by_depth(problem_.samples(), *probe, token_);
   const auto width = static_cast<std::size_t>(parameters.spec.width);
-  const auto depths = all.size() / (labels_.size() * width);
-  // Depths and parts of the estimators are dealt out to the ranks.
-  std::vector<double> found(estimate_count * depths, 0.0);
-  const RankOf me(problem_.comm());
-  const auto ranks = static_cast<std::size_t>(me.ranks);
-  collectively(problem_.comm(), [&] {
-    for (std::size_t task = static_cast<std::size_t>(me.rank); task < depths * estimator_parts;
-         task += ranks) {
-      const auto depth = task / estimator_parts;
-      const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
-      const information::Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
-      const auto numbers = estimate(part, t, labels_, estimators_, draws_.item(depth));
-      for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
-    }
-  });
-  sum_over_ranks(found, problem_.comm());
-  Curves list;
-  for (std::size_t k = 0; k < estimate_count; ++k)
-    list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),
-                      found.begin() + static_cast<std::ptrdiff_t>((k + 1) * depths));
-  return list;
+  return information::estimates_by_depth(problem_.comm(), states, labels_, width, estimators_, draws_);
 }
 
 void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  using information::estimate_count;
   const auto& estimates = information::variables::estimates();
   const auto final = curves(problem_.models().at(seed, name).parameters);
   for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimates[k], final[k]);

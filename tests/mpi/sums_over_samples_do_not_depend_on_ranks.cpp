@@ -8,6 +8,7 @@
 #include "analysis/attention/attention_measures.hpp"
 #include "analysis/derivatives/gradient_measures.hpp"
 #include "analysis/derivatives/logit_jacobian.hpp"
+#include "analysis/information/estimates.hpp"
 #include "analysis/perturbation/growth_measures.hpp"
 #include "analysis/perturbation/perturbations.hpp"
 #include "analysis/perturbation/response_measures.hpp"
@@ -162,6 +163,20 @@ std::vector<double> perturbed(Shared& on) {
   return all;
 }
 
+std::vector<double> information(Shared& on) {
+  std::vector<int> labels;
+  for (const auto member : on.samples.members()) labels.push_back(data().label(member));
+  const auto width = static_cast<std::size_t>(on.probe.spec().width);
+  auto all = information::states_by_depth(on.samples, on.probe, 0);
+  const auto pooled = information::states_by_depth(on.samples, on.probe, -1);
+  append(all, pooled);
+  // (Nearest neighbours of states that differ by round-off: the same, unless two are as near.)
+  const auto estimates = information::estimates_by_depth(on.samples.comm(), pooled, labels, width,
+                                                         {3, 2, 0.2, 2}, RandomStream(1, "noise"));
+  for (const auto& one : estimates) append(all, one);
+  return all;
+}
+
 std::vector<double> tables(Shared& on) {
   Sums sum(2);
   SampleTable table(on.samples.size(), 2);
@@ -185,11 +200,9 @@ std::vector<double> tables(Shared& on) {
 
 TEST(SumsOverSamples, do_not_depend_on_ranks) {
   using Measure = std::vector<double> (*)(Shared&);
-  const std::pair<const char*, Measure> measures[] = {{"states", states},
-                                                      {"alignment", alignment},
-                                                      {"attention", attention},
-                                                      {"perturbed", perturbed},
-                                                      {"tables", tables}};
+  const std::pair<const char*, Measure> measures[] = {{"states", states},           {"alignment", alignment},
+                                                      {"attention", attention},     {"perturbed", perturbed},
+                                                      {"information", information}, {"tables", tables}};
   for (const auto& [name, measure] : measures) {
     Shared alone(MPI_COMM_SELF, 7), together(MPI_COMM_WORLD, 2);
     const auto expected = measure(alone);

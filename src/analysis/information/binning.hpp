@@ -24,8 +24,7 @@ struct Bins {
   std::optional<std::pair<double, double>> range;
 };
 
-/// N ln N comparisons of m numbers. Parameters of the result: bins, low, high, outside (the share of numbers
-/// that lay outside a stated range). Does not depend on the order of the samples, to the bit. Not collective.
+/// N ln N comparisons of m numbers. Does not depend on the order of the samples, to the bit. Not collective.
 /// Throws BadInput for a count out of range, an empty range, and as require_points and require_labels do.
 InformationPlane binned_information(const Points& t, std::span<const int> labels, const Bins& bins);
 

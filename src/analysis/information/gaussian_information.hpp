@@ -28,9 +28,8 @@ namespace fluxformer::information {
 /// Not collective. Throws BadInput for m = 0, for numbers that are not finite, and as require_noise does.
 double gaussian_channel(const double* covariance, std::size_t m, double sigma);
 
-/// sigma: noise in the units of T. N m^2 operations, and m^3 for every pair of labels. Parameters: sigma,
-/// shrinkage (for I(T;Y): the mean over samples of that of their class). The value of I(T;Y) is the middle of
-/// its bounds. Not collective. Throws BadInput as require_points, require_labels and require_noise do.
+/// sigma: noise in the units of T. N m^2 operations, and m^3 for every pair of labels. The value of I(T;Y) is
+/// the midpoint of its bounds. Not collective. Throws BadInput as require_points, require_labels and require_noise do.
 InformationPlane gaussian_information(const Points& t, std::span<const int> labels, double sigma);
 
 }  // namespace fluxformer::information

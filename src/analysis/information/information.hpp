@@ -9,9 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace fluxformer::information {
@@ -23,14 +21,10 @@ struct Points {
   const double* row(std::size_t i) const { return data + i * components; }
 };
 
-/// One estimate with all that is needed to read it.
+/// One estimate. No estimate from N samples can vouch for more than ln N.
 struct Information {
-  double value = 0;                    ///< nats
-  std::optional<double> lower, upper;  ///< nats; where the estimator bounds what it estimates
-  std::string estimator;               ///< binning, kde, ksg, gaussian
-  std::vector<std::pair<std::string, double>> parameters;
-  std::size_t samples = 0;  ///< N
-  double ceiling = 0;       ///< ln N, nats: no estimate from N samples can vouch for more
+  double value = 0;                        ///< nats
+  std::optional<double> lower{}, upper{};  ///< nats; where the estimator bounds what it estimates
 };
 
 /// A point of the information plane.
@@ -55,12 +49,9 @@ struct LabelGroups {
   std::vector<std::size_t> order, first;
 };
 
-/// An estimate without bounds; N and the ceiling from `samples`.
-Information information(std::string_view estimator, std::vector<std::pair<std::string, double>> parameters,
-                        std::size_t samples, double value);
-/// The middle of two bounds, brought into [0, most], as the bounds are: those of a mutual information that
-/// cannot exceed `most`.
-Information between(Information about, double lower, double upper, double most);
+/// Midpoint of the bounds of a mutual information that cannot exceed `most`; all three are clamped to [0,
+/// most].
+Information between(double lower, double upper, double most);
 
 /// Throw BadInput naming the estimator: fewer than two points, no component, a number that is not finite; not
 /// one label per point; a noise that is not above zero.

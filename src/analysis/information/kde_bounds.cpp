@@ -86,9 +86,8 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
                  1 / n);
     }
   }
-  const auto about = information("kde", {{"sigma", sigma}}, t.count, 0);
-  return {between(about, all.lower, all.upper, about.ceiling),
-          between(about, all.lower - within.upper, all.upper - within.lower, groups.entropy())};
+  return {between(all.lower, all.upper, std::log(n)),
+          between(all.lower - within.upper, all.upper - within.lower, groups.entropy())};
 }
 
 }  // namespace fluxformer::information

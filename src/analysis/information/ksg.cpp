@@ -147,7 +147,7 @@ void require_neighbours(std::size_t k, std::size_t count) {
 
 }  // namespace
 
-Information ksg_information(const Points& a, const Points& b, std::size_t k) {
+double ksg_information(const Points& a, const Points& b, std::size_t k) {
   require_points("ksg", a);
   require_points("ksg", b);
   if (a.count != b.count)
@@ -171,10 +171,10 @@ Information ksg_information(const Points& a, const Points& b, std::size_t k) {
     sum.subtract(only_a.closer(only_a.point(i), radius));
     sum.subtract(only_b.closer(only_b.point(i), radius));
   }
-  return information("ksg", {{"k", static_cast<double>(k)}}, a.count, sum.mean(a.count));
+  return sum.mean(a.count);
 }
 
-Information ksg_information(const Points& t, std::span<const int> labels, std::size_t k) {
+double ksg_information(const Points& t, std::span<const int> labels, std::size_t k) {
   require_points("ksg", t);
   require_labels("ksg", t, labels);
   require_neighbours(k, t.count);
@@ -208,9 +208,7 @@ Information ksg_information(const Points& t, std::span<const int> labels, std::s
       sum.subtract(all.closer(point, radius));
     }
   }
-  const double left_out = 1 - static_cast<double>(count) / static_cast<double>(t.count);
-  return information("ksg", {{"k", static_cast<double>(k)}, {"left_out", left_out}}, t.count,
-                     sum.mean(count));
+  return sum.mean(count);
 }
 
 }  // namespace fluxformer::information

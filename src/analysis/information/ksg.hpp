@@ -28,13 +28,12 @@ namespace fluxformer::information {
 /// I(A;B) of vectors; A and B are each scaled by the power of two that brings their root mean square
 /// deviation next to 1 (I does not depend on it, its estimate hardly). N ln N steps in few dimensions, N^2 m
 /// in many: for N = 10^4 less than 0.1 s of one core for two components each, 1 s for eight, 24 s for 64.
-/// Parameter: k. Does not depend on the order of the samples, to the bit. Not collective. Throws BadInput
+/// Does not depend on the order of the samples, to the bit. Not collective. Throws BadInput
 /// unless 1 <= k < N, for A and B of different counts, and as require_points does.
-Information ksg_information(const Points& a, const Points& b, std::size_t k);
+double ksg_information(const Points& a, const Points& b, std::size_t k);
 
 /// I(T;Y) of vectors and labels. A label of k or fewer samples is used with one neighbour less than it has
-/// samples; a label that occurs once is left out. Parameters: k, left_out (the share of samples that were).
-/// Cost, order and errors as above; BadInput also if every label occurs once.
-Information ksg_information(const Points& t, std::span<const int> labels, std::size_t k);
+/// samples; a label that occurs once is left out. Cost, order and errors as above; BadInput also if every label occurs once.
+double ksg_information(const Points& t, std::span<const int> labels, std::size_t k);
 
 }  // namespace fluxformer::information

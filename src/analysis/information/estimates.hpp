@@ -1,6 +1,8 @@
 #pragma once
 
-// All estimators of src/analysis on one set of states.
+// All estimators on one set of states, and on the states of a model at every depth.
+
+#include <mpi.h>
 
 #include <array>
 #include <span>
@@ -8,9 +10,11 @@
 #include <vector>
 
 #include "analysis/information/information.hpp"
+#include "analysis/model_probe.hpp"
 #include "base/random.hpp"
+#include "model/sample_set.hpp"
 
-namespace fluxformer {
+namespace fluxformer::information {
 
 struct EstimatorSettings {
   std::size_t bins = 10;       ///< of each component
@@ -43,8 +47,19 @@ inline constexpr int estimator_parts = 4;
 
 /// The numbers that `part` of the estimators finds (the others are 0), in the order of the names; NaN where a
 /// state does not vary over the samples. `draw`: of the noise that ksg adds. Not collective.
-std::array<double, estimate_count> estimate(int part, const information::Points& states,
-                                            std::span<const int> labels, const EstimatorSettings& settings,
-                                            const RandomStream& draw);
+std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
+                                            const EstimatorSettings& settings, const RandomStream& draw);
 
-}  // namespace fluxformer
+/// The states of the samples at every depth, [depth][sample][channel], on all ranks: that of one token or
+/// (token < 0) the mean over the real tokens. Every sample must have that token. Collective over the ranks of
+/// the samples.
+std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe, int token);
+
+/// All estimates of such states of `width` channels, [name of the estimate][depth], the same on all ranks, which share the work.
+/// Depth i draws from `draws`.item(i). Collective.
+std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::vector<double>& states,
+                                                    std::span<const int> labels, std::size_t width,
+                                                    const EstimatorSettings& settings,
+                                                    const RandomStream& draws);
+
+}  // namespace fluxformer::information
