@@ -1,4 +1,4 @@
-#include "drivers/compare/layer_jacobians.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
 
 #include <algorithm>
 
@@ -7,40 +7,38 @@
 #include "analysis/derivatives/probe_jacobian.hpp"
 #include "analysis/derivatives/singular_values.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 namespace {
 
 enum Column : std::size_t { largest, largest_error, smallest, smallest_error, per_layer };
 
 }  // namespace
 
-LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& parameters,
+LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
                                const JacobianPlan& plan) {
-  const auto chosen = problem.samples().first(plan.samples);
-  ModelProbe probe(parameters, chosen.line(), chosen.capacity(), parameters.spec.cells, plan.precision);
-  derivatives::ProbeJacobian jacobian(probe);
+  ModelProbe probe(parameters, samples.line(), samples.capacity(), parameters.spec.cells, plan.precision);
+  ProbeJacobian jacobian(probe);
   const auto layers = static_cast<std::size_t>(probe.spec().layers);
   const auto exponents = static_cast<std::size_t>(plan.exponents);
   const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
   const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
-  SampleTable table(chosen.size(), layers * per_layer + exponents);
+  SampleTable table(samples.size(), layers * per_layer + exponents);
 
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
-    std::vector<long> samples(batch.key.size());
-    std::ranges::transform(batch.key, samples.begin(),
-                           [&](long key) { return static_cast<long>(chosen.member(key)); });
+    std::vector<long> members(batch.key.size());
+    std::ranges::transform(batch.key, members.begin(),
+                           [&](long key) { return static_cast<long>(samples.member(key)); });
     const auto for_each_sample = [&](auto&& body) {
-      for (std::size_t b = 0; b < samples.size(); ++b)
+      for (std::size_t b = 0; b < members.size(); ++b)
         if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
     };
     for (std::size_t l = 0; l < layers; ++l) {
       const int entry = probe.entry_of_layer(static_cast<int>(l) + 1), exit = entry + cells_of_layer;
-      const auto ranges =
-          derivatives::singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
-                                       jacobian.transposed(entry, exit), plan.steps, stretched, samples);
+      const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
+                                          jacobian.transposed(entry, exit), plan.steps, stretched, members);
       for_each_sample([&](std::size_t b, std::size_t place) {
         table.row(place)[l * per_layer + largest] = ranges[b].largest;
         table.row(place)[l * per_layer + largest_error] = ranges[b].largest_error;
@@ -48,7 +46,7 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
         table.row(place)[l * per_layer + smallest_error] = ranges[b].smallest_error;
       });
     }
-    derivatives::LyapunovMeter meter(probe.counted(), plan.exponents, followed, samples);
+    LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
     for (int sweep = 0;; ++sweep) {
       meter.start_counting();
       for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));
@@ -61,7 +59,7 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
         table.row(place)[layers * per_layer + j] = found(static_cast<Eigen::Index>(j));
     });
   };
-  accumulate(chosen, look, table);
+  accumulate(samples, look, table);
 
   LayerJacobians result;
   for (std::size_t at = 0; at < layers * per_layer; at += per_layer) {
@@ -74,4 +72,4 @@ LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& 
   return result;
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "drivers/compare/compare_problem.hpp"
+#include "analysis/model_probe.hpp"
+#include "model/sample_set.hpp"
 
-namespace fluxformer {
+namespace fluxformer::derivatives {
 
 struct JacobianPlan {
-  std::size_t samples = 1;  ///< the first of CompareProblem::members
-  int steps = 1;            ///< of the Lanczos process for singular values
-  int exponents = 1;        ///< Lyapunov exponents
-  int sweeps = 0;           ///< of their directions, back and forth, before growth is counted
+  int steps = 1;      ///< of the Lanczos process for singular values
+  int exponents = 1;  ///< Lyapunov exponents
+  int sweeps = 0;     ///< of their directions, back and forth, before growth is counted
   Precision precision = Precision::dbl;
   std::uint64_t seed = 0;  ///< of the directions to begin with
 };
@@ -27,8 +27,8 @@ struct LayerJacobians {
 
 /// The same on all ranks, up to round-off whatever their number. Collective. Cost, in forward passes of the
 /// samples: about 5 steps + exponents (2 + 5 sweeps). Memory: 2 steps states of a batch, 2 exponents, and one
-/// for each depth.
-LayerJacobians layer_jacobians(const CompareProblem& problem, const Parameters& parameters,
+/// for each depth. Throws BadInput unless cells of the model end where its layers do.
+LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
                                const JacobianPlan& plan);
 
-}  // namespace fluxformer
+}  // namespace fluxformer::derivatives
