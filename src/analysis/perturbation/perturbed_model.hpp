@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything the perturbation experiment measures of one model, batch by batch.
+// What perturbations of many kinds and levels do to one model, batch by batch.
 
 #include <mpi.h>
 
@@ -17,18 +17,18 @@
 #include "analysis/perturbation/perturbation_variables.hpp"
 #include "analysis/perturbation/response_measures.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
 /// What is done to the inputs.
 struct PerturbationPlan {
   /// By axis; kinds of perturbations without levels are left out.
   std::map<std::string, std::vector<double>> levels = {};
-  int pgd_steps = 10;                   ///< 0: no PGD
-  bool random_start = false;            ///< of PGD
-  bool jacobian = true;                 ///< of the logits, and the worst direction
-  double growth = 1e-3;                 ///< level of the noise whose growth is followed
-  perturbation::InputRange range = {};  ///< of features under attack
-  std::uint64_t seed = 1;               ///< of all draws
+  int pgd_steps = 10;         ///< 0: no PGD
+  bool random_start = false;  ///< of PGD
+  bool jacobian = true;       ///< of the logits, and the worst direction
+  double growth = 1e-3;       ///< level of the noise whose growth is followed
+  InputRange range = {};      ///< of features under attack
+  std::uint64_t seed = 1;     ///< of all draws
 };
 
 class PerturbedModel {
@@ -41,14 +41,14 @@ class PerturbedModel {
 
   /// One kind of perturbation over its levels.
   struct Curve {
-    const perturbation::variables::Kind& kind;
-    perturbation::ResponseMeter responses;
+    const variables::Kind& kind;
+    ResponseMeter responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }
   /// Of the inputs as they are; one level.
-  const perturbation::ResponseMeter& clean() const { return clean_; }
-  const perturbation::GrowthMeter& growth() const { return growth_; }
-  const perturbation::GrowthMeter& tangent_growth() const { return tangent_growth_; }
+  const ResponseMeter& clean() const { return clean_; }
+  const GrowthMeter& growth() const { return growth_; }
+  const GrowthMeter& tangent_growth() const { return tangent_growth_; }
   const derivatives::JacobianMeter& jacobian() const { return jacobian_meter_; }
   /// Adds up all of the above over the ranks (Accumulator::reduce). Collective.
   void reduce(MPI_Comm comm);
@@ -58,7 +58,7 @@ class PerturbedModel {
   using Perturb = std::function<void(double level, std::vector<double>& u)>;
   void follow(const std::string& kind, const Perturb& perturb);
   void attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
-              perturbation::Adversary& adversary);
+              Adversary& adversary);
   void follow_growth();
 
   ModelProbe& probe_;
@@ -67,10 +67,10 @@ class PerturbedModel {
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
   derivatives::LogitJacobian jacobian_;
   std::vector<Curve> curves_;
-  perturbation::ResponseMeter clean_;
-  perturbation::GrowthMeter growth_, tangent_growth_;
+  ResponseMeter clean_;
+  GrowthMeter growth_, tangent_growth_;
   derivatives::JacobianMeter jacobian_meter_;
   std::vector<double> clean_logits_, x_, moved_, state_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation
