@@ -2,19 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/attention/attention_measures.hpp"
-#include "analysis/derivatives/gradient_measures.hpp"
-#include "analysis/derivatives/logit_jacobian.hpp"
+#include "analysis/attention/layer_attention.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
+#include "analysis/derivatives/loss_gradients.hpp"
 #include "analysis/information/estimates.hpp"
-#include "analysis/perturbation/growth_measures.hpp"
-#include "analysis/perturbation/perturbations.hpp"
-#include "analysis/perturbation/response_measures.hpp"
-#include "analysis/state_examples.hpp"
-#include "analysis/states/cka.hpp"
-#include "analysis/states/state_measures.hpp"
+#include "analysis/perturbation/perturbed_model.hpp"
+#include "analysis/states/model_states.hpp"
 #include "base/error.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/listed_samples.hpp"
@@ -31,20 +28,20 @@ const ListedSamples& data() {
   return samples;
 }
 
-Parameters model() {
+Parameters model(std::uint64_t seed) {
   auto spec = small_model(layers);
   spec.features = features;
   spec.tokens = tokens;
   spec.classes = classes;
-  return random_parameters({.model = spec, .kappa = 0.1});
+  return random_parameters({.model = spec, .kappa = 0.1, .seed = seed});
 }
 
 /// All seven samples, shared by the ranks of a communicator, and a model for them.
 struct Shared {
-  explicit Shared(MPI_Comm comm, int at_a_time)
+  Shared(MPI_Comm comm, int at_a_time, std::uint64_t seed = 3)
       : line(token_line(MPI_COMM_SELF, data())),
         samples(comm, line, data(), all_of(data()), at_a_time),
-        probe(model(), line, at_a_time, layers, Precision::dbl) {}
+        probe(model(seed), line, at_a_time, layers, Precision::dbl) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
@@ -58,108 +55,80 @@ void append(std::vector<double>& to, const std::vector<double>& more) {
 }
 
 std::vector<double> states(Shared& on) {
-  states::StateMeter meter(on.probe.depths(), on.probe.counted());
-  std::vector<double> u, before;
-  accumulate(
-      on.samples,
-      [&](const Batch& batch) {
-        on.probe.embed(batch, u);
-        const auto first = u;
-        before = u;
-        on.probe.forward(u, false, [&](int row, const double* now) {
-          meter.add(row, now, before.data(), first.data());
-          before.assign(now, now + before.size());
-        });
-      },
-      meter);
-  const auto m = meter.measures();
-  std::vector<double> all{static_cast<double>(m.samples)};
-  for (const auto* one :
-       {&m.norm, &m.token_variance, &m.dirichlet_energy, &m.correlation, &m.drift, &m.step_change})
-    append(all, *one);
+  const auto found = states::measure_states(on.samples, on.probe, 3);
+  std::vector<double> all{found.accuracy};
+  for (const auto* m : {&found.by_row, &found.by_layer}) {
+    all.push_back(static_cast<double>(m->samples));
+    for (const auto* one :
+         {&m->norm, &m->token_variance, &m->dirichlet_energy, &m->correlation, &m->drift, &m->step_change})
+      append(all, *one);
+  }
+  for (const double norm : found.token_norms) all.push_back(std::isnan(norm) ? -1 : norm);  // padding
   return all;
 }
 
 std::vector<double> alignment(Shared& on) {
-  states::CkaMeter meter({2, on.probe.spec().width}, {1, on.probe.spec().width});
-  std::vector<double> u;
-  accumulate(
-      on.samples,
-      [&](const Batch& batch) {
-        on.probe.embed(batch, u);
-        const auto first = examples_of(on.probe.counted(), u.data(), Examples::tokens);
-        on.probe.forward(u);
-        const auto last = examples_of(on.probe.counted(), u.data(), Examples::tokens);
-        meter.add(static_cast<int>(first.rows()), {first.data(), last.data()}, {last.data()});
-      },
-      meter);
+  Shared other(on.samples.comm(), on.samples.capacity(), 5);
+  const auto meter = states::align(on.samples, on.probe, other.probe, Examples::tokens);
   auto all = meter.alignment();
   append(all, meter.unrelated());
   return all;
 }
 
 std::vector<double> attention(Shared& on) {
+  Shared other(on.samples.comm(), on.samples.capacity(), 5);
   const int heads = on.probe.spec().attention.heads;
-  std::vector<attention::AttentionMeter> meters(2, {{1, heads, heads}, 5});
-  std::vector<double> u, first, last;
-  accumulate(
-      on.samples,
-      [&](const Batch& batch) {
-        on.probe.embed(batch, u);
-        on.probe.attention(0, u.data(), first);
-        on.probe.attention(1, u.data(), last);
-        for (std::size_t b = 0; b < batch.label.size(); ++b) {
-          if (batch.weight[b] == 0 || batch.length[b] < 2) continue;
-          const auto at = b * static_cast<std::size_t>(heads * tokens * tokens);
-          meters[0].add(batch.key[b], 0, tokens, batch.length[b], first.data() + at, last.data() + at);
-          meters[1].add(batch.key[b], 0, tokens, batch.length[b], last.data() + at, first.data() + at);
-        }
-      },
-      meters);
-  std::vector<double> all;
-  for (const auto& meter : meters)
-    for (int h = 0; h < heads; ++h)
-      append(all,
-             {meter.score(attention::RowScore::kl, 0, h, h), meter.entropy_t(0, h),
-              meter.permuted_score(attention::RowScore::js, 0, h), static_cast<double>(meter.samples(0))});
+  auto all = attention::attention_map(on.samples, on.probe);
+  for (const auto& meter : attention::compare_attention(on.samples, on.probe, {&on.probe, &other.probe}, 5))
+    for (int l = 0; l < layers; ++l)
+      for (int h = 0; h < heads; ++h)
+        append(all,
+               {meter.score(attention::RowScore::kl, l, h, h), meter.entropy_t(l, h),
+                meter.permuted_score(attention::RowScore::js, l, h), static_cast<double>(meter.samples(l))});
+  return all;
+}
+
+std::vector<double> gradients(Shared& on) {
+  const auto found = derivatives::loss_gradients(on.samples, on.probe);
+  auto all = found.by_row.norm;
+  append(all, found.by_layer.ratio);
+  append(all, found.parameters);
+  append(all, {found.loss, found.by_layer.disparity});
+  return all;
+}
+
+std::vector<double> jacobians(Shared& on) {
+  const auto found = derivatives::layer_jacobians(on.samples, on.probe.parameters(),
+                                                  {.steps = 4, .exponents = 2, .sweeps = 1, .seed = 1});
+  auto all = found.largest;
+  append(all, found.smallest);
+  append(all, found.lyapunov);
   return all;
 }
 
 std::vector<double> perturbed(Shared& on) {
-  ModelInput input(on.probe, InputSpace::embedded);
-  derivatives::LogitJacobian jacobian(input);
-  derivatives::GradientMeter gradients(on.probe.depths(), on.probe.counted());
-  derivatives::JacobianMeter values(classes);
-  perturbation::GrowthMeter growth(on.probe.depths(), on.probe.counted());
-  perturbation::ResponseMeter responses(1, classes);
-  std::vector<double> u_bar;
+  const perturbation::PerturbationPlan plan{.levels = {{"noise_level", {0.1}},
+                                                       {"dropped_share", {0.5}},
+                                                       {"attack_level", {0.01}},
+                                                       {"feature_noise_level", {0.1}},
+                                                       {"feature_attack_level", {0.01}}},
+                                            .pgd_steps = 2};
+  perturbation::PerturbedModel model(on.probe, plan);
   accumulate(
-      on.samples,
-      [&](const Batch& batch) {
-        input.set(batch);
-        jacobian.set();
-        values.add(input, jacobian);
-        auto u = input.clean(), noisy = u;
-        on.probe.forward(u, true);
-        std::vector<double> bar(jacobian.logits().size(), 1.0);
-        for (std::size_t b = 0; b < batch.weight.size(); ++b)
-          if (batch.weight[b] == 0)
-            std::fill_n(bar.begin() + static_cast<std::ptrdiff_t>(b) * classes, classes, 0.0);
-        on.probe.adjoint(bar, u_bar, {}, [&](int row, const double* at) { gradients.add(row, at); });
-        perturbation::add_noise(input, 1, 0.1, noisy);
-        perturbation::add_growth(on.probe, input.clean(), noisy, growth);
-        auto state = noisy;
-        const auto z = on.probe.forward(state);
-        responses.add(0, input, noisy, z.data(), jacobian.logits().data());
-      },
-      gradients, values, growth, responses);
-  auto all = gradients.measures().norm;
-  append(all, values.singular_values());
-  append(all, {values.worst_sensitivity(), static_cast<double>(values.samples())});
-  append(all, growth.growth());
-  const auto m = responses.measures();
-  append(all,
-         {m.accuracy[0], m.loss[0], m.input_change[0], m.sensitivity[0], static_cast<double>(m.samples)});
+      on.samples, [&](const Batch& batch) { model.show(batch); }, model);
+  auto all = model.growth().growth();
+  append(all, model.tangent_growth().growth());
+  append(all, model.jacobian().singular_values());
+  append(all, {model.jacobian().worst_sensitivity(), static_cast<double>(model.jacobian().samples())});
+  const auto add = [&](const perturbation::ResponseMeasures& m) {
+    append(all, {m.accuracy[0], m.loss[0], m.input_change[0], static_cast<double>(m.samples)});
+  };
+  add(model.clean().measures());
+  EXPECT_EQ(model.curves().size(), 8u);
+  for (const auto& curve : model.curves()) {
+    add(curve.responses.measures());
+    all.push_back(curve.responses.measures().sensitivity[0]);
+  }
   return all;
 }
 
