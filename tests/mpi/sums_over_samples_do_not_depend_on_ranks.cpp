@@ -170,7 +170,8 @@ std::vector<double> tables(Shared& on) {
 TEST(SumsOverSamples, do_not_depend_on_ranks) {
   using Measure = std::vector<double> (*)(Shared&);
   const std::pair<const char*, Measure> measures[] = {{"states", states},           {"alignment", alignment},
-                                                      {"attention", attention},     {"perturbed", perturbed},
+                                                      {"attention", attention},     {"gradients", gradients},
+                                                      {"jacobians", jacobians},     {"perturbed", perturbed},
                                                       {"information", information}, {"tables", tables}};
   for (const auto& [name, measure] : measures) {
     Shared alone(MPI_COMM_SELF, 7), together(MPI_COMM_WORLD, 2);
