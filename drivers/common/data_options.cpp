@@ -1,5 +1,6 @@
 #include "drivers/common/data_options.hpp"
 
+#include "data/make_dataset.hpp"
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"

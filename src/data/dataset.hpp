@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -64,40 +62,5 @@ class Dataset {
   /// Throws std::out_of_range unless index < size().
   void require(std::size_t index) const;
 };
-
-inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
-
-/// Which data set, and how it is cut into tokens.
-struct DatasetSpec {
-  std::string name = "digits";
-  std::string directory{};         ///< of the files; not looked at by the built-in sets
-  std::string split = "train";     ///< train | test
-  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels
-  std::uint64_t seed = 1;          ///< of the built-in sets
-  std::size_t at_most = every_sample;  ///< samples kept
-
-  int length = 256;                  ///< text: tokens of a sample; longer texts are cut, shorter ones padded
-  int vocabulary = 20000;            ///< text: the largest vocabulary, <pad> and <unk> included
-  int least_count = 2;               ///< text: a word must occur in so many training documents
-  bool keep_headers = true;          ///< newsgroups: the lines before the first blank one
-  bool keep_quotes = true;           ///< newsgroups: lines quoted from another post
-  bool keep_footers = true;          ///< newsgroups: the signature
-  std::vector<std::string> words{};  ///< text: a given vocabulary; empty: built from the training split
-
-  int alphabets = 0;  ///< omniglot: the first so many alphabets; 0: all
-  int classes = 20;   ///< topics: 4, 8, ... 20
-};
-
-/// The data set called `spec.name`:
-///   "digits"      synthetic pen-stroke digits drawn from `seed`
-///   "mnist"       the IDX files (gzip'd or not) in `directory` or `directory`/mnist
-///   "omniglot"    handwritten characters, from the zip in `directory` or `directory`/omniglot; also
-///                 "omniglot_small1", "omniglot_small2" and "omniglot_evaluation": its other zips
-///   "20news"      posts of 20 newsgroups, from the tar.gz or its tree in `directory` or `directory`/20news
-///   "topics"      synthetic texts drawn from `seed`
-/// Only the first `at_most` samples are kept (of "20news": so many at equal distances). Throws BadInput for
-/// an unknown word, a number out of range and for missing or damaged files, naming the folder and the files
-/// looked for. Reads files on this rank: wrap in `collectively` where ranks must agree.
-std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec);
 
 }  // namespace fluxformer::data

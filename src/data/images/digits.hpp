@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "data/dataset_spec.hpp"
 #include "base/random.hpp"
 #include "data/images/image_tokens.hpp"
 

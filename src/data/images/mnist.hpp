@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {

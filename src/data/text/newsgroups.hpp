@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/text/text_dataset.hpp"
 
 namespace fluxformer::data {

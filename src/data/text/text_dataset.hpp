@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/dataset.hpp"
 #include "data/text/vocabulary.hpp"
 

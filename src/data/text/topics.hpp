@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "base/random.hpp"
 #include "data/text/text_dataset.hpp"
 
