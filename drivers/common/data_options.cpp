@@ -1,7 +1,8 @@
 #include "drivers/common/data_options.hpp"
 
-#include "data/make_dataset.hpp"
 #include "base/error.hpp"
+#include "data/make_dataset.hpp"
+#include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
@@ -98,7 +99,13 @@ std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   if (file.empty()) return {};
   const io::ArchiveReader archive(comm, file);
   if (!archive.has(model_file::embedding_vocabulary)) return {};
-  return archive.words(model_file::embedding_vocabulary);
+  auto words = archive.words(model_file::embedding_vocabulary);
+  try {
+    const data::Vocabulary valid(words);
+  } catch (const BadInput& e) {
+    throw BadInput(file + ": " + model_file::embedding_vocabulary + ": " + e.what());
+  }
+  return words;
 }
 
 }  // namespace fluxformer

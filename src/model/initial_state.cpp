@@ -43,6 +43,7 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
     return random.item(at.cell * samples + at.sample).normal(at.token * width + at.channel);
   };
   const double scale = start.scale;
+  if (start.kind == "zero") return [](const Place&) { return 0.0; };
   if (start.kind == "inflow") return [](const Place& at) { return at.inflow; };
   if (start.kind == "noise") return [=](const Place& at) { return at.inflow + scale * drawn(at); };
   if (start.kind == "sphere") return drawn;
@@ -57,7 +58,7 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
       return scale * boost::math::quantile(boost::math::normal(), position / n);
     };
   throw BadInput("start.state = " + start.kind +
-                 " is not known: inflow, noise, sphere, equiangular, cosine or quantiles");
+                 " is not known: zero, inflow, noise, sphere, equiangular, cosine or quantiles");
 }
 
 }  // namespace

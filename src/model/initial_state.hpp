@@ -16,13 +16,14 @@
 namespace fluxformer {
 
 struct InitialState {
+  /// zero         0
   /// inflow       the inflow in every cell
   /// noise        that + scale * (standard normal numbers)
   /// sphere       every token a random point of the unit sphere, uniform
   /// equiangular  equiangular_points, the same in every cell
   /// cosine       scale * cos(mode pi x / n), the mode that token diffusion damps; on a grid a product
   /// quantiles    scale * (quantiles of the normal law), from token to token
-  std::string kind = "inflow";
+  std::string kind = "zero";
   double scale = 1, gamma = 0;
   long mode = 1;
   std::uint64_t seed = 1;

@@ -26,9 +26,10 @@ class PackedFile {
   PackedFile& operator=(const PackedFile&) = delete;
   ~PackedFile() = default;
 
-  /// Goes to the next file (folders and links are passed over); false at the end of the intact archive.
+  /// Goes to the next file; false at the end of the intact archive. Folders, links and what has no name of
+  /// its own ("", ".", "/") are passed over.
   bool next();
-  /// Path of the file within the archive, folders separated by '/'.
+  /// Path of the file within the archive, folders separated by '/': one of `path_parts` at least.
   const std::string& name() const { return name_; }
   /// The bytes of the file, at most `largest` of them; once per file.
   std::string read();

@@ -114,8 +114,8 @@ std::vector<std::uint8_t> IdxFile::read(std::size_t first, std::size_t count) co
 }
 
 void IdxFile::refuse(const std::string& what) const {
-  throw BadInput(path_.string() + " " + what +
-                 ". Get the file again (gzip -t and sha256sum tell a good copy).");
+  throw BadInput(path_.string() + " " + what + (what.ends_with('?') ? "" : ".") +
+                 " Get the file again (gzip -t and sha256sum tell a good copy).");
 }
 
 }  // namespace fluxformer::data

@@ -31,7 +31,8 @@ std::vector<double> state_of(const InitialState& start, int columns = nx, int ro
   return {state.values, state.values + mesh.slab_size() * cells};
 }
 
-TEST(InitialState, is_the_inflow_with_or_without_noise) {
+TEST(InitialState, is_zero_or_the_inflow_with_or_without_noise) {
+  EXPECT_EQ(state_of({}), std::vector<double>(cells * tokens * samples * width, 0.0));
   EXPECT_EQ(state_of({.kind = "inflow"}), std::vector<double>(cells * tokens * samples * width, 7.0));
   const auto one = state_of({.kind = "noise", .scale = 2, .seed = 5}),
              half = state_of({.kind = "noise", .scale = 1, .seed = 5});
@@ -78,6 +79,7 @@ TEST(InitialState, of_quantiles_rises_from_token_to_token_and_is_odd) {
 TEST(InitialState, refuses_what_it_does_not_know_and_zero_vectors_for_the_sphere) {
   EXPECT_THROW(state_of({.kind = "anything"}), BadInput);
   EXPECT_THROW(state_of({.kind = "cosine", .scale = 0, .no_zero_vectors = true}), BadInput);
+  EXPECT_THROW(state_of({.no_zero_vectors = true}), BadInput);
   EXPECT_NO_THROW(state_of({.kind = "cosine", .scale = 0}));
 }
 
