@@ -12,8 +12,8 @@
 
 namespace fluxformer {
 
-/// The base of everything that is added up sample by sample. What reads it throws std::logic_error before
-/// `reduce`, what adds to it throws that after `reduce`: neither can be forgotten.
+/// Base of everything that is added up sample by sample. Reading before `reduce` and adding after it throws
+/// std::logic_error, so that the reduction cannot be forgotten.
 class Accumulator {
  public:
   /// Replaces the sums of this rank by those of all ranks of `comm`. Once. Collective.
@@ -34,7 +34,7 @@ class Accumulator {
   bool reduced_ = false;
 };
 
-/// Plain numbers.
+/// Plain sums.
 class Sums : public Accumulator {
  public:
   explicit Sums(std::size_t count) : Accumulator(count) {}
@@ -43,7 +43,7 @@ class Sums : public Accumulator {
   using Accumulator::total;
 };
 
-/// A row of numbers for each of some samples, each filled by the rank that holds the sample.
+/// One row of numbers per sample, filled by the rank that holds the sample.
 class SampleTable : public Accumulator {
  public:
   SampleTable(std::size_t samples, std::size_t columns) : Accumulator(samples * columns), columns_(columns) {}
@@ -61,7 +61,7 @@ class SampleTable : public Accumulator {
   std::size_t columns_;
 };
 
-/// Something made of accumulators, or several of one kind.
+/// Reduces an accumulator, an object that consists of some, or a container of these.
 template <class Meters>
 void reduce(MPI_Comm comm, Meters& meters) {
   if constexpr (requires { meters.reduce(comm); })

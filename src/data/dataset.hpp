@@ -1,6 +1,6 @@
 #pragma once
 
-// Labelled samples by global index: the same sample on any rank, in any order, in any run.
+// Labelled samples, addressed by global index: the same on every rank, in any order and in every run.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,12 @@ struct Shard {
   std::size_t count = 0;
 };
 
-/// The part of 0..size-1 that belongs to `rank` of `ranks`: contiguous, in rank order, covering every index
-/// once; counts differ by at most one (the lower ranks hold the longer ones) and may be 0. Not collective.
+/// The part of 0..size-1 that belongs to `rank` of `ranks`. The parts are contiguous, in rank order, and
+/// cover every index once. Their counts differ by at most one (lower ranks get the larger ones) and may be 0.
+/// Not collective. Throws std::invalid_argument for a rank that does not exist.
 Shard balanced_shard(std::size_t size, int rank, int ranks);
 
-/// Samples laid out as tokens. Const and without hidden state: safe to call in any order, from any thread.
+/// Samples as tokens. Const and without hidden state: safe to call in any order and from any thread.
 /// Nothing here is collective. Index arguments run from 0 to size() - 1; others throw std::out_of_range.
 class Dataset {
  public:
@@ -29,7 +30,7 @@ class Dataset {
 
   virtual std::string name() const = 0;
   virtual std::size_t size() const = 0;
-  /// Number of different labels.
+  /// Number of labels.
   virtual int classes() const = 0;
   /// 0..classes() - 1.
   virtual int label(std::size_t index) const = 0;
@@ -41,19 +42,19 @@ class Dataset {
   virtual int features() const = 0;
   /// Fills out[token][feature], token = y * tokens_x() + x: tokens_x() * tokens_y() * features() numbers.
   virtual void tokens(std::size_t index, double* out) const = 0;
-  /// A random variant of the sample for training, the same label and length: an image under a random affine
-  /// map (see warp_image), a text with a share `strength` of its words replaced by <unk>. `strength` is in
-  /// [0, 1].
+  /// A random variant of the sample for training, with the same label and length: an image after a random
+  /// affine map (see warp_image), a text with a share `strength` of its words replaced by <unk>. `strength`
+  /// is in [0, 1].
   virtual void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const = 0;
-  /// Real tokens of a sample; those after them are padding.
+  /// Number of real tokens of a sample; the rest is padding.
   virtual int length(std::size_t index) const;
 
   /// 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers, features() = 1,
   /// and padding is index 0.
   virtual int vocabulary() const { return 0; }
-  /// words()[i] is the word of index i in UTF-8, vocabulary() of them ("<pad>" is 0, "<unk>", any other word,
-  /// is 1); empty unless tokens are words. Given back in `DatasetSpec::words`, they give the same indices in
-  /// another split or a later run.
+  /// words()[i] is the word with index i, in UTF-8: vocabulary() words, with "<pad>" at 0 and "<unk>", which
+  /// stands for any other word, at 1. Empty unless tokens are words. Passed as `DatasetSpec::words`, they
+  /// give the same indices in another split or a later run.
   virtual std::vector<std::string> words() const { return {}; }
 
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }

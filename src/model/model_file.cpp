@@ -20,7 +20,7 @@ int whole(const io::ArchiveReader& archive, const io::Attribute& name, int fallb
   const long value =
       archive.has_attribute(name, model_file::group) ? archive.integer(name, model_file::group) : fallback;
   if (value < least || value > most)
-    throw BadInput(archive.path() + ": /model@" + name + " = " + std::to_string(value) +
+    throw BadInput(archive.path() + ": /model@" + name.name + " = " + std::to_string(value) +
                    ": must be at least " + std::to_string(least) + " and at most " + std::to_string(most));
   return static_cast<int>(value);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which samples a step trains on, and what a rank sees of them: functions of seed, epoch and place in the
-// global batch alone, whatever the number of ranks.
+// The batches of a training. They depend on seed, epoch and position in the global batch only, not on the
+// number of ranks.
 
 #include <cstdint>
 #include <vector>
@@ -13,20 +13,20 @@ namespace fluxformer {
 
 class Batches {
  public:
-  /// Of the samples `members` of `data` (borrowed), `global` at a time. Throws BadInput if there are fewer
-  /// samples than that or fewer than replicas in a batch.
+  /// Global batches of `global` of the samples `members` of `data` (borrowed). Throws BadInput if there are
+  /// fewer samples than that, or fewer samples in a batch than replicas.
   /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
   /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
   /// words.
   Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
           std::uint64_t seed, double augment = 0, double noise = 0);
 
-  /// Whole batches in an epoch; the samples left over have their turn in other epochs.
+  /// Whole batches in an epoch; samples that are left over are used in other epochs.
   long per_epoch() const { return static_cast<long>(members_.size()) / global_; }
-  /// Samples that this replica has memory for: the largest share of any.
+  /// Samples in a batch of this replica, fillers included: the largest share of any replica.
   int capacity() const;
-  /// This replica's share of the batch of `step` = 0, 1, ...: each sample with weight 1 / global, filled up
-  /// to `capacity` with samples of weight 0.
+  /// This replica's share of the batch of step 0, 1, ...: each sample with weight 1 / global, filled up to
+  /// `capacity` with samples of weight 0. Batch::key is step * global + position: it never repeats.
   Batch at(long step);
 
  private:

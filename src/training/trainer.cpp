@@ -41,7 +41,8 @@ StepReport Trainer::step(const Batch& batch) {
   report.step = steps();
   Evaluation own;
   try {
-    // A march may fail on one replica alone; the pieces are told of nevertheless, so that all calls meet.
+    // A march may fail on one replica only. It still passes on all pieces, so that the collective calls
+    // match.
     own = collectively(comm_, [&] {
       return evaluator_.gradient(
           batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
@@ -50,7 +51,7 @@ StepReport Trainer::step(const Batch& batch) {
     sum_.finish();
     throw;
   }
-  // The ranks of a token line hold the same numbers, but for the depth loss: its first one speaks.
+  // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
   const auto& line = *evaluator_.march().model().context().line;
   if (line.rank() != 0) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};

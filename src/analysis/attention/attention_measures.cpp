@@ -11,7 +11,7 @@
 namespace fluxformer::attention {
 namespace {
 
-/// Into a block of sums: scores with the weight of a query, and flat rows as they are.
+/// Adds to a block of sums: scores times the weight of a query, and the count of flat rows.
 void add_scores(const RowScores& scores, double weight, double* sums) {
   for (std::size_t i = 0; i < row_score_count; ++i) sums[i] += weight * scores.value[i];
   if (scores.flat) sums[row_score_count] += 1;

@@ -26,7 +26,7 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   const auto heads = static_cast<std::size_t>(model.spec().attention.heads);
   const auto local = static_cast<std::size_t>(line.block().count()),
              n = static_cast<std::size_t>(line.tokens());
-  // The layer map of `shift` sees the cell upstream.
+  // The layer map of `shift` is applied to the cell upstream.
   const bool shift = spec.scheme == DepthScheme::shift;
   const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
   DepthGhosts ghosts(mesh, 1, 0);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The attention of all depth cells in a state of equation (1), which is spread over ranks along depth and
+// The attention of all depth cells in a state of equation (1) that is spread over ranks along depth and
 // tokens.
 
 #include <petscvec.h>
@@ -15,7 +15,7 @@
 namespace fluxformer::attention {
 
 /// Calls row(cell, sample, head, query, weights of the n keys) for all queries of this rank, cells from 0.
-/// `inflow_slab`: the slab of cell 0, which the scheme `shift` looks at. Collective over the mesh.
+/// `inflow_slab`: the slab of cell 0, which the scheme `shift` needs. Collective over the mesh.
 using RowOfAttention = std::function<void(std::size_t cell, std::size_t sample, std::size_t head,
                                           std::size_t query, const double* weights)>;
 void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
@@ -23,7 +23,7 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
 
 struct FieldAttention {
   std::vector<double> entropy;  ///< [cell][head]: mean over samples and queries of the row entropy, over ln n
-  std::vector<double> weights;  ///< [cell][sample][head][query][key]; empty unless they are asked for
+  std::vector<double> weights;  ///< [cell][sample][head][query][key]; empty unless asked for
 };
 
 enum class Keep { entropy, entropy_and_weights };

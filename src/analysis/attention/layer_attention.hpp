@@ -17,7 +17,7 @@ class LayerAttention {
   /// `probe` is borrowed. Memory: a slab for each layer. Throws BadInput unless cells end where layers do.
   explicit LayerAttention(ModelProbe& probe);
 
-  /// From now on it is about this batch. Cost: a forward pass.
+  /// Selects a batch. Cost: a forward pass.
   void show(const Batch& batch);
   /// [sample][head][query][key] of layer l = 1 .. S, valid until the next call.
   const std::vector<double>& of_layer(int l);
@@ -31,12 +31,12 @@ class LayerAttention {
 };
 
 /// The scores of the attention of `t` with that of each of the others, layer by layer (of the meter from 0).
-/// Samples of fewer than two real tokens are left out: a row over one token says nothing. All models have as
-/// many layers. `seed`: of the permuted keys. Collective over the ranks of the samples.
+/// Samples with fewer than two real tokens are left out: their rows carry no information. All models have
+/// the same number of layers. `seed`: of the permuted keys. Collective over the ranks of the samples.
 std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
                                               const std::vector<ModelProbe*>& others, std::uint64_t seed);
 
-/// Attention of the first of the samples, the mean over the heads, [layer][query][key], on all ranks.
+/// Attention of the first sample, averaged over the heads, [layer][query][key], on all ranks.
 /// Collective.
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe);
 
@@ -45,7 +45,7 @@ using HeadMatch = std::vector<std::vector<int>>;
 
 /// The best match of each layer (match_heads).
 HeadMatch match_layers(const AttentionMeter& validation, RowScore by);
-/// Head h with head h, as far as there are so many.
+/// Head h with head h, as far as both models have one.
 HeadMatch heads_in_order(const AttentionMeter::Shape& shape);
 
 }  // namespace fluxformer::attention

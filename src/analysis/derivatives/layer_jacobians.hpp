@@ -1,6 +1,6 @@
 #pragma once
 
-// The derivatives of a model's layers at the states of some samples: how much they stretch and shrink.
+// Singular values and Lyapunov exponents of a model's layers at the states of some samples.
 
 #include <cstdint>
 #include <vector>
@@ -15,19 +15,19 @@ struct JacobianPlan {
   int exponents = 1;  ///< Lyapunov exponents
   int sweeps = 0;     ///< of their directions, back and forth, before growth is counted
   Precision precision = Precision::dbl;
-  std::uint64_t seed = 0;  ///< of the directions to begin with
+  std::uint64_t seed = 0;  ///< of the initial directions
 };
 
-/// Of the map over a whole layer, so that models on different depth cells compare; and of all layers.
+/// Of the map over a whole layer, so that models on different depth cells can be compared, and of all layers.
 struct LayerJacobians {
   std::vector<double> largest, smallest;              ///< singular value by layer, mean over samples
-  std::vector<double> largest_error, smallest_error;  ///< of any sample, at most (SingularRange)
+  std::vector<double> largest_error, smallest_error;  ///< the largest of any sample (SingularRange)
   std::vector<double> lyapunov;                       ///< exponents per layer, mean over samples
 };
 
-/// The same on all ranks, up to round-off whatever their number. Collective. Cost, in forward passes of the
-/// samples: about 5 steps + exponents (2 + 5 sweeps). Memory: 2 steps states of a batch, 2 exponents, and one
-/// for each depth. Throws BadInput unless cells of the model end where its layers do.
+/// The same on all ranks; up to round-off independent of their number. Collective. Cost, in forward passes of
+/// the samples: about 5 steps + exponents (2 + 5 sweeps). Memory: 2 steps states of a batch, 2 exponents, and
+/// one for each depth. Throws BadInput unless cells of the model end where its layers do.
 LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
                                const JacobianPlan& plan);
 

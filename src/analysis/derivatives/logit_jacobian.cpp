@@ -29,7 +29,7 @@ void LogitJacobian::set() {
         gram(i, j) = gram(j, i) = input_.slab_block(rows_[static_cast<std::size_t>(i)], b)
                                       .cwiseProduct(input_.slab_block(rows_[static_cast<std::size_t>(j)], b))
                                       .sum();
-    const SymmetricEigen eigen = symmetric_eigen(gram);  // values rise
+    const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
     const auto at = static_cast<std::size_t>(b);
     values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
     left_[at] = eigen.vectors.col(classes - 1);
@@ -52,7 +52,7 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
   }
 }
 
-// The sums: the singular values, the worst sensitivity, samples that have one, samples.
+// The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
 
 void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) {
   const std::size_t classes = size() - 3;

@@ -46,7 +46,7 @@ double size_of(const Points& t) {
   return std::sqrt(sum / static_cast<double>(t.count * t.components));
 }
 
-/// I(T_m; T_m + sigma Z), the noise drawn.
+/// I(T_m; T_m + sigma Z) with random noise.
 double noisy_ksg(const Points& t, double sigma, std::size_t k, const RandomStream& draw) {
   std::vector<double> noisy(t.data, t.data + t.count * t.components);
   for (std::size_t j = 0; j < noisy.size(); ++j) noisy[j] += sigma * draw.normal(j);
@@ -131,7 +131,7 @@ std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::ve
                                                     const EstimatorSettings& settings,
                                                     const RandomStream& draws) {
   const auto depths = states.size() / (labels.size() * width);
-  // Depths and parts of the estimators are dealt out to the ranks.
+  // Depths and parts of the estimators are distributed over the ranks.
   std::vector<double> found(estimate_count * depths, 0.0);
   const RankOf me(comm);
   collectively(comm, [&] {

@@ -23,8 +23,8 @@ struct EstimatorSettings {
   std::size_t neighbours = 5;  ///< k of ksg
 };
 
-/// What is written of them: input_* is I(X;T), of kde, ksg and gaussian I(X; T + sigma Z); label_* is I(T;Y),
-/// of kde and gaussian I(T + sigma Z; Y). nats.
+/// Names of the estimates. input_* is I(X;T), for kde, ksg and gaussian I(X; T + sigma Z); label_* is I(T;Y),
+/// for kde and gaussian I(T + sigma Z; Y). In nats.
 inline constexpr std::array estimate_names = {"input_binning",
                                               "label_binning",
                                               "input_kde",
@@ -42,11 +42,11 @@ inline constexpr std::array estimate_names = {"input_binning",
                                               "sigma",
                                               "kept_variance"};
 inline constexpr std::size_t estimate_count = estimate_names.size();
-/// Parts that can be computed apart.
+/// The estimators come in parts that can be computed independently.
 inline constexpr int estimator_parts = 4;
 
-/// The numbers that `part` of the estimators finds (the others are 0), in the order of the names; NaN where a
-/// state does not vary over the samples. `draw`: of the noise that ksg adds. Not collective.
+/// The estimates of one part, in the order of the names (the others are 0); NaN if the state does not vary
+/// over the samples. `draw`: of the noise that ksg adds. Not collective.
 std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
                                             const EstimatorSettings& settings, const RandomStream& draw);
 
@@ -55,8 +55,8 @@ std::array<double, estimate_count> estimate(int part, const Points& states, std:
 /// the samples.
 std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe, int token);
 
-/// All estimates of such states of `width` channels, [name of the estimate][depth], the same on all ranks, which share the work.
-/// Depth i draws from `draws`.item(i). Collective.
+/// All estimates of such states of `width` channels, [name of the estimate][depth], the same on all ranks,
+/// which share the work. Depth i draws from `draws`.item(i). Collective.
 std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::vector<double>& states,
                                                     std::span<const int> labels, std::size_t width,
                                                     const EstimatorSettings& settings,

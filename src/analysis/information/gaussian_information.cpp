@@ -21,8 +21,8 @@ struct Moments {
   MatrixXd covariance;  // shrunk
 };
 
-/// Ledoit and Wolf: (1 - delta) S + delta tr(S)/m, delta the error of S over its distance to the target,
-/// squared.
+/// Ledoit and Wolf: (1 - delta) S + delta tr(S)/m, with delta the squared ratio of the error of S to its
+/// distance from the target.
 Moments shrunk_moments(const Points& points) {
   const auto count = static_cast<Index>(points.count), m = static_cast<Index>(points.components);
   const auto n = static_cast<double>(points.count);
@@ -44,7 +44,7 @@ Moments shrunk_moments(const Points& points) {
   return result;
 }
 
-/// One label's N(mean, covariance), with the noise.
+/// N(mean, covariance) of one label, with the noise.
 struct GaussianClass {
   VectorXd mean;
   MatrixXd covariance;
@@ -86,7 +86,7 @@ double mixture_bound(const std::vector<GaussianClass>& classes, Distance&& dista
   return bound;
 }
 
-/// Entropy of one Gaussian with mean and covariance of the mixture, less the mean entropy of the classes.
+/// Entropy of one Gaussian with mean and covariance of the mixture, minus the mean entropy of the classes.
 double largest_entropy_bound(const std::vector<GaussianClass>& classes) {
   const Index m = classes.front().mean.size();
   VectorXd mean = VectorXd::Zero(m);

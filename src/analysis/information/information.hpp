@@ -1,10 +1,10 @@
 #pragma once
 
-// What the estimators of mutual information share. T: hidden state of a sample (pooled or of one token), X:
-// the sample itself, Y: its label. All numbers are in nats; nothing here communicates.
+// What the estimators of mutual information have in common. T: hidden state of a sample (pooled or of one
+// token), X: the sample itself, Y: its label. All numbers are in nats; nothing here communicates.
 //
-// A deterministic layer that keeps samples apart has I(X;T) = ln N whatever it does; what falls with depth is
-// the estimator's resolution. Only I(X; T + sigma Z) with a stated sigma is a property of the layer.
+// A deterministic layer that does not merge samples has I(X;T) = ln N; a decrease with depth shows the
+// resolution of the estimator. Only I(X; T + sigma Z) with a given sigma is a property of the layer.
 
 #include <cstddef>
 #include <optional>
@@ -21,10 +21,10 @@ struct Points {
   const double* row(std::size_t i) const { return data + i * components; }
 };
 
-/// One estimate. No estimate from N samples can vouch for more than ln N.
+/// One estimate. N samples cannot show more than ln N.
 struct Information {
   double value = 0;                        ///< nats
-  std::optional<double> lower{}, upper{};  ///< nats; where the estimator bounds what it estimates
+  std::optional<double> lower{}, upper{};  ///< nats; only of estimators that give bounds
 };
 
 /// A point of the information plane.
@@ -41,7 +41,7 @@ struct LabelGroups {
   double share(std::size_t g) const {
     return static_cast<double>(size(g)) / static_cast<double>(order.size());
   }
-  /// The rows of `points` in this order.
+  /// The rows of `points`, in this order.
   std::vector<double> rows(const Points& points) const;
   /// H(Y) = -sum_y p_y ln p_y, nats: what I(T;Y) cannot exceed.
   double entropy() const;
@@ -53,8 +53,8 @@ struct LabelGroups {
 /// most].
 Information between(double lower, double upper, double most);
 
-/// Throw BadInput naming the estimator: fewer than two points, no component, a number that is not finite; not
-/// one label per point; a noise that is not above zero.
+/// These throw BadInput naming the estimator: for fewer than two points, no component or a number that is not
+/// finite; unless there is one label per point; for a noise that is not positive.
 void require_points(std::string_view estimator, const Points& points);
 void require_labels(std::string_view estimator, const Points& points, std::span<const int> labels);
 void require_noise(std::string_view estimator, double sigma);

@@ -16,13 +16,13 @@ class GrowthMeter : public Accumulator {
   /// `context` is borrowed; a sample of length 0 is left out. Throws BadInput for tokens spread over ranks.
   GrowthMeter(int depths, const SlabContext& context);
 
-  /// du at a depth, for the samples of the context; of every batch depth 0 first. Samples that are not moved
+  /// Adds du at a depth, for the samples of the context; depth 0 first for every batch. Samples with du = 0
   /// there are left out at all depths.
   void add(int depth, const double* du);
 
   /// By depth; NaN without any sample.
   std::vector<double> growth() const;
-  /// Samples that are in it.
+  /// Number of samples that count.
   long samples() const;
 
  private:
@@ -30,12 +30,13 @@ class GrowthMeter : public Accumulator {
   std::vector<double> start_;   // |du(0)| of each sample of the batch
 };
 
-/// Of a finite perturbation: the difference of the marches from `moved` and from u. Both are row 0 of the
-/// probe's batch. Cost: two forward passes; memory: a slab for each depth.
+/// Adds the growth of a finite perturbation: the difference of the marches from `moved` and from u, both row
+/// 0 of the probe's batch. Cost: two forward passes; memory: a slab for each depth.
 void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
                 GrowthMeter& meter);
 
-/// Of an infinitesimal one along v: the tangent of the march from u. Cost: about three forward passes.
+/// Adds the growth of an infinitesimal one along v: the tangent of the march from u. Cost: about three
+/// forward passes.
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
                         GrowthMeter& meter);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What perturbations of many kinds and levels do to one model, batch by batch.
+// Response of one model to perturbations of many kinds and levels, batch by batch.
 
 #include <mpi.h>
 
@@ -19,13 +19,13 @@
 
 namespace fluxformer::perturbation {
 
-/// What is done to the inputs.
+/// The perturbations of the inputs.
 struct PerturbationPlan {
-  /// By axis; kinds of perturbations without levels are left out.
+  /// By name of the axis; kinds of perturbations with an empty list are left out.
   std::map<std::string, std::vector<double>> levels = {};
   int pgd_steps = 10;         ///< 0: no PGD
   bool random_start = false;  ///< of PGD
-  bool jacobian = true;       ///< of the logits, and the worst direction
+  bool jacobian = true;       ///< whether to compute it, and the worst direction
   double growth = 1e-3;       ///< level of the noise whose growth is followed
   InputRange range = {};      ///< of features under attack
   std::uint64_t seed = 1;     ///< of all draws
@@ -36,7 +36,7 @@ class PerturbedModel {
   /// Both are borrowed. Throws BadInput for levels of features where the model reads words.
   PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan);
 
-  /// Adds the samples of a batch; draws are keyed by its keys. Not collective.
+  /// Adds the samples of a batch; random draws are keyed by its keys. Not collective.
   void show(const Batch& batch);
 
   /// One kind of perturbation over its levels.
@@ -45,7 +45,7 @@ class PerturbedModel {
     ResponseMeter responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }
-  /// Of the inputs as they are; one level.
+  /// Of the unperturbed inputs; one level.
   const ResponseMeter& clean() const { return clean_; }
   const GrowthMeter& growth() const { return growth_; }
   const GrowthMeter& tangent_growth() const { return tangent_growth_; }

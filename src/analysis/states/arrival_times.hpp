@@ -1,6 +1,6 @@
 #pragma once
 
-// When a front has arrived at each depth: from then on the state stays close to the steady one.
+// When a front arrives at each depth: after that the state stays close to the steady one.
 
 #include <cstddef>
 #include <limits>
@@ -15,10 +15,10 @@ class ArrivalTimes {
  public:
   ArrivalTimes(std::size_t rows, double threshold)
       : threshold_(threshold), since_(rows, std::numeric_limits<double>::quiet_NaN()) {}
-  /// The distances at a later time than those before.
+  /// Adds the distances at a later time.
   void update(double time, const std::vector<double>& distance);
   const std::vector<double>& times() const { return since_; }
-  /// As `times` gave them.
+  /// Continues from the result of `times`.
   void restore(std::vector<double> times) { since_ = std::move(times); }
 
  private:

@@ -14,14 +14,14 @@ using Matrix = Eigen::Map<RowMatrix>;
 using ConstMatrix = Eigen::Map<const RowMatrix>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
-/// The variance of a side below this part of its mean square is round-off.
+/// A variance below this fraction of the mean square is round-off.
 constexpr double nothing = 1e-13;
 
 std::size_t at(std::size_t first, int index, int size) {
   return first + static_cast<std::size_t>(index) * static_cast<std::size_t>(size);
 }
 
-/// What is needed of X^T X, centred.
+/// Norm and trace of the centred X^T X.
 struct Own {
   double norm, trace;
 };

@@ -5,17 +5,17 @@
 //
 //   CKA(X, Y) = |Y^T X|_F^2 / (|X^T X|_F |Y^T Y|_F)      in [0, 1], no unit,
 //
-// which rotations and scalings of either side leave as it is. Source: Kornblith, Norouzi, Lee, Hinton, arXiv
-// 1905.00414, eq. (5), the form in feature space: examples need not be kept. What an example is (a pooled
-// sample or a token) is for the caller to choose and to state (state_examples.hpp).
+// which is invariant under rotations and scalings of either side. Source: Kornblith, Norouzi, Lee, Hinton,
+// arXiv 1905.00414, eq. (5), the form in feature space: examples need not be stored. The caller chooses what
+// an example is, a pooled sample or a token (state_examples.hpp).
 //
-// It is biased upwards unless examples are many more than features: two unrelated standard Gaussian states
-// have about sqrt(d_a d_b / ((n + d_a)(n + d_b))). Beside it stands therefore the exact mean over all n!
-// pairings of the examples of the one model with those of the other,
+// It is biased upwards unless there are many more examples than features: two unrelated standard Gaussian
+// states have about sqrt(d_a d_b / ((n + d_a)(n + d_b))). Its null control is the exact mean over all n!
+// pairings of the examples of one model with those of the other,
 //
 //   tr(X^T X) tr(Y^T Y) / ((n - 1) |X^T X|_F |Y^T Y|_F),
 //
-// what states of these spectra score when their examples have nothing to do with each other.
+// the score of states with these spectra whose examples are unrelated.
 
 #include <cstddef>
 #include <vector>
@@ -25,7 +25,8 @@
 namespace fluxformer::states {
 
 /// Accumulates moments. Examples may be spread over ranks, each whole on one rank; only `reduce` is
-/// collective. Memory: D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in flops.
+/// collective. Memory: D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in
+/// flops.
 class CkaMeter : public Accumulator {
  public:
   struct Side {
@@ -34,15 +35,15 @@ class CkaMeter : public Accumulator {
   /// Throws BadInput for a depth or width below 1.
   CkaMeter(Side a, Side b);
 
-  /// Adds examples, the same for both sides and in the same order: a[depth] and b[depth] point to
-  /// [example][channel]. Cheapest with many at a time.
+  /// Adds examples, the same and in the same order for both sides: a[depth] and b[depth] point to
+  /// [example][channel]. Most efficient with many at a time.
   void add(int examples, const std::vector<const double*>& a, const std::vector<const double*>& b);
 
   double examples() const { return total()[0]; }
-  /// [depth of A][depth of B]. NaN where a side does not vary over the examples (to round-off). Means are
+  /// [depth of A][depth of B]. NaN where a side does not vary over the examples (up to round-off). Means are
   /// subtracted from raw moments: the relative error is about 1e-16 (1 + |mean|^2 / variance).
   std::vector<double> alignment() const { return table(false); }
-  /// The mean of it over all pairings of examples, of the same shape.
+  /// The null control, of the same shape.
   std::vector<double> unrelated() const { return table(true); }
 
  private:

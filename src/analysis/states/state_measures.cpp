@@ -10,18 +10,18 @@ namespace {
 /// After those of SlabSums.
 enum Sum : std::size_t { samples = SlabSums::count, correlation, drift, step, per_depth };
 
-/// Sums of squares below this part of the whole are round-off: the number they divide does not exist.
+/// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
 constexpr double nothing = 1e-28;
 
 void add_sample(const SampleView& u, const SampleView& v, const SampleView& first, double* s) {
   const double uu = u.squaredNorm(), vv = v.squaredNorm(), ff = first.squaredNorm();
-  // Centred first: the mean may be much larger than what varies.
+  // Centred first: the mean may be much larger than the variation.
   const RowMatrix x = u.array() - u.mean(), y = v.array() - v.mean();
   const double xx = x.squaredNorm(), yy = y.squaredNorm();
   s[samples] += 1;
   if (!(xx <= nothing * uu || yy <= nothing * vv))
     s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
-  // 1 - cos = |u/|u| - f/|f||^2 / 2, without cancellation where nothing has drifted yet.
+  // 1 - cos = |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
   const bool has_angle = uu != 0 && ff != 0;
   s[drift] += has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
   if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Hidden states by depth, over many samples: size, spread over tokens, and how far each depth is from the one
-// before and from the embedding.
+// Hidden states by depth, over many samples: size, spread over tokens, and distance from the previous depth
+// and from the embedding.
 
 #include <vector>
 
@@ -10,11 +10,11 @@
 
 namespace fluxformer::states {
 
-/// One number per depth i = 0 .. depths - 1. All without unit but norm (that of u) and the two of its square.
-/// The first three are over real tokens, samples and channels together, as DepthMeasures has them. The others
-/// are means over samples of a number per sample, u_i its real tokens and channels as one vector; where that
-/// number does not exist (a state of norm 0; for the correlation, one that is constant) it enters as 0
-/// (drift: 1). At i = 0, "before" is u_0 itself.
+/// One number per depth i = 0 .. depths - 1. norm has the unit of u, the next two its square, the others
+/// none. The first three are taken over real tokens, samples and channels together, as in DepthMeasures. The
+/// others are means over samples of a number per sample, with u_i its real tokens and channels as one vector.
+/// Where that number is not defined (a state of norm 0; for the correlation, a constant state) it counts as 0
+/// (drift: 1). At i = 0 the previous state is u_0 itself.
 struct StateMeasures {
   std::vector<double> norm;              ///< root mean square of u
   std::vector<double> token_variance;    ///< mean square distance to the token mean, per number
@@ -33,12 +33,12 @@ class StateMeter : public Accumulator {
   /// left out. Throws BadInput for tokens spread over ranks.
   StateMeter(int depths, const SlabContext& context);
 
-  /// Adds the samples of the context at one depth: slabs u_i, u_{i-1}, u_0. The last two may be null for
-  /// depth 0. Every batch has to come by once at every depth. Which depths are consecutive is the caller's
-  /// choice: compare models at the same spacing, as step_change grows with it.
+  /// Adds the samples of the context at one depth: slabs u_i, u_{i-1}, u_0; null stands for u_i. Every batch
+  /// must be added once at every depth. The caller chooses the depths: compare models at the same spacing, as
+  /// step_change grows with it.
   void add(int depth, const double* u, const double* previous, const double* first);
 
-  /// What has been added so far; NaN where nothing was.
+  /// NaN without samples.
   StateMeasures measures() const;
 
  private:

@@ -23,7 +23,7 @@ PackedFile::PackedFile(std::filesystem::path path, Kind kind)
     if (!source_->compressed()) refuse("is not gzip'd");
   } else {
     if (!std::ifstream(path_)) refuse("cannot be opened");
-    // Only by the table at the end of the file: a truncated zip has none and is refused at once.
+    // Only by the table at the end of the file: a truncated zip has none and is refused immediately.
     expect(archive_read_support_format_zip_seekable(reader_.get()), "cannot be read as zip");
     expect(archive_read_open_filename(reader_.get(), path_.c_str(), std::size_t{1} << 16U),
            "is truncated or not a zip archive");
@@ -47,7 +47,7 @@ bool PackedFile::next() {
     archive_entry* entry = nullptr;
     const int code = archive_read_next_header(reader_.get(), &entry);
     if (code == ARCHIVE_EOF) {
-      // What follows the last file still has to unpack, up to the check sum.
+      // The rest after the last file must decompress too, up to the checksum.
       while (source_ != nullptr && source_->read(portion_.data(), portion_.size()) > 0) continue;
       return false;
     }

@@ -13,7 +13,7 @@
 namespace fluxformer::data {
 namespace {
 
-/// deflate cannot pack more than this many bytes into one (zlib's technical notes).
+/// The highest compression ratio of deflate (zlib's technical notes).
 constexpr std::size_t most_inflation = 1032;
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number a post is filed under; nothing for another file (a note, a hidden file).
+/// The number of a post; nothing for any other file (a note, a hidden file).
 std::optional<long> post_id(const std::string& file) {
   constexpr std::size_t most_digits = 18;
   if (file.empty() || file.size() > most_digits) return {};
