@@ -77,18 +77,17 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
 }
 
 void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
-  using information::estimate_count;
   const auto& estimates = information::variables::estimates();
   const auto final = curves(problem_.models().at(seed, name).parameters);
-  for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimates[k], final[k]);
-  Curves over_epochs(estimate_count);
+  for (std::size_t k = 0; k < estimates.size(); ++k) record.add(name, estimates[k], final[k]);
+  Curves over_epochs(estimates.size());
   for (const long epoch : epochs_) {
     const auto then = curves(problem_.models().after_epoch(seed, name, epoch));
-    for (std::size_t k = 0; k < estimate_count; ++k)
+    for (std::size_t k = 0; k < estimates.size(); ++k)
       over_epochs[k].insert(over_epochs[k].end(), then[k].begin(), then[k].end());
   }
   if (epochs_.empty()) return;
-  for (std::size_t k = 0; k < estimate_count; ++k)
+  for (std::size_t k = 0; k < estimates.size(); ++k)
     record.add(name, compare::after_epochs(estimates[k]), over_epochs[k]);
 }
 

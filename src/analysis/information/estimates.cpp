@@ -8,6 +8,7 @@
 #include "analysis/accumulator.hpp"
 #include "analysis/information/binning.hpp"
 #include "analysis/information/gaussian_information.hpp"
+#include "analysis/information/information_variables.hpp"
 #include "analysis/information/kde_bounds.hpp"
 #include "analysis/information/ksg.hpp"
 #include "analysis/information/principal_components.hpp"
@@ -19,12 +20,14 @@
 namespace fluxformer::information {
 namespace {
 
-using Estimates = std::array<double, estimate_count>;
+/// In the order of variables::estimates().
+using Estimates = std::vector<double>;
 
 double& named(Estimates& all, const std::string& name) {
-  const auto* const at = std::ranges::find(estimate_names, name);
-  if (at == estimate_names.end()) throw std::logic_error("no estimate " + name);
-  return all[static_cast<std::size_t>(at - estimate_names.begin())];
+  const auto& list = variables::estimates();
+  const auto at = std::ranges::find(list, name, &io::Variable::name);
+  if (at == list.end()) throw std::logic_error("no estimate " + name);
+  return all[static_cast<std::size_t>(at - list.begin())];
 }
 
 /// Root mean square deviation of a component from its mean.
@@ -55,18 +58,15 @@ double noisy_ksg(const Points& t, double sigma, std::size_t k, const RandomStrea
 
 void put(Estimates& all, const std::string& name, const Information& found) {
   named(all, name) = found.value;
-  if (found.lower && found.upper &&
-      std::ranges::find(estimate_names, name + "_lower") != estimate_names.end()) {
-    named(all, name + "_lower") = *found.lower;
-    named(all, name + "_upper") = *found.upper;
-  }
+  if (found.lower) named(all, name + "_lower") = *found.lower;
+  if (found.upper) named(all, name + "_upper") = *found.upper;
 }
 
 }  // namespace
 
-std::array<double, estimate_count> estimate(int part, const Points& states, std::span<const int> labels,
-                                            const EstimatorSettings& settings, const RandomStream& draw) {
-  Estimates all{};
+std::vector<double> estimate(int part, const Points& states, std::span<const int> labels,
+                             const EstimatorSettings& settings, const RandomStream& draw) {
+  Estimates all(variables::estimates().size(), 0.0);
   const double spread = deviation(states), sigma = settings.noise * spread;
   const bool varies = spread > 1e-12 * size_of(states);  // more than round-off
   const auto both = [&](const std::string& name, const auto& find) {
@@ -132,7 +132,8 @@ std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::ve
                                                     const RandomStream& draws) {
   const auto depths = states.size() / (labels.size() * width);
   // Depths and parts of the estimators are distributed over the ranks.
-  std::vector<double> found(estimate_count * depths, 0.0);
+  const std::size_t count = variables::estimates().size();
+  std::vector<double> found(count * depths, 0.0);
   const RankOf me(comm);
   collectively(comm, [&] {
     for (std::size_t task = static_cast<std::size_t>(me.rank); task < depths * estimator_parts;
@@ -141,12 +142,12 @@ std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::ve
       const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
       const Points t{states.data() + depth * labels.size() * width, labels.size(), width};
       const auto numbers = estimate(part, t, labels, settings, draws.item(depth));
-      for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
+      for (std::size_t k = 0; k < count; ++k) found[k * depths + depth] += numbers[k];
     }
   });
   sum_over_ranks(found, comm);
   std::vector<std::vector<double>> list;
-  for (std::size_t k = 0; k < estimate_count; ++k)
+  for (std::size_t k = 0; k < count; ++k)
     list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),
                       found.begin() + static_cast<std::ptrdiff_t>((k + 1) * depths));
   return list;
