@@ -53,7 +53,7 @@ add_library(fluxformer_flags INTERFACE)
 target_compile_options(fluxformer_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Woverloaded-virtual
   # g++ 12 warns inside its own headers: AVX-512 intrinsics (GCC bug 105593), std::string + "..." (105651, 105329)
-  -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow
+  -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
   $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3 -fno-math-errno>
   $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
 # The same source gives the same bits wherever it is inlined only if products and sums are fused

@@ -164,6 +164,13 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   return static_cast<int>(report.code);
 }
 
+/// A message is one line, whatever the names in it hold.
+std::string in_one_line(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = c == '\n' ? ' ' : '?';
+  return message;
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -173,7 +180,7 @@ int run_command_line(int argc, char** argv) {
   try {
     return run(argc, argv, comm, rank == 0);
   } catch (const Error& e) {
-    if (rank == 0) std::cerr << "fluxformer: " << e.what() << std::endl;
+    if (rank == 0) std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {
     // Not agreed: the other ranks may be waiting in a collective call, so all must end.

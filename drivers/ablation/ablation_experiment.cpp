@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "base/statistics.hpp"
 #include "drivers/ablation/ablation_run.hpp"
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/model_settings.hpp"
@@ -48,10 +49,6 @@ void refuse_what_variants_decide(const Settings& settings) {
   if (settings.word("adjoint.method") != "1fe")
     throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
                    ": norm post and residual off know 1fe only; leave it out");
-}
-
-double mean(const std::vector<double>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
 class AblationExperiment final : public Experiment {

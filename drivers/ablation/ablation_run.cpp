@@ -1,27 +1,15 @@
 #include "drivers/ablation/ablation_run.hpp"
 
-#include <algorithm>
+#include <utility>
 
-#include "analysis/model_probe.hpp"
+#include "analysis/states/model_states.hpp"
 #include "base/error.hpp"
-#include "base/reductions.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "model/loss.hpp"
+#include "training/divergence.hpp"
 
 namespace fluxformer {
 namespace {
-
-/// The first epoch from which on most losses of each epoch are above the limit; one beyond the last if those
-/// of the last are not. Epochs count from 0.
-long lost_since(double limit, const std::vector<double>& loss, long per_epoch) {
-  long epoch = static_cast<long>(loss.size()) / per_epoch;
-  for (; epoch > 0; --epoch) {
-    const auto end = loss.begin() + epoch * per_epoch;
-    const auto above = std::count_if(end - per_epoch, end, [&](double one) { return one > limit; });
-    if (2 * above <= per_epoch) break;
-  }
-  return epoch;
-}
 
 /// False if it was told to stop. `weights`: the last ones whose loss and gradient were finite.
 bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
@@ -47,7 +35,8 @@ bool train(TrainProblem& problem, double limit, const std::function<bool(long, d
     if (!go_on(step, report.loss)) return false;
   }
   weights = problem.parameters.values;
-  if (const long first = lost_since(limit, run.loss, per_epoch) * per_epoch; first < total) diverge(first);
+  if (const long first = diverged_since(limit, run.loss, per_epoch) * per_epoch; first < total)
+    diverge(first);
   return true;
 }
 
@@ -56,26 +45,12 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
           AblationRun& run) {
   auto parameters = problem.parameters;
   parameters.values = weights;
-  const int capacity = problem.batches.capacity();
-  ModelProbe probe(parameters, problem.line, capacity, problem.march->depth().cells, precision_of(settings));
-  states::StateMeter meter(probe.depths(), probe.counted());
-  const int classes = parameters.spec.classes;
-  double correct = 0;
-  std::vector<double> u, first, previous;
-  for_all_samples(*problem.test, problem.testing, capacity, problem.ranks.replica, [&](const Batch& batch) {
-    probe.embed(batch, u);
-    first = previous = u;
-    const auto& logits = probe.forward(u, false, [&](int row, const double* now) {
-      meter.add(row, now, previous.data(), first.data());
-      std::copy_n(now, previous.size(), previous.data());
-    });
-    correct += correct_share(batch, logits, classes);
-  });
-  auto& sums = meter.sums();
-  sum_over_ranks(sums, problem.comm);
-  sum_over_ranks({&correct, 1}, problem.comm);
-  run.states = meter.measures();
-  run.test_accuracy = correct;
+  const auto samples = problem.samples(*problem.test, problem.testing);
+  ModelProbe probe(parameters, problem.line, samples.capacity(), problem.march->depth().cells,
+                   precision_of(settings));
+  auto found = states::measure_states(samples, probe, 0);
+  run.states = std::move(found.by_layer);
+  run.test_accuracy = found.accuracy;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "drivers/common/data_options.hpp"
 
 #include "base/error.hpp"
+#include "data/make_dataset.hpp"
+#include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
@@ -92,17 +94,18 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   return collectively(comm, [&] { return data::make_dataset(spec); });
 }
 
-InputShape shape_of(const data::Dataset& data) {
-  const bool words = data.vocabulary() > 0;
-  return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes()};
-}
-
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
   if (file.empty()) return {};
   const io::ArchiveReader archive(comm, file);
   if (!archive.has(model_file::embedding_vocabulary)) return {};
-  return archive.words(model_file::embedding_vocabulary);
+  auto words = archive.words(model_file::embedding_vocabulary);
+  try {
+    const data::Vocabulary valid(words);
+  } catch (const BadInput& e) {
+    throw BadInput(file + ": " + model_file::embedding_vocabulary + ": " + e.what());
+  }
+  return words;
 }
 
 }  // namespace fluxformer

@@ -20,8 +20,6 @@ void declare_data_options(Options& options);
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
                                          const std::vector<std::string>& words, MPI_Comm comm);
 
-InputShape shape_of(const data::Dataset& data);
-
 /// The vocabulary stored with the weights of model.file; empty without one. Collective; throws BadInput.
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm);
 

@@ -14,12 +14,6 @@
 
 namespace fluxformer {
 
-/// Sizes that come from the input rather than from the model's keys; 0 where there is none.
-struct InputShape {
-  int features = 0, vocabulary = 0, tokens = 0, classes = 0;
-  bool any() const { return features > 0 || vocabulary > 0; }
-};
-
 /// The parameters the deck asks for: read from model.file (keys given in the deck that contradict the file
 /// are refused), or initialised. Collective over `comm`. Throws BadInput.
 Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm);

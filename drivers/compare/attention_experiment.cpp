@@ -5,8 +5,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "analysis/attention/attention_measures.hpp"
 #include "analysis/attention/attention_variables.hpp"
+#include "analysis/attention/layer_attention.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -20,33 +20,6 @@ constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowSc
                                    attention::RowScore::js, attention::RowScore::tv,
                                    attention::RowScore::centred};
 
-/// A model and the attention of its layers for one batch.
-class Attentive {
- public:
-  Attentive(const CompareProblem& problem, const Parameters& parameters)
-      : probe_(problem.probe(parameters)), entries_(static_cast<std::size_t>(probe_->spec().layers)) {}
-
-  void show(const Batch& batch) {
-    probe_->embed(batch, u_);
-    probe_->forward(u_, false, [&](int row, const double* u) {
-      for (std::size_t l = 0; l < entries_.size(); ++l)
-        if (probe_->entry_of_layer(static_cast<int>(l) + 1) == row) entries_[l].assign(u, u + u_.size());
-    });
-  }
-  /// [sample][head][query][key] of layer l = 0 .. S-1.
-  const std::vector<double>& of_layer(int l) {
-    probe_->attention(probe_->entry_of_layer(l + 1), entries_[static_cast<std::size_t>(l)].data(), k_);
-    return k_;
-  }
-  int heads() const { return probe_->spec().attention.heads; }
-  int layers() const { return probe_->spec().layers; }
-
- private:
-  std::unique_ptr<ModelProbe> probe_;
-  std::vector<std::vector<double>> entries_;
-  std::vector<double> u_, k_;
-};
-
 class AttentionComparison final : public Comparison {
  public:
   AttentionComparison(const Settings& settings, const CompareProblem& problem);
@@ -55,20 +28,14 @@ class AttentionComparison final : public Comparison {
   std::string summary() const override;
 
  private:
-  using Match = std::vector<std::vector<int>>;  // [layer]: head of P for each head of T
-  attention::AttentionMeter meter(int heads_p) const;
-  /// Adds all of `members` to a meter of T with each of `others`.
-  std::vector<attention::AttentionMeter> score(const std::vector<std::size_t>& members,
-                                               const Parameters& transformer,
+  /// Adds all samples to a meter of T with each of `others`.
+  std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
                                                const std::vector<const Parameters*>& others) const;
-  Match match(const attention::AttentionMeter& validation) const;
-  Match in_order(int heads_p) const;
-  void show_map(std::size_t seed, const std::string& name, CompareRecord& record) const;
   int layers() const { return first_.spec.layers; }
 
   const CompareProblem& problem_;
   const Parameters& first_;  // the Transformer of the first seed
-  std::vector<std::size_t> matching_;
+  SampleSet matching_;
   std::uint64_t draws_;
   std::ostringstream summary_;
 };
@@ -76,7 +43,7 @@ class AttentionComparison final : public Comparison {
 AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       first_(problem.models().at(0, "transformer").parameters),
-      matching_(problem.other_members(settings.integer("attention.matching"), "attention.matching")),
+      matching_(problem.other_samples(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (problem.line().tokens() < 2)
     throw BadInput("data.length: a row of attention over one token says nothing");
@@ -85,56 +52,17 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }
 
-attention::AttentionMeter AttentionComparison::meter(int heads_p) const {
-  return {{layers(), first_.spec.attention.heads, heads_p}, draws_};
-}
-
 std::vector<attention::AttentionMeter> AttentionComparison::score(
-    const std::vector<std::size_t>& members, const Parameters& transformer,
+    const SampleSet& samples, const Parameters& transformer,
     const std::vector<const Parameters*>& others) const {
-  Attentive t(problem_, transformer);
-  std::vector<std::unique_ptr<Attentive>> p;
-  std::vector<attention::AttentionMeter> meters;
+  const auto t = problem_.probe(transformer);
+  std::vector<std::unique_ptr<ModelProbe>> probes;
+  std::vector<ModelProbe*> p;
   for (const auto* parameters : others) {
-    p.push_back(std::make_unique<Attentive>(problem_, *parameters));
-    meters.push_back(meter(p.back()->heads()));
+    probes.push_back(problem_.probe(*parameters));
+    p.push_back(probes.back().get());
   }
-  const int tokens = problem_.line().tokens();
-  const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
-  problem_.for_samples(members, [&](const Batch& batch) {
-    t.show(batch);
-    for (auto& one : p) one->show(batch);
-    for (int l = 0; l < layers(); ++l) {
-      const auto& of_t = t.of_layer(l);
-      for (std::size_t k = 0; k < p.size(); ++k) {
-        const auto& of_p = p[k]->of_layer(l);
-        for (std::size_t b = 0; b < batch.label.size(); ++b) {
-          const int length = batch.length.empty() ? tokens : batch.length[b];
-          if (batch.weight[b] == 0 || length < 2) continue;  // a row of one token says nothing
-          const auto sample = static_cast<long>(members[static_cast<std::size_t>(batch.key[b])]);
-          meters[k].add(sample, l, tokens, length,
-                        of_t.data() + b * static_cast<std::size_t>(t.heads()) * square,
-                        of_p.data() + b * static_cast<std::size_t>(p[k]->heads()) * square);
-        }
-      }
-    }
-  });
-  for (auto& one : meters) problem_.sum(one.sums());
-  return meters;
-}
-
-AttentionComparison::Match AttentionComparison::match(const attention::AttentionMeter& validation) const {
-  Match pairs;
-  for (int l = 0; l < layers(); ++l)
-    pairs.push_back(attention::match_heads(validation, l, attention::RowScore::centred));
-  return pairs;
-}
-
-AttentionComparison::Match AttentionComparison::in_order(int heads_p) const {
-  std::vector<int> heads(static_cast<std::size_t>(first_.spec.attention.heads), -1);
-  for (std::size_t h = 0; h < heads.size(); ++h)
-    if (static_cast<int>(h) < heads_p) heads[h] = static_cast<int>(h);
-  return Match(static_cast<std::size_t>(layers()), heads);
+  return attention::compare_attention(samples, *t, p, draws_);
 }
 
 void AttentionComparison::begin(CompareRecord& record) {
@@ -144,25 +72,9 @@ void AttentionComparison::begin(CompareRecord& record) {
   record.axis(axes::key, 0, problem_.line().tokens() - 1);
 }
 
-/// The first sample, mean over the heads: what the rows look like.
-void AttentionComparison::show_map(std::size_t seed, const std::string& name, CompareRecord& record) const {
-  Attentive one(problem_, problem_.models().at(seed, name).parameters);
-  const auto n = static_cast<std::size_t>(problem_.line().tokens());
-  std::vector<double> map(static_cast<std::size_t>(layers()) * n * n, 0.0);
-  problem_.for_samples({problem_.members().front()}, [&](const Batch& batch) {
-    one.show(batch);
-    for (int l = 0; l < layers(); ++l) {
-      const auto& k = one.of_layer(l);
-      for (std::size_t j = 0; j < static_cast<std::size_t>(one.heads()) * n * n; ++j)
-        map[static_cast<std::size_t>(l) * n * n + j % (n * n)] += k[j] / one.heads();
-    }
-  });
-  problem_.sum(map);
-  record.add(name, attention::variables::map, map);
-}
-
 void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
-  show_map(seed, name, record);
+  const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
+  record.add(name, attention::variables::map, attention::attention_map(problem_.samples(), *probe));
   if (name == "transformer") return;
   const auto& models = problem_.models();
   const auto& transformer = models.at(seed, "transformer").parameters;
@@ -174,13 +86,15 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   initialise_standard(untrained, (std::uint64_t{draw[0]} << 32) | draw[1], 0, 1, 1);
 
   const bool exchangeable = name == "independent";
-  Match paired = in_order(pde.spec.attention.heads), paired_untrained = paired;
+  auto paired =
+      attention::heads_in_order({layers(), transformer.spec.attention.heads, pde.spec.attention.heads});
+  auto paired_untrained = paired;
   if (exchangeable) {
     const auto validation = score(matching_, transformer, {&pde, &untrained});
-    paired = match(validation[0]);
-    paired_untrained = match(validation[1]);
+    paired = attention::match_layers(validation[0], attention::RowScore::centred);
+    paired_untrained = attention::match_layers(validation[1], attention::RowScore::centred);
   }
-  auto meters = score(problem_.members(), transformer, {&pde, &untrained});
+  auto meters = score(problem_.samples(), transformer, {&pde, &untrained});
 
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const io::Variable& measure, const auto& value) {
@@ -207,7 +121,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
         sum += permuted ? meters[0].permuted_score(by, l, h) : meters[0].uniform_score(by, l, h);
       return sum / heads;
     };
-    const auto matched = [&](const attention::AttentionMeter& m, const Match& pairs, int l) {
+    const auto matched = [&](const attention::AttentionMeter& m, const attention::HeadMatch& pairs, int l) {
       return attention::matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
     };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <sstream>
 
+#include "analysis/information/estimates.hpp"
 #include "analysis/information/information_variables.hpp"
-#include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/bottleneck_estimates.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
@@ -23,12 +22,10 @@ class Bottleneck final : public Comparison {
 
  private:
   using Curves = std::vector<std::vector<double>>;  // [name of the estimate][depth]
-  /// T of all samples at every depth, [depth][sample][channel]. Collective.
-  std::vector<double> states(const Parameters& parameters) const;
   Curves curves(const Parameters& parameters) const;
 
   const CompareProblem& problem_;
-  EstimatorSettings estimators_;
+  information::EstimatorSettings estimators_;
   std::vector<long> epochs_;
   int token_;  // -1: pooled
   RandomStream draws_;
@@ -72,69 +69,25 @@ void Bottleneck::begin(CompareRecord& record) {
   record.note("", information::variables::label_entropy, information::LabelGroups(labels_).entropy());
 }
 
-std::vector<double> Bottleneck::states(const Parameters& parameters) const {
-  const auto probe = problem_.probe(parameters);
-  const auto width = static_cast<std::size_t>(probe->spec().width);
-  const auto samples = labels_.size();
-  std::vector<double> all(static_cast<std::size_t>(probe->depths()) * samples * width, 0.0), u;
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    probe->embed(batch, u);
-    probe->forward(u, false, [&](int row, const double* state) {
-      for (std::size_t b = 0; b < batch.label.size(); ++b) {
-        if (batch.weight[b] == 0) continue;
-        const auto tokens = sample_of(probe->counted(), state, static_cast<int>(b));
-        const auto place = static_cast<std::size_t>(batch.key[b]);
-        Eigen::Map<Eigen::RowVectorXd> t(
-            all.data() + (static_cast<std::size_t>(row) * samples + place) * width,
-            static_cast<Eigen::Index>(width));
-        if (token_ < 0)
-          t = tokens.colwise().mean();
-        else
-          t = tokens.row(token_);
-      }
-    });
-  });
-  problem_.sum(all);
-  return all;
-}
-
 Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
-  const auto all = states(parameters);
+  const auto probe = problem_.probe(parameters);
+  const auto states = information::states_by_depth(problem_.samples(), *probe, token_);
   const auto width = static_cast<std::size_t>(parameters.spec.width);
-  const auto depths = all.size() / (labels_.size() * width);
-  // Depths and parts of the estimators are dealt out to the ranks.
-  std::vector<double> found(estimate_count * depths, 0.0);
-  const auto ranks = static_cast<std::size_t>(problem_.replica().count);
-  collectively(problem_.comm(), [&] {
-    for (std::size_t task = static_cast<std::size_t>(problem_.replica().index);
-         task < depths * estimator_parts; task += ranks) {
-      const auto depth = task / estimator_parts;
-      const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
-      const information::Points t{all.data() + depth * labels_.size() * width, labels_.size(), width};
-      const auto numbers = estimate(part, t, labels_, estimators_, draws_.item(depth));
-      for (std::size_t k = 0; k < estimate_count; ++k) found[k * depths + depth] += numbers[k];
-    }
-  });
-  problem_.sum(found);
-  Curves list;
-  for (std::size_t k = 0; k < estimate_count; ++k)
-    list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),
-                      found.begin() + static_cast<std::ptrdiff_t>((k + 1) * depths));
-  return list;
+  return information::estimates_by_depth(problem_.comm(), states, labels_, width, estimators_, draws_);
 }
 
 void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& estimates = information::variables::estimates();
   const auto final = curves(problem_.models().at(seed, name).parameters);
-  for (std::size_t k = 0; k < estimate_count; ++k) record.add(name, estimates[k], final[k]);
-  Curves over_epochs(estimate_count);
+  for (std::size_t k = 0; k < estimates.size(); ++k) record.add(name, estimates[k], final[k]);
+  Curves over_epochs(estimates.size());
   for (const long epoch : epochs_) {
     const auto then = curves(problem_.models().after_epoch(seed, name, epoch));
-    for (std::size_t k = 0; k < estimate_count; ++k)
+    for (std::size_t k = 0; k < estimates.size(); ++k)
       over_epochs[k].insert(over_epochs[k].end(), then[k].begin(), then[k].end());
   }
   if (epochs_.empty()) return;
-  for (std::size_t k = 0; k < estimate_count; ++k)
+  for (std::size_t k = 0; k < estimates.size(); ++k)
     record.add(name, compare::after_epochs(estimates[k]), over_epochs[k]);
 }
 

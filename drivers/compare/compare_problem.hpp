@@ -5,7 +5,6 @@
 
 #include <mpi.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "drivers/compare/compare_models.hpp"
-#include "training/batches.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 
@@ -34,28 +33,23 @@ class CompareProblem {
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const;
   const data::Dataset& data() const { return *data_; }
   const TokenLine& line() const { return line_; }
-  /// The samples that are looked at.
-  const std::vector<std::size_t>& members() const { return members_; }
+  /// The samples that are looked at, whole on each rank.
+  const SampleSet& samples() const { return samples_; }
+  const std::vector<std::size_t>& members() const { return samples_.members(); }
   /// `count` other samples of the test split, drawn by the same seed. Throws BadInput naming `key` if there
   /// are not so many.
-  std::vector<std::size_t> other_members(long count, const std::string& key) const;
-  /// visit(batch): this rank's share of `members`, batch by batch; Batch::key is the place of a sample in
-  /// `members`. Collective over all ranks, which `visit` must not be; what it throws on one all throw.
-  void for_samples(const std::vector<std::size_t>& members,
-                   const std::function<void(const Batch&)>& visit) const;
-  /// numbers := their sum over all ranks. Collective.
-  void sum(std::vector<double>& numbers) const;
-  Replica replica() const { return replica_; }
+  SampleSet other_samples(long count, const std::string& key) const;
 
  private:
+  SampleSet choose_samples(const Settings& settings) const;
+
   MPI_Comm comm_;
   Precision precision_;
   ComparedModels models_;
   std::unique_ptr<data::Dataset> data_;
   TokenLine line_;
-  std::vector<std::size_t> drawn_, members_;  // all test samples in drawn order; the first of them
-  Replica replica_;
-  int batch_;
+  std::vector<std::size_t> drawn_;  // all test samples, in the order in which they are taken
+  SampleSet samples_;
 };
 
 }  // namespace fluxformer

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <limits>
 #include <sstream>
 
 #include "analysis/derivatives/derivative_variables.hpp"
-#include "analysis/derivatives/gradient_measures.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
+#include "analysis/derivatives/loss_gradients.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "drivers/compare/layer_jacobians.hpp"
-#include "model/embedding.hpp"
-#include "model/loss.hpp"
 
 namespace fluxformer {
 
@@ -45,7 +42,8 @@ class GradientFlow final : public Comparison {
 
   const CompareProblem& problem_;
   std::vector<long> epochs_;
-  JacobianPlan plan_;
+  std::size_t jacobian_samples_;
+  derivatives::JacobianPlan plan_;
   int layers_, most_knots_ = 0;
   std::ostringstream summary_;
 };
@@ -53,17 +51,16 @@ class GradientFlow final : public Comparison {
 GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       epochs_(integer_list(settings, "gradient.epochs", 0)),
-      plan_{.samples = static_cast<std::size_t>(settings.integer("gradient.jacobian_samples")),
-            .batch = settings.count("samples.batch"),
-            .steps = settings.count("gradient.steps"),
+      jacobian_samples_(static_cast<std::size_t>(settings.integer("gradient.jacobian_samples"))),
+      plan_{.steps = settings.count("gradient.steps"),
             .exponents = settings.count("gradient.exponents"),
             .sweeps = settings.count("gradient.sweeps"),
             .precision = precision_of(settings),
             .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
       layers_(problem.models().at(0, "transformer").parameters.spec.layers) {
-  if (plan_.samples > problem.members().size())
-    throw BadInput("gradient.jacobian_samples = " + std::to_string(plan_.samples) + ": samples.count gives " +
-                   std::to_string(problem.members().size()) + " samples");
+  if (jacobian_samples_ > problem.members().size())
+    throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
+                   ": samples.count gives " + std::to_string(problem.members().size()) + " samples");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
     problem.probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
@@ -79,44 +76,20 @@ void GradientFlow::begin(CompareRecord& record) {
   record.axis(axes::layer_end, 0, layers_);
   record.axis(measured::knot, 1, most_knots_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
-  record.note("", measured::jacobian_samples, static_cast<long>(plan_.samples));
-  if (plan_.samples == 0) return;
+  record.note("", measured::jacobian_samples, static_cast<long>(jacobian_samples_));
+  if (jacobian_samples_ == 0) return;
   record.axis(axes::layer, 1, layers_);
   record.axis(measured::exponent, 1, plan_.exponents);
 }
 
 std::vector<Measured> GradientFlow::gradients(const Parameters& parameters) const {
   const auto probe = problem_.probe(parameters);
-  const int cells_of_layer = probe->cells() / layers_;
-  const auto classes = static_cast<std::size_t>(parameters.spec.classes);
-  derivatives::GradientMeter all(probe->depths(), probe->counted()), ends(layers_ + 1, probe->counted());
-  std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size(), 0.0), total = flat, loss(1, 0.0);
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    probe->embed(batch, u);
-    const auto& logits = probe->forward(u, true);
-    logits_bar.resize(logits.size());
-    for (std::size_t b = 0; b < batch.label.size(); ++b) {
-      const double share = batch.weight[b];  // 1/N, or 0 for a filler
-      const double of_sample = loss_of({}, logits.data() + b * classes, static_cast<int>(classes),
-                                       batch.label[b], share > 0 ? 1 : 0, logits_bar.data() + b * classes);
-      if (share > 0) loss[0] += share * of_sample;
-    }
-    probe->adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
-      all.add(row, bar);
-      if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
-    });
-    embed_adjoint(parameters, probe->counted(), batch.input.data(), u_bar.data(), flat);
-    std::ranges::transform(total, flat, total.begin(), std::plus<>());
-  });
-  for (auto* numbers : {&all.sums(), &ends.sums(), &total, &loss}) problem_.sum(*numbers);
-  for (double& g : total) g /= static_cast<double>(problem_.members().size());
-
-  const auto by_layer = ends.measures();
-  std::vector<Measured> list{{measured::loss, loss},
-                             {measured::gradient_norm, all.measures().norm},
-                             {measured::gradient_ratio, by_layer.ratio},
-                             {measured::disparity, {by_layer.disparity}}};
-  add_groups(parameters.layout, total, list);
+  const auto found = derivatives::loss_gradients(problem_.samples(), *probe);
+  std::vector<Measured> list{{measured::loss, {found.loss}},
+                             {measured::gradient_norm, found.by_row.norm},
+                             {measured::gradient_ratio, found.by_layer.ratio},
+                             {measured::disparity, {found.by_layer.disparity}}};
+  add_groups(parameters.layout, found.parameters, list);
   return list;
 }
 
@@ -136,10 +109,11 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
                                  CompareRecord& record) const {
   using WallClock = std::chrono::steady_clock;
   const auto began = WallClock::now();
-  const auto found = layer_jacobians(problem_, parameters, plan_);
+  const auto found =
+      derivatives::layer_jacobians(problem_.samples().first(jacobian_samples_), parameters, plan_);
   const std::chrono::duration<double> took = WallClock::now() - began;
-  std::vector<double> seconds(1, problem_.replica().index == 0 ? took.count() : 0.0);
-  problem_.sum(seconds);
+  std::vector<double> seconds(1, took.count());
+  check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem_.comm()));
   record.add(name, measured::largest_singular_value, found.largest);
   record.add(name, measured::largest_singular_error, found.largest_error);
   record.add(name, measured::smallest_singular_value, found.smallest);
@@ -165,7 +139,7 @@ void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRec
     }
   }
   for (const auto& one : course) record.add(name, one.variable, one.values);
-  if (plan_.samples > 0) add_jacobians(name, parameters, record);
+  if (jacobian_samples_ > 0) add_jacobians(name, parameters, record);
 }
 
 }  // namespace

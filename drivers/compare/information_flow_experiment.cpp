@@ -1,51 +1,19 @@
 #include "drivers/compare/information_flow_experiment.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <sstream>
 
-#include "analysis/state_examples.hpp"
-#include "analysis/states/cka.hpp"
-#include "analysis/states/state_measures.hpp"
+#include "analysis/states/model_states.hpp"
 #include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "io/layout.hpp"
-#include "model/loss.hpp"
 
 namespace fluxformer {
 namespace {
 
 constexpr const char* transformer = "transformer";
-
-/// The examples of a batch at every depth, for CKA.
-class DepthExamples {
- public:
-  explicit DepthExamples(Examples what) : what_(what) {}
-  void add(const SlabContext& context, const double* u) { rows_.push_back(examples_of(context, u, what_)); }
-  int count() const { return static_cast<int>(rows_.front().rows()); }
-  std::vector<const double*> pointers() const {
-    std::vector<const double*> list;
-    list.reserve(rows_.size());
-    for (const auto& rows : rows_) list.push_back(rows.data());
-    return list;
-  }
-
- private:
-  Examples what_;
-  std::vector<RowMatrix> rows_;
-};
-
-/// Root mean square over the channels of every token of a sample; NaN for padding.
-std::vector<double> token_norms(const SlabContext& context, const double* u, int sample) {
-  std::vector<double> norms(static_cast<std::size_t>(context.line->tokens()), std::nan(""));
-  const auto rows = sample_of(context, u, sample);
-  for (Eigen::Index token = 0; token < rows.rows(); ++token)
-    norms[static_cast<std::size_t>(token)] = rows.row(token).norm() / std::sqrt(context.width);
-  return norms;
-}
 
 class InformationFlow final : public Comparison {
  public:
@@ -102,62 +70,22 @@ void InformationFlow::measure(std::size_t seed, const std::string& name, Compare
 }
 
 void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, CompareRecord& record) {
-  const int layers = probe.spec().layers, per_layer = probe.cells() / layers;
-  const auto tokens = static_cast<std::size_t>(problem_.line().tokens());
-  const auto depths = static_cast<std::size_t>(probe.depths());
-  states::StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
-  std::vector<double> shown(examples_ * depths * tokens, 0.0), correct(1, 0.0);
-  std::vector<double> u, first, before;
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    probe.embed(batch, u);
-    const auto& logits = probe.forward(u, false, [&](int row, const double* state) {
-      all.add(row, state, nullptr, nullptr);
-      for (std::size_t b = 0; b < batch.label.size(); ++b) {
-        const auto place = static_cast<std::size_t>(batch.key[b]);
-        if (batch.weight[b] == 0 || place >= examples_) continue;
-        const auto norms = token_norms(probe.counted(), state, static_cast<int>(b));
-        std::ranges::copy(norms,
-                          shown.begin() + static_cast<std::ptrdiff_t>(
-                                              (place * depths + static_cast<std::size_t>(row)) * tokens));
-      }
-      if (row % per_layer != 0) return;
-      if (row == 0) first.assign(state, state + u.size());
-      ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
-      before.assign(state, state + u.size());
-    });
-    correct[0] += correct_share(batch, logits, probe.spec().classes);
-  });
-  problem_.sum(all.sums());
-  problem_.sum(ends.sums());
-  problem_.sum(shown);
-  problem_.sum(correct);
-  const auto whole = all.measures(), layer = ends.measures();
+  const auto found = states::measure_states(problem_.samples(), probe, examples_);
+  const auto &whole = found.by_row, &layer = found.by_layer;
   record.add(name, states::variables::norm, whole.norm);
   record.add(name, states::variables::token_variance, whole.token_variance);
   record.add(name, states::variables::dirichlet_energy, whole.dirichlet_energy);
   record.add(name, states::variables::correlation, layer.correlation);
   record.add(name, states::variables::drift, layer.drift);
   record.add(name, states::variables::step_change, layer.step_change);
-  record.add(name, states::variables::example_norm, shown);
-  record.add(name, states::variables::accuracy, correct);
-  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * correct[0] << " %";
+  record.add(name, states::variables::example_norm, found.token_norms);
+  record.add(name, states::variables::accuracy, {found.accuracy});
+  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * found.accuracy << " %";
 }
 
 void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p,
                                         CompareRecord& record) const {
-  states::CkaMeter meter({t.depths(), t.spec().width}, {p.depths(), p.spec().width});
-  std::vector<double> u;
-  const auto look = [&](ModelProbe& probe, const Batch& batch) {
-    DepthExamples examples(cka_);
-    probe.embed(batch, u);
-    probe.forward(u, false, [&](int, const double* state) { examples.add(probe.counted(), state); });
-    return examples;
-  };
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    const auto a = look(t, batch), b = look(p, batch);
-    meter.add(a.count(), a.pointers(), b.pointers());
-  });
-  problem_.sum(meter.sums());
+  const auto meter = states::align(problem_.samples(), t, p, cka_);
   record.add(name, states::variables::cka, meter.alignment());
   record.add(name, states::variables::cka_unrelated, meter.unrelated());
 }

@@ -3,12 +3,12 @@
 #include <sstream>
 
 #include "analysis/perturbation/perturbation_variables.hpp"
+#include "analysis/perturbation/perturbed_model.hpp"
 #include "base/error.hpp"
 #include "data/images/image_tokens.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "drivers/compare/perturbed_model.hpp"
 
 namespace fluxformer {
 
@@ -54,8 +54,8 @@ perturbation::InputRange range_of(const data::Dataset& data) {
   return {feature(0), feature(1)};
 }
 
-PerturbationPlan plan_of(const Settings& settings, const CompareProblem& problem) {
-  PerturbationPlan plan;
+perturbation::PerturbationPlan plan_of(const Settings& settings, const CompareProblem& problem) {
+  perturbation::PerturbationPlan plan;
   for (const auto& one : level_keys) {
     auto levels = number_list(settings, one.key, 0, one.maximum);
     if (one.of_features && problem.data().vocabulary() > 0) {
@@ -89,19 +89,20 @@ class Perturbation final : public Comparison {
 
  private:
   const CompareProblem& problem_;
-  PerturbationPlan plan_;
+  perturbation::PerturbationPlan plan_;
   std::ostringstream summary_;
 };
 
 void Perturbation::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
-  PerturbedModel model(*probe, plan_);
-  problem_.for_samples(problem_.members(), [&](const Batch& batch) {
-    auto named = batch;  // draws belong to a sample of the data, not to its place in the list
-    for (long& key : named.key) key = static_cast<long>(problem_.members()[static_cast<std::size_t>(key)]);
-    model.show(named);
-  });
-  model.for_sums([&](std::vector<double>& numbers) { problem_.sum(numbers); });
+  perturbation::PerturbedModel model(*probe, plan_);
+  const auto& samples = problem_.samples();
+  const auto show = [&](Batch batch) {
+    // Draws belong to a sample of the data, not to its place in the list.
+    for (long& key : batch.key) key = static_cast<long>(samples.member(key));
+    model.show(batch);
+  };
+  accumulate(samples, show, model);
 
   const auto clean = model.clean().measures();
   record.add(name, measured::accuracy, clean.accuracy);

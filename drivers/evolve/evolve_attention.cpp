@@ -1,19 +1,14 @@
 #include "drivers/evolve/evolve_attention.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <sstream>
 
 #include "analysis/attention/attention_variables.hpp"
+#include "analysis/attention/field_attention.hpp"
 #include "base/error.hpp"
-#include "base/reductions.hpp"
 #include "drivers/evolve/evolve_variables.hpp"
 #include "io/axes.hpp"
-#include "mesh/ghosts.hpp"
-#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
 namespace {
@@ -24,50 +19,6 @@ constexpr std::size_t most_tokens = 1024, most_rows = std::size_t{1} << 25;
 double weights_of_cell(const Mesh& mesh, const Equation& equation) {
   const double n = mesh.token_line().tokens();
   return n * n * mesh.spec().samples * equation.model().spec().attention.heads;
-}
-
-/// -sum p ln p
-double entropy(const double* p, std::size_t n) {
-  double sum = 0;
-  for (std::size_t y = 0; y < n; ++y)
-    if (p[y] > 0) sum -= p[y] * std::log(p[y]);
-  return sum;
-}
-
-/// Calls row(cell, sample, head, query, weights of the n keys) for all queries of this rank. Collective over
-/// the mesh.
-using AttentionRow = std::function<void(std::size_t, std::size_t, std::size_t, std::size_t, const double*)>;
-void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
-                        const std::vector<double>& inflow_slab, const AttentionRow& row) {
-  auto& model = equation.model();
-  const auto& context = model.context();
-  const auto& line = *context.line;
-  const auto& spec = equation.spec();
-  const auto samples = static_cast<std::size_t>(context.samples);
-  const auto heads = static_cast<std::size_t>(model.spec().attention.heads);
-  const auto local = static_cast<std::size_t>(line.block().count()),
-             n = static_cast<std::size_t>(line.tokens());
-  // The layer map of `shift` sees the cell upstream.
-  const bool shift = spec.scheme == DepthScheme::shift;
-  const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
-  DepthGhosts ghosts(mesh, 1, 0);
-  ghosts.set_inflow(inflow_slab.data());
-  ghosts.begin(u);
-  ghosts.end();
-  const Reading state(u);
-  std::vector<double> k(samples * heads * local * n);
-  for (int i = 0; i < mesh.cells(); ++i) {
-    const int cell = mesh.first_cell() + i, below = i - (shift ? 1 : 0);
-    const double* const seen =
-        below < 0 ? ghosts.below(0) : state.values + static_cast<std::size_t>(below) * context.size();
-    const auto point = shift ? cell_entry(cell, spec.depth.layers, spec.depth.cells)
-                             : cell_exit(cell, spec.depth.layers, spec.depth.cells);
-    model.attention_matrix(point, h, seen, k.data());
-    for (std::size_t r = 0; r < samples * heads * local; ++r)
-      row(static_cast<std::size_t>(cell - 1), r / (local * heads), r / local % heads,
-          static_cast<std::size_t>(line.global_index(line.rank(), static_cast<int>(r % local))),
-          k.data() + r * n);
-  }
 }
 
 }  // namespace
@@ -83,35 +34,27 @@ void require_storable_attention(const Mesh& mesh, const Equation& equation) {
 
 void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
                      const std::vector<double>& inflow_slab, bool store) {
-  const auto cells = static_cast<std::size_t>(mesh.total_cells()),
-             samples = static_cast<std::size_t>(mesh.spec().samples);
+  const auto cells = static_cast<std::size_t>(mesh.total_cells());
   const auto heads = static_cast<std::size_t>(equation.model().spec().attention.heads);
   const auto n = static_cast<std::size_t>(mesh.token_line().tokens());
   const bool many = weights_of_cell(mesh, equation) / mesh.token_line().size() > most_rows;
   if (n < 2 || (!store && (many || n > most_tokens))) return;
 
-  std::vector<double> mean(cells * heads, 0.0), all(store ? cells * samples * heads * n * n : 0, 0.0);
-  const double share = 1 / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));
-  for_attention_rows(
-      mesh, equation, u, inflow_slab,
-      [&](std::size_t cell, std::size_t sample, std::size_t head, std::size_t query, const double* p) {
-        mean[cell * heads + head] += share * entropy(p, n);
-        if (store) std::copy_n(p, n, &all[(((cell * samples + sample) * heads + head) * n + query) * n]);
-      });
-  sum_over_ranks(mean, mesh.comm());
+  const auto found =
+      attention::field_attention(mesh, equation, u, inflow_slab,
+                                 store ? attention::Keep::entropy_and_weights : attention::Keep::entropy);
   const auto indices = [](std::size_t count) {
     std::vector<double> list(count);
     std::iota(list.begin(), list.end(), 0.0);
     return list;
   };
   archive.axis(axes::head, indices(heads));
-  archive.write(evolution::analysis, attention::variables::attention_entropy, mean);
+  archive.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
   if (!store) return;
-  sum_over_ranks(all, mesh.comm());
   archive.axis(evolution::depth_cell, indices(cells));
   archive.axis(axes::query, indices(n));
   archive.axis(axes::key, indices(n));
-  archive.write(evolution::attention, attention::variables::weights, all);
+  archive.write(evolution::attention, attention::variables::weights, found.weights);
 }
 
 }  // namespace fluxformer

@@ -62,7 +62,7 @@ EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm)
   model->prepare(points);
   inflow.fill(parameters, slab, 0, inflow_slab.data());
   solver.set_inflow([this](long block, double* to) { inflow.fill(parameters, slab, block, to); });
-  set_start(settings, mesh, slab, inflow_slab, parameters.spec.norm == Norm::sphere, solver.state());
+  set_initial_state(initial_state(settings, parameters.spec), mesh, slab, inflow_slab, solver.state());
 }
 
 std::string EvolveProblem::describe() const {

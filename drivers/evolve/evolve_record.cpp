@@ -42,15 +42,6 @@ io::FieldPart field_part(const Mesh& mesh) {
           line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
 }
 
-void ArrivalTimes::update(double time, const std::vector<double>& distance) {
-  for (std::size_t i = 0; i < distance.size(); ++i) {
-    if (!(distance[i] <= threshold_))
-      since_[i] = std::numeric_limits<double>::quiet_NaN();
-    else if (std::isnan(since_[i]))
-      since_[i] = time;
-  }
-}
-
 EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim,
                            const RunContext& context, const Mesh& mesh, const Equation& equation,
                            const Parameters& parameters, const Inflow& inflow, states::DepthMeter& meter)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/states/arrival_times.hpp"
 #include "analysis/states/depth_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
@@ -20,20 +21,6 @@ namespace fluxformer {
 
 /// The rank's part of a state on the mesh, for the files.
 io::FieldPart field_part(const Mesh& mesh);
-
-/// First times after which each row stays within the threshold of u* (NaN: not arrived).
-class ArrivalTimes {
- public:
-  ArrivalTimes(std::size_t rows, double threshold)
-      : threshold_(threshold), since_(rows, std::numeric_limits<double>::quiet_NaN()) {}
-  void update(double time, const std::vector<double>& distance);
-  const std::vector<double>& times() const { return since_; }
-  void restore(std::vector<double> times) { since_ = std::move(times); }
-
- private:
-  double threshold_;
-  std::vector<double> since_;
-};
 
 /// Everything collective over the mesh.
 class EvolveRecord {
@@ -74,7 +61,7 @@ class EvolveRecord {
   io::FieldPart part_;
   io::FieldSelection selection_;
   io::ArchiveWriter archive_;
-  ArrivalTimes arrival_;
+  states::ArrivalTimes arrival_;
   states::DepthMeasures last_;
   bool fields_;
   std::size_t fields_written_ = 0;

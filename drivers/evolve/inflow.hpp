@@ -9,7 +9,7 @@
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "mesh/mesh.hpp"
+#include "model/initial_state.hpp"
 
 namespace fluxformer {
 
@@ -39,9 +39,7 @@ class Inflow {
   std::uint64_t seed_;
 };
 
-/// Sets the state at t = 0 (keys start.*); `on_sphere` (depth.norm = sphere): zero vectors are refused.
-/// Collective over the mesh; throws BadInput.
-void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& context,
-               const std::vector<double>& inflow_slab, bool on_sphere, Vec u);
+/// What the keys start.* say of the state at t = 0.
+InitialState initial_state(const Settings& settings, const ModelSpec& model);
 
 }  // namespace fluxformer

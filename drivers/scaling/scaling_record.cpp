@@ -8,27 +8,24 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/message_benchmark.hpp"
 #include "base/rank_of.hpp"
+#include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_attributes.hpp"
-#include "drivers/scaling/machine_benchmark.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
+#include "operators/kernels/product_benchmark.hpp"
 
 namespace fluxformer {
 namespace {
 
 constexpr int product_side = 768;  // three matrices of 2 to 5 MB: beyond the caches near a core
 
-std::vector<double> least_median_greatest(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  const std::size_t n = numbers.size();
-  return {numbers.front(), (numbers[(n - 1) / 2] + numbers[n / 2]) / 2, numbers.back()};
-}
-
-double median(const std::vector<double>& numbers) {
-  return least_median_greatest(numbers)[1];
+std::vector<double> least_median_greatest(const std::vector<double>& numbers) {
+  const auto [least, median, greatest] = spread_of(numbers);
+  return {least, median, greatest};
 }
 
 /// One number of each rank. Collective.
@@ -96,7 +93,10 @@ void ScalingRecord::add(const Repetition& mine) {
 
 void ScalingRecord::measure_machine() {
   if (!settings_.flag("scaling.machine")) return;
-  peak_ = gathered(product_rate(precision_of(settings_), product_side, context_.comm), context_.comm);
+  const double peak = precision_of(settings_) == Precision::single
+                          ? product_rate<float>(product_side, context_.comm)
+                          : product_rate<double>(product_side, context_.comm);
+  peak_ = gathered(peak, context_.comm);
   for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
   message_seconds_ = message_seconds(sizes_, context_.comm);
   sum_seconds_ = sum_seconds(sizes_, context_.comm);

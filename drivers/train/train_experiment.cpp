@@ -85,11 +85,10 @@ void TrainExperiment::restart(const io::CheckpointReader& from) {
 void TrainExperiment::end_epoch(TrainRecord& record) {
   const long per_epoch = problem_.batches.per_epoch();
   const long epoch = problem_.trainer.steps() / per_epoch;
-  const int capacity = problem_.batches.capacity();
   const auto measure = [&](const data::Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
     const double none = std::numeric_limits<double>::quiet_NaN();
     if (members.empty()) return {none, none, none};
-    return problem_.trainer.evaluate(data, members, capacity, problem_.ranks.replica);
+    return problem_.trainer.evaluate(problem_.samples(data, members));
   };
   EpochReport report;
   report.train = record.mean_since((epoch - 1) * per_epoch);

@@ -54,13 +54,6 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings
   return all;
 }
 
-TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic) {
-  const int ranks = RankOf(comm).ranks;
-  const bool rows = data.tokens_y() >= ranks;
-  return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
-                         periodic);
-}
-
 std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
   const auto equation = equation_spec(settings, model.spec());
   if (settings.word("train.gradient") == "backprop")
@@ -150,9 +143,8 @@ Parameters starting_parameters(const Settings& settings, const InputShape& input
 }  // namespace
 
 RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
-  const RankOf me(comm);
-  replica = {me.rank / ranks_token, me.ranks / ranks_token};
-  line = split(comm, replica.index, me.rank);
+  replica = replica_of(comm, ranks_token);
+  line = split(comm, replica.index, RankOf(comm).rank);
 }
 
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
@@ -212,6 +204,10 @@ void TrainProblem::add_distillation(const Settings& settings) {
   distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(),
                                                 distillation_weights(settings));
   evaluator.add_depth_loss(*distillation);
+}
+
+SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& members) const {
+  return {comm, line, data, members, batches.capacity()};
 }
 
 std::string TrainProblem::describe() const {

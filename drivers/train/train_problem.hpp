@@ -31,6 +31,8 @@ class TrainProblem {
   /// In a few lines, for --validate and the log.
   std::string describe() const;
   long total_steps() const { return batches.per_epoch() * epochs; }
+  /// Samples of `train` or `test` on the ranks of the training, as many at a time as of a batch.
+  SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& members) const;
 
   const MPI_Comm comm;
   const long epochs;

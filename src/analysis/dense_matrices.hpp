@@ -1,7 +1,7 @@
 #pragma once
 
-// The decompositions of dense matrices that the measures need. The compiler takes some ten seconds for each
-// of Eigen's: they are compiled once, here. Not collective.
+// The decompositions of dense matrices that the measures need. Compiling one of Eigen's takes some ten
+// seconds, so each is compiled once, here. Not collective.
 
 #include <Eigen/Core>
 
@@ -9,25 +9,25 @@ namespace fluxformer {
 
 /// A = V diag(values) V^T
 struct SymmetricEigen {
-  Eigen::VectorXd values;   ///< rising
-  Eigen::MatrixXd vectors;  ///< columns, orthonormal; empty if they were not asked for
+  Eigen::VectorXd values;   ///< in ascending order
+  Eigen::MatrixXd vectors;  ///< columns, orthonormal; empty unless asked for
   bool converged = false;
 };
 
-/// Of the lower triangle of a square matrix with at least one row. `what`: Eigen::EigenvaluesOnly leaves out
-/// the vectors.
+/// Uses the lower triangle of a square matrix with at least one row. `what`: Eigen::EigenvaluesOnly omits the
+/// vectors.
 SymmetricEigen symmetric_eigen(const Eigen::MatrixXd& a, int what = Eigen::ComputeEigenvectors);
 
 /// A = U diag(values) V^T
 struct LeftSvd {
-  Eigen::VectorXd values;  ///< falling
+  Eigen::VectorXd values;  ///< in descending order
   Eigen::MatrixXd left;    ///< columns of U
 };
 
-/// Two-sided Jacobi, of a square matrix.
+/// Of a square matrix, by two-sided Jacobi rotations.
 LeftSvd left_svd(const Eigen::MatrixXd& a);
 
-/// A = Q R with as many columns in Q as in A, which has no fewer rows than columns.
+/// A = Q R with as many columns in Q as in A. A has at least as many rows as columns.
 struct ThinQr {
   Eigen::MatrixXd q;
   Eigen::VectorXd diagonal;  ///< of R, of either sign
@@ -35,12 +35,12 @@ struct ThinQr {
 
 ThinQr thin_qr(const Eigen::MatrixXd& a);
 
-/// A = L L^T, of the lower triangle of a symmetric matrix.
+/// A = L L^T, from the lower triangle of a symmetric matrix.
 class Cholesky {
  public:
   explicit Cholesky(const Eigen::MatrixXd& a);
 
-  /// Without it the others have no meaning.
+  /// Whether A is positive definite; if not, the other results have no meaning.
   bool positive() const { return positive_; }
   double log_det() const;
   /// L^-1 b

@@ -18,7 +18,7 @@ ModelInput::Block writable(std::vector<double>& x, const ModelInput::ConstBlock&
 }  // namespace
 
 ModelInput::ModelInput(ModelProbe& probe, InputSpace space) : probe_(probe), space_(space) {
-  need_whole_line(probe.counted(), "perturbations of the input");
+  need_whole_line(*probe.counted().line, "perturbations of the input");
   if (space == InputSpace::features && probe.spec().features == 0)
     throw BadInput("a model that reads words: its input has no features to perturb, only the embedded input");
 }

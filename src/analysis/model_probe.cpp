@@ -50,7 +50,7 @@ const std::vector<double>& ModelProbe::forward(std::vector<double>& u, bool keep
 void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                          std::span<double> gradient, const RowVisitor& row) {
   std::span<double> all = gradient;
-  if (all.empty()) {  // the readout wants somewhere to put its own
+  if (all.empty()) {  // the readout needs room for its own gradient
     scratch_.resize(parameters_.values.size());
     all = scratch_;
   }

@@ -1,8 +1,7 @@
 #pragma once
 
-// One model as the comparisons look at it: its states at every depth, its attention, its logits, and what
-// goes back through it. Everything happens at the depths i h, h = S/M: row 0 is the embedded input, row M the
-// last state.
+// Access to the inside of a model: its states at every depth, its attention, its logits, and its derivatives.
+// Depths are i h, h = S/M: row 0 is the embedded input, row M the last state.
 
 #include <functional>
 #include <memory>
@@ -15,12 +14,12 @@
 
 namespace fluxformer {
 
-/// Slabs are [token][sample][channel], as everywhere; samples of weight 0 are fillers. Calls are collective
-/// over the token line.
+/// Slabs are [token][sample][channel]; samples of weight 0 are fillers. Calls are collective over the token
+/// line.
 class ModelProbe {
  public:
-  /// `line` is borrowed; `samples`: of every batch. Throws BadInput for cells the model cannot be marched on
-  /// (require_marchable).
+  /// `line` is borrowed; `samples`: size of every batch. Throws BadInput for cells that the model cannot be
+  /// marched on (require_marchable).
   ModelProbe(Parameters parameters, const TokenLine& line, int samples, int cells, Precision precision);
   ModelProbe(const ModelProbe&) = delete;
   ModelProbe& operator=(const ModelProbe&) = delete;
@@ -29,25 +28,25 @@ class ModelProbe {
   const Parameters& parameters() const { return parameters_; }
   int cells() const { return march_.depth().cells; }
   int depths() const { return cells() + 1; }
-  /// Depth of a row, layers.
+  /// Depth of a row in layers.
   double depth(int row) const { return row * march_.depth().spacing(); }
   /// The row at which layer l = 1 .. S begins. Throws BadInput unless cells end where layers do.
   int entry_of_layer(int l) const;
-  /// The context of the last batch, fillers with length 0: what meters are given.
+  /// The context of the last batch, with length 0 for fillers: for meters.
   const SlabContext& counted() const { return counted_; }
 
-  /// u := the embedded batch, and the batch's lengths become those of the model.
+  /// u := the embedded batch. Its lengths hold for all calls below.
   void embed(const Batch& batch, std::vector<double>& u);
-  /// u (in: row 0, out: row M); shows all rows 0 .. M, each valid during the call. `keep`: for `adjoint`.
-  /// Returns the logits, [sample][class], valid until the next call.
+  /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
+  /// is called with all rows 0 .. M, each valid during the call. `keep`: keeps what `adjoint` needs.
   const std::vector<double>& forward(std::vector<double>& u, bool keep = false, const RowVisitor& row = {});
   /// From the cotangent of the logits of the last forward(keep) to that of row 0, left in u_bar. `gradient`
-  /// (flat, or empty) := that of the parameters between embedding and logits. `row` is shown rows M .. 0 with
-  /// their cotangents. May be called again for the same forward.
+  /// (flat, or empty) := that of the parameters between embedding and logits. `row` is called with rows M ..
+  /// 0 and their cotangents. May be called again for the same forward.
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                std::span<double> gradient = {}, const RowVisitor& row = {});
 
-  /// k := the attention with which the cell after row i acts on u: [sample][head][query][key].
+  /// k := the attention weights of the cell after row i, applied to u: [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);
   /// out := (dG/du) v of the cell after row i, at its state u.
   void tangent(int row, const double* u, const double* v, double* out);

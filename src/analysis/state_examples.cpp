@@ -16,7 +16,7 @@ SampleView sample_of(const SlabContext& context, const double* u, int sample) {
 }
 
 RowMatrix examples_of(const SlabContext& context, const double* u, Examples what) {
-  need_whole_line(context, "examples of hidden states");
+  need_whole_line(*context.line, "examples of hidden states");
   const auto rows_of = [&](const SampleView& sample) {
     return what == Examples::tokens ? sample.rows() : std::min<Eigen::Index>(sample.rows(), 1);
   };
@@ -36,10 +36,10 @@ RowMatrix examples_of(const SlabContext& context, const double* u, Examples what
   return out;
 }
 
-void need_whole_line(const SlabContext& context, const char* measure) {
-  if (context.line->size() > 1)
-    throw BadInput(std::string("mesh.ranks_token = ") + std::to_string(context.line->size()) + ": " +
-                   measure + " need all tokens of a sample on one rank, mesh.ranks_token = 1");
+void need_whole_line(const TokenLine& line, const char* measure) {
+  if (line.size() > 1)
+    throw BadInput(std::string("mesh.ranks_token = ") + std::to_string(line.size()) + ": " + measure +
+                   " need all tokens of a sample on one rank, mesh.ranks_token = 1");
 }
 
 }  // namespace fluxformer

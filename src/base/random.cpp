@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace fluxformer {
 
@@ -102,6 +104,15 @@ std::uint64_t RandomStream::below(std::uint64_t index, std::uint64_t count) cons
   const Wide lower = static_cast<Wide>(join(words[0], words[1])) * count;
   const Wide upper = static_cast<Wide>(join(words[2], words[3])) * count;
   return static_cast<std::uint64_t>((upper + (lower >> 64)) >> 64);
+}
+
+std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, std::string_view purpose,
+                                  std::uint64_t item) {
+  const auto stream = RandomStream(seed, purpose).item(item);
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t left = size; left > 1; --left) std::swap(order[left - 1], order[stream.below(left, left)]);
+  return order;
 }
 
 }  // namespace fluxformer

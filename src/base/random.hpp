@@ -4,8 +4,10 @@
 // or order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace fluxformer {
 
@@ -36,5 +38,9 @@ class RandomStream {
   std::array<std::uint32_t, 2> key_;
   std::uint64_t item_;
 };
+
+/// 0 .. size-1 in the random order of (seed, purpose, item), by Fisher and Yates.
+std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, std::string_view purpose,
+                                  std::uint64_t item);
 
 }  // namespace fluxformer

@@ -3,13 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/error.hpp"
-#include "data/images/digits.hpp"
-#include "data/images/mnist.hpp"
-#include "data/images/omniglot.hpp"
-#include "data/text/newsgroups.hpp"
-#include "data/text/topics.hpp"
-
 namespace fluxformer::data {
 
 Shard balanced_shard(std::size_t size, int rank, int ranks) {
@@ -32,22 +25,6 @@ void Dataset::require(std::size_t index) const {
   if (index >= size()) {
     throw std::out_of_range(name() + ": sample " + std::to_string(index) + " of " + std::to_string(size()));
   }
-}
-
-std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
-  if (spec.split != "train" && spec.split != "test") {
-    throw BadInput("split '" + spec.split + "' of the data is not known: train or test");
-  }
-  if (spec.name == "20news") return std::make_unique<Newsgroups>(spec);
-  if (spec.name == "topics") return std::make_unique<Topics>(spec);
-  const bool train = spec.split == "train";
-  const ImageTokens layout(token_layout(spec.tokens));
-  if (spec.name == "digits") return std::make_unique<Digits>(train, layout, spec.seed, spec.at_most);
-  if (spec.name == "mnist") return std::make_unique<Mnist>(spec.directory, train, layout, spec.at_most);
-  if (spec.name.starts_with("omniglot")) return std::make_unique<Omniglot>(spec, layout);
-  throw BadInput("data.set = " + spec.name +
-                 " is not known: digits, mnist, omniglot, omniglot_small1, omniglot_small2, "
-                 "omniglot_evaluation, 20news or topics");
 }
 
 }  // namespace fluxformer::data

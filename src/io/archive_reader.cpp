@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <numeric>
 
 #include "io/from_root.hpp"
@@ -25,11 +24,29 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
   return text.empty() ? "a single number" : text;
 }
 
+/// Runs `read`; what it fails at becomes BadInput that names the file.
+template <class Read>
+auto blaming(const std::string& path, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    throw BadInput(what.starts_with(path) ? what : path + ": " + what);
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error
+    throw BadInput(path + ": announces more than fits into memory");
+  }
+}
+
 FileHandle open_ordinary(const std::string& path) {
-  if (!std::filesystem::exists(path)) throw BadInput(path + ": no such file");
-  if (std::filesystem::is_directory(path)) throw BadInput(path + ": is a folder, not an HDF5 file");
-  if (H5Fis_hdf5(path.c_str()) <= 0)
-    throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
+  std::error_code problem;
+  const auto status = std::filesystem::status(path, problem);
+  if (status.type() == std::filesystem::file_type::not_found) throw BadInput(path + ": no such file");
+  if (problem) throw BadInput(path + ": cannot be read (" + problem.message() + ")");
+  if (is_directory(status)) throw BadInput(path + ": is a folder, not an HDF5 file");
+  if (!is_regular_file(status)) throw BadInput(path + ": is not a regular file");
+  const auto recognised = H5Fis_hdf5(path.c_str());
+  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it does not begin like such a file)");
+  if (recognised < 0) throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.
   h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
@@ -73,17 +90,23 @@ ArchiveReader::ArchiveReader(MPI_Comm comm, const std::string& path) : comm_(com
   quiet_hdf5();
   collectively(comm_, [&] {
     if (!root_) return;
-    small_ = open_ordinary(path_);
-    check_version(small_, path_);
+    blaming(path_, [&] {
+      small_ = open_ordinary(path_);
+      check_version(small_, path_);
+    });
   });
 }
 
+std::string ArchiveReader::from_file(const std::function<std::string()>& read) const {
+  return from_root(comm_, root_, [&] { return blaming(path_, read); });
+}
+
 bool ArchiveReader::has(const std::string& object) const {
-  return from_root(comm_, root_, [&] { return path_exists(small_, object) ? "y" : ""; }) == "y";
+  return from_file([&] { return path_exists(small_, object) ? "y" : ""; }) == "y";
 }
 
 std::vector<std::string> ArchiveReader::children(const std::string& group) const {
-  return from_terminated(from_root(comm_, root_, [&] {
+  return from_terminated(from_file([&] {
     if (!path_exists(small_, group)) throw BadInput(path_ + ": no " + group);
     const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), path_ + ": " + group));
     std::string all;
@@ -98,7 +121,7 @@ std::vector<std::string> ArchiveReader::children(const std::string& group) const
 
 std::optional<AttributeValue> ArchiveReader::attribute(const std::string& name,
                                                        const std::string& object) const {
-  const std::string bytes = from_root(comm_, root_, [&]() -> std::string {
+  const std::string bytes = from_file([&]() -> std::string {
     if (!path_exists(small_, object)) throw BadInput(path_ + ": no " + object);
     const ObjectHandle handle(h5(H5Oopen(small_, object.c_str(), H5P_DEFAULT), path_ + ": " + object));
     const auto value = read_attribute(handle, name);
@@ -143,7 +166,7 @@ double ArchiveReader::real(const std::string& name, const std::string& object) c
 
 std::vector<std::size_t> ArchiveReader::shape(const std::string& dataset) const {
   return from_bytes<std::size_t>(
-      from_root(comm_, root_, [&] { return as_bytes(shape_of(open_dataset(small_, path_, dataset))); }));
+      from_file([&] { return as_bytes(shape_of(open_dataset(small_, path_, dataset))); }));
 }
 
 Array ArchiveReader::array(const std::string& dataset) const {
@@ -156,7 +179,7 @@ Array ArchiveReader::array(const std::string& dataset, const std::vector<std::si
 
 Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
   // Rank, shape and numbers travel together: a model is hundreds of arrays.
-  const std::string bytes = from_root(comm_, root_, [&] {
+  const std::string bytes = from_file([&] {
     const DatasetHandle handle = open_dataset(small_, path_, dataset);
     std::vector<std::size_t> shape = shape_of(handle);
     if (expected != nullptr && shape != *expected)

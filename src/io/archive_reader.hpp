@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct Array {
 };
 
 /// Every member is collective and takes the same arguments on all ranks, except the part and its memory. What
-/// is missing or of the wrong type is BadInput that names file and object.
+/// is missing, damaged or of the wrong type is BadInput that names file and object.
 class ArchiveReader {
  public:
   /// BadInput if the file is missing, not HDF5, truncated, not one of ours (no schema_version), or of a newer
@@ -61,6 +62,8 @@ class ArchiveReader {
                              const FieldSelection& selection, std::size_t time) const;
 
  private:
+  /// What rank 0 reads, for all; what it fails at is the file's fault.
+  std::string from_file(const std::function<std::string()>& read) const;
   Array read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const;
   void read(const std::string& dataset, const FieldSlab& slab, double* packed,
             std::optional<std::size_t> time) const;

@@ -41,7 +41,7 @@ std::string read_fixed(hid_t dataset, hid_t stored, std::size_t count, const std
 }  // namespace
 
 std::vector<std::string> ArchiveReader::words(const std::string& dataset) const {
-  return from_terminated(from_root(comm_, root_, [&] {
+  return from_terminated(from_file([&] {
     const std::string doing = path_ + ": " + dataset;
     if (!path_exists(small_, dataset)) throw BadInput(path_ + ": no " + dataset);
     const DatasetHandle handle(H5Dopen2(small_, dataset.c_str(), H5P_DEFAULT));

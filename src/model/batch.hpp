@@ -1,9 +1,12 @@
 #pragma once
 
-// The samples of one training step, as one token line of ranks sees them.
+// Samples that a rank holds at once, as one token line of ranks sees them.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "data/dataset.hpp"
 
 namespace fluxformer {
 
@@ -12,7 +15,15 @@ struct Batch {
   std::vector<int> length;     ///< real tokens of each sample; empty: all are real
   std::vector<int> label;      ///< class of each sample
   std::vector<double> weight;  ///< of each sample in the loss; 0 for one that only fills the batch
-  std::vector<long> key = {};  ///< of each sample, for random masks: its place in the whole training
+  std::vector<long> key = {};  ///< of each sample: what random draws belong to
 };
+
+/// Room for `capacity` samples of `data`, all of weight 0.
+Batch empty_batch(const data::Dataset& data, int capacity);
+/// Puts sample `index` of `data` into a slot, all but its tokens.
+void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
+           Batch& batch);
+/// Where the tokens of a slot are, [token][feature].
+double* tokens_of(Batch& batch, std::size_t slot);
 
 }  // namespace fluxformer

@@ -56,9 +56,9 @@ class GradientEvaluator {
   /// line, as all below.
   Evaluation evaluate(const Batch& batch, bool depth_losses = true);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
-  /// share the batch is the gradient of the weighted sum. `ready` is told of pieces as they are complete, in
-  /// the same order on every rank; together they cover the vector. If it throws, `ready` has been told of all
-  /// pieces (whatever is in them): other ranks may wait for them.
+  /// share the batch is the gradient of the weighted sum. Calls `ready(first, count)` as each piece is final,
+  /// in the same order on all ranks, also after an exception (then with whatever the piece holds: other ranks
+  /// wait for it). The pieces cover the vector.
   Evaluation gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
   /// Of the last call, [sample][class].
   const std::vector<double>& logits() const { return logits_; }

@@ -14,20 +14,33 @@ std::string dataset(const ParameterView& view) {
   return names::in(model_file::group, view.path());
 }
 
+constexpr int most = 1'000'000'000;
+
 int whole(const io::ArchiveReader& archive, const io::Attribute& name, int fallback, int least) {
   const long value =
       archive.has_attribute(name, model_file::group) ? archive.integer(name, model_file::group) : fallback;
-  if (value < least || value > 1'000'000'000)
+  if (value < least || value > most)
     throw BadInput(archive.path() + ": /model@" + name.name + " = " + std::to_string(value) +
-                   ": must be at least " + std::to_string(least));
+                   ": must be at least " + std::to_string(least) + " and at most " + std::to_string(most));
   return static_cast<int>(value);
+}
+
+/// Rows (axis 0) or columns (axis 1) of a matrix; 0 if it is not there.
+int extent(const io::ArchiveReader& archive, const char* matrix, std::size_t axis) {
+  if (!archive.has(matrix)) return 0;
+  const auto shape = archive.shape(matrix);
+  if (shape.size() != 2 || shape[axis] < 1 || shape[axis] > most)
+    throw BadInput(archive.path() + ": " + matrix + " is not a matrix of 1 to " + std::to_string(most) +
+                   (axis == 0 ? " rows" : " columns"));
+  return static_cast<int>(shape[axis]);
 }
 
 template <class E>
 E word(const io::ArchiveReader& archive, const io::Attribute& name, E fallback) {
   if (!archive.has_attribute(name, model_file::group)) return fallback;
+  const auto text = archive.text(name, model_file::group);
   try {
-    return from_word<E>(archive.text(name, model_file::group));
+    return from_word<E>(text);
   } catch (const BadInput& e) {
     throw BadInput(archive.path() + ": /model@" + name.name + ": " + e.what());
   }
@@ -60,19 +73,18 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   spec.own_halves = spec.order == Order::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
   const auto kappa = names::in(model_file::layer(1), model_file::kappa);
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
-  if (archive.has(model_file::embedding_W))
-    spec.features = static_cast<int>(archive.shape(model_file::embedding_W).at(1));
-  if (archive.has(model_file::embedding_words))
-    spec.vocabulary = static_cast<int>(archive.shape(model_file::embedding_words).at(0));
-  if (archive.has(model_file::embedding_position))
-    spec.tokens = static_cast<int>(archive.shape(model_file::embedding_position).at(0));
-  if (archive.has(model_file::head_W))
-    spec.classes = static_cast<int>(archive.shape(model_file::head_W).at(0));
+  spec.features = extent(archive, model_file::embedding_W, 1);
+  spec.vocabulary = extent(archive, model_file::embedding_words, 0);
+  spec.tokens = extent(archive, model_file::embedding_position, 0);
+  spec.classes = extent(archive, model_file::head_W, 0);
   try {
     spec.validate();
   } catch (const BadInput& e) {
     throw BadInput(archive.path() + ": " + e.what());
   }
+  // Before memory is taken for the sizes announced: the last layer must be there and have them.
+  archive.array(names::in(model_file::layer(spec.knots), "W_1"),
+                {static_cast<std::size_t>(spec.ffn), static_cast<std::size_t>(spec.width)});
   return spec;
 }
 

@@ -49,6 +49,12 @@ struct ModelSpec {
   void validate() const;
 };
 
+/// Sizes of a model that its input decides; 0 where there is none.
+struct InputShape {
+  int features = 0, vocabulary = 0, tokens = 0, classes = 0;
+  bool any() const { return features > 0 || vocabulary > 0; }
+};
+
 /// Names as in decks and model files; the parsers throw BadInput on an unknown word.
 std::string to_word(ModelKind);
 std::string to_word(DepthVariation);

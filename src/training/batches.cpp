@@ -1,7 +1,5 @@
 #include "training/batches.hpp"
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
@@ -10,44 +8,11 @@
 namespace fluxformer {
 namespace {
 
-Batch empty_batch(const data::Dataset& data, int capacity) {
-  const auto samples = static_cast<std::size_t>(capacity);
-  const auto size = static_cast<std::size_t>(data.tokens_x() * data.tokens_y() * data.features());
-  Batch batch;
-  batch.input.resize(samples * size);
-  batch.length.resize(samples);
-  batch.label.resize(samples);
-  batch.weight.assign(samples, 0.0);
-  batch.key.resize(samples);
-  return batch;
-}
-
-void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
-           Batch& batch) {
-  batch.length[slot] = data.length(index);
-  batch.label[slot] = data.label(index);
-  batch.weight[slot] = weight;
-  batch.key[slot] = key;
-}
-
-double* tokens_of(Batch& batch, std::size_t slot) {
-  return batch.input.data() + slot * (batch.input.size() / batch.label.size());
-}
-
 void add_noise(const RandomStream& draw, double deviation, int count, double* numbers) {
   for (int j = 0; j < count; ++j) numbers[j] += deviation * draw.normal(static_cast<std::uint64_t>(j));
 }
 
 }  // namespace
-
-std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const char* purpose,
-                                  std::uint64_t item) {
-  const auto stream = RandomStream(seed, purpose).item(item);
-  std::vector<std::size_t> order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t left = size; left > 1; --left) std::swap(order[left - 1], order[stream.below(left, left)]);
-  return order;
-}
 
 Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
                  std::uint64_t seed, double augment, double noise)
@@ -70,7 +35,7 @@ Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, in
 }
 
 int Batches::capacity() const {
-  return (global_ + replica_.count - 1) / replica_.count;
+  return replica_.largest_share(static_cast<std::size_t>(global_));
 }
 
 Batch Batches::at(long step) {
@@ -98,23 +63,6 @@ Batch Batches::at(long step) {
                 tokens_of(batch, slot));
   }
   return batch;
-}
-
-void for_all_samples(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                     Replica replica, const std::function<void(const Batch&)>& visit) {
-  const auto shard = data::balanced_shard(members.size(), replica.index, replica.count);
-  const auto step = static_cast<std::size_t>(capacity);
-  for (std::size_t first = 0; first < shard.count; first += step) {
-    auto batch = empty_batch(data, capacity);
-    for (std::size_t slot = 0; slot < step; ++slot) {
-      const bool filler = first + slot >= shard.count;
-      const std::size_t position = shard.first + first + (filler ? 0 : slot);
-      place(data, members[position], static_cast<long>(position),
-            filler ? 0.0 : 1.0 / static_cast<double>(members.size()), slot, batch);
-      data.tokens(members[position], tokens_of(batch, slot));
-    }
-    visit(batch);
-  }
 }
 
 }  // namespace fluxformer

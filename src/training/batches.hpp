@@ -1,43 +1,32 @@
 #pragma once
 
-// Which samples a step trains on, and what a rank sees of them: functions of seed, epoch and place in the
-// global batch alone, whatever the number of ranks.
+// The batches of a training. They depend on seed, epoch and position in the global batch only, not on the
+// number of ranks.
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "model/batch.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 
-/// 0 .. size-1 in the random order of (seed, purpose, item) (Fisher and Yates).
-std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, const char* purpose,
-                                  std::uint64_t item);
-
-/// How ranks share the samples: replica r of R (a replica is a token line of ranks) takes a contiguous part
-/// of each global batch.
-struct Replica {
-  int index = 0, count = 1;
-};
-
 class Batches {
  public:
-  /// Of the samples `members` of `data` (borrowed), `global` at a time. Throws BadInput if there are fewer
-  /// samples than that or fewer than replicas in a batch.
+  /// Global batches of `global` of the samples `members` of `data` (borrowed). Throws BadInput if there are
+  /// fewer samples than that, or fewer samples in a batch than replicas.
   /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
   /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
   /// words.
   Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
           std::uint64_t seed, double augment = 0, double noise = 0);
 
-  /// Whole batches in an epoch; the samples left over have their turn in other epochs.
+  /// Whole batches in an epoch; samples that are left over are used in other epochs.
   long per_epoch() const { return static_cast<long>(members_.size()) / global_; }
-  /// Samples that this replica has memory for: the largest share of any.
+  /// Samples in a batch of this replica, fillers included: the largest share of any replica.
   int capacity() const;
-  /// This replica's share of the batch of `step` = 0, 1, ...: each sample with weight 1 / global, filled up
-  /// to `capacity` with samples of weight 0.
+  /// This replica's share of the batch of step 0, 1, ...: each sample with weight 1 / global, filled up to
+  /// `capacity` with samples of weight 0. Batch::key is step * global + position: it never repeats.
   Batch at(long step);
 
  private:
@@ -50,10 +39,5 @@ class Batches {
   long epoch_ = -1;
   std::vector<std::size_t> order_;
 };
-
-/// visit(batch) for all of `members`, this replica's share, `capacity` at a time; each sample has weight 1 /
-/// members.size().
-void for_all_samples(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                     Replica replica, const std::function<void(const Batch&)>& visit);
 
 }  // namespace fluxformer

@@ -15,7 +15,7 @@ GradientSum::GradientSum(MPI_Comm comm, std::size_t bucket) : comm_(comm), bucke
 void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t count) {
   if (ranks_ == 1) return;
   data_ = gradient.data();
-  if (count_ > 0 && first + count == first_) {  // pieces come from the end of the vector to its beginning
+  if (count_ > 0 && first + count == first_) {  // pieces come in order from the end of the vector
     first_ = first;
     count_ += count;
   } else {
@@ -26,14 +26,14 @@ void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t
   if (count_ >= bucket_) send();
   if (requests_.empty()) return;
   const InPhase phase(Phase::reduction);
-  int all = 0;  // Open MPI moves data only inside of calls
+  int all = 0;  // Open MPI makes progress only inside calls
   check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
   if (all != 0) requests_.clear();
 }
 
 void GradientSum::send() {
   const InPhase phase(Phase::reduction);
-  // MPI counts are ints: a very large piece goes in parts.
+  // MPI counts are ints: a very large piece is sent in parts.
   constexpr std::size_t most = std::numeric_limits<int>::max() / 2;
   for (; count_ > 0;) {
     const std::size_t part = std::min(count_, most);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The sum of the ranks' gradients, in buckets that travel while the backward pass goes on.
+// Sums gradients over ranks, in buckets that are sent while the backward pass is still running.
 
 #include <mpi.h>
 
@@ -11,14 +11,14 @@ namespace fluxformer {
 
 class GradientSum {
  public:
-  /// `bucket`: numbers that are sent together, at least (the last of a gradient may be smaller).
+  /// `bucket`: how many numbers are sent together at least (the last bucket may be smaller).
   GradientSum(MPI_Comm comm, std::size_t bucket);
 
-  /// Entries first .. first + count - 1 of `gradient` are this rank's share and will not change; neighbouring
-  /// pieces are sent as one. Collective over `comm` in the sense that every rank calls it with the same
-  /// pieces in the same order. `gradient` must stay where it is until `finish`.
+  /// Entries first .. first + count - 1 of `gradient` are this rank's share and final. Adjacent pieces are
+  /// merged. Collective over `comm`: every rank passes the same pieces in the same order. `gradient` must not
+  /// move before `finish`.
   void add(std::span<double> gradient, std::size_t first, std::size_t count);
-  /// All pieces given since the last `finish` hold the sum on every rank. Collective.
+  /// Completes the sums: all pieces since the last `finish` now hold the sum, on every rank. Collective.
   void finish();
 
  private:

@@ -32,16 +32,16 @@ class Optimiser {
   /// `decays[j]` is 1 where weight decay applies, else 0.
   Optimiser(const OptimiserSettings& settings, std::vector<char> decays);
 
-  /// One step. Not collective: the same on every rank that is given the same numbers.
+  /// One step. Not collective: equal inputs give equal results on every rank.
   void step(double rate, std::span<const double> gradient, std::span<double> x);
 
-  /// What shapes the next step: t and the two moments (the second is empty for sgd).
+  /// All that the next step depends on: t and the two moments (the second is empty for sgd).
   struct State {
     long steps = 0;
     std::vector<double> first, second;
   };
   const State& state() const { return state_; }
-  /// Throws std::invalid_argument if sizes do not fit.
+  /// Throws std::invalid_argument if the sizes do not match.
   void restore(State state);
 
  private:

@@ -3,8 +3,8 @@
 // The learning rate, step by step: a linear warm-up to the peak, then
 //
 //   constant   peak
-//   cosine     last + (peak - last) (1 + cos(pi p)) / 2,  p = share of the steps after the warm-up that are
-//   done steps      peak * factor^k, k = how many of the given shares of all steps are done
+//   cosine     last + (peak - last) (1 + cos(pi p)) / 2,  p = completed share of the steps after the warm-up
+//   steps      peak * factor^k,  k = number of the given shares of all steps that are completed
 //
 // Source of the cosine: Loshchilov and Hutter, arXiv 1608.03983.
 

@@ -4,8 +4,8 @@
 //
 //   P = (strength / 2) sum over k of ds |(theta_{k+1} - theta_k) / ds|^2,   ds = (S - 1) / (K - 1)
 //
-// which is the integral of |d theta/ds|^2 over depth; theta are all numbers of a knot. Smooth weights let a
-// model be solved on few depth cells, and parallel in depth.
+// which is strength/2 times the integral of |d theta/ds|^2 over depth; theta_k are all parameters of knot k.
+// A model with smooth weights can be solved on few depth cells, and parallel in depth.
 
 #include <span>
 
@@ -13,8 +13,8 @@
 
 namespace fluxformer {
 
-/// P; gradient (the flat vector) += dP/d theta. 0 with a single knot or one layer, and for strength 0. Not
-/// collective.
+/// Returns P; gradient (the flat vector) += dP/d theta. P is 0 for a single knot, one layer or strength 0.
+/// Not collective.
 double add_smoothness(const Parameters& parameters, double strength, std::span<double> gradient);
 
 }  // namespace fluxformer

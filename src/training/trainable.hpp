@@ -1,7 +1,7 @@
 #pragma once
 
-// The variables that an optimiser moves. They are the flat parameter vector itself, but for kappa, which
-// stays positive as kappa = softplus(raw) = log(1 + exp raw).
+// The variables that an optimiser updates: the flat parameter vector, except that kappa is kept positive by
+// kappa = softplus(raw) = log(1 + exp raw).
 
 #include <span>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fluxformer {
 
-/// Which coefficients of the equation are trained beside the weights. kappa can only be trained where it is
-/// > 0 at the start.
+/// Which coefficients of the equation are trained besides the weights. kappa can only be trained if it is > 0
+/// at the start.
 struct TrainedCoefficients {
   bool kappa = false, alpha = false, rho = false;
 };
@@ -22,23 +22,24 @@ class Trainable {
   Trainable(const Parameters& parameters, const TrainedCoefficients& which);
 
   std::size_t size() const { return kinds_.size(); }
-  /// Number of entries that move.
+  /// Number of trained entries.
   std::size_t trained() const;
   /// Whether weight decay applies: to matrices, not to biases, LayerNorm, positions and coefficients.
   bool decays(std::size_t entry) const { return kinds_[entry] == Kind::weight; }
 
-  /// The variables of parameter values.
+  /// The variables for these parameter values.
   std::vector<double> raw(std::span<const double> values) const;
-  /// values := those of the variables; entries that are not trained are left alone. kappa is kept at or below
-  /// `largest_kappa`, and its variable with it.
+  /// values := the parameter values of the variables; entries that are not trained do not change. kappa is
+  /// limited to `largest_kappa`.
   void apply(std::span<double> raw, std::span<double> values, double largest_kappa) const;
-  /// gradient with respect to the values -> with respect to the variables; 0 where nothing is trained.
+  /// Turns the gradient with respect to the values into that with respect to the variables; 0 for entries
+  /// that are not trained.
   void pull(std::span<const double> values, std::span<double> gradient) const;
 
  private:
   enum class Kind : char { frozen, plain, weight, softplus };
   std::vector<Kind> kinds_;
-  std::vector<std::size_t> special_;  // entries that are frozen or not their own variable
+  std::vector<std::size_t> special_;  // entries that are frozen or have another variable
 };
 
 }  // namespace fluxformer

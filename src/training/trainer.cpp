@@ -41,7 +41,8 @@ StepReport Trainer::step(const Batch& batch) {
   report.step = steps();
   Evaluation own;
   try {
-    // A march may fail on one replica alone; the pieces are told of nevertheless, so that all calls meet.
+    // A march may fail on one replica only. It still passes on all pieces, so that the collective calls
+    // match.
     own = collectively(comm_, [&] {
       return evaluator_.gradient(
           batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
@@ -50,7 +51,7 @@ StepReport Trainer::step(const Batch& batch) {
     sum_.finish();
     throw;
   }
-  // The ranks of a token line hold the same numbers, but for the depth loss: its first one speaks.
+  // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
   const auto& line = *evaluator_.march().model().context().line;
   if (line.rank() != 0) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
@@ -76,17 +77,14 @@ StepReport Trainer::step(const Batch& batch) {
   return report;
 }
 
-Evaluation Trainer::evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                             Replica replica) {
+Evaluation Trainer::evaluate(const SampleSet& samples) {
   double sums[2] = {0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
-  collectively(comm_, [&] {  // a march may fail on one replica alone
-    for_all_samples(data, members, capacity, replica, [&](const Batch& batch) {
-      const auto part = evaluator_.evaluate(batch, false);
-      if (!speaks) return;
-      sums[0] += part.loss;
-      sums[1] += part.correct;
-    });
+  samples.for_batches([&](const Batch& batch) {
+    const auto part = evaluator_.evaluate(batch, false);
+    if (!speaks) return;
+    sums[0] += part.loss;
+    sums[1] += part.correct;
   });
   sum_over_ranks(sums, comm_);
   return {.loss = sums[0], .correct = sums[1]};

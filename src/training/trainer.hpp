@@ -1,7 +1,7 @@
 #pragma once
 
-// Stochastic gradient descent, data-parallel: each replica computes the gradient of its share of the batch,
-// the sum travels while the backward pass goes on, and every rank takes the same step.
+// Data-parallel stochastic gradient descent: each replica computes the gradient of its share of the batch,
+// the gradients are summed during the backward pass, and every rank takes the same step.
 
 #include <mpi.h>
 
@@ -21,11 +21,11 @@ struct TrainerSettings {
   TrainedCoefficients coefficients;
   double clip = 0;               ///< largest norm of the gradient; 0: none
   double smoothness = 0;         ///< strength of the penalty on the depth-derivative of the weights
-  double largest_kappa = 1e300;  ///< token diffusion is kept at or below this
-  std::size_t bucket = 1 << 16;  ///< numbers of a gradient that are sent together
+  double largest_kappa = 1e300;  ///< upper limit of token diffusion
+  std::size_t bucket = 1 << 16;  ///< entries of the gradient that are sent together
 };
 
-/// What a step did; the same on all ranks.
+/// Results of a step; the same on all ranks.
 struct StepReport {
   long step = 0;    ///< its number, from 0
   double loss = 0;  ///< task loss, mean over the global batch
@@ -49,11 +49,10 @@ class Trainer {
   /// Entries of the parameter vector that are trained.
   std::size_t trained() const { return trainable_.trained(); }
 
-  /// Mean task loss and accuracy over `members` of `data`.
-  Evaluation evaluate(const data::Dataset& data, const std::vector<std::size_t>& members, int capacity,
-                      Replica replica);
+  /// Mean task loss and accuracy; `samples` are on the token lines of the evaluator, as many at a time.
+  Evaluation evaluate(const SampleSet& samples);
 
-  /// Everything that shapes the next step.
+  /// Everything that the next step depends on.
   void save(io::CheckpointWriter& checkpoint) const;
   void load(const io::CheckpointReader& checkpoint);
 

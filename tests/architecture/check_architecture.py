@@ -23,7 +23,7 @@ ROOT_GROUPS = "field|history|attention|training|model|state|timing|analysis"
 COORDINATES = "depth|token|token_x|token_y|time|sample|channel|layer"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-LINK = re.compile(r"fluxformer_floor\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
+LINK = re.compile(r"fluxformer_floor\(\s*(\w+)\s[^)]*?\bDEPENDS\s+([^)]*)\)")
 DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
 HANDLE = re.compile(r"\bHandle<\w+, \w+>")
 HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "data/dataset.hpp"
+#include "data/make_dataset.hpp"
 
 namespace fluxformer::test {
 namespace {

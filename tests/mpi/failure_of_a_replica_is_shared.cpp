@@ -92,9 +92,8 @@ TEST(FailureOfAReplica, reaches_all_and_is_forgotten) {
       EXPECT_EQ(run.parameters.values, start) << what;
     }
     troubled.fail_at(on_the_way_up);
-    const double wrong = unless_it_fails_with("no way up", [&] {
-      troubled.trainer.evaluate(data, all_of(data), run.batches.capacity(), run.replica);
-    });
+    const double wrong = unless_it_fails_with(
+        "no way up", [&] { troubled.trainer.evaluate(run.samples(data, all_of(data))); });
     EXPECT_EQ(max_over(MPI_COMM_WORLD, wrong), 0);
 
     troubled.fail_at(never);

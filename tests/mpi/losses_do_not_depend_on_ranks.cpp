@@ -86,7 +86,7 @@ Course train(MPI_Comm comm, int ranks_token, const Case& c, const data::Dataset&
     course.correct.push_back(report.accuracy);
     course.largest_kappa.push_back(run.model->largest_kappa());
   }
-  course.after = run.trainer.evaluate(data, all_of(data), run.batches.capacity(), run.replica);
+  course.after = run.trainer.evaluate(run.samples(data, all_of(data)));
   course.parameters = run.parameters.values;
   return course;
 }

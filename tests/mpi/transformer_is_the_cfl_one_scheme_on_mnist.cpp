@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "data/dataset.hpp"
+#include "data/make_dataset.hpp"
 #include "model/embedding.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/lattices.hpp"

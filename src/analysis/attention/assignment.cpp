@@ -8,8 +8,8 @@
 namespace fluxformer::attention {
 namespace {
 
-/// Rows are matched one after another; prices keep every reduced cost, cost - row price - column price, at 0
-/// or more, and at 0 on the matching, which is what makes it the cheapest one of the rows so far.
+/// Rows are matched one after another. Prices keep every reduced cost, cost - row price - column price, >= 0,
+/// and = 0 on the matching; this proves that the matching is the cheapest one of the rows so far.
 class Matching {
  public:
   Matching(const std::vector<double>& cost, std::size_t rows, std::size_t columns)

@@ -11,7 +11,7 @@
 namespace fluxformer::attention {
 namespace {
 
-/// Into a block of sums: scores with the weight of a query, and flat rows as they are.
+/// Adds to a block of sums: scores times the weight of a query, and the count of flat rows.
 void add_scores(const RowScores& scores, double weight, double* sums) {
   for (std::size_t i = 0; i < row_score_count; ++i) sums[i] += weight * scores.value[i];
   if (scores.flat) sums[row_score_count] += 1;
@@ -22,15 +22,16 @@ void add_scores(const RowScores& scores, double weight, double* sums) {
 AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
       shuffle_(seed),
-      sums_(static_cast<std::size_t>(shape.layers) * layer_size()),
       t_(static_cast<std::size_t>(shape.heads_t)),
-      p_(static_cast<std::size_t>(shape.heads_p)) {}
+      p_(static_cast<std::size_t>(shape.heads_p)) {
+  set_size(static_cast<std::size_t>(shape.layers) * layer_size());
+}
 
 void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p) {
   if (length < 2)
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
-  double* const sums = sums_.data() + static_cast<std::size_t>(layer) * layer_size();
+  double* const sums = local() + static_cast<std::size_t>(layer) * layer_size();
   const double weight = 1.0 / length, per_entropy = weight / std::log(length);
   uniform_.assign(uniform_row(length).data(), length);
   for (int query = 0; query < length; ++query) {

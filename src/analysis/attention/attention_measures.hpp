@@ -1,20 +1,21 @@
 #pragma once
 
-// How alike the attention of two models is, per layer and pair of heads, with the null controls beside it.
+// Similarity of the attention of two models, per layer and pair of heads, with null controls.
 
 #include <cstdint>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/attention/null_rows.hpp"
 #include "analysis/attention/row_scores.hpp"
 
 namespace fluxformer::attention {
 
 /// Accumulates the scores of attention T (the reference: kl is KL(T || P)) with attention P. Each number is
-/// the mean over the queries of a sample, then over samples. Queries and keys are real tokens, without a
-/// causal mask. Another P (an untrained model, say) is another meter. Not collective: samples may be spread
-/// over ranks, each whole on one rank.
-class AttentionMeter {
+/// the mean over the queries of a sample, then over samples. Queries and keys are real tokens; there is no
+/// causal mask. Another P (an untrained model, say) needs another meter. Samples may be spread over ranks,
+/// each whole on one rank; only `reduce` is collective.
+class AttentionMeter : public Accumulator {
  public:
   struct Shape {
     int layers = 1, heads_t = 1, heads_p = 1;
@@ -22,18 +23,15 @@ class AttentionMeter {
   /// seed: of the permuted keys.
   AttentionMeter(const Shape& shape, std::uint64_t seed);
 
-  /// One sample at one layer: t and p are [head][query][key], `tokens` queries and keys of which the first
-  /// `length` are real, as Attention::matrix gives them. `sample` is the global index. Rows that are not
+  /// Adds one sample at one layer: t and p are [head][query][key] with `tokens` queries and keys, of which
+  /// the first `length` are real, as from Attention::matrix. `sample` is the global index. Rows that are not
   /// finite make the means not finite. Throws BadInput for fewer than 2 real tokens (before anything is
   /// added). Cost: O(heads_t heads_p length^2).
   void add(long sample, int layer, int tokens, int length, const double* t, const double* p);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
-
   /// Head `t` of T with head `p` of P.
   double score(RowScore s, int layer, int t, int p) const { return mean(layer, pair(t, p), s); }
-  /// Rows (over all queries and samples) at which a row was uniform, so that `centred` entered as 0.
+  /// Pairs of rows (over all queries and samples) with a uniform row, for which `centred` counts as 0.
   long flat_rows(int layer, int t, int p) const;
   /// Null control: head `t` of T with uniform rows (centred: 0).
   double uniform_score(RowScore s, int layer, int t) const { return mean(layer, null_of(t), s); }
@@ -47,8 +45,8 @@ class AttentionMeter {
   const Shape& shape() const { return shape_; }
 
  private:
-  // Of a layer: pairs of heads (t-major), uniform and permuted for each t: blocks of the scores and the
-  // number of flat rows; entropies of T, of P; samples.
+  // The sums of a layer: for the pairs of heads (t-major), then uniform and permuted for each t, a block of
+  // the scores and the number of flat rows; entropies of T, of P; samples.
   static constexpr std::size_t block = row_score_count + 1;
   std::size_t pair(int t, int p) const { return static_cast<std::size_t>(t * shape_.heads_p + p) * block; }
   std::size_t null_of(int t) const {
@@ -59,27 +57,26 @@ class AttentionMeter {
     return entropies() + static_cast<std::size_t>(shape_.heads_t + shape_.heads_p) + 1;
   }
   const double* layer_sums(int layer) const {
-    return sums_.data() + static_cast<std::size_t>(layer) * layer_size();
+    return total().data() + static_cast<std::size_t>(layer) * layer_size();
   }
   double mean(int layer, std::size_t at, RowScore s) const;
 
   Shape shape_;
   KeyShuffle shuffle_;
-  std::vector<double> sums_;
   std::vector<AttentionRow> t_, p_;  // the rows of one query
   AttentionRow uniform_, permuted_;
   std::vector<double> shuffled_;
 };
 
-/// The head of P for each head of T (-1: none left) by which the mean of score `by` is best, at one layer.
-/// Matched heads look alike already by choice: match on validation samples, score on others.
+/// The head of P for each head of T (-1: none left) that makes the mean of score `by` best, at one layer. The
+/// choice itself makes matched heads look similar: match on validation samples, score on others.
 std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowScore by);
 
-/// Mean of a score over the heads of T that have a match.
+/// Mean of a score over the matched heads of T.
 double matched_score(const AttentionMeter& test, int layer, const std::vector<int>& match, RowScore s);
 
-/// By how much `value` is better than the best of the null controls: positive is better, whichever way the
-/// score goes.
+/// How much better `value` is than the best of the null controls: positive is better, for similarities and
+/// distances alike.
 double margin_over(RowScore s, double value, const std::vector<double>& nulls);
 
 }  // namespace fluxformer::attention

@@ -13,12 +13,12 @@ enum Sum : std::size_t { squares, samples, per_depth };
 }  // namespace
 
 GradientMeter::GradientMeter(int depths, const SlabContext& context)
-    : context_(context), sums_(static_cast<std::size_t>(depths) * per_depth) {
-  need_whole_line(context, "gradients by depth over samples");
+    : Accumulator(static_cast<std::size_t>(depths) * per_depth), context_(context) {
+  need_whole_line(*context.line, "gradients by depth over samples");
 }
 
 void GradientMeter::add(int depth, const double* u_bar) {
-  double* const s = sums_.data() + static_cast<std::size_t>(depth) * per_depth;
+  double* const s = local() + static_cast<std::size_t>(depth) * per_depth;
   for (int b = 0; b < context_.samples; ++b) {
     const auto sample = sample_of(context_, u_bar, b);
     if (sample.rows() == 0) continue;
@@ -29,13 +29,14 @@ void GradientMeter::add(int depth, const double* u_bar) {
 
 GradientMeasures GradientMeter::measures() const {
   GradientMeasures m;
-  for (std::size_t at = 0; at < sums_.size(); at += per_depth)
-    m.norm.push_back(std::sqrt(sums_[at + squares] / sums_[at + samples]));
+  const auto& sums = total();
+  for (std::size_t at = 0; at < sums.size(); at += per_depth)
+    m.norm.push_back(std::sqrt(sums[at + squares] / sums[at + samples]));
   for (std::size_t i = 0; i < m.norm.size(); ++i)
     m.ratio.push_back(i + 1 < m.norm.size() ? m.norm[i] / m.norm[i + 1] : 1);
   const auto [least, most] = std::minmax_element(m.norm.begin(), m.norm.end());
   m.disparity = *most / *least;
-  m.samples = std::lround(sums_[samples]);
+  m.samples = std::lround(sums[samples]);
   return m;
 }
 

@@ -29,7 +29,7 @@ void LogitJacobian::set() {
         gram(i, j) = gram(j, i) = input_.slab_block(rows_[static_cast<std::size_t>(i)], b)
                                       .cwiseProduct(input_.slab_block(rows_[static_cast<std::size_t>(j)], b))
                                       .sum();
-    const SymmetricEigen eigen = symmetric_eigen(gram);  // values rise
+    const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
     const auto at = static_cast<std::size_t>(b);
     values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
     left_[at] = eigen.vectors.col(classes - 1);
@@ -52,14 +52,16 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
   }
 }
 
+// The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
+
 void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) {
-  const std::size_t classes = sums_.size() - 3;
-  double* const worst = sums_.data() + classes;  // its sum, the samples with one, all samples
+  const std::size_t classes = size() - 3;
+  double *const sums = local(), *const worst = sums + classes;
   for (int b = 0; b < input.samples(); ++b) {
     const auto& values = jacobian.singular_values(b);
     if (values.size() == 0) continue;
     worst[2] += 1;
-    for (std::size_t c = 0; c < classes; ++c) sums_[c] += values[static_cast<Eigen::Index>(c)];
+    for (std::size_t c = 0; c < classes; ++c) sums[c] += values[static_cast<Eigen::Index>(c)];
     const Eigen::Map<const Eigen::VectorXd> z(
         jacobian.logits().data() + static_cast<std::size_t>(b) * classes, static_cast<Eigen::Index>(classes));
     if (z.norm() == 0) continue;
@@ -69,17 +71,17 @@ void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) 
 }
 
 long JacobianMeter::samples() const {
-  return std::lround(sums_.back());
+  return std::lround(total().back());
 }
 
 std::vector<double> JacobianMeter::singular_values() const {
-  std::vector<double> mean(sums_.begin(), sums_.end() - 3);
-  for (double& value : mean) value /= sums_.back();
+  std::vector<double> mean(total().begin(), total().end() - 3);
+  for (double& value : mean) value /= total().back();
   return mean;
 }
 
 double JacobianMeter::worst_sensitivity() const {
-  const double* const worst = sums_.data() + sums_.size() - 3;
+  const double* const worst = total().data() + size() - 3;
   return worst[0] / worst[1];
 }
 

@@ -1,32 +1,35 @@
 #pragma once
 
-// The Jacobian of the logits with respect to the embedded input, dz/du_0, of each sample: C rows, as many as
-// there are classes, each one backward pass for all samples of a batch. Its singular values are the roots of
-// the eigenvalues of the C x C matrix J J^T: the largest to round-off, the others to about 1e-8 of it.
+// The Jacobian J = dz/du_0 of the logits with respect to the embedded input, of each sample. It has one row
+// per class, each the cost of a backward pass for all samples of a batch. Its singular values are the square
+// roots of the eigenvalues of the C x C matrix J J^T: the largest is exact up to round-off, the others have
+// an error of about 1e-8 times the largest.
 
 #include <Eigen/Core>
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/model_input.hpp"
 
 namespace fluxformer::derivatives {
 
 class LogitJacobian {
  public:
-  /// `input` is borrowed, embedded or not: it is the embedded input that counts.
+  /// `input` is borrowed. The Jacobian is that of the embedded input in both input spaces.
   explicit LogitJacobian(ModelInput& input) : input_(input) {}
 
-  /// For the batch of the input, where it is clean. Cost: a forward and C backward passes; memory: C slabs.
+  /// Computes it for the batch of the input, unperturbed. Cost: a forward and C backward passes; memory: C
+  /// slabs.
   void set();
 
   /// Of the last `set`, [sample][class].
   const std::vector<double>& logits() const { return logits_; }
-  /// Of a sample, falling; none for a filler.
+  /// Of a sample, in descending order; empty for a filler.
   const Eigen::VectorXd& singular_values(int sample) const {
     return values_[static_cast<std::size_t>(sample)];
   }
-  /// v := the slab of the right singular vectors of the largest singular value: of norm 1 for each sample, of
-  /// the sign along which the cross entropy rises; 0 on fillers, padding, and where J = 0.
+  /// v := the slab of the right singular vectors of the largest singular value: norm 1 for each sample, with
+  /// the sign along which the cross entropy increases; 0 on fillers, on padding, and where J = 0.
   void worst_direction(std::vector<double>& v) const;
 
  private:
@@ -37,26 +40,20 @@ class LogitJacobian {
   std::vector<Eigen::VectorXd> left_;      // [sample]: left singular vector of the largest
 };
 
-/// Accumulates singular values: means over samples. Not collective.
-class JacobianMeter {
+/// Accumulates singular values: means over samples. Only `reduce` is collective.
+class JacobianMeter : public Accumulator {
  public:
-  explicit JacobianMeter(int classes) : sums_(static_cast<std::size_t>(classes) + 3) {}
+  explicit JacobianMeter(int classes) : Accumulator(static_cast<std::size_t>(classes) + 3) {}
 
-  /// The samples of the batch of which `jacobian` is.
+  /// Adds the samples of the batch that `jacobian` was computed for.
   void add(const ModelInput& input, const LogitJacobian& jacobian);
-
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  std::vector<double>& sums() { return sums_; }
 
   long samples() const;
   /// The largest first, logits per unit of u_0; NaN without samples.
   std::vector<double> singular_values() const;
-  /// The largest times |u_0| / |z|: the relative sensitivity in the worst direction; means over the samples
-  /// with logits that are not 0.
+  /// Relative sensitivity in the worst direction: the largest singular value times |u_0| / |z|, mean over the
+  /// samples whose logits are not 0.
   double worst_sensitivity() const;
-
- private:
-  std::vector<double> sums_;  // the singular values, worst sensitivity, samples with one, samples
 };
 
 }  // namespace fluxformer::derivatives

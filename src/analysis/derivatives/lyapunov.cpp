@@ -16,7 +16,7 @@ using Eigen::VectorXd;
 LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const RandomStream& start,
                              std::span<const long> samples)
     : context_(context), in_(context.size()), out_(context.size()) {
-  need_whole_line(context, "Lyapunov exponents");
+  need_whole_line(*context.line, "Lyapunov exponents");
   if (exponents < 1 || exponents > context.width)
     throw BadInput(std::to_string(exponents) + " Lyapunov exponents: 1 to model.width = " +
                    std::to_string(context.width) + " can be had");

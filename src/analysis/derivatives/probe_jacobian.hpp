@@ -1,7 +1,7 @@
 #pragma once
 
-// The derivative of a model's march between two of its depths at the states of one batch, as products with
-// vectors. Over the cells of one layer it is the Jacobian of that layer, whatever the cells of a model.
+// The derivative of a model's march between two depths at the states of one batch, as products with vectors.
+// Over the cells of one layer it is the Jacobian of that layer, on any number of cells.
 
 #include <vector>
 
@@ -15,10 +15,12 @@ class ProbeJacobian {
   /// `probe` is borrowed: the maps hold for its last batch.
   explicit ProbeJacobian(ModelProbe& probe);
 
-  /// Remembers the state of a row: the RowVisitor of ModelProbe::forward. Memory: one slab each.
+  /// Stores the state of a row; to be called by the RowVisitor of ModelProbe::forward. Memory: a slab per
+  /// row.
   void keep(int row, const double* u);
 
-  /// v at row `from` -> (d u_to / d u_from) v, one tangent per cell in between. Both borrow this object.
+  /// v at row `from` -> (d u_to / d u_from) v, at the cost of a tangent per cell. Both maps borrow this
+  /// object.
   SlabMap derivative(int from, int to);
   /// w at row `to` -> (d u_to / d u_from)^T w.
   SlabMap transposed(int from, int to);

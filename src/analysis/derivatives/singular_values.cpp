@@ -18,10 +18,10 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// A new vector that is shorter than this part of B is round-off: U and V are complete.
+/// A new vector shorter than this fraction of B is round-off: U and V are complete.
 constexpr double nothing = 1e-14;
 
-/// w less its part along the columns; twice, which is enough (Giraud et al. 2005).
+/// Orthogonalises w against the columns, twice, which is enough (Giraud et al. 2005).
 void orthogonalise(const Eigen::Ref<const MatrixXd>& columns, VectorXd& w) {
   for (int pass = 0; pass < 2; ++pass) w -= columns * (columns.transpose() * w);
 }
@@ -39,7 +39,7 @@ class Bidiagonal {
   }
 
   bool done() const { return done_; }
-  /// What is multiplied next; zero when nothing is.
+  /// The vector to be multiplied next; zero if there is none.
   VectorXd right() const { return done_ ? VectorXd::Zero(v_.rows()) : VectorXd(v_.col(k_)); }
   VectorXd left() const { return done_ ? VectorXd::Zero(u_.rows()) : VectorXd(u_.col(k_ - 1)); }
 
@@ -75,7 +75,7 @@ class Bidiagonal {
   }
 
  private:
-  /// After a vector of this length there is nothing more to find; the residual is then 0.
+  /// Whether a vector of this length ends the process; the residual is then 0.
   bool stops(double length) {
     finite_ = std::isfinite(length);
     largest_ = std::max(largest_, length);
@@ -96,7 +96,7 @@ class Bidiagonal {
 std::vector<SingularRange> singular_ranges(const SlabContext& context, const SlabMap& map,
                                            const SlabMap& transposed, int steps, const RandomStream& start,
                                            std::span<const long> samples) {
-  need_whole_line(context, "singular values");
+  need_whole_line(*context.line, "singular values");
   if (steps < 1)
     throw BadInput("singular values need at least one Lanczos step, not " + std::to_string(steps));
   std::vector<double> in(context.size()), out(context.size());

@@ -17,20 +17,20 @@
 
 namespace fluxformer::derivatives {
 
-/// Of one sample. The largest singular value of the map is not below `largest`, the smallest one not above
-/// `smallest`, and within each error of them lies a singular value (up to the round-off of the map). Small
-/// ones that lie close together take many steps: their error says so.
+/// Of one sample. The largest singular value of the map is >= `largest`, the smallest one <= `smallest`, and
+/// within each error there is a singular value of the map (up to its round-off). Small singular values that
+/// are close together take many steps; the error shows it.
 struct SingularRange {
   double largest = 0, largest_error = 0;
   double smallest = 0, smallest_error = 0;
-  int steps = 0;  ///< taken: fewer than asked for where these give all there is to know
+  int steps = 0;  ///< steps taken; fewer than asked for if these are already exact
 };
 
-/// Of each sample of the context: k = `steps` applications of `map` and of `transposed` to all samples
-/// together. Each starts from a random direction of its own, keyed by its global index `samples[b]`; padding
-/// does not count. NaN for a sample of length 0, and where the map gives numbers that are not finite. Memory:
-/// 2 k numbers for each number of the slab; k^2 operations for each, beside the maps. Not collective. Throws
-/// BadInput for steps < 1 and for tokens spread over ranks.
+/// Of each sample of the context, by k = `steps` applications of `map` and of `transposed` to all samples
+/// together. Each sample has its own random start, keyed by its global index `samples[b]`; padding does not
+/// count. NaN for a sample of length 0, and where the map gives numbers that are not finite. Memory: 2 k
+/// slabs. Cost besides the maps: k^2 operations for each number of a slab. Not collective. Throws BadInput
+/// for steps < 1 and for tokens spread over ranks.
 std::vector<SingularRange> singular_ranges(const SlabContext& context, const SlabMap& map,
                                            const SlabMap& transposed, int steps, const RandomStream& start,
                                            std::span<const long> samples);

@@ -60,11 +60,7 @@ InformationPlane binned_information(const Points& t, std::span<const int> labels
   const Grid grid = grid_of(t, bins);
   const std::size_t size = t.count * t.components;
   std::vector<std::int32_t> cell(size);
-  std::size_t outside = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    cell[i] = grid.bin(t.data[i]);
-    if (t.data[i] < grid.low || t.data[i] > grid.high) ++outside;
-  }
+  for (std::size_t i = 0; i < size; ++i) cell[i] = grid.bin(t.data[i]);
 
   // Sorted by cell, then by label: runs are the cells, runs within them the pairs of cell and label.
   const auto same_cell = [&](std::size_t a, std::size_t b) {
@@ -90,13 +86,7 @@ InformationPlane binned_information(const Points& t, std::span<const int> labels
   const LabelGroups groups(labels);
   PartitionEntropy label;
   for (std::size_t g = 0; g < groups.groups(); ++g) label.add(groups.size(g));
-  const std::vector<std::pair<std::string, double>> parameters{
-      {"bins", static_cast<double>(bins.count)},
-      {"low", grid.low},
-      {"high", grid.high},
-      {"outside", static_cast<double>(outside) / static_cast<double>(size)}};
-  return {information("binning", parameters, t.count, cells.value()),
-          information("binning", parameters, t.count, cells.value() + label.value() - pairs.value())};
+  return {{.value = cells.value()}, {.value = cells.value() + label.value() - pairs.value()}};
 }
 
 }  // namespace fluxformer::information

@@ -19,11 +19,10 @@ using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMaj
 struct Moments {
   VectorXd mean;
   MatrixXd covariance;  // shrunk
-  double shrinkage = 0;
 };
 
-/// Ledoit and Wolf: (1 - delta) S + delta tr(S)/m, delta the error of S over its distance to the target,
-/// squared.
+/// Ledoit and Wolf: (1 - delta) S + delta tr(S)/m, with delta the squared ratio of the error of S to its
+/// distance from the target.
 Moments shrunk_moments(const Points& points) {
   const auto count = static_cast<Index>(points.count), m = static_cast<Index>(points.components);
   const auto n = static_cast<double>(points.count);
@@ -39,13 +38,13 @@ Moments shrunk_moments(const Points& points) {
   const double error = (x.rowwise().squaredNorm().squaredNorm() / n - square) / n;
   // Already a multiple of the identity (m = 1, one sample, a constant): nothing to shrink.
   if (!(distance > 1e-14 * square)) return result;
-  result.shrinkage = std::clamp(error / distance, 0.0, 1.0);
-  s *= 1 - result.shrinkage;
-  s.diagonal().array() += result.shrinkage * target;
+  const double shrinkage = std::clamp(error / distance, 0.0, 1.0);
+  s *= 1 - shrinkage;
+  s.diagonal().array() += shrinkage * target;
   return result;
 }
 
-/// One label's N(mean, covariance), with the noise.
+/// N(mean, covariance) of one label, with the noise.
 struct GaussianClass {
   VectorXd mean;
   MatrixXd covariance;
@@ -87,7 +86,7 @@ double mixture_bound(const std::vector<GaussianClass>& classes, Distance&& dista
   return bound;
 }
 
-/// Entropy of one Gaussian with mean and covariance of the mixture, less the mean entropy of the classes.
+/// Entropy of one Gaussian with mean and covariance of the mixture, minus the mean entropy of the classes.
 double largest_entropy_bound(const std::vector<GaussianClass>& classes) {
   const Index m = classes.front().mean.size();
   VectorXd mean = VectorXd::Zero(m);
@@ -129,11 +128,9 @@ InformationPlane gaussian_information(const Points& t, std::span<const int> labe
   const LabelGroups groups(labels);
   const std::vector<double> sorted = groups.rows(t);
   std::vector<GaussianClass> classes;
-  double shrinkage = 0;
   for (std::size_t g = 0; g < groups.groups(); ++g) {
     auto moments =
         shrunk_moments({sorted.data() + groups.first[g] * t.components, groups.size(g), t.components});
-    shrinkage += groups.share(g) * moments.shrinkage;
     moments.covariance.diagonal().array() += sigma * sigma;
     classes.push_back({moments.mean, moments.covariance, groups.share(g), factor_of(moments.covariance)});
   }
@@ -141,9 +138,7 @@ InformationPlane gaussian_information(const Points& t, std::span<const int> labe
   const double entropy = groups.entropy();
   const double upper =
       std::min({mixture_bound(classes, kullback_leibler), largest_entropy_bound(classes), entropy});
-  return {information("gaussian", {{"sigma", sigma}, {"shrinkage", all.shrinkage}}, t.count, of_input),
-          between(information("gaussian", {{"sigma", sigma}, {"shrinkage", shrinkage}}, t.count, 0), lower,
-                  upper, entropy)};
+  return {{.value = of_input}, between(lower, upper, entropy)};
 }
 
 }  // namespace fluxformer::information

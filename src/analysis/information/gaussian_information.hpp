@@ -4,18 +4,20 @@
 //
 //   I(X; T + sigma Z) = 1/2 ln det(1 + Sigma / sigma^2)            Sigma the covariance of T
 //
-// exact for a Gaussian T, the largest possible for any other T of that covariance; it may exceed ln N. I(T +
-// sigma Z; Y) is that of Gaussian classes N(mu_y, Sigma_y + sigma^2) with the shares p_y of the samples. It
-// has no closed form, but bounds (D: Bhattacharyya distance for the lower, Kullback-Leibler divergence of y
-// from y' for the upper one):
+// exact for a Gaussian T, an upper bound for any other T of that covariance; it may exceed ln N.
+// I(T + sigma Z; Y) is that of Gaussian classes N(mu_y, Sigma_y + sigma^2) with the shares p_y of the
+// samples. It has no closed form, but bounds (D: Bhattacharyya distance for the lower, Kullback-Leibler
+// divergence of y from y' for the upper one):
 //
-//   -sum_y p_y ln sum_y' p_y' exp(-D(y, y')),    and from above also H(Y) and the entropy of one Gaussian
-//   with the covariance of all classes together less sum_y p_y 1/2 ln det(Sigma_y + sigma^2)
+//   -sum_y p_y ln sum_y' p_y' exp(-D(y, y'))
 //
-// Covariances (divisor N) are shrunk towards the multiple of the identity with the same trace, as far as
-// their sampling error says (0: not at all, 1: all the way). Sources: Cover, Thomas, Elements of Information
-// Theory, section 9.4; Kolchinsky, Tracey, arXiv 1706.02419; Ledoit, Wolf, J. Multivariate
-// Analysis 88 (2004) 365, section 3.
+// Two more upper bounds are H(Y), and the entropy of one Gaussian with the covariance of all classes together
+// minus sum_y p_y 1/2 ln det(Sigma_y + sigma^2).
+//
+// Covariances (divisor N) are shrunk towards the multiple of the identity with the same trace, by an amount
+// between 0 (none) and 1 (completely) that follows from their sampling error. Sources: Cover, Thomas,
+// Elements of Information Theory, section 9.4; Kolchinsky, Tracey, arXiv 1706.02419; Ledoit, Wolf, J.
+// Multivariate Analysis 88 (2004) 365, section 3.
 
 #include <cstddef>
 #include <span>
@@ -24,13 +26,13 @@
 
 namespace fluxformer::information {
 
-/// 1/2 ln det(1 + Sigma / sigma^2) of a covariance, m x m; eigenvalues below zero (rounding) count as zero.
+/// 1/2 ln det(1 + Sigma / sigma^2) of a covariance, m x m; eigenvalues below zero (round-off) count as zero.
 /// Not collective. Throws BadInput for m = 0, for numbers that are not finite, and as require_noise does.
 double gaussian_channel(const double* covariance, std::size_t m, double sigma);
 
-/// sigma: noise in the units of T. N m^2 operations, and m^3 for every pair of labels. Parameters: sigma,
-/// shrinkage (for I(T;Y): the mean over samples of that of their class). The value of I(T;Y) is the middle of
-/// its bounds. Not collective. Throws BadInput as require_points, require_labels and require_noise do.
+/// sigma: noise in units of T. Cost: N m^2 operations, and m^3 for every pair of labels. The value of I(T;Y)
+/// is the midpoint of its bounds. Not collective. Throws BadInput as require_points, require_labels and
+/// require_noise do.
 InformationPlane gaussian_information(const Points& t, std::span<const int> labels, double sigma);
 
 }  // namespace fluxformer::information

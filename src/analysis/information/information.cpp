@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -38,23 +39,10 @@ double LabelGroups::entropy() const {
   return sum;
 }
 
-Information information(std::string_view estimator, std::vector<std::pair<std::string, double>> parameters,
-                        std::size_t samples, double value) {
-  Information result;
-  result.value = value;
-  result.estimator = estimator;
-  result.parameters = std::move(parameters);
-  result.samples = samples;
-  result.ceiling = std::log(static_cast<double>(samples));
-  return result;
-}
-
-Information between(Information about, double lower, double upper, double most) {
-  // The middle of the bounds as they came: where both were loose by the same amount that is their truth.
-  about.value = std::clamp(0.5 * (lower + upper), 0.0, most);
-  about.lower = std::clamp(lower, 0.0, most);
-  about.upper = std::clamp(upper, 0.0, most);
-  return about;
+Information between(double lower, double upper, double most) {
+  // The midpoint of the bounds before they are clamped: if both are off by the same amount it is exact.
+  return {std::clamp(0.5 * (lower + upper), 0.0, most), std::clamp(lower, 0.0, most),
+          std::clamp(upper, 0.0, most)};
 }
 
 void require_points(std::string_view estimator, const Points& points) {

@@ -1,17 +1,15 @@
 #pragma once
 
-// What the estimators of mutual information share. T: hidden state of a sample (pooled or of one token), X:
-// the sample itself, Y: its label. All numbers are in nats; nothing here communicates.
+// What the estimators of mutual information have in common. T: hidden state of a sample (pooled or of one
+// token), X: the sample itself, Y: its label. All numbers are in nats; nothing here communicates.
 //
-// A deterministic layer that keeps samples apart has I(X;T) = ln N whatever it does; what falls with depth is
-// the estimator's resolution. Only I(X; T + sigma Z) with a stated sigma is a property of the layer.
+// A deterministic layer that does not merge samples has I(X;T) = ln N; a decrease with depth shows the
+// resolution of the estimator. Only I(X; T + sigma Z) with a given sigma is a property of the layer.
 
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace fluxformer::information {
@@ -23,14 +21,10 @@ struct Points {
   const double* row(std::size_t i) const { return data + i * components; }
 };
 
-/// One estimate with all that is needed to read it.
+/// One estimate. N samples cannot show more than ln N.
 struct Information {
-  double value = 0;                    ///< nats
-  std::optional<double> lower, upper;  ///< nats; where the estimator bounds what it estimates
-  std::string estimator;               ///< binning, kde, ksg, gaussian
-  std::vector<std::pair<std::string, double>> parameters;
-  std::size_t samples = 0;  ///< N
-  double ceiling = 0;       ///< ln N, nats: no estimate from N samples can vouch for more
+  double value = 0;                        ///< nats
+  std::optional<double> lower{}, upper{};  ///< nats; only of estimators that give bounds
 };
 
 /// A point of the information plane.
@@ -47,7 +41,7 @@ struct LabelGroups {
   double share(std::size_t g) const {
     return static_cast<double>(size(g)) / static_cast<double>(order.size());
   }
-  /// The rows of `points` in this order.
+  /// The rows of `points`, in this order.
   std::vector<double> rows(const Points& points) const;
   /// H(Y) = -sum_y p_y ln p_y, nats: what I(T;Y) cannot exceed.
   double entropy() const;
@@ -55,15 +49,12 @@ struct LabelGroups {
   std::vector<std::size_t> order, first;
 };
 
-/// An estimate without bounds; N and the ceiling from `samples`.
-Information information(std::string_view estimator, std::vector<std::pair<std::string, double>> parameters,
-                        std::size_t samples, double value);
-/// The middle of two bounds, brought into [0, most], as the bounds are: those of a mutual information that
-/// cannot exceed `most`.
-Information between(Information about, double lower, double upper, double most);
+/// Midpoint of the bounds of a mutual information that cannot exceed `most`; all three are clamped to [0,
+/// most].
+Information between(double lower, double upper, double most);
 
-/// Throw BadInput naming the estimator: fewer than two points, no component, a number that is not finite; not
-/// one label per point; a noise that is not above zero.
+/// These throw BadInput naming the estimator: for fewer than two points, no component or a number that is not
+/// finite; unless there is one label per point; for a noise that is not positive.
 void require_points(std::string_view estimator, const Points& points);
 void require_labels(std::string_view estimator, const Points& points, std::span<const int> labels);
 void require_noise(std::string_view estimator, double sigma);

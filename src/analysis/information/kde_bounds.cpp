@@ -26,7 +26,7 @@ struct KernelSums {
 };
 
 struct Entropies {
-  double lower = 0, upper = 0;  ///< nats, less the entropy of the noise
+  double lower = 0, upper = 0;  ///< nats, minus the entropy of the noise
 
   /// One of the `count` samples of a mixture, with weight `share`.
   void add(const KernelSums& sums, double count, double share) {
@@ -44,8 +44,8 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
   const LabelGroups groups(labels);
   const auto count = static_cast<Index>(t.count), m = static_cast<Index>(t.components);
 
-  // In units of sqrt(8) sigma, from the mean: |x|^2 + |y|^2 - 2xy is the exponent of the wide kernel, and
-  // loses the fewest digits. Sorted by label: the samples of one label are one range of columns.
+  // In units of sqrt(8) sigma and relative to the mean, so that |x|^2 + |y|^2 - 2xy, the exponent of the wide
+  // kernel, loses the fewest digits. Sorted by label: the samples of one label are a range of columns.
   Rows x = Eigen::Map<const Rows>(groups.rows(t).data(), count, m);
   x.rowwise() -= x.colwise().mean().eval();
   x /= std::sqrt(8.0) * sigma;
@@ -66,7 +66,7 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
       kernel.noalias() = 2 * x.middleRows(row, rows) * x.middleRows(column, columns).transpose();
       kernel.colwise() -= square.segment(row, rows);
       kernel.rowwise() -= square.segment(column, columns).transpose();
-      kernel = kernel.cwiseMin(0.0);  // rounding may leave a little above
+      kernel = kernel.cwiseMin(0.0);  // round-off may be positive
       for (Index i = std::max(row, column); i < std::min(row + rows, column + columns); ++i)
         kernel(i - row, i - column) = 0;
       exp_shifted(kernel.data(), static_cast<std::size_t>(kernel.size()), 0.0);
@@ -86,9 +86,8 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
                  1 / n);
     }
   }
-  const auto about = information("kde", {{"sigma", sigma}}, t.count, 0);
-  return {between(about, all.lower, all.upper, about.ceiling),
-          between(about, all.lower - within.upper, all.upper - within.lower, groups.entropy())};
+  return {between(all.lower, all.upper, std::log(n)),
+          between(all.lower - within.upper, all.upper - within.lower, groups.entropy())};
 }
 
 }  // namespace fluxformer::information

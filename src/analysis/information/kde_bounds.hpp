@@ -7,9 +7,9 @@
 //                     <= -1/N sum_i ln 1/N sum_j exp(-|t_i - t_j|^2 / (2 sigma^2))      (Kullback-Leibler)
 //   I(T + sigma Z; Y)  = I(X; T + sigma Z) - sum_y p_y I(X; T + sigma Z | Y = y),
 //
-// the lower bound of the second line from the lower of the first term and the upper of the others, and the
-// reverse. They hold for the samples as given; for a continuous population only up to ln N and the sampling
-// error. Source: Kolchinsky, Tracey, Entropy 19 (2017) 361, arXiv 1706.02419.
+// where the lower bound takes the lower bound of the first term and the upper bounds of the others, and vice
+// versa. They hold for the given samples; for a continuous population only up to ln N and the sampling error.
+// Source: Kolchinsky, Tracey, Entropy 19 (2017) 361, arXiv 1706.02419.
 
 #include <span>
 
@@ -17,9 +17,9 @@
 
 namespace fluxformer::information {
 
-/// sigma: noise in the units of T (bandwidth of the kernel). N^2 m multiplications and N^2 exponentials in
-/// blocks, 2 MB of work space besides a copy of T. The value is the middle of the bounds, for I(T;Y) before
-/// they are cut to [0, H(Y)]. Not collective. Throws BadInput as require_points, require_labels and
+/// sigma: noise in units of T (bandwidth of the kernel). Cost: N^2 m multiplications and N^2 exponentials, in
+/// blocks; 2 MB of work space besides a copy of T. The value is the midpoint of the bounds before they are
+/// clamped. Not collective. Throws BadInput as require_points, require_labels and
 /// require_noise do.
 InformationPlane kde_information(const Points& t, std::span<const int> labels, double sigma);
 

@@ -16,13 +16,13 @@
 namespace fluxformer::information {
 namespace {
 
-/// Instead of distances we compare their 8th powers (see MaximumNorm).
+/// 8th powers are compared instead of distances (see MaximumNorm).
 double eighth_power(double x) {
   const double x2 = x * x, x4 = x2 * x2;
   return x4 * x4;
 }
 
-/// What nanoflann asks of a set of points.
+/// The interface that nanoflann needs for a set of points.
 struct Cloud {
   Points points;
   std::size_t kdtree_get_point_count() const { return points.count; }
@@ -34,9 +34,8 @@ struct Cloud {
 };
 
 /// nanoflann bounds the distance of a cell from below by a *sum* over axes, which overestimates a maximum and
-/// would lose neighbours. max_j d_j^8 >= 1/D sum_j d_j^8 is a bound it can use, and a tight one: 8 % short of
-/// the distance for D = 2, a third for D = 24. The last factor keeps the rounding of the sum on the safe
-/// side.
+/// would lose neighbours. max_j d_j^8 >= 1/D sum_j d_j^8 is a bound that it can use, and a tight one: 8 %
+/// below the distance for D = 2, a third for D = 24. The last factor allows for round-off of the sum.
 struct MaximumNorm {
   using ElementType = double;
   using DistanceType = double;
@@ -56,7 +55,7 @@ struct MaximumNorm {
   double share_;
 };
 
-/// Counts what is closer than `radius`.
+/// Counts points closer than `radius`.
 struct Counter {
   using DistanceType = double;
   double radius;
@@ -80,14 +79,14 @@ class Tree {
   std::size_t size() const { return cloud_.points.count; }
   const double* point(std::size_t i) const { return cloud_.points.row(i); }
 
-  /// From one of the tree's points to its k-th neighbour.
+  /// Distance from one of the tree's points to its k-th neighbour.
   double radius(const double* point, std::size_t k) const {
     near_.resize(k + 1);
     distance_.resize(k + 1);
     index_.knnSearch(point, k + 1, near_.data(), distance_.data());  // the point itself comes first
     return distance_.back();
   }
-  /// How many points are closer than `radius` or, if that is 0, at the place; the point itself included.
+  /// Number of points closer than `radius` or, if that is 0, at the same place; the point itself included.
   std::size_t closer(const double* point, double radius) const {
     Counter counter{radius > 0 ? radius : std::numeric_limits<double>::denorm_min()};
     index_.radiusSearchCustomCallback(point, counter);
@@ -108,7 +107,7 @@ class DigammaSum {
   explicit DigammaSum(std::size_t most) : times_(most + 1, 0) {}
   void add(std::size_t n) { ++times_[n]; }
   void subtract(std::size_t n) { --times_[n]; }
-  /// Of the terms so far, divided by their number, and psi(most).
+  /// Their sum so far divided by `terms`, plus psi(most).
   double mean(std::size_t terms) const {
     double psi = -0.57721566490153286061, sum = 0;  // psi(1) = -gamma, psi(n + 1) = psi(n) + 1/n
     for (std::size_t n = 1; n < times_.size(); ++n) {
@@ -122,7 +121,7 @@ class DigammaSum {
   std::vector<long> times_;
 };
 
-/// Next to unit root mean square deviation. A power of two: no difference of two numbers is rounded by it.
+/// Scaled to a root mean square deviation of about 1, by a power of two: differences are not rounded.
 std::vector<double> scaled(const Points& points) {
   const std::size_t size = points.count * points.components;
   std::vector<double> mean(points.components, 0.0), result(points.data, points.data + size);
@@ -147,7 +146,7 @@ void require_neighbours(std::size_t k, std::size_t count) {
 
 }  // namespace
 
-Information ksg_information(const Points& a, const Points& b, std::size_t k) {
+double ksg_information(const Points& a, const Points& b, std::size_t k) {
   require_points("ksg", a);
   require_points("ksg", b);
   if (a.count != b.count)
@@ -171,10 +170,10 @@ Information ksg_information(const Points& a, const Points& b, std::size_t k) {
     sum.subtract(only_a.closer(only_a.point(i), radius));
     sum.subtract(only_b.closer(only_b.point(i), radius));
   }
-  return information("ksg", {{"k", static_cast<double>(k)}}, a.count, sum.mean(a.count));
+  return sum.mean(a.count);
 }
 
-Information ksg_information(const Points& t, std::span<const int> labels, std::size_t k) {
+double ksg_information(const Points& t, std::span<const int> labels, std::size_t k) {
   require_points("ksg", t);
   require_labels("ksg", t, labels);
   require_neighbours(k, t.count);
@@ -208,9 +207,7 @@ Information ksg_information(const Points& t, std::span<const int> labels, std::s
       sum.subtract(all.closer(point, radius));
     }
   }
-  const double left_out = 1 - static_cast<double>(count) / static_cast<double>(t.count);
-  return information("ksg", {{"k", static_cast<double>(k)}, {"left_out", left_out}}, t.count,
-                     sum.mean(count));
+  return sum.mean(count);
 }
 
 }  // namespace fluxformer::information

@@ -4,19 +4,19 @@
 // the maximum norm, N samples:
 //
 //   I(A;B) = psi(k) + psi(N) - < psi(n_a + 1) + psi(n_b + 1) >       (Kraskov et al., algorithm 1)
-//     r_i: distance of i to its k-th neighbour in (A, B); n_a, n_b: how many others are closer than r_i in A,
-//     in B
+//     r_i: distance of i to its k-th neighbour in (A, B); n_a, n_b: numbers of others closer than r_i in A
+//     and in B
 //   I(T;Y) = psi(N) + psi(k) - < psi(N_y) + psi(m) >                 (Ross)
-//     r_i: distance of i to its k-th neighbour of the same label; N_y: samples of that label; m: how many
-//     others are no farther than r_i, whatever their label
+//     r_i: distance of i to its k-th neighbour of the same label; N_y: samples of that label; m: number
+//     of others within r_i, of any label
 //
-// Where k neighbours coincide with i, k becomes the number of samples at i (itself included), n + 1 and m
-// those at i in A, B, T (Gao et al.): right for discrete numbers, and zero for a constant state. Nothing
-// random is added. Ties at a distance above zero (numbers on a lattice) are not mended: add noise below the
-// spacing. The number of samples needed grows with the dimension; beyond about ten components values are too
-// low. Values below zero are kept: the scatter around 0 shows the error. Sources: Kraskov, Stoegbauer,
-// Grassberger, Phys. Rev. E 69 (2004) 066138, equation 8; Ross, PLoS ONE 9 (2014) e87357, equation 2; Gao,
-// Kannan, Oh, Viswanath, NIPS 2017, arXiv 1709.06212.
+// Where k neighbours coincide with i, k is replaced by the number of samples at i (itself included), and
+// n + 1 and m by those at i in A, B, T (Gao et al.). This is right for discrete numbers and gives zero for a
+// constant state. No noise is added. Ties at non-zero distance (numbers on a lattice) are not corrected: add
+// noise below the spacing. The number of samples needed grows with the dimension; beyond about ten components
+// values are too low. Negative values are kept: the scatter around 0 shows the error. Sources: Kraskov,
+// Stoegbauer, Grassberger, Phys. Rev. E 69 (2004) 066138, equation 8; Ross, PLoS ONE 9 (2014) e87357,
+// equation 2; Gao, Kannan, Oh, Viswanath, NIPS 2017, arXiv 1709.06212.
 
 #include <cstddef>
 #include <span>
@@ -25,16 +25,15 @@
 
 namespace fluxformer::information {
 
-/// I(A;B) of vectors; A and B are each scaled by the power of two that brings their root mean square
-/// deviation next to 1 (I does not depend on it, its estimate hardly). N ln N steps in few dimensions, N^2 m
-/// in many: for N = 10^4 less than 0.1 s of one core for two components each, 1 s for eight, 24 s for 64.
-/// Parameter: k. Does not depend on the order of the samples, to the bit. Not collective. Throws BadInput
-/// unless 1 <= k < N, for A and B of different counts, and as require_points does.
-Information ksg_information(const Points& a, const Points& b, std::size_t k);
+/// I(A;B) of vectors. A and B are each scaled by a power of two to a root mean square deviation of about 1 (I
+/// does not depend on it, its estimate hardly). Cost: N ln N steps in few dimensions, N^2 m in many; for N =
+/// 10^4 less than 0.1 s on one core for two components each, 1 s for eight, 24 s for 64. Independent of the
+/// order of the samples, bit for bit. Not collective. Throws BadInput unless 1 <= k < N, for A and B of
+/// different counts, and as require_points does.
+double ksg_information(const Points& a, const Points& b, std::size_t k);
 
-/// I(T;Y) of vectors and labels. A label of k or fewer samples is used with one neighbour less than it has
-/// samples; a label that occurs once is left out. Parameters: k, left_out (the share of samples that were).
-/// Cost, order and errors as above; BadInput also if every label occurs once.
-Information ksg_information(const Points& t, std::span<const int> labels, std::size_t k);
+/// I(T;Y) of vectors and labels. For a label with n <= k samples k is n - 1; a label that occurs once is left
+/// out. Cost, order and errors as above; BadInput also if every label occurs once.
+double ksg_information(const Points& t, std::span<const int> labels, std::size_t k);
 
 }  // namespace fluxformer::information

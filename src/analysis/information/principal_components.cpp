@@ -33,7 +33,7 @@ PrincipalComponents principal_components(const Points& states, std::size_t m) {
   result.total_variance = covariance.trace();
   Rows axes(static_cast<Eigen::Index>(m), d);
   for (Eigen::Index j = 0; j < axes.rows(); ++j) {
-    const Eigen::Index from_top = d - 1 - j;  // the values rise
+    const Eigen::Index from_top = d - 1 - j;  // ascending order
     Eigen::Index largest = 0;
     eigen.vectors.col(from_top).cwiseAbs().maxCoeff(&largest);
     const double sign = eigen.vectors(largest, from_top) < 0 ? -1 : 1;

@@ -47,7 +47,7 @@ void Adversary::step(const Attack& how, const std::vector<double>& g, std::vecto
     const auto clean = input_.block(input_.clean(), b).array();
     auto block = input_.block(x, b);
     const auto slope = input_.block(g, b).array();
-    // (the sign of a number that is not one: 0)
+    // (The sign of NaN is 0.)
     const auto sign = (slope > 0).cast<double>() - (slope < 0).cast<double>();
     block = (block.array() + how.step * radius * sign)
                 .max((clean - radius).max(range_.lower))

@@ -8,30 +8,31 @@
 namespace fluxformer::perturbation {
 
 GrowthMeter::GrowthMeter(int depths, const SlabContext& context)
-    : context_(context), sums_(static_cast<std::size_t>(depths) + 1) {
-  need_whole_line(context, "growth of perturbations");
+    : Accumulator(static_cast<std::size_t>(depths) + 1), context_(context) {
+  need_whole_line(*context.line, "growth of perturbations");
 }
 
 void GrowthMeter::add(int depth, const double* du) {
+  double* const sums = local();
   if (depth == 0) start_.assign(static_cast<std::size_t>(context_.samples), 0.0);
   for (int b = 0; b < context_.samples; ++b) {
     const double norm = sample_of(context_, du, b).norm();
     double& start = start_[static_cast<std::size_t>(b)];
     if (depth == 0) start = norm;
     if (start == 0) continue;
-    if (depth == 0) sums_.back() += 1;
-    sums_[static_cast<std::size_t>(depth)] += norm / start;
+    if (depth == 0) sums[size() - 1] += 1;
+    sums[static_cast<std::size_t>(depth)] += norm / start;
   }
 }
 
 std::vector<double> GrowthMeter::growth() const {
-  std::vector<double> mean(sums_.begin(), sums_.end() - 1);
-  for (double& value : mean) value /= sums_.back();
+  std::vector<double> mean(total().begin(), total().end() - 1);
+  for (double& value : mean) value /= total().back();
   return mean;
 }
 
 long GrowthMeter::samples() const {
-  return std::lround(sums_.back());
+  return std::lround(total().back());
 }
 
 void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,

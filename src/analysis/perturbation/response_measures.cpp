@@ -15,11 +15,11 @@ using Logits = Eigen::Map<const Eigen::VectorXd>;
 }  // namespace
 
 ResponseMeter::ResponseMeter(int levels, int classes)
-    : classes_(classes), sums_(static_cast<std::size_t>(levels) * per_level) {}
+    : Accumulator(static_cast<std::size_t>(levels) * per_level), classes_(classes) {}
 
 void ResponseMeter::add(int level, const ModelInput& input, const std::vector<double>& u,
                         const double* logits, const double* clean_logits) {
-  double* const s = sums_.data() + static_cast<std::size_t>(level) * per_level;
+  double* const s = local() + static_cast<std::size_t>(level) * per_level;
   const auto& batch = input.batch();
   for (int b = 0; b < input.samples(); ++b) {
     const auto clean = input.slab_block(input.clean_embedded(), b);
@@ -46,14 +46,13 @@ void ResponseMeter::add(int level, const ModelInput& input, const std::vector<do
 
 ResponseMeasures ResponseMeter::measures() const {
   ResponseMeasures m;
-  for (std::size_t at = 0; at < sums_.size(); at += per_level) {
-    const double* const s = sums_.data() + at;
+  for (std::size_t at = 0; at < size(); at += per_level) {
+    const double* const s = total().data() + at;
     m.accuracy.push_back(s[correct] / s[samples]);
     m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
     m.input_change.push_back(s[change] / s[samples]);
     m.sensitivity.push_back(s[sensitivity] / (s[samples] - s[insensible]));
     m.not_finite.push_back(std::lround(s[not_finite]));
-    m.insensible.push_back(std::lround(s[insensible]));
     if (at == 0) m.samples = std::lround(s[samples]);
   }
   return m;

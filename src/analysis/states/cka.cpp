@@ -14,14 +14,14 @@ using Matrix = Eigen::Map<RowMatrix>;
 using ConstMatrix = Eigen::Map<const RowMatrix>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
-/// The variance of a side below this part of its mean square is round-off.
+/// A variance below this fraction of the mean square is round-off.
 constexpr double nothing = 1e-13;
 
 std::size_t at(std::size_t first, int index, int size) {
   return first + static_cast<std::size_t>(index) * static_cast<std::size_t>(size);
 }
 
-/// What is needed of X^T X, centred.
+/// Norm and trace of the centred X^T X.
 struct Own {
   double norm, trace;
 };
@@ -63,17 +63,16 @@ CkaMeter::CkaMeter(Side a, Side b) : a_(a), b_(b) {
   own_a_ = at(mean_b_, b.depths, b.width);
   own_b_ = at(own_a_, a.depths, a.width * a.width);
   cross_ = at(own_b_, b.depths, b.width * b.width);
-  sums_.assign(cross_ + static_cast<std::size_t>(a.depths) * static_cast<std::size_t>(b.depths) *
-                            static_cast<std::size_t>(a.width * b.width),
-               0.0);
+  set_size(at(cross_, a.depths * b.depths, a.width * b.width));
 }
 
 void CkaMeter::add(int examples, const std::vector<const double*>& a, const std::vector<const double*>& b) {
   if (examples == 0) return;
-  sums_[0] += examples;
-  add_side(examples, a, a_.width, sums_.data() + mean_a_, sums_.data() + own_a_);
-  add_side(examples, b, b_.width, sums_.data() + mean_b_, sums_.data() + own_b_);
-  double* cross = sums_.data() + cross_;
+  double* const sums = local();
+  sums[0] += examples;
+  add_side(examples, a, a_.width, sums + mean_a_, sums + own_a_);
+  add_side(examples, b, b_.width, sums + mean_b_, sums + own_b_);
+  double* cross = sums + cross_;
   for (const double* const x : a)
     for (const double* const y : b) {
       Matrix(cross, b_.width, a_.width).noalias() +=
@@ -83,8 +82,8 @@ void CkaMeter::add(int examples, const std::vector<const double*>& a, const std:
 }
 
 std::vector<double> CkaMeter::table(bool unrelated) const {
-  const double n = sums_[0];
-  const double* const s = sums_.data();
+  const double* const s = total().data();
+  const double n = s[0];
   const auto own_a = all_own(s + own_a_, s + mean_a_, a_.depths, a_.width, n);
   const auto own_b = all_own(s + own_b_, s + mean_b_, b_.depths, b_.width, n);
   std::vector<double> out;

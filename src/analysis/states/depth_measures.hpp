@@ -1,6 +1,6 @@
 #pragma once
 
-// Scalars of the hidden state per depth cell (docs/model.md section 6).
+// Scalar measures of the hidden state per depth cell (docs/model.md section 6).
 
 #include <petscvec.h>
 
@@ -25,7 +25,7 @@ struct DepthMeasures {
   std::vector<double> flux;  ///< c <u> - epsilon d<u>/ds, <u> the mean over tokens, samples, channels
 };
 
-/// What flux needs to know of the equation.
+/// The coefficients of the equation that flux needs.
 struct DepthFlux {
   double speed = 1, epsilon = 0, spacing = 1;
 };
@@ -35,8 +35,8 @@ class DepthMeter {
   /// Both are borrowed.
   DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux);
 
-  /// The reference u* for `distance`: my cells, [cell][token][sample][channel], kept in single precision (the
-  /// threshold of a front is 5 %).
+  /// The reference u* for `distance`: this rank's cells, [cell][token][sample][channel], in single precision
+  /// (the threshold of a front is 5 %).
   void set_reference(std::vector<float> reference) { reference_ = std::move(reference); }
   bool has_reference() const { return !reference_.empty(); }
 

@@ -28,7 +28,7 @@ void SlabSums::for_real_tokens(Body&& body) const {
 void SlabSums::add_values(const double* u, const double* previous, const float* reference, double* s) {
   const auto width = static_cast<std::size_t>(context_.width);
   token_mean_.assign(context_.row(), 0.0);
-  // Real tokens of a sample on the whole line; lengths are those of all ranks.
+  // Real tokens of a sample on the whole line: lengths count the tokens of all ranks.
   const int tokens = context_.line->tokens();
   const auto& length = context_.mask.length;
   const auto tokens_of = [&](int b) {
@@ -67,7 +67,7 @@ void SlabSums::add_edges(const double* u, double* s) const {
   const TokenBlock& block = line.block();
   const auto width = static_cast<std::size_t>(context_.width);
   const std::size_t row = context_.row();
-  // The token one step on along an axis: in this block, or the first of the halo.
+  // The next token along an axis: in this block, or the first one of the halo.
   const auto next = [&](bool inside, std::size_t inside_token, const std::vector<double>& halo,
                         int halo_token) {
     if (inside) return u + inside_token * row;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What is summed over one slab before roots and quotients are taken: the one place for the scalars of a
-// hidden state.
+// The sums over one slab from which all scalar measures of a hidden state are computed.
 
 #include <cstddef>
 #include <vector>
@@ -10,7 +9,7 @@
 
 namespace fluxformer::states {
 
-/// Sums over real tokens, samples and channels. A sample of length 0 is left out.
+/// Sums over real tokens, samples and channels. Samples of length 0 are left out.
 class SlabSums {
  public:
   enum Sum { squares, rate_squares, gap_squares, reference_squares, values, variance, edges, numbers };
@@ -19,8 +18,8 @@ class SlabSums {
   /// `context` is borrowed; the lengths of its mask may change.
   explicit SlabSums(const SlabContext& context) : context_(context) {}
 
-  /// s[Sum] += my share of the sums for the slab u. rate_squares: of u - previous; gap_squares: of
-  /// u - reference, with a reference only (it may be null). Collective over the token line.
+  /// s[Sum] += this rank's share of the sums over the slab u. rate_squares: of u - previous; gap_squares: of
+  /// u - reference, if there is a reference (it may be null). Collective over the token line.
   void add(const double* u, const double* previous, const float* reference, double* s);
 
   /// Root mean square of u.
@@ -34,7 +33,7 @@ class SlabSums {
   /// body(local token, sample, index of the first channel in the slab)
   template <class Body>
   void for_real_tokens(Body&& body) const;
-  /// Leaves the token means of each sample in token_mean_ (collective over the line).
+  /// Also computes token_mean_, the token means of each sample (collective over the line).
   void add_values(const double* u, const double* previous, const float* reference, double* s);
   void add_variance(const double* u, double* s) const;
   void add_edges(const double* u, double* s) const;

@@ -8,53 +8,34 @@ namespace fluxformer::states {
 namespace {
 
 /// After those of SlabSums.
-enum Sum : std::size_t {
-  samples = SlabSums::count,
-  correlation,
-  no_correlation,
-  drift,
-  no_drift,
-  step,
-  no_step,
-  per_depth
-};
+enum Sum : std::size_t { samples = SlabSums::count, correlation, drift, step, per_depth };
 
-/// Sums of squares below this part of the whole are round-off: the number they divide does not exist.
+/// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
 constexpr double nothing = 1e-28;
-
-/// Adds value() where it exists, else `otherwise`, and counts that.
-template <class Value>
-void add_if(bool exists, double otherwise, Value&& value, double& sum, double& count) {
-  sum += exists ? value() : otherwise;
-  if (!exists) count += 1;
-}
 
 void add_sample(const SampleView& u, const SampleView& v, const SampleView& first, double* s) {
   const double uu = u.squaredNorm(), vv = v.squaredNorm(), ff = first.squaredNorm();
-  // Centred first: the mean may be much larger than what varies.
+  // Centred first: the mean may be much larger than the variation.
   const RowMatrix x = u.array() - u.mean(), y = v.array() - v.mean();
   const double xx = x.squaredNorm(), yy = y.squaredNorm();
   s[samples] += 1;
-  add_if(
-      !(xx <= nothing * uu || yy <= nothing * vv), 0,
-      [&] { return x.cwiseProduct(y).sum() / std::sqrt(xx * yy); }, s[correlation], s[no_correlation]);
-  // 1 - cos = |u/|u| - f/|f||^2 / 2, without cancellation where nothing has drifted yet.
-  add_if(
-      uu != 0 && ff != 0, 1, [&] { return 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm(); },
-      s[drift], s[no_drift]);
-  add_if(
-      vv != 0, 0, [&] { return std::sqrt((u - v).squaredNorm() / vv); }, s[step], s[no_step]);
+  if (!(xx <= nothing * uu || yy <= nothing * vv))
+    s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
+  // 1 - cos = |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
+  const bool has_angle = uu != 0 && ff != 0;
+  s[drift] += has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
+  if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);
 }
 
 }  // namespace
 
 StateMeter::StateMeter(int depths, const SlabContext& context)
-    : context_(context), slab_sums_(context), sums_(static_cast<std::size_t>(depths) * per_depth) {
-  need_whole_line(context, "measures of hidden states over samples");
+    : Accumulator(static_cast<std::size_t>(depths) * per_depth), context_(context), slab_sums_(context) {
+  need_whole_line(*context.line, "measures of hidden states over samples");
 }
 
 void StateMeter::add(int depth, const double* u, const double* previous, const double* first) {
-  double* const s = sums_.data() + static_cast<std::size_t>(depth) * per_depth;
+  double* const s = local() + static_cast<std::size_t>(depth) * per_depth;
   if (previous == nullptr) previous = u;
   if (first == nullptr) first = u;
   slab_sums_.add(u, previous, nullptr, s);
@@ -67,17 +48,14 @@ void StateMeter::add(int depth, const double* u, const double* previous, const d
 
 StateMeasures StateMeter::measures() const {
   StateMeasures m;
-  for (std::size_t at = 0; at < sums_.size(); at += per_depth) {
-    const double* const s = sums_.data() + at;
+  for (std::size_t at = 0; at < size(); at += per_depth) {
+    const double* const s = total().data() + at;
     m.norm.push_back(SlabSums::norm(s));
     m.token_variance.push_back(SlabSums::token_variance(s));
     m.dirichlet_energy.push_back(SlabSums::dirichlet_energy(s));
     m.correlation.push_back(s[correlation] / s[samples]);
     m.drift.push_back(s[drift] / s[samples]);
     m.step_change.push_back(s[step] / s[samples]);
-    m.undefined_correlation.push_back(std::lround(s[no_correlation]));
-    m.undefined_drift.push_back(std::lround(s[no_drift]));
-    m.undefined_step.push_back(std::lround(s[no_step]));
     if (at == 0) m.samples = std::lround(s[samples]);
   }
   return m;

@@ -1,19 +1,20 @@
 #pragma once
 
-// Hidden states by depth, over many samples: size, spread over tokens, and how far each depth is from the one
-// before and from the embedding.
+// Hidden states by depth, over many samples: size, spread over tokens, and distance from the previous depth
+// and from the embedding.
 
 #include <vector>
 
+#include "analysis/accumulator.hpp"
 #include "analysis/states/slab_sums.hpp"
 
 namespace fluxformer::states {
 
-/// One number per depth i = 0 .. depths - 1. All without unit but norm (that of u) and the two of its square.
-/// The first three are over real tokens, samples and channels together, as DepthMeasures has them. The others
-/// are means over samples of a number per sample, u_i its real tokens and channels as one vector; where that
-/// number does not exist (a state of norm 0; for the correlation, one that is constant) it enters as 0
-/// (drift: 1) and is counted. At i = 0, "before" is u_0 itself.
+/// One number per depth i = 0 .. depths - 1. norm has the unit of u, the next two its square, the others
+/// none. The first three are taken over real tokens, samples and channels together, as in DepthMeasures. The
+/// others are means over samples of a number per sample, with u_i its real tokens and channels as one vector.
+/// Where that number is not defined (a state of norm 0; for the correlation, a constant state) it counts as 0
+/// (drift: 1). At i = 0 the previous state is u_0 itself.
 struct StateMeasures {
   std::vector<double> norm;              ///< root mean square of u
   std::vector<double> token_variance;    ///< mean square distance to the token mean, per number
@@ -21,34 +22,28 @@ struct StateMeasures {
   std::vector<double> correlation;       ///< Pearson, of the numbers of u_i with those of u_{i-1}
   std::vector<double> drift;             ///< 1 - cos(u_i, u_0), in [0, 2]
   std::vector<double> step_change;       ///< |u_i - u_{i-1}| / |u_{i-1}|
-  std::vector<long> undefined_correlation, undefined_drift, undefined_step;  ///< samples that were counted
   long samples = 0;
 };
 
-/// Accumulates StateMeasures. Not collective: samples may be spread over ranks, each sample whole on one
-/// rank.
-class StateMeter {
+/// Accumulates StateMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// collective.
+class StateMeter : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
   StateMeter(int depths, const SlabContext& context);
 
-  /// Adds the samples of the context at one depth: slabs u_i, u_{i-1}, u_0. The last two may be null for
-  /// depth 0. Every batch has to come by once at every depth. Which depths are consecutive is the caller's
-  /// choice: compare models at the same spacing, as step_change grows with it.
+  /// Adds the samples of the context at one depth: slabs u_i, u_{i-1}, u_0; null stands for u_i. Every batch
+  /// must be added once at every depth. The caller chooses the depths: compare models at the same spacing, as
+  /// step_change grows with it.
   void add(int depth, const double* u, const double* previous, const double* first);
 
-  /// The state, additive: that of two meters summed is that of their samples together (to round-off).
-  /// [depth][SlabSums, then the means over samples]
-  std::vector<double>& sums() { return sums_; }
-
-  /// What has been added so far; NaN where nothing was.
+  /// NaN without samples.
   StateMeasures measures() const;
 
  private:
-  const SlabContext& context_;
+  const SlabContext& context_;  // the sums are [depth][SlabSums, then those over samples]
   SlabSums slab_sums_;
-  std::vector<double> sums_;
 };
 
 }  // namespace fluxformer::states

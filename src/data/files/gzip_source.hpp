@@ -1,6 +1,6 @@
 #pragma once
 
-// Bytes of a file that may be gzip'd, with every way of being damaged told apart.
+// Reads a file that may be gzip-compressed and reports each kind of damage separately.
 
 #include <zlib.h>
 
@@ -14,7 +14,7 @@ namespace fluxformer::data {
 /// Owns an open file; plain files pass through unchanged.
 class GzipSource {
  public:
-  /// `refuse(what)` must throw; it is told what is wrong with the file.
+  /// `refuse(what)` must throw; `what` says what is wrong with the file.
   using Refuse = std::function<void(const std::string&)>;
 
   GzipSource(const std::filesystem::path& path, Refuse refuse);
@@ -25,9 +25,9 @@ class GzipSource {
   bool compressed() { return gzdirect(file_) == 0; }
   /// Up to `count` bytes; fewer only at the end of intact data. Refuses damaged or truncated compressed data.
   std::size_t read(void* out, std::size_t count);
-  /// Goes to byte `place` of a plain file.
+  /// Moves to byte `place` of an uncompressed file.
   void seek(std::size_t place);
-  /// Refuses unless the data ends here, with a matching check sum where compressed.
+  /// Refuses data that goes on, and compressed data whose checksum does not match.
   void expect_end();
 
  private:

@@ -3,6 +3,7 @@
 #include <archive_entry.h>
 
 #include <cerrno>
+#include <fstream>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -21,7 +22,8 @@ PackedFile::PackedFile(std::filesystem::path path, Kind kind)
     expect(archive_read_open(reader_.get(), this, nullptr, feed, nullptr), "is not a tar.gz archive");
     if (!source_->compressed()) refuse("is not gzip'd");
   } else {
-    // Only by the table at the end of the file: a truncated zip has none and is refused at once.
+    if (!std::ifstream(path_)) refuse("cannot be opened");
+    // Only by the table at the end of the file: a truncated zip has none and is refused immediately.
     expect(archive_read_support_format_zip_seekable(reader_.get()), "cannot be read as zip");
     expect(archive_read_open_filename(reader_.get(), path_.c_str(), std::size_t{1} << 16U),
            "is truncated or not a zip archive");
@@ -45,13 +47,16 @@ bool PackedFile::next() {
     archive_entry* entry = nullptr;
     const int code = archive_read_next_header(reader_.get(), &entry);
     if (code == ARCHIVE_EOF) {
-      // What follows the last file still has to unpack, up to the check sum.
+      // The rest after the last file must decompress too, up to the checksum.
       while (source_ != nullptr && source_->read(portion_.data(), portion_.size()) > 0) continue;
       return false;
     }
-    expect(code, "is damaged after its file '" + name_ + "'");
+    const std::string place = name_.empty() ? "its first file" : "the file after '" + name_ + "'";
+    expect(code, "is damaged in " + place);
+    if (archive_entry_filetype(entry) != AE_IFREG) continue;
     const char* name = archive_entry_pathname(entry);
-    if (archive_entry_filetype(entry) != AE_IFREG || name == nullptr) continue;
+    if (name == nullptr) fail("has no readable name for " + place);  // UTF-8 beyond ASCII in the C locale
+    if (path_parts(name).empty()) continue;
     name_ = name;
     return true;
   }
@@ -72,7 +77,8 @@ std::string PackedFile::read() {
 }
 
 void PackedFile::expect(int code, const std::string& what) {
-  if (code < ARCHIVE_WARN) fail(what);
+  // "Retry" means that this file is lost, but the next one may be read.
+  if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY) fail(what);
 }
 
 void PackedFile::fail(const std::string& what) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files of a tar.gz or zip, one after the other, without unpacking what is not wanted.
+// Reads the files of a tar.gz or zip one by one, without unpacking the others.
 
 #include <archive.h>
 
@@ -14,8 +14,8 @@
 
 namespace fluxformer::data {
 
-/// Walks through an archive in the order it is packed in. Not collective; every member throws BadInput that
-/// names the archive and says what is wrong with it: not an archive of this kind, truncated, damaged.
+/// Goes through an archive in its own order. Not collective. Every member throws BadInput that names the
+/// archive and says what is wrong with it: not an archive of this kind, truncated, damaged.
 class PackedFile {
  public:
   /// A tar.gz is read in full, so its checksum covers skipped entries; skipped entries of a zip are not read.
@@ -26,16 +26,18 @@ class PackedFile {
   PackedFile& operator=(const PackedFile&) = delete;
   ~PackedFile() = default;
 
-  /// Goes to the next file (folders and links are passed over); false at the end of the intact archive.
+  /// Moves to the next file; false at the end of the intact archive. Folders, links and entries without a
+  /// name of their own ("", ".", "/") are skipped.
   bool next();
-  /// Path of the file within the archive, folders separated by '/'.
+  /// Path of the file within the archive, folders separated by '/'; it has at least one of `path_parts`.
   const std::string& name() const { return name_; }
-  /// The bytes of the file, at most `largest` of them; once per file.
+  /// The content of the file, at most `largest` bytes. May be called once per file.
   std::string read();
-  /// Throws BadInput: the archive's name, `what`, and advice.
+  /// Throws BadInput with the archive's name, `what` and advice.
   [[noreturn]] void refuse(const std::string& what) const;
 
-  /// No post and no drawing comes near; a header that announces more is refused before memory is.
+  /// Bytes; far more than any post or drawing has. A larger file is refused before memory is allocated for
+  /// it.
   static constexpr std::size_t largest = std::size_t{1} << 24U;
 
  private:
@@ -48,14 +50,14 @@ class PackedFile {
   void expect(int code, const std::string& what);
 
   std::filesystem::path path_;
-  std::unique_ptr<GzipSource> source_;  ///< of a tar.gz: unlike libarchive it compares the check sum
+  std::unique_ptr<GzipSource> source_;  ///< of a tar.gz: unlike libarchive it verifies the checksum
   std::vector<char> portion_;
   std::exception_ptr thrown_;
-  std::unique_ptr<archive, Release> reader_;  ///< destroyed before what it reads from
+  std::unique_ptr<archive, Release> reader_;  ///< destroyed before its source
   std::string name_;
 };
 
-/// The path of an archive's file, cut at '/'; "." is left out.
+/// The path of a file in an archive, split at '/'; "." is left out.
 std::vector<std::string> path_parts(const std::string& name);
 
 }  // namespace fluxformer::data

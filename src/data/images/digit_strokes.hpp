@@ -11,14 +11,14 @@ struct PenPoint {
   double x = 0, y = 0;
 };
 
-/// The pen goes straight from one point to the next.
+/// The pen moves in a straight line from point to point.
 using PenStroke = std::vector<PenPoint>;
 
-/// How many ways of writing `digit` there are.
+/// Number of styles of `digit`.
 int digit_styles(int digit);
 
-/// The strokes of `digit` (0..9) in `style` (0..digit_styles(digit) - 1), curves already cut into short
-/// straight pieces. Strokes that meet share their meeting point.
+/// The strokes of `digit` (0..9) in `style` (0..digit_styles(digit) - 1), with curves
+/// approximated by short straight pieces. Strokes that meet share a point.
 std::vector<PenStroke> digit_strokes(int digit, int style);
 
 }  // namespace fluxformer::data

@@ -12,7 +12,7 @@
 namespace fluxformer::data {
 namespace {
 
-/// Which number of a sample's stream decides what; the noise of pixel p is number `noise + p`.
+/// What each number of a sample's stream is used for; the noise of pixel p is number `noise + p`.
 enum Draw : std::uint64_t {
   style,
   rotation,
@@ -33,7 +33,7 @@ class Distortion {
  public:
   explicit Distortion(const RandomStream& random) {
     const double angle = random.uniform(Draw::rotation, -0.2, 0.2);
-    const double slant = random.uniform(Draw::shear, -0.15, 0.4);  // people lean to the right
+    const double slant = random.uniform(Draw::shear, -0.15, 0.4);  // handwriting leans to the right
     const double across = half_height * random.uniform(Draw::width, 0.75, 1.2);
     const double down = half_height * random.uniform(Draw::height, 0.85, 1.1);
     const double c = std::cos(angle), s = std::sin(angle);

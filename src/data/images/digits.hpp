@@ -1,17 +1,18 @@
 #pragma once
 
-// Built-in digits: pen strokes under random distortion, so that nothing needs downloading.
+// Built-in digits: pen strokes with random distortions. Nothing has to be downloaded.
 
 #include <cstdint>
 
 #include "base/random.hpp"
+#include "data/dataset_spec.hpp"
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {
 
 /// 28 x 28 images of the digits 0 to 9. Sample `index` depends on (seed, split, index) alone: a style of
 /// writing, a smooth warp of the strokes, an affine map (rotation, shear, scales, shift), a pen width and ink
-/// noise. Every ten samples in a row hold each digit once, in shuffled order.
+/// noise. Ten consecutive samples, from a multiple of ten on, contain each digit once, in random order.
 class Digits final : public ImageDataset {
  public:
   static constexpr std::size_t training_samples = 60000, test_samples = 10000;
@@ -22,7 +23,7 @@ class Digits final : public ImageDataset {
   std::size_t size() const override { return size_; }
   int classes() const override { return 10; }
   int label(std::size_t index) const override;
-  /// About 40 microseconds: drawn anew at every call, nothing is kept.
+  /// About 40 microseconds: drawn at each call, not cached.
   void image(std::size_t index, double* out) const override;
 
  private:

@@ -13,7 +13,7 @@
 namespace fluxformer::data {
 namespace {
 
-/// deflate cannot pack more than this many bytes into one (zlib's technical notes).
+/// The highest compression ratio of deflate (zlib's technical notes).
 constexpr std::size_t most_inflation = 1032;
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {
@@ -114,8 +114,8 @@ std::vector<std::uint8_t> IdxFile::read(std::size_t first, std::size_t count) co
 }
 
 void IdxFile::refuse(const std::string& what) const {
-  throw BadInput(path_.string() + " " + what +
-                 ". Get the file again (gzip -t and sha256sum tell a good copy).");
+  throw BadInput(path_.string() + " " + what + (what.ends_with('?') ? "" : ".") +
+                 " Get the file again (gzip -t and sha256sum tell a good copy).");
 }
 
 }  // namespace fluxformer::data

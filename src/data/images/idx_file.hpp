@@ -10,12 +10,12 @@
 
 namespace fluxformer::data {
 
-/// One IDX file of unsigned bytes. Not collective; every member throws BadInput that names the file, says
+/// One IDX file of unsigned bytes. Not collective. Every member throws BadInput that names the file and says
 /// what is wrong with it and what to do.
 class IdxFile {
  public:
-  /// Reads and checks the header: an array of `dimensions` axes is expected. A plain file's length is
-  /// compared with the header at once, that of a compressed one is bounded by what deflate can pack.
+  /// Reads and checks the header: an array of `dimensions` axes is expected. The length of a plain file must
+  /// be what the header says; that of a compressed one must be possible for deflate.
   IdxFile(std::filesystem::path path, int dimensions);
 
   /// Sizes of the axes, the record axis first.
@@ -24,9 +24,9 @@ class IdxFile {
   /// Bytes per record.
   std::size_t record_size() const { return record_size_; }
 
-  /// Records first..first+count-1, one after the other (count * record_size() bytes). A plain file is read
-  /// only where asked; a compressed one is unpacked to its end (keeping only what was asked), so that its
-  /// check sum covers all of it. Throws std::out_of_range for records that are not there.
+  /// Records first..first+count-1 (count * record_size() bytes). Of a plain file only these are read; a
+  /// compressed one is decompressed to its end, so that its checksum is verified. Throws std::out_of_range
+  /// for records that do not exist.
   std::vector<std::uint8_t> read(std::size_t first, std::size_t count) const;
   std::vector<std::uint8_t> read() const { return read(0, records()); }
 
@@ -37,7 +37,7 @@ class IdxFile {
   std::filesystem::path path_;
   std::vector<std::size_t> shape_;
   std::size_t record_size_ = 1;
-  std::size_t payload_ = 0;  ///< bytes after the header, as the header says
+  std::size_t payload_ = 0;  ///< bytes after the header, according to the header
   std::size_t header_ = 0;   ///< bytes of the header
 };
 

@@ -36,11 +36,11 @@ class ImageTokens {
   template <class Visit>
   void for_each_pixel(Visit visit) const;
   int width_ = 1, height_ = 1;  ///< pixels per token
-  bool line_ = false;           ///< tokens span the image: a line of them, though stacked in the image
+  bool line_ = false;           ///< tokens are whole rows of the image: a line of tokens
 };
 
 /// Samples are grey-scale images; tokens are their pixels, shifted and scaled by the mean and the standard
-/// deviation of MNIST's training pixels, so that a model meets inputs of mean 0 and variance 1.
+/// deviation of MNIST's training pixels, so that inputs have about mean 0 and variance 1.
 class ImageDataset : public Dataset {
  public:
   static constexpr double pixel_mean = 0.1307;

@@ -16,7 +16,7 @@ void warp_image(const RandomStream& draw, double strength, double* image) {
   const double angle = within(0, 15 * std::numbers::pi / 180), shear = within(1, 0.15);
   const double wide = 1 + within(2, 0.15), high = 1 + within(3, 0.15);
   const double right = within(4, 2.5), down = within(5, 2.5);
-  // Where the ink of a pixel comes from: the map is as random as its inverse.
+  // The map goes from the new pixel to the old one: its inverse has the same distribution.
   const double xx = std::cos(angle) * wide, xy = -std::sin(angle) + shear;
   const double yx = std::sin(angle), yy = std::cos(angle) * high;
 

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The one of "<stem>-<kind>" (or "<stem>.<kind>") that is there, plain before .gz; empty if none is.
+/// The file "<stem>-<kind>" or "<stem>.<kind>" that exists, plain before .gz; empty if there is none.
 fs::path find(const fs::path& directory, const std::string& stem, const std::string& kind) {
   std::error_code ignored;
   for (const fs::path& folder : {directory, directory / "mnist"}) {

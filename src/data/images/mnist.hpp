@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {
@@ -14,9 +15,9 @@ namespace fluxformer::data {
 class Mnist final : public ImageDataset {
  public:
   /// Looks in `directory`, then in `directory`/mnist, for train-images-idx3-ubyte and train-labels-idx1-ubyte
-  /// (t10k-... for the test set), with or without .gz, also spelled train-images.idx3-ubyte; keeps the first
-  /// `at_most` samples. Throws BadInput if a file is missing or damaged, images and labels differ in number,
-  /// images are not 28 x 28 or a label is not 0..9.
+  /// (t10k-... for the test set), with or without .gz, or with a dot as in train-images.idx3-ubyte. Keeps the
+  /// first `at_most` samples. Throws BadInput if a file is missing or damaged, images and labels differ in
+  /// number, images are not 28 x 28 or a label is not 0..9.
   Mnist(const std::filesystem::path& directory, bool train, const ImageTokens& layout,
         std::size_t at_most = every_sample);
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the path of a drawing says.
+/// What the path of a drawing tells.
 struct Drawing {
   std::string alphabet, character;
   int number = 0;  ///< 1..20
@@ -65,7 +65,7 @@ fs::path find(const DatasetSpec& spec) {
                  "use data.set = digits");
 }
 
-/// All characters with the alphabets asked for, checked to be complete.
+/// All characters of the alphabets asked for; refuses an archive that lacks some of their drawings.
 std::vector<std::string> list_characters(const fs::path& path, int alphabets) {
   PackedFile zip(path, PackedFile::Kind::zip);
   std::map<std::string, std::map<std::string, std::set<int>>> found;  // [alphabet][character]
@@ -131,7 +131,7 @@ std::vector<std::uint8_t> Omniglot::shrink(const std::vector<std::uint8_t>& ink)
   std::vector<std::uint8_t> image(image_pixels);
   constexpr int box = 15, quarters = 4;
   for (int pixel = 0; pixel < drawing_side * drawing_side; ++pixel) {
-    if (ink[static_cast<std::size_t>(pixel)] == 0) continue;  // nineteen in twenty
+    if (ink[static_cast<std::size_t>(pixel)] == 0) continue;  // 19 pixels out of 20
     for (int part = 0; part < quarters * quarters; ++part) {
       const int y = pixel / drawing_side * quarters + part / quarters;
       const int x = pixel % drawing_side * quarters + part % quarters;

@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {
 
 /// Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
-/// same classes: of the 20 drawings of a character, each by another hand, 1 to 16 are for training and 17 to
-/// 20 for testing. Sample i is drawing first + i / classes() of character i % classes(): every classes()
-/// samples in a row hold each character once.
+/// same classes: of the 20 drawings of a character, each by a different person, 1 to 16 are for training and
+/// 17 to 20 for testing. Sample i is drawing first + i / classes() of character i % classes().
 class Omniglot final : public ImageDataset {
  public:
   static constexpr int drawings = 20, training_drawings = 16;

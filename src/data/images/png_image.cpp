@@ -13,6 +13,7 @@ GreyImage decode_png(const std::string& bytes, const std::string& name) {
     png_image_free(&png);
     throw BadInput(name + " is not a readable PNG (" + what + ")");
   };
+  if (bytes.empty()) refuse("it is empty");
   if (png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()) == 0) refuse(png.message);
   constexpr png_uint_32 most = 4096;
   if (png.width > most || png.height > most) {

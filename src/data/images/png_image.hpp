@@ -13,7 +13,8 @@ struct GreyImage {
 };
 
 /// Decodes the bytes of a PNG file (colour becomes grey); throws BadInput "`name` is not a readable PNG
-/// (...)" if they are none, end too early or fail their check sums, and for pictures above 4096 x 4096.
+/// (...)" for anything else, for data that ends early or fails its checksums, and for pictures larger than
+/// 4096 x 4096.
 GreyImage decode_png(const std::string& bytes, const std::string& name);
 
 }  // namespace fluxformer::data

@@ -10,7 +10,7 @@
 namespace fluxformer::data {
 namespace {
 
-/// The words proper of a sample.
+/// The words of a sample other than <pad> and <unk>.
 std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
   std::vector<double> tokens(static_cast<std::size_t>(data.tokens_x()) *
                              static_cast<std::size_t>(data.tokens_y()));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The multinomial naive Bayes classifier: how far counting words alone gets.
+// The multinomial naive Bayes classifier: a baseline that only counts words.
 
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,7 @@ namespace fluxformer::data {
 ///   log p(c) + sum over words w of n_w log p(w | c),
 ///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
 /// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
-/// W = vocabulary - 2 words proper (<pad> and <unk> are not looked at). Source: McCallum and Nigam, "A
+/// W = vocabulary - 2 real words (<pad> and <unk> are ignored). Source: McCallum and Nigam, "A
 /// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
 class NaiveBayes {
  public:
@@ -23,11 +23,11 @@ class NaiveBayes {
   /// Counts the words of `train`: O(tokens + vocabulary * classes). Throws BadInput if its tokens are not
   /// words or it is empty.
   void fit(const Dataset& train);
-  /// The likeliest class of a sample of `data`, the lower one of equals; a class without training samples
-  /// is never picked. Throws BadInput if `data` has another vocabulary size than the training set, or `fit`
-  /// was not called.
+  /// The most likely class of a sample of `data`, the lowest one in a tie. A class without training samples
+  /// is never predicted. Throws BadInput if `data` has another vocabulary size than the training set, or
+  /// `fit` was not called.
   int predict(const Dataset& data, std::size_t index) const;
-  /// Share of the samples of `data` whose label is predicted; 0 of an empty set.
+  /// Share of the samples of `data` whose label is predicted correctly; 0 for an empty set.
   double accuracy(const Dataset& data) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number a post is filed under; nothing for another file (a note, a hidden file).
+/// The number of a post; nothing for any other file (a note, a hidden file).
 std::optional<long> post_id(const std::string& file) {
   constexpr std::size_t most_digits = 18;
   if (file.empty() || file.size() > most_digits) return {};
@@ -65,7 +65,11 @@ void NewsgroupFiles::for_each(bool train, const Visit& visit) const {
     ++posts[static_cast<std::size_t>(label)];
     visit(label, id, text);
   };
-  packed_ ? for_each_packed(split, counted) : for_each_unpacked(split, counted);
+  try {
+    packed_ ? for_each_packed(split, counted) : for_each_unpacked(split, counted);
+  } catch (const fs::filesystem_error& e) {
+    throw BadInput(e.path1().string() + " cannot be read: " + e.code().message());
+  }
   const auto missing = std::find(posts.begin(), posts.end(), 0U);
   if (missing != posts.end()) {
     throw BadInput(place_.string() + " holds no posts of the group " +
@@ -98,6 +102,10 @@ void NewsgroupFiles::for_each_unpacked(const std::string& split, const Visit& vi
     for (const auto& file : fs::directory_iterator(group)) {
       const auto id = post_id(file.path().filename().string());
       if (!id || !file.is_regular_file()) continue;
+      if (file.file_size() > PackedFile::largest) {
+        throw BadInput(file.path().string() + " is no post: it has more than " +
+                       std::to_string(PackedFile::largest) + " bytes");
+      }
       std::ifstream stream(file.path(), std::ios::binary);
       const std::string text(std::istreambuf_iterator<char>(stream), {});
       if (!stream.is_open() || stream.bad()) throw BadInput(file.path().string() + " cannot be read");

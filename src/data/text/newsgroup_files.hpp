@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the posts of the 20 Newsgroups "bydate" collection lie: the packed file or its unpacked tree.
+// Finds the posts of the 20 Newsgroups "bydate" collection, in the archive or in its unpacked tree.
 
 #include <array>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace fluxformer::data {
 
-/// The groups in alphabetical order; the label of a post is the place of its group.
+/// The groups in alphabetical order; the label of a post is the index of its group.
 inline constexpr std::array<std::string_view, 20> newsgroup_names = {
     "alt.atheism",
     "comp.graphics",
@@ -35,15 +35,15 @@ inline constexpr std::array<std::string_view, 20> newsgroup_names = {
 };
 
 /// The files below `directory`, or below `directory`/20news: 20news-bydate-train/<group>/<id> and
-/// 20news-bydate-test/<group>/<id>, as folders or within 20news-bydate.tar.gz (folders are preferred).
+/// 20news-bydate-test/<group>/<id>, as folders or in 20news-bydate.tar.gz (folders are preferred).
 class NewsgroupFiles {
  public:
-  /// Throws BadInput if neither is there.
+  /// Throws BadInput if neither exists.
   explicit NewsgroupFiles(const std::filesystem::path& directory);
 
-  /// visit(label, id, text) for every post of a split, in the order they are stored in; posts of the other
-  /// split are not unpacked. Files whose name is not a number are left out. Throws BadInput, naming the
-  /// place, for a damaged archive, an unknown group and a group without posts.
+  /// Calls visit(label, id, text) for every post of a split, in stored order. Posts of the other split are
+  /// not unpacked; files whose name is not a number are skipped. Throws BadInput, naming the archive or
+  /// folder, for damage, an unknown group and a group without posts.
   using Visit = std::function<void(int label, long id, const std::string& text)>;
   void for_each(bool train, const Visit& visit) const;
 

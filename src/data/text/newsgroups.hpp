@@ -1,11 +1,12 @@
 #pragma once
 
-// 20 Newsgroups: Usenet posts of 1993 by the group they were sent to. Sources: Lang, "NewsWeeder: learning to
+// 20 Newsgroups: Usenet posts of 1993, classified by newsgroup. Sources: Lang, "NewsWeeder: learning to
 // filter netnews", ICML 1995; the "bydate" version of J. Rennie, whose test posts are later than its training
 // posts.
 
 #include <vector>
 
+#include "data/dataset_spec.hpp"
 #include "data/text/text_dataset.hpp"
 
 namespace fluxformer::data {
@@ -13,11 +14,11 @@ namespace fluxformer::data {
 class Newsgroups final : public TextDataset {
  public:
   /// Reads the posts of `spec.split` below `spec.directory` (see NewsgroupFiles); only the indices of their
-  /// first `spec.length` words are kept (4 bytes each). The vocabulary is `spec.words`; if that is empty, it
-  /// is made of the training split, which is then read for a test split too: the words, among those kept, of
-  /// the most posts (see Lexicon). Samples are ordered by group, then by number; if there are more than
-  /// `spec.at_most`, so many are kept at equal distances. A post without a word is one <unk>. Throws BadInput
-  /// for numbers out of range, a bad vocabulary and missing or damaged files.
+  /// first `spec.length` words are kept (4 bytes each). The vocabulary is `spec.words`. If that is empty, it
+  /// is built from the training split (which is then read for a test split as well): of the words that are
+  /// kept, those that occur in the most posts (see Lexicon). Samples are ordered by group, then by number; if
+  /// there are more than `spec.at_most`, that many are kept, evenly spaced. A post without words becomes a
+  /// single <unk>. Throws BadInput for numbers out of range, a bad vocabulary and missing or damaged files.
   explicit Newsgroups(const DatasetSpec& spec);
 
   std::string name() const override { return "20news"; }

@@ -1,12 +1,13 @@
 #pragma once
 
-// Data sets whose samples are words in a row.
+// Data sets whose samples are sequences of words.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/dataset_spec.hpp"
 #include "data/text/vocabulary.hpp"
 
 namespace fluxformer::data {
@@ -34,7 +35,7 @@ class TextDataset : public Dataset {
   int longest_;
 };
 
-/// Checks the part of `spec` that concerns every text: length >= 1, vocabulary >= 3, least_count >= 1.
+/// Checks what `spec` says of every text: length >= 1, vocabulary >= 3, least_count >= 1.
 /// Throws BadInput.
 void check_text(const DatasetSpec& spec);
 

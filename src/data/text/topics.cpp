@@ -10,10 +10,10 @@
 namespace fluxformer::data {
 namespace {
 
-/// Which number of a sample's stream decides what: two numbers for each position, four for each stretch.
+/// What each number of a sample's stream is used for: two numbers for each position, four for each stretch.
 enum Draw : std::uint64_t { length, words = 16, stretches = std::uint64_t{1} << 32U };
 
-/// The i-th made-up word: two syllables; 3600 different ones.
+/// The i-th invented word, of two syllables; there are 3600.
 std::string made_up(int i) {
   constexpr std::array<char, 12> consonants{'b', 'd', 'f', 'g', 'k', 'l', 'm', 'n', 'p', 'r', 's', 't'};
   constexpr std::array<char, 5> vowels{'a', 'e', 'i', 'o', 'u'};
@@ -95,7 +95,7 @@ int Topics::length(std::size_t index) const {
 }
 
 std::uint32_t Topics::topic_word(int topic, int j) const {
-  constexpr int first_rank = 40, most_topics = 15;  // neither among the commonest words nor in the long tail
+  constexpr int first_rank = 40, most_topics = 15;  // neither the most common words nor the rare ones
   return static_cast<std::uint32_t>(2 + classes_ / 2 + first_rank + topic + most_topics * j);
 }
 

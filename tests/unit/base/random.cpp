@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numbers>
 #include <set>
 #include <stdexcept>
@@ -129,6 +131,26 @@ TEST(RandomStream, below_covers_the_whole_64_bit_range) {
   EXPECT_NEAR(upper_half, 500, 4 * std::sqrt(250.));
   EXPECT_EQ(stream.below(0, 1), 0U);
   EXPECT_THROW(stream.below(0, 0), std::logic_error);
+}
+
+TEST(Shuffled, is_a_permutation_that_depends_on_seed_purpose_and_item) {
+  const auto order = shuffled(100, 1, "order", 0);
+  EXPECT_EQ(std::set<std::size_t>(order.begin(), order.end()).size(), 100u);
+  EXPECT_LT(*std::max_element(order.begin(), order.end()), 100u);
+  EXPECT_EQ(order, shuffled(100, 1, "order", 0));
+  EXPECT_NE(order, shuffled(100, 2, "order", 0));
+  EXPECT_NE(order, shuffled(100, 1, "other", 0));
+  EXPECT_NE(order, shuffled(100, 1, "order", 1));
+  EXPECT_TRUE(shuffled(0, 1, "order", 0).empty());
+  EXPECT_EQ(shuffled(1, 1, "order", 0), std::vector<std::size_t>{0});
+}
+
+TEST(Shuffled, brings_every_number_to_every_place) {
+  // 600 orders of 3: each of the 6 orders is expected 100 times, with a deviation of 9.
+  std::map<std::vector<std::size_t>, int> times;
+  for (std::uint64_t item = 0; item < 600; ++item) ++times[shuffled(3, 1, "order", item)];
+  EXPECT_EQ(times.size(), 6u);
+  for (const auto& [order, often] : times) EXPECT_NEAR(often, 100, 45);  // five deviations
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "data/make_dataset.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 
 namespace fluxformer::test {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/make_dataset.hpp"
 #include "data/images/image_tokens.hpp"
 #include "data/images/image_warp.hpp"
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <set>
 #include <string>
 
@@ -62,26 +61,6 @@ std::vector<std::pair<std::size_t, long>> seen(int global, Replica replica, long
     all.emplace_back(index, batch.key[slot]);
   }
   return all;
-}
-
-TEST(Shuffled, is_a_permutation_that_depends_on_seed_purpose_and_item) {
-  const auto order = shuffled(100, 1, "order", 0);
-  EXPECT_EQ(std::set<std::size_t>(order.begin(), order.end()).size(), 100u);
-  EXPECT_LT(*std::max_element(order.begin(), order.end()), 100u);
-  EXPECT_EQ(order, shuffled(100, 1, "order", 0));
-  EXPECT_NE(order, shuffled(100, 2, "order", 0));
-  EXPECT_NE(order, shuffled(100, 1, "other", 0));
-  EXPECT_NE(order, shuffled(100, 1, "order", 1));
-  EXPECT_TRUE(shuffled(0, 1, "order", 0).empty());
-  EXPECT_EQ(shuffled(1, 1, "order", 0), std::vector<std::size_t>{0});
-}
-
-TEST(Shuffled, brings_every_number_to_every_place) {
-  // 600 orders of 3: each of the 6 orders is expected 100 times, with a deviation of 9.
-  std::map<std::vector<std::size_t>, int> times;
-  for (std::uint64_t item = 0; item < 600; ++item) ++times[shuffled(3, 1, "order", item)];
-  EXPECT_EQ(times.size(), 6u);
-  for (const auto& [order, often] : times) EXPECT_NEAR(often, 100, 45);  // five deviations
 }
 
 TEST(Batches, show_every_sample_at_most_once_in_an_epoch) {
@@ -180,26 +159,6 @@ TEST(Batches, refuse_more_samples_than_there_are_and_fewer_than_replicas) {
               testing::AllOf(testing::HasSubstr("train.batch = 3"), testing::HasSubstr("4")));
   EXPECT_THAT(complaint(0, {}), testing::HasSubstr("train.batch = 0"));
   EXPECT_THAT(complaint(-1, {}), testing::HasSubstr("train.batch = -1"));
-}
-
-TEST(AllSamples, are_shown_once_by_one_replica_or_another) {
-  for (const int replicas : {1, 2, 3, 5, 15})
-    for (const int capacity : {1, 4, 7, 20}) {
-      std::vector<std::size_t> found;
-      double weights = 0;
-      for (int r = 0; r < replicas; ++r)
-        for_all_samples(data(), members(), capacity, {r, replicas}, [&](const Batch& batch) {
-          EXPECT_EQ(batch.label.size(), static_cast<std::size_t>(capacity));
-          for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
-            const auto index = sample_in(batch, slot);
-            if (batch.weight[slot] == 0) continue;
-            weights += batch.weight[slot];
-            found.push_back(index);
-          }
-        });
-      EXPECT_EQ(found, members()) << replicas << " replicas, " << capacity << " at a time";
-      EXPECT_NEAR(weights, 1, 1e-15 * 12);
-    }
 }
 
 TEST(Batches, add_noise_of_the_asked_deviation_that_replicas_share) {

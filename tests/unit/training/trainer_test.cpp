@@ -135,10 +135,10 @@ TEST(Trainer, keeps_the_parameters_when_the_loss_is_not_finite) {
 TEST(Trainer, evaluates_the_mean_over_all_samples_it_is_asked_for) {
   TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), data(), start());
   const std::vector<std::size_t> members{1, 3, 4, 7, 9};
-  const auto all = run.trainer.evaluate(data(), members, run.batches.capacity(), run.replica);
+  const auto all = run.trainer.evaluate(run.samples(data(), members));
   double loss = 0, correct = 0;
   for (const auto member : members) {
-    const auto one = run.trainer.evaluate(data(), {member}, run.batches.capacity(), run.replica);
+    const auto one = run.trainer.evaluate(run.samples(data(), {member}));
     EXPECT_TRUE(one.correct == 0 || one.correct == 1);
     loss += one.loss / 5;
     correct += one.correct / 5;

@@ -36,8 +36,9 @@ std::size_t index(RowScore s) {
   return static_cast<std::size_t>(s);
 }
 
-/// Five samples of 3 to 7 tokens at two layers, on lines with `padding` more tokens.
-void add_samples(AttentionMeter& meter, const std::vector<long>& which, int padding) {
+/// Some of five samples of 3 to 7 tokens at two layers, on lines with `padding` more tokens.
+AttentionMeter meter_of(const std::vector<long>& which, int padding) {
+  AttentionMeter meter({2, 3, 2}, 1);
   for (const long sample : which)
     for (int layer = 0; layer < 2; ++layer) {
       const int length = 3 + static_cast<int>(sample);
@@ -45,12 +46,29 @@ void add_samples(AttentionMeter& meter, const std::vector<long>& which, int padd
       meter.add(sample, layer, length + padding, length, attention(3, length + padding, length, seed).data(),
                 attention(2, length + padding, length, 100 + seed).data());
     }
+  meter.reduce(MPI_COMM_SELF);
+  return meter;
+}
+
+/// All means that such a meter has.
+std::vector<double> means_of(const AttentionMeter& meter) {
+  std::vector<double> all;
+  for (int layer = 0; layer < 2; ++layer)
+    for (int t = 0; t < 3; ++t) {
+      for (const auto s : every_score) {
+        for (int p = 0; p < 2; ++p) all.push_back(meter.score(s, layer, t, p));
+        all.push_back(meter.uniform_score(s, layer, t));
+        all.push_back(meter.permuted_score(s, layer, t));
+      }
+      all.push_back(meter.entropy_t(layer, t));
+      all.push_back(meter.entropy_p(layer, t % 2));
+    }
+  return all;
 }
 
 TEST(AttentionMeasures, are_means_over_queries_and_then_samples) {
   constexpr int layers = 2, heads_t = 3, heads_p = 2;
-  AttentionMeter meter({layers, heads_t, heads_p}, 1);
-  add_samples(meter, {0, 1, 2, 3, 4}, 1);
+  const auto meter = meter_of({0, 1, 2, 3, 4}, 1);
   for (int layer = 0; layer < layers; ++layer)
     for (int t = 0; t < heads_t; ++t)
       for (int p = 0; p < heads_p; ++p)
@@ -74,18 +92,15 @@ TEST(AttentionMeasures, are_means_over_queries_and_then_samples) {
 }
 
 TEST(AttentionMeasures, padding_does_not_matter) {
-  AttentionMeter plain({2, 3, 2}, 1), padded({2, 3, 2}, 1);
-  add_samples(plain, {0, 1, 2, 3, 4}, 0);
-  add_samples(padded, {0, 1, 2, 3, 4}, 9);
-  EXPECT_LT(test::relative_difference(padded.sums(), plain.sums()), rounding);
+  const auto plain = meter_of({0, 1, 2, 3, 4}, 0), padded = meter_of({0, 1, 2, 3, 4}, 9);
+  EXPECT_LT(test::relative_difference(means_of(padded), means_of(plain)), rounding);
 }
 
 TEST(AttentionMeasures, halves_merge_to_the_whole) {
-  AttentionMeter whole({2, 3, 2}, 1), one({2, 3, 2}, 1), other({2, 3, 2}, 1);
-  add_samples(whole, {0, 1, 2, 3, 4}, 0);
-  add_samples(one, {4, 1}, 0);
-  add_samples(other, {0, 3, 2}, 0);
-  EXPECT_LT(test::relative_difference(test::plus(one.sums(), 1, other.sums()), whole.sums()), rounding);
+  auto merged = means_of(meter_of({4, 1}, 0));
+  for (double& mean : merged) mean *= 2.0 / 5;
+  merged = test::plus(merged, 3.0 / 5, means_of(meter_of({0, 3, 2}, 0)));
+  EXPECT_LT(test::relative_difference(merged, means_of(meter_of({0, 1, 2, 3, 4}, 0))), rounding);
 }
 
 TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
@@ -93,6 +108,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
   AttentionMeter meter({1, 2, 1}, 1);
   const auto t = attention(2, n, n, 1), p = attention(1, n, n, 2);
   meter.add(0, 0, n, n, t.data(), p.data());
+  meter.reduce(MPI_COMM_SELF);
   for (int head = 0; head < 2; ++head) {
     // KL(T || 1/n) = log n - H(T)
     EXPECT_NEAR(meter.uniform_score(RowScore::kl, 0, head), std::log(n) * (1 - meter.entropy_t(0, head)),
@@ -101,6 +117,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
   }
   AttentionMeter turned({1, 1, 2}, 1);
   turned.add(0, 0, n, n, p.data(), t.data());
+  turned.reduce(MPI_COMM_SELF);
   for (int head = 0; head < 2; ++head)
     EXPECT_NEAR(turned.entropy_p(0, head), meter.entropy_t(0, head), rounding);
   EXPECT_NEAR(turned.entropy_t(0, 0), meter.entropy_p(0, 0), rounding);
@@ -112,6 +129,7 @@ TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
   auto p = attention(2, n, n, 2);
   std::fill_n(p.begin() + n * n, n * n, 1.0 / n);
   for (const long sample : {0, 1}) meter.add(sample, 0, n, n, attention(1, n, n, 1).data(), p.data());
+  meter.reduce(MPI_COMM_SELF);
   EXPECT_EQ(meter.flat_rows(0, 0, 0), 0);
   EXPECT_EQ(meter.flat_rows(0, 0, 1), 2 * n);
   EXPECT_EQ(meter.score(RowScore::centred, 0, 0, 1), 0);
@@ -127,6 +145,7 @@ TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
   for (int query = 0; query < n; ++query) k.insert(k.end(), row.begin(), row.end());
   AttentionMeter meter({1, 1, 1}, 7);
   for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, n, n, k.data(), k.data());
+  meter.reduce(MPI_COMM_SELF);
 
   AttentionRow given, other;
   given.assign(row.data(), n);
@@ -166,8 +185,9 @@ TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
   const std::vector<double> k(16, 1.0);
   EXPECT_THROW(meter.add(0, 0, 4, 1, k.data(), k.data()), BadInput);
   EXPECT_THROW(meter.add(0, 0, 1, 1, k.data(), k.data()), BadInput);
-  EXPECT_EQ(meter.samples(0), 0);
   EXPECT_NO_THROW(meter.add(0, 0, 4, 2, k.data(), k.data()));
+  meter.reduce(MPI_COMM_SELF);
+  EXPECT_EQ(meter.samples(0), 1);
 }
 
 /// P holds the heads of T in the order `of` (head p of P is head of[p] of T), and others where that is -1.
@@ -183,6 +203,7 @@ AttentionMeter with_heads_in_order(const std::vector<int>& of, int heads_t) {
         std::copy_n(t.begin() + from * n * n, n * n, p.begin() + head * n * n);
     meter.add(sample, 0, n, n, t.data(), p.data());
   }
+  meter.reduce(MPI_COMM_SELF);
   return meter;
 }
 

@@ -123,6 +123,7 @@ TEST(PureDiffusion, never_lets_a_gradient_grow_up_to_one_half_and_does_beyond) {
       diffusion.jacobian.transposed(i, i + 1)(w.data(), next.data());
       meter.add(i, next.data());
     }
+    meter.reduce(MPI_COMM_SELF);
     const auto ratio = meter.measures().ratio;
     const double largest = *std::max_element(ratio.begin(), ratio.end() - 1);
     if (a <= 0.5)
@@ -139,6 +140,7 @@ TEST(PureDiffusion, leaves_the_gradient_through_the_mean_as_it_is) {
   diffusion.march(u, true);
   GradientMeter meter(11, diffusion.probe.counted());
   diffusion.probe.adjoint({1, -3}, u_bar, {}, [&](int i, const double* at) { meter.add(i, at); });
+  meter.reduce(MPI_COMM_SELF);
   const auto m = meter.measures();
   for (const double norm : m.norm)
     EXPECT_NEAR(norm, 5 / std::sqrt(n), 1e-14);  // |1 - 3 * 2| on each of n, / n

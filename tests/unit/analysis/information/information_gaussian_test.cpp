@@ -19,13 +19,6 @@ double channel(const MatrixXd& covariance, double sigma) {
   return gaussian_channel(covariance.data(), static_cast<std::size_t>(covariance.rows()), sigma);
 }
 
-double parameter(const Information& of, const std::string& name) {
-  for (const auto& [key, value] : of.parameters)
-    if (key == name) return value;
-  ADD_FAILURE() << name;
-  return 0;
-}
-
 TEST(Gaussian, information_under_pure_diffusion_falls_as_the_modes_decay) {
   // n = 64, alpha = kappa ds / dx^2 = 0.1, Neumann ends. Left: the covariance marched with the stencil.
   // Right: 1/2 sum_k ln(1 + s_k g_k^(2m) / sigma^2) with the cosine modes' g_k = 1 - 4 alpha sin^2(pi k /
@@ -74,10 +67,6 @@ TEST(Gaussian, of_samples_approaches_the_truth) {
   const std::vector<int> y(5000, 0);
   const auto found = gaussian_information(points_of(t), y, 0.5).input;
   EXPECT_NEAR(found.value, 0.5 * (std::log(37) + std::log(5) + std::log(2)), 5 * 0.017);
-  EXPECT_LT(parameter(found, "shrinkage"), 0.01);
-  EXPECT_EQ(parameter(found, "sigma"), 0.5);
-  EXPECT_EQ(found.estimator, "gaussian");
-  EXPECT_EQ(found.ceiling, std::log(5000.0));
 }
 
 TEST(Gaussian, shrinks_as_ledoit_and_wolf_say) {
@@ -93,7 +82,6 @@ TEST(Gaussian, shrinks_as_ledoit_and_wolf_say) {
   const auto found = gaussian_information(points_of(t), std::vector<int>(n, 0), 0.7).input;
   EXPECT_GT(b2 / d2, 0.05);
   EXPECT_LT(b2 / d2, 0.95);
-  EXPECT_NEAR(parameter(found, "shrinkage"), b2 / d2, 1e-12);
   EXPECT_NEAR(found.value, channel(b2 / d2 * mu * identity + (1 - b2 / d2) * s, 0.7), 1e-12);
 }
 
@@ -107,7 +95,6 @@ TEST(Gaussian, shrinks_white_noise_of_few_samples_most_of_the_way) {
   const MatrixXd s = product(x.transpose(), x) / n;
   const double white = 0.5 * m * std::log1p(s.trace() / m);
   const auto found = gaussian_information(points_of(t), std::vector<int>(n, 0), 1.0).input;
-  EXPECT_GT(parameter(found, "shrinkage"), 0.8);
   EXPECT_NEAR(found.value, white, 0.2);
   EXPECT_LT(channel(s, 1.0), white - 2);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/make_dataset.hpp"
 #include "data/images/digit_strokes.hpp"
 
 namespace fluxformer::test {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "data/make_dataset.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 
 namespace fluxformer::test {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/make_dataset.hpp"
 #include "data/text/text_dataset.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 

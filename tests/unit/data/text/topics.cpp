@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "data/make_dataset.hpp"
 #include "data/text/naive_bayes.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 

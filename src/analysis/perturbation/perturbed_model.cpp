@@ -1,8 +1,9 @@
-#include "drivers/compare/perturbed_model.hpp"
+#include "analysis/perturbation/perturbed_model.hpp"
 
 #include "analysis/perturbation/perturbations.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
+
 PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
     : probe_(probe),
       plan_(plan),
@@ -12,23 +13,23 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
       growth_(probe.depths(), probe.counted()),
       tangent_growth_(growth_),
       jacobian_meter_(probe.spec().classes) {
-  for (const auto& kind : perturbation::variables::kinds()) {
+  for (const auto& kind : variables::kinds()) {
     const auto levels = static_cast<int>(plan.levels.at(kind.axis.name).size());
     if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
         (kind.name == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, perturbation::ResponseMeter(levels, probe.spec().classes)});
+    curves_.push_back({kind, ResponseMeter(levels, probe.spec().classes)});
     if (kind.name.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
 }
 
-void PerturbedModel::for_sums(const std::function<void(std::vector<double>&)>& add) {
-  for (auto& curve : curves_) add(curve.responses.sums());
-  add(clean_.sums());
-  add(growth_.sums());
-  add(tangent_growth_.sums());
-  add(jacobian_meter_.sums());
+void PerturbedModel::reduce(MPI_Comm comm) {
+  for (auto& curve : curves_) curve.responses.reduce(comm);
+  clean_.reduce(comm);
+  growth_.reduce(comm);
+  tangent_growth_.reduce(comm);
+  jacobian_meter_.reduce(comm);
 }
 
 void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
@@ -45,15 +46,15 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
 }
 
 void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
-                            perturbation::Adversary& adversary) {
+                            Adversary& adversary) {
   adversary.begin();
-  const auto by = [&](const perturbation::Attack& how, std::vector<double>& u) {
+  const auto by = [&](const Attack& how, std::vector<double>& u) {
     adversary.attack(how, x_);
     input.embed(x_, u);
   };
-  follow(fgsm_kind, [&](double level, std::vector<double>& u) { by(perturbation::fgsm(level), u); });
+  follow(fgsm_kind, [&](double level, std::vector<double>& u) { by(fgsm(level), u); });
   follow(pgd_kind, [&](double level, std::vector<double>& u) {
-    auto how = perturbation::pgd(level, plan_.pgd_steps);
+    auto how = pgd(level, plan_.pgd_steps);
     how.random_start = plan_.random_start;
     how.seed = plan_.seed;
     by(how, u);
@@ -63,10 +64,10 @@ void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd
 void PerturbedModel::follow_growth() {
   const auto& u = embedded_.clean();
   moved_ = u;
-  perturbation::add_noise(embedded_, plan_.seed, plan_.growth, moved_);
-  perturbation::add_growth(probe_, u, moved_, growth_);
+  add_noise(embedded_, plan_.seed, plan_.growth, moved_);
+  add_growth(probe_, u, moved_, growth_);
   for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];
-  perturbation::add_tangent_growth(probe_, u, moved_, tangent_growth_);
+  add_tangent_growth(probe_, u, moved_, tangent_growth_);
 }
 
 void PerturbedModel::show(const Batch& batch) {
@@ -82,10 +83,10 @@ void PerturbedModel::show(const Batch& batch) {
 
   follow("noise", [&](double level, std::vector<double>& u) {
     u = embedded_.clean();
-    perturbation::add_noise(embedded_, plan_.seed, level, u);
+    add_noise(embedded_, plan_.seed, level, u);
   });
   follow("dropped", [&](double share, std::vector<double>& u) {
-    probe_.embed(perturbation::drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
+    probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
     jacobian_.worst_direction(x_);
@@ -93,21 +94,21 @@ void PerturbedModel::show(const Batch& batch) {
     for (int b = 0; b < embedded_.samples(); ++b)
       embedded_.block(u, b) += level * embedded_.block(embedded_.clean(), b).norm() * embedded_.block(x_, b);
   });
-  if (!plan_.levels.at(perturbation::variables::attack_level.name).empty()) {
-    perturbation::Adversary adversary(embedded_);
+  if (!plan_.levels.at(variables::attack_level.name).empty()) {
+    Adversary adversary(embedded_);
     attack("fgsm", "pgd", embedded_, adversary);
   }
   if (features_ == nullptr) return;
   features_->set(batch);
   follow("feature_noise", [&](double level, std::vector<double>& u) {
     x_ = features_->clean();
-    perturbation::add_noise(*features_, plan_.seed, level, x_);
+    add_noise(*features_, plan_.seed, level, x_);
     features_->embed(x_, u);
   });
-  if (!plan_.levels.at(perturbation::variables::feature_attack_level.name).empty()) {
-    perturbation::Adversary adversary(*features_, plan_.range);
+  if (!plan_.levels.at(variables::feature_attack_level.name).empty()) {
+    Adversary adversary(*features_, plan_.range);
     attack("feature_fgsm", "feature_pgd", *features_, adversary);
   }
 }
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -1,6 +1,8 @@
 #pragma once
 
-// Everything the perturbation experiment measures of one model, batch by batch.
+// Response of one model to perturbations of many kinds and levels, batch by batch.
+
+#include <mpi.h>
 
 #include <cstdint>
 #include <functional>
@@ -15,18 +17,18 @@
 #include "analysis/perturbation/perturbation_variables.hpp"
 #include "analysis/perturbation/response_measures.hpp"
 
-namespace fluxformer {
+namespace fluxformer::perturbation {
 
-/// What is done to the inputs.
+/// The perturbations of the inputs.
 struct PerturbationPlan {
-  /// By axis; kinds of perturbations without levels are left out.
+  /// By name of the axis; kinds of perturbations with an empty list are left out.
   std::map<std::string, std::vector<double>> levels = {};
-  int pgd_steps = 10;                   ///< 0: no PGD
-  bool random_start = false;            ///< of PGD
-  bool jacobian = true;                 ///< of the logits, and the worst direction
-  double growth = 1e-3;                 ///< level of the noise whose growth is followed
-  perturbation::InputRange range = {};  ///< of features under attack
-  std::uint64_t seed = 1;               ///< of all draws
+  int pgd_steps = 10;         ///< 0: no PGD
+  bool random_start = false;  ///< of PGD
+  bool jacobian = true;       ///< whether to compute it, and the worst direction
+  double growth = 1e-3;       ///< level of the noise whose growth is followed
+  InputRange range = {};      ///< of features under attack
+  std::uint64_t seed = 1;     ///< of all draws
 };
 
 class PerturbedModel {
@@ -34,29 +36,29 @@ class PerturbedModel {
   /// Both are borrowed. Throws BadInput for levels of features where the model reads words.
   PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan);
 
-  /// Adds the samples of a batch; draws are keyed by its keys. Not collective.
+  /// Adds the samples of a batch; random draws are keyed by its keys. Not collective.
   void show(const Batch& batch);
 
   /// One kind of perturbation over its levels.
   struct Curve {
-    const perturbation::variables::Kind& kind;
-    perturbation::ResponseMeter responses;
+    const variables::Kind& kind;
+    ResponseMeter responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }
-  /// Of the inputs as they are; one level.
-  const perturbation::ResponseMeter& clean() const { return clean_; }
-  const perturbation::GrowthMeter& growth() const { return growth_; }
-  const perturbation::GrowthMeter& tangent_growth() const { return tangent_growth_; }
+  /// Of the unperturbed inputs; one level.
+  const ResponseMeter& clean() const { return clean_; }
+  const GrowthMeter& growth() const { return growth_; }
+  const GrowthMeter& tangent_growth() const { return tangent_growth_; }
   const derivatives::JacobianMeter& jacobian() const { return jacobian_meter_; }
-  /// add(numbers) for every sum that ranks add up.
-  void for_sums(const std::function<void(std::vector<double>&)>& add);
+  /// Adds up all of the above over the ranks (Accumulator::reduce). Collective.
+  void reduce(MPI_Comm comm);
 
  private:
   /// perturb(level, u): u := the perturbed u_0.
   using Perturb = std::function<void(double level, std::vector<double>& u)>;
   void follow(const std::string& kind, const Perturb& perturb);
   void attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
-              perturbation::Adversary& adversary);
+              Adversary& adversary);
   void follow_growth();
 
   ModelProbe& probe_;
@@ -65,10 +67,10 @@ class PerturbedModel {
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
   derivatives::LogitJacobian jacobian_;
   std::vector<Curve> curves_;
-  perturbation::ResponseMeter clean_;
-  perturbation::GrowthMeter growth_, tangent_growth_;
+  ResponseMeter clean_;
+  GrowthMeter growth_, tangent_growth_;
   derivatives::JacobianMeter jacobian_meter_;
   std::vector<double> clean_logits_, x_, moved_, state_;
 };
 
-}  // namespace fluxformer
+}  // namespace fluxformer::perturbation

@@ -1,38 +1,16 @@
-#include "drivers/scaling/machine_benchmark.hpp"
+#include "base/message_benchmark.hpp"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <limits>
 
 #include "base/rank_of.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 namespace {
 
-constexpr int trials = 15,
-              in_a_row = 10;  // several in a row: one alone may find the other rank waiting already
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-template <class T>
-double product_rate_in(int side, MPI_Comm comm) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Matrix a = Matrix::Constant(side, side, T(1) / T(3)), b = Matrix::Constant(side, side, T(2) / T(3));
-  Matrix c(side, side);
-  double best = std::numeric_limits<double>::infinity();
-  for (int trial = 0; trial < trials; ++trial) {
-    check_mpi(MPI_Barrier(comm));
-    const double start = MPI_Wtime();
-    c.noalias() = a * b;
-    best = std::min(best, MPI_Wtime() - start);
-  }
-  const double edge = side;
-  return 2 * edge * edge * edge / best;
-}
+constexpr int trials = 15;
+constexpr int in_a_row = 10;  // for a single message the other rank may be waiting already
 
 /// Of each size the median over trials of the time that `once` takes (on rank 0), after one that does not
 /// count.
@@ -55,11 +33,6 @@ std::vector<double> medians(const std::vector<double>& bytes, MPI_Comm comm, Onc
 }
 
 }  // namespace
-
-double product_rate(Precision precision, int side, MPI_Comm comm) {
-  return precision == Precision::single ? product_rate_in<float>(side, comm)
-                                        : product_rate_in<double>(side, comm);
-}
 
 std::vector<double> message_seconds(const std::vector<double>& bytes, MPI_Comm comm) {
   const RankOf me(comm);

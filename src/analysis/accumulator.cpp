@@ -1,0 +1,44 @@
+#include "analysis/accumulator.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "analysis/state_examples.hpp"
+#include "base/reductions.hpp"
+
+namespace fluxformer {
+
+void Accumulator::reduce(MPI_Comm comm) {
+  if (reduced_) throw std::logic_error("sums over samples are reduced twice");
+  sum_over_ranks(sums_, comm);
+  reduced_ = true;
+}
+
+double* Accumulator::local() {
+  if (reduced_) throw std::logic_error("something is added to sums that are reduced");
+  return sums_.data();
+}
+
+const std::vector<double>& Accumulator::total() const {
+  if (!reduced_) throw std::logic_error("sums over samples are read before they are reduced");
+  return sums_;
+}
+
+double SampleTable::mean(std::size_t column) const {
+  double sum = 0;
+  for (std::size_t at = column; at < size(); at += columns_) sum += total()[at];
+  return sum * static_cast<double>(columns_) / static_cast<double>(size());
+}
+
+double SampleTable::largest(std::size_t column) const {
+  double most = total()[column];
+  for (std::size_t at = column; at < size(); at += columns_)
+    if (std::isnan(total()[at]) || total()[at] > most) most = total()[at];
+  return most;
+}
+
+void require_whole_samples(const SampleSet& samples) {
+  need_whole_line(samples.line(), "sums over samples");
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,38 @@
+#pragma once
+
+// The attention of all depth cells in a state of equation (1) that is spread over ranks along depth and
+// tokens.
+
+#include <petscvec.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "mesh/mesh.hpp"
+#include "model/equation.hpp"
+
+namespace fluxformer::attention {
+
+/// Calls row(cell, sample, head, query, weights of the n keys) for all queries of this rank, cells from 0.
+/// `inflow_slab`: the slab of cell 0, which the scheme `shift` needs. Collective over the mesh.
+using RowOfAttention = std::function<void(std::size_t cell, std::size_t sample, std::size_t head,
+                                          std::size_t query, const double* weights)>;
+void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
+                        const std::vector<double>& inflow_slab, const RowOfAttention& row);
+
+struct FieldAttention {
+  std::vector<double> entropy;  ///< [cell][head]: mean over samples and queries of the row entropy, over ln n
+  std::vector<double> weights;  ///< [cell][sample][head][query][key]; empty unless asked for
+};
+
+enum class Keep { entropy, entropy_and_weights };
+
+/// The same on all ranks. Every rank holds all the weights that are kept. Collective over the mesh.
+FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u,
+                               const std::vector<double>& inflow_slab, Keep keep);
+
+/// -sum p ln p, nats.
+double row_entropy(const double* p, std::size_t n);
+
+}  // namespace fluxformer::attention

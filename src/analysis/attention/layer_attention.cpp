@@ -1,0 +1,87 @@
+#include "analysis/attention/layer_attention.hpp"
+
+#include "analysis/accumulator.hpp"
+
+namespace fluxformer::attention {
+
+LayerAttention::LayerAttention(ModelProbe& probe)
+    : probe_(probe), entries_(static_cast<std::size_t>(probe.spec().layers)) {
+  probe.entry_of_layer(1);  // throws
+}
+
+void LayerAttention::show(const Batch& batch) {
+  probe_.embed(batch, u_);
+  probe_.forward(u_, false, [&](int row, const double* u) {
+    for (int l = 1; l <= layers(); ++l)
+      if (probe_.entry_of_layer(l) == row) entries_[static_cast<std::size_t>(l - 1)].assign(u, u + u_.size());
+  });
+}
+
+const std::vector<double>& LayerAttention::of_layer(int l) {
+  probe_.attention(probe_.entry_of_layer(l), entries_[static_cast<std::size_t>(l - 1)].data(), k_);
+  return k_;
+}
+
+std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
+                                              const std::vector<ModelProbe*>& others, std::uint64_t seed) {
+  LayerAttention first(t);
+  std::vector<LayerAttention> second;
+  std::vector<AttentionMeter> meters;
+  for (auto* probe : others) {
+    second.emplace_back(*probe);
+    meters.push_back({{first.layers(), first.heads(), second.back().heads()}, seed});
+  }
+  const int tokens = samples.line().tokens();
+  const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
+  const auto compare_batch = [&](const Batch& batch) {
+    first.show(batch);
+    for (auto& one : second) one.show(batch);
+    for (int l = 0; l < first.layers(); ++l) {
+      const auto& of_t = first.of_layer(l + 1);
+      for (std::size_t k = 0; k < second.size(); ++k) {
+        const auto& of_p = second[k].of_layer(l + 1);
+        for (std::size_t b = 0; b < batch.label.size(); ++b) {
+          const int length = batch.length.empty() ? tokens : batch.length[b];
+          if (batch.weight[b] == 0 || length < 2) continue;
+          const auto sample = static_cast<long>(samples.member(batch.key[b]));
+          meters[k].add(sample, l, tokens, length,
+                        of_t.data() + b * static_cast<std::size_t>(first.heads()) * square,
+                        of_p.data() + b * static_cast<std::size_t>(second[k].heads()) * square);
+        }
+      }
+    }
+  };
+  accumulate(samples, compare_batch, meters);
+  return meters;
+}
+
+std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe) {
+  LayerAttention attention(probe);
+  const auto n = static_cast<std::size_t>(samples.line().tokens());
+  Sums map(static_cast<std::size_t>(attention.layers()) * n * n);
+  const auto look = [&](const Batch& batch) {
+    attention.show(batch);
+    for (int l = 0; l < attention.layers(); ++l) {
+      double* const of_layer = map.local() + static_cast<std::size_t>(l) * n * n;
+      const auto& k = attention.of_layer(l + 1);
+      for (std::size_t j = 0; j < static_cast<std::size_t>(attention.heads()) * n * n; ++j)
+        of_layer[j % (n * n)] += k[j] / attention.heads();
+    }
+  };
+  accumulate(samples.with({samples.members().front()}, samples.capacity()), look, map);
+  return map.total();
+}
+
+HeadMatch match_layers(const AttentionMeter& validation, RowScore by) {
+  HeadMatch pairs;
+  for (int l = 0; l < validation.shape().layers; ++l) pairs.push_back(match_heads(validation, l, by));
+  return pairs;
+}
+
+HeadMatch heads_in_order(const AttentionMeter::Shape& shape) {
+  std::vector<int> heads(static_cast<std::size_t>(shape.heads_t), -1);
+  for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[static_cast<std::size_t>(h)] = h;
+  return HeadMatch(static_cast<std::size_t>(shape.layers), heads);
+}
+
+}  // namespace fluxformer::attention

@@ -1,0 +1,75 @@
+#include "analysis/derivatives/layer_jacobians.hpp"
+
+#include <algorithm>
+
+#include "analysis/accumulator.hpp"
+#include "analysis/derivatives/lyapunov.hpp"
+#include "analysis/derivatives/probe_jacobian.hpp"
+#include "analysis/derivatives/singular_values.hpp"
+
+namespace fluxformer::derivatives {
+namespace {
+
+enum Column : std::size_t { largest, largest_error, smallest, smallest_error, per_layer };
+
+}  // namespace
+
+LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
+                               const JacobianPlan& plan) {
+  ModelProbe probe(parameters, samples.line(), samples.capacity(), parameters.spec.cells, plan.precision);
+  ProbeJacobian jacobian(probe);
+  const auto layers = static_cast<std::size_t>(probe.spec().layers);
+  const auto exponents = static_cast<std::size_t>(plan.exponents);
+  const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
+  const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
+  SampleTable table(samples.size(), layers * per_layer + exponents);
+
+  std::vector<double> u;
+  const auto look = [&](const Batch& batch) {
+    probe.embed(batch, u);
+    probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
+    std::vector<long> members(batch.key.size());
+    std::ranges::transform(batch.key, members.begin(),
+                           [&](long key) { return static_cast<long>(samples.member(key)); });
+    const auto for_each_sample = [&](auto&& body) {
+      for (std::size_t b = 0; b < members.size(); ++b)
+        if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
+    };
+    for (std::size_t l = 0; l < layers; ++l) {
+      const int entry = probe.entry_of_layer(static_cast<int>(l) + 1), exit = entry + cells_of_layer;
+      const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
+                                          jacobian.transposed(entry, exit), plan.steps, stretched, members);
+      for_each_sample([&](std::size_t b, std::size_t place) {
+        table.row(place)[l * per_layer + largest] = ranges[b].largest;
+        table.row(place)[l * per_layer + largest_error] = ranges[b].largest_error;
+        table.row(place)[l * per_layer + smallest] = ranges[b].smallest;
+        table.row(place)[l * per_layer + smallest_error] = ranges[b].smallest_error;
+      });
+    }
+    LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
+    for (int sweep = 0;; ++sweep) {
+      meter.start_counting();
+      for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));
+      if (sweep == plan.sweeps) break;
+      for (int row = cells; row-- > 0;) meter.advance(jacobian.transposed(row, row + 1));
+    }
+    for_each_sample([&](std::size_t b, std::size_t place) {
+      const auto found = meter.exponents(static_cast<int>(b), static_cast<double>(layers));
+      for (std::size_t j = 0; j < exponents; ++j)
+        table.row(place)[layers * per_layer + j] = found(static_cast<Eigen::Index>(j));
+    });
+  };
+  accumulate(samples, look, table);
+
+  LayerJacobians result;
+  for (std::size_t at = 0; at < layers * per_layer; at += per_layer) {
+    result.largest.push_back(table.mean(at + largest));
+    result.largest_error.push_back(table.largest(at + largest_error));
+    result.smallest.push_back(table.mean(at + smallest));
+    result.smallest_error.push_back(table.largest(at + smallest_error));
+  }
+  for (std::size_t j = 0; j < exponents; ++j) result.lyapunov.push_back(table.mean(layers * per_layer + j));
+  return result;
+}
+
+}  // namespace fluxformer::derivatives

@@ -1,0 +1,34 @@
+#pragma once
+
+// Singular values and Lyapunov exponents of a model's layers at the states of some samples.
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/model_probe.hpp"
+#include "model/sample_set.hpp"
+
+namespace fluxformer::derivatives {
+
+struct JacobianPlan {
+  int steps = 1;      ///< of the Lanczos process for singular values
+  int exponents = 1;  ///< Lyapunov exponents
+  int sweeps = 0;     ///< of their directions, back and forth, before growth is counted
+  Precision precision = Precision::dbl;
+  std::uint64_t seed = 0;  ///< of the initial directions
+};
+
+/// Of the map over a whole layer, so that models on different depth cells can be compared, and of all layers.
+struct LayerJacobians {
+  std::vector<double> largest, smallest;              ///< singular value by layer, mean over samples
+  std::vector<double> largest_error, smallest_error;  ///< the largest of any sample (SingularRange)
+  std::vector<double> lyapunov;                       ///< exponents per layer, mean over samples
+};
+
+/// The same on all ranks; up to round-off independent of their number. Collective. Cost, in forward passes of
+/// the samples: about 5 steps + exponents (2 + 5 sweeps). Memory: 2 steps states of a batch, 2 exponents, and
+/// one for each depth. Throws BadInput unless cells of the model end where its layers do.
+LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
+                               const JacobianPlan& plan);
+
+}  // namespace fluxformer::derivatives

@@ -1,0 +1,78 @@
+#include "analysis/states/model_states.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/accumulator.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer::states {
+namespace {
+
+/// The examples of a batch at every depth of a model.
+std::vector<RowMatrix> examples_by_depth(ModelProbe& probe, const Batch& batch, Examples what) {
+  std::vector<RowMatrix> all;
+  std::vector<double> u;
+  probe.embed(batch, u);
+  probe.forward(u, false,
+                [&](int, const double* state) { all.push_back(examples_of(probe.counted(), state, what)); });
+  return all;
+}
+
+std::vector<const double*> pointers_to(const std::vector<RowMatrix>& all) {
+  std::vector<const double*> list;
+  list.reserve(all.size());
+  for (const auto& rows : all) list.push_back(rows.data());
+  return list;
+}
+
+}  // namespace
+
+std::vector<double> token_norms(const SlabContext& context, const double* u, int sample) {
+  std::vector<double> norms(static_cast<std::size_t>(context.line->tokens()), std::nan(""));
+  const auto rows = sample_of(context, u, sample);
+  for (Eigen::Index token = 0; token < rows.rows(); ++token)
+    norms[static_cast<std::size_t>(token)] = rows.row(token).norm() / std::sqrt(context.width);
+  return norms;
+}
+
+ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::size_t examples) {
+  const int layers = probe.spec().layers, per_layer = probe.cells() / layers;
+  const auto tokens = static_cast<std::size_t>(samples.line().tokens());
+  const auto depths = static_cast<std::size_t>(probe.depths());
+  StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+  Sums correct(1);
+  SampleTable shown(examples, depths * tokens);
+  std::vector<double> u, first, before;
+  const auto look = [&](const Batch& batch) {
+    probe.embed(batch, u);
+    const auto& logits = probe.forward(u, false, [&](int row, const double* state) {
+      all.add(row, state, nullptr, nullptr);
+      for (std::size_t b = 0; b < batch.label.size(); ++b) {
+        const auto place = static_cast<std::size_t>(batch.key[b]);
+        if (batch.weight[b] == 0 || place >= examples) continue;
+        const auto norms = token_norms(probe.counted(), state, static_cast<int>(b));
+        std::ranges::copy(norms, shown.row(place) + static_cast<std::size_t>(row) * tokens);
+      }
+      if (row % per_layer != 0) return;
+      if (row == 0) first.assign(state, state + u.size());
+      ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
+      before.assign(state, state + u.size());
+    });
+    correct.local()[0] += correct_share(batch, logits, probe.spec().classes);
+  };
+  accumulate(samples, look, all, ends, shown, correct);
+  return {all.measures(), ends.measures(), shown.numbers(), correct.total()[0]};
+}
+
+CkaMeter align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what) {
+  CkaMeter meter({a.depths(), a.spec().width}, {b.depths(), b.spec().width});
+  const auto look = [&](const Batch& batch) {
+    const auto of_a = examples_by_depth(a, batch, what), of_b = examples_by_depth(b, batch, what);
+    meter.add(static_cast<int>(of_a.front().rows()), pointers_to(of_a), pointers_to(of_b));
+  };
+  accumulate(samples, look, meter);
+  return meter;
+}
+
+}  // namespace fluxformer::states

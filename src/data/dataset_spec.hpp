@@ -1,0 +1,35 @@
+#pragma once
+
+// Which data set is asked for, and how its samples become tokens.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace fluxformer::data {
+
+inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
+
+struct DatasetSpec {
+  std::string name = "digits";
+  std::string directory{};         ///< of the files; ignored by the built-in sets
+  std::string split = "train";     ///< train | test
+  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels
+  std::uint64_t seed = 1;          ///< of the built-in sets
+  std::size_t at_most = every_sample;  ///< samples kept
+
+  int length = 256;                  ///< text: tokens of a sample; longer texts are cut, shorter ones padded
+  int vocabulary = 20000;            ///< text: the largest vocabulary, <pad> and <unk> included
+  int least_count = 2;               ///< text: training documents in which a word must occur at least
+  bool keep_headers = true;          ///< newsgroups: the lines before the first blank one
+  bool keep_quotes = true;           ///< newsgroups: lines quoted from another post
+  bool keep_footers = true;          ///< newsgroups: the signature
+  std::vector<std::string> words{};  ///< text: a given vocabulary; empty: built from the training split
+
+  int alphabets = 0;  ///< omniglot: only the first this many alphabets; 0: all
+  int classes = 20;   ///< topics: 4, 8, ... 20
+};
+
+}  // namespace fluxformer::data

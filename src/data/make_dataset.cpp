@@ -1,0 +1,28 @@
+#include "data/make_dataset.hpp"
+
+#include "base/error.hpp"
+#include "data/images/digits.hpp"
+#include "data/images/mnist.hpp"
+#include "data/images/omniglot.hpp"
+#include "data/text/newsgroups.hpp"
+#include "data/text/topics.hpp"
+
+namespace fluxformer::data {
+
+std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
+  if (spec.split != "train" && spec.split != "test") {
+    throw BadInput("split '" + spec.split + "' of the data is not known: train or test");
+  }
+  if (spec.name == "20news") return std::make_unique<Newsgroups>(spec);
+  if (spec.name == "topics") return std::make_unique<Topics>(spec);
+  const bool train = spec.split == "train";
+  const ImageTokens layout(token_layout(spec.tokens));
+  if (spec.name == "digits") return std::make_unique<Digits>(train, layout, spec.seed, spec.at_most);
+  if (spec.name == "mnist") return std::make_unique<Mnist>(spec.directory, train, layout, spec.at_most);
+  if (spec.name.starts_with("omniglot")) return std::make_unique<Omniglot>(spec, layout);
+  throw BadInput("data.set = " + spec.name +
+                 " is not known: digits, mnist, omniglot, omniglot_small1, omniglot_small2, "
+                 "omniglot_evaluation, 20news or topics");
+}
+
+}  // namespace fluxformer::data

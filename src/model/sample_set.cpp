@@ -1,0 +1,73 @@
+#include "model/sample_set.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+
+namespace fluxformer {
+
+int Replica::largest_share(std::size_t samples) const {
+  const auto replicas = static_cast<std::size_t>(count);
+  return static_cast<int>((samples + replicas - 1) / replicas);
+}
+
+Replica replica_of(MPI_Comm comm, int ranks) {
+  const RankOf me(comm);
+  if (ranks < 1 || me.ranks % ranks != 0)
+    throw std::invalid_argument("replicas of " + std::to_string(ranks) + " of " + std::to_string(me.ranks) +
+                                " ranks");
+  return {me.rank / ranks, me.ranks / ranks};
+}
+
+TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic) {
+  const int ranks = RankOf(comm).ranks;
+  const bool rows = data.tokens_y() >= ranks;
+  return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
+                         periodic);
+}
+
+InputShape shape_of(const data::Dataset& data) {
+  const bool words = data.vocabulary() > 0;
+  return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes()};
+}
+
+SampleSet::SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data,
+                     std::vector<std::size_t> members, int capacity)
+    : comm_(comm),
+      line_(&line),
+      data_(&data),
+      members_(std::move(members)),
+      capacity_(capacity),
+      replica_(replica_of(comm, line.size())) {}
+
+SampleSet SampleSet::with(std::vector<std::size_t> others, int capacity) const {
+  return {comm_, *line_, *data_, std::move(others), capacity};
+}
+
+SampleSet SampleSet::first(std::size_t count) const {
+  return with({members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(count)},
+              std::min(capacity_, replica_.largest_share(count)));
+}
+
+void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) const {
+  const auto shard = data::balanced_shard(size(), replica_.index, replica_.count);
+  const auto step = static_cast<std::size_t>(capacity_);
+  const double weight = 1.0 / static_cast<double>(size());
+  collectively(comm_, [&] {
+    for (std::size_t first = 0; first < shard.count; first += step) {
+      auto batch = empty_batch(*data_, capacity_);
+      for (std::size_t slot = 0; slot < step; ++slot) {
+        const bool filler = first + slot >= shard.count;
+        const std::size_t position = shard.first + first + (filler ? 0 : slot);
+        place(*data_, members_[position], static_cast<long>(position), filler ? 0.0 : weight, slot, batch);
+        data_->tokens(members_[position], tokens_of(batch, slot));
+      }
+      visit(batch);
+    }
+  });
+}
+
+}  // namespace fluxformer

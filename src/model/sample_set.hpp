@@ -1,0 +1,74 @@
+#pragma once
+
+// The samples that a training or an analysis loops over: some members of a data set, shared by ranks.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "mesh/token_line.hpp"
+#include "model/batch.hpp"
+#include "model/model_spec.hpp"
+
+namespace fluxformer {
+
+/// One of the groups of ranks that share samples: a token line of ranks, which sees whole samples.
+struct Replica {
+  int index = 0, count = 1;
+  /// The most samples that any replica gets of so many.
+  int largest_share(std::size_t samples) const;
+};
+
+/// Of the ranks of `comm` the group this rank belongs to, each of `ranks` ranks in a row. Throws
+/// std::invalid_argument unless their number divides that of the ranks.
+Replica replica_of(MPI_Comm comm, int ranks);
+
+/// The tokens of a sample over the ranks of `comm`: in parts of whole rows of a grid where there are enough,
+/// else of columns. Collective; throws BadInput for a rank without tokens.
+TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic = false);
+
+/// What a model has to take as its input, and its classes.
+InputShape shape_of(const data::Dataset& data);
+
+class SampleSet {
+ public:
+  /// The samples `members` of `data`. The ranks of `comm` share them, `line.size()` in a row as one replica,
+  /// each replica a contiguous part of which it holds `capacity` at a time. `data` and `line` are borrowed.
+  SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data, std::vector<std::size_t> members,
+            int capacity);
+  /// Other samples of the same data on the same ranks.
+  SampleSet with(std::vector<std::size_t> others, int capacity) const;
+  /// The first `count` of these samples, no more at a time than the largest share of a replica.
+  SampleSet first(std::size_t count) const;
+
+  const data::Dataset& data() const { return *data_; }
+  const TokenLine& line() const { return *line_; }
+  MPI_Comm comm() const { return comm_; }
+  const Replica& replica() const { return replica_; }
+  int capacity() const { return capacity_; }
+  InputShape shape() const { return shape_of(*data_); }
+
+  /// Indices of the samples in the data set.
+  const std::vector<std::size_t>& members() const { return members_; }
+  std::size_t size() const { return members_.size(); }
+  /// Index in the data set of the sample with this key.
+  std::size_t member(long key) const { return members_[static_cast<std::size_t>(key)]; }
+
+  /// Calls visit(batch) for this replica's part, batch by batch. Batch::key is the place of a sample in
+  /// `members`, its weight 1 / size(); the last batch is filled up with samples of weight 0. Collective over
+  /// all ranks; `visit` may communicate over the token line only. What it throws on one rank all throw.
+  void for_batches(const std::function<void(const Batch&)>& visit) const;
+
+ private:
+  MPI_Comm comm_;
+  const TokenLine* line_;
+  const data::Dataset* data_;
+  std::vector<std::size_t> members_;
+  int capacity_;
+  Replica replica_;
+};
+
+}  // namespace fluxformer
