@@ -6,7 +6,6 @@
 
 #include "drivers/ablation/ablation_experiment.hpp"
 #include "drivers/ablation/ablation_options.hpp"
-#include "drivers/common/experiment.hpp"
 #include "drivers/compare/attention_experiment.hpp"
 #include "drivers/compare/bottleneck_experiment.hpp"
 #include "drivers/compare/gradient_flow_experiment.hpp"

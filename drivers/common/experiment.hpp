@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/options.hpp"
 #include "base/settings.hpp"
 #include "io/description.hpp"
 

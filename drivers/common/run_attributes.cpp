@@ -2,7 +2,6 @@
 
 #include "base/provenance.hpp"
 #include "base/rank_of.hpp"
-#include "base/session.hpp"
 #include "io/layout.hpp"
 #include "operators/kernels/blas.hpp"
 

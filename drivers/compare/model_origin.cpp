@@ -2,7 +2,6 @@
 
 #include "base/deck.hpp"
 #include "base/error.hpp"
-#include "drivers/common/data_options.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {

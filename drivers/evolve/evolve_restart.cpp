@@ -5,7 +5,6 @@
 
 #include "base/rank_of.hpp"
 #include "drivers/common/restart_check.hpp"
-#include "drivers/evolve/evolve_experiment.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/model_settings.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer::test {
 namespace {
