@@ -20,6 +20,7 @@
 #include "drivers/train/train_problem.hpp"
 #include "io/schema_ablation.hpp"
 #include "io/schema_comparisons.hpp"
+#include "model/make_depth_model.hpp"
 
 namespace fluxformer {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/options.hpp"
 #include "model/equation.hpp"
 #include "model/parameters.hpp"
+#include "model/precision.hpp"
 
 namespace fluxformer {
 

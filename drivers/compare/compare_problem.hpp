@@ -14,6 +14,7 @@
 #include "base/options.hpp"
 #include "data/dataset.hpp"
 #include "drivers/compare/compare_models.hpp"
+#include "model/precision.hpp"
 #include "training/batches.hpp"
 
 namespace fluxformer {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "drivers/compare/compare_problem.hpp"
+#include "model/precision.hpp"
 
 namespace fluxformer {
 

@@ -8,9 +8,9 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
+#include "base/vector_arrays.hpp"
 #include "io/schema.hpp"
 #include "mesh/ghosts.hpp"
-#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
 namespace {

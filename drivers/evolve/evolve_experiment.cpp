@@ -9,6 +9,7 @@
 
 #include "base/progress.hpp"
 #include "base/session.hpp"
+#include "base/vector_arrays.hpp"
 #include "drivers/common/announce.hpp"
 #include "drivers/common/stop_request.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
@@ -115,19 +116,13 @@ void EvolveExperiment::checkpoint(EvolveRecord& record, long outputs) {
   file.put("outputs", outputs);
   file.put("checkpoints", checkpoints_);
   record.save(file);
-  const double* values = nullptr;
-  check(VecGetArrayRead(problem_.solver.state(), &values));
-  file.put("u", field_part(problem_.mesh), values);
-  check(VecRestoreArrayRead(problem_.solver.state(), &values));
+  file.put("u", field_part(problem_.mesh), Reading(problem_.solver.state()).values);
   file.commit();
 }
 
 void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
   const auto& file = from.checkpoint;
-  double* values = nullptr;
-  check(VecGetArray(problem_.solver.state(), &values));
-  file.field("u", field_part(problem_.mesh), values);
-  check(VecRestoreArray(problem_.solver.state(), &values));
+  file.field("u", field_part(problem_.mesh), Writing(problem_.solver.state()).values);
   const double time = file.real("time");
   problem_.solver.restore({time, file.real("step_size"), file.integer("step")});
   outputs_ = file.integer("outputs");

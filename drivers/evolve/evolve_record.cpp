@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/vector_arrays.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
 #include "io/archive_reader.hpp"
@@ -137,12 +138,7 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::write_fields(double time, Vec u) {
   archive_.append(names::root(names::time), time);
-  if (fields_) {
-    const double* values = nullptr;
-    check(VecGetArrayRead(u, &values));
-    archive_.write(names::hidden_state, fields_written_, values);
-    check(VecRestoreArrayRead(u, &values));
-  }
+  if (fields_) archive_.write(names::hidden_state, fields_written_, Reading(u).values);
   ++fields_written_;
   last_fields_ = time;
 }

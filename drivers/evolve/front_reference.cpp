@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "base/session.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/march/march.hpp"
-#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
 namespace {

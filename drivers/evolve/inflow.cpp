@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/vector_arrays.hpp"
 #include "drivers/common/data_options.hpp"
 #include "model/embedding.hpp"
 #include "operators/layer_norm.hpp"
@@ -129,10 +130,9 @@ void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& co
   const std::size_t slab = context.size(), width = static_cast<std::size_t>(d);
   const std::size_t samples = static_cast<std::size_t>(context.samples);
 
-  double* values = nullptr;
-  check(VecGetArray(u, &values));
+  const Writing state(u);
   for (int i = 0; i < mesh.cells(); ++i) {
-    double* const cell = values + static_cast<std::size_t>(i) * slab;
+    double* const cell = state.values + static_cast<std::size_t>(i) * slab;
     const auto level = static_cast<std::size_t>(mesh.first_cell() + i);
     for (std::size_t j = 0; j < slab; ++j) {
       const std::size_t channel = j % width, row = j / width;
@@ -160,9 +160,8 @@ void set_start(const Settings& settings, const Mesh& mesh, const SlabContext& co
     if (kind == "sphere") project_to_sphere(cell, context.rows(), d);
   }
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::Map<const Rows> rows(values, mesh.cells() * context.rows(), d);
+  const Eigen::Map<const Rows> rows(state.values, mesh.cells() * context.rows(), d);
   const bool no_zero_vector = !on_sphere || rows.rowwise().squaredNorm().minCoeff() > 0;
-  check(VecRestoreArray(u, &values));
   agree(mesh.comm(), no_zero_vector,
         "start.state = " + kind +
             ": depth.norm = sphere cannot project a zero vector; start from the inflow, from noise or from "

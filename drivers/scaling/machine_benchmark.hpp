@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/depth_model.hpp"
+#include "model/precision.hpp"
 
 namespace fluxformer {
 

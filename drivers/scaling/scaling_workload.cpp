@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/vector_arrays.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
@@ -32,10 +33,7 @@ class Evolving final : public ScalingWorkload {
   }
   void save(const std::string& output) override {
     io::CheckpointWriter file(problem_.mesh.comm(), output);
-    const double* values = nullptr;
-    check(VecGetArrayRead(problem_.solver.state(), &values));
-    file.put("u", field_part(problem_.mesh), values);
-    check(VecRestoreArrayRead(problem_.solver.state(), &values));
+    file.put("u", field_part(problem_.mesh), Reading(problem_.solver.state()).values);
     file.commit();
   }
 

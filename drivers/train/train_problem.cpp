@@ -11,6 +11,7 @@
 #include "io/archive_reader.hpp"
 #include "io/schema.hpp"
 #include "model/backpropagation.hpp"
+#include "model/make_depth_model.hpp"
 #include "model/model_file.hpp"
 #include "operators/kernels/blas.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"

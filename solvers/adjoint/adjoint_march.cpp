@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/adjoint/adjoint_stepper.hpp"
 #include "solvers/adjoint/state_store.hpp"
-#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "solvers/vector_arrays.hpp"
+#include "base/vector_arrays.hpp"
 
 namespace fluxformer {
 

@@ -74,6 +74,9 @@ class Evolve {
   /// The step the limits and the settings lead to; 0 means the integrator chooses.
   double step_size() const;
 
+  /// The equation, which of its terms are treated implicitly, and what limits the step, in a few lines.
+  std::string describe() const;
+
   /// out = du/dt at `u`, all terms. Collective.
   void rate(Vec u, Vec out);
 

@@ -65,31 +65,36 @@ void Evolve::Impl::choose_method() {
   first_same_as_last = fsal == PETSC_TRUE;
 }
 
+std::string Evolve::Impl::step_rule() const {
+  std::ostringstream text;
+  text.precision(12);
+  text << fluxformer::step_rule(explicit_part()) << " <= " << largest_step / euler_step
+       << "; the largest stable step is " << largest_step;
+  return text.str();
+}
+
 void Evolve::Impl::choose_step() {
-  const auto rates = equation.rates();
-  const double largest = largest_stable_step(limits, rates);
-  const double euler =
-      largest_stable_step({1, 1, false}, {rates.transport, implicit() ? 0 : rates.diffusion});
+  const auto rates = step_rates(explicit_part());
+  largest_step = largest_stable_step(limits, rates);
+  euler_step = largest_stable_step({}, rates);
   const bool adaptive = settings.adaptive_tolerance > 0;
   constexpr double slack = 1 + 1e-12;  // round-off in h, c and dt; the limits are inclusive
   if (settings.dt > 0) {
-    if (settings.dt > largest * slack) {
+    if (settings.dt > largest_step * slack) {
       std::ostringstream text;
       text.precision(12);
       text << "evolve.dt = " << settings.dt << ": not stable with evolve.method = " << settings.method
-           << " and depth.scheme = " << to_word(equation.spec().scheme) << ", which need "
-           << equation.limit_rule(implicit()) << " <= " << largest / euler << "; the largest stable step is "
-           << largest;
+           << " and depth.scheme = " << to_word(equation.spec().scheme) << ", which need " << step_rule();
       throw BadInput(text.str());
     }
     dt = settings.dt;
   } else {
-    dt = std::isfinite(euler) ? settings.cfl * euler : settings.time / 100;
-    if (dt > largest * slack) {
+    dt = std::isfinite(euler_step) ? settings.cfl * euler_step : settings.time / 100;
+    if (dt > largest_step * slack) {
       std::ostringstream text;
       text.precision(12);
       text << "evolve.cfl = " << settings.cfl << ": not stable with evolve.method = " << settings.method
-           << "; the largest is " << largest / euler;
+           << "; the largest is " << largest_step / euler_step;
       throw BadInput(text.str());
     }
   }
@@ -98,7 +103,7 @@ void Evolve::Impl::choose_step() {
   const double every = settings.inflow_every;
   if (adaptive) {
     if (every > 0) throw BadInput("inflow.every: a changing inflow needs fixed steps (evolve.tolerance = 0)");
-    if (std::isfinite(largest)) check(TSAdaptSetStepLimits(adapt, PETSC_DEFAULT, largest));
+    if (std::isfinite(largest_step)) check(TSAdaptSetStepLimits(adapt, PETSC_DEFAULT, largest_step));
     check(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_MATCHSTEP));
     check(TSSetMaxTime(ts, settings.time));
     check(TSSetMaxSteps(ts, std::numeric_limits<PetscInt>::max()));

@@ -15,19 +15,20 @@ std::string type_of(TS ts) {
   return type == nullptr ? "" : type;
 }
 
-/// Transport acts explicitly, the diffusions implicitly and at any strength.
+/// Transport acts explicitly, the implicit terms at any strength. No scan covers other explicit diffusion:
+/// it gets the transport's limit.
 MethodLimits implicit_explicit_limits(TS ts, bool second) {
   TSARKIMEXType type = nullptr;
   check(TSARKIMEXGetType(ts, &type));
   const std::string variant = type == nullptr ? "" : type;
-  MethodLimits limits{second ? 0.5 : 1.0, std::numeric_limits<double>::infinity(), true};
-  if (variant == TSARKIMEX2E) limits.transport = second ? 0.25 : 0.5;
-  if (variant == TSARKIMEXARS443) limits.transport = second ? 0.4 : 0.85;
+  double limit = second ? 0.5 : 1.0;
+  if (variant == TSARKIMEX2E) limit = second ? 0.25 : 0.5;
+  if (variant == TSARKIMEXARS443) limit = second ? 0.4 : 0.85;
   for (const auto* unstable : {TSARKIMEX1BEE, TSARKIMEXA2, TSARKIMEXARS122, TSARKIMEXBPR3})
     if (second && variant == unstable)
       throw BadInput("evolve.variant = " + variant +
                      ": not stable with depth.scheme = upwind2; use 3, 4 or 5, or depth.scheme = upwind");
-  return limits;
+  return {limit, limit, true};
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
   return {none, none, true};  // implicit methods chosen through [petsc]
 }
 
-double largest_stable_step(const MethodLimits& limits, const Equation::Rates& rates) {
+double largest_stable_step(const MethodLimits& limits, const StepRates& rates) {
   const double share = rates.transport / limits.transport + rates.diffusion / limits.diffusion;
   return share > 0 ? 1 / share : std::numeric_limits<double>::infinity();
 }

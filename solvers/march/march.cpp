@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/march/march_impl.hpp"
-#include "solvers/vector_arrays.hpp"
 
 namespace fluxformer {
 

@@ -1,7 +1,7 @@
 #include "solvers/march/march_field.hpp"
 
 #include "base/error.hpp"
-#include "solvers/vector_arrays.hpp"
+#include "base/vector_arrays.hpp"
 
 namespace fluxformer {
 

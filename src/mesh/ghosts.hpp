@@ -4,8 +4,10 @@
 // adjoints.
 
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "base/vector_arrays.hpp"
 #include "mesh/mesh.hpp"
 
 namespace fluxformer {
@@ -65,8 +67,7 @@ class DepthGhosts {
   std::array<Ghost, ghost_kinds> ghosts_;  // first - 1, first - 2, first + count
   std::vector<Link> wanted_, lent_;        // my ghosts; slabs of mine that are ghosts of others
   const double* inflow_ = nullptr;
-  Vec sent_ = nullptr;  // between begin and end
-  const double* sent_values_ = nullptr;
+  std::optional<Reading> sent_;  // between begin and end
   std::vector<MPI_Request> requests_;
 };
 

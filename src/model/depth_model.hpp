@@ -20,7 +20,10 @@ enum class Mechanism { diffusion, attention, reaction };
 inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::attention,
                                                Mechanism::reaction};
 
-enum class Precision { single, dbl };
+/// kappa varies between these over layers and channels; alpha and rho are the same everywhere.
+struct EquationCoefficients {
+  double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
+};
 
 /// The activations of one application of the layer map, for its adjoint. Used again from step to step.
 class Tape {
@@ -75,16 +78,12 @@ class DepthModel {
   /// Attention in the layer map G(u; h): [sample][head][local query][global key].
   virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
 
-  /// Whether kappa > 0 somewhere, and the largest one.
-  virtual double largest_kappa() const = 0;
+  virtual EquationCoefficients coefficients() const = 0;
+  /// 0: no token diffusion.
+  double largest_kappa() const { return coefficients().largest_kappa; }
   /// Keeps the parameters of these depths ready; `refresh` after the parameters changed.
   virtual void prepare(std::span<const DepthPoint> points) = 0;
   virtual void refresh() = 0;
 };
-
-/// `parameters` and `context` are borrowed. Throws BadInput for combinations that are not defined (kappa > 0
-/// with a causal mask, sinkhorn with a causal mask, ...).
-std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
-                                             Precision precision);
 
 }  // namespace fluxformer

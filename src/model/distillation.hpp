@@ -13,6 +13,7 @@
 
 #include "model/depth_weights.hpp"
 #include "model/gradient_evaluator.hpp"
+#include "model/precision.hpp"
 #include "operators/attention/attention_match.hpp"
 
 namespace fluxformer {

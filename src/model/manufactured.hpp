@@ -49,13 +49,12 @@ class SourceTerm final : public Term {
   /// Cells first .. first + count - 1 are the rank's. Collective over the token line: f is evaluated here,
   /// once.
   SourceTerm(const Manufactured& manufactured, std::size_t slab, int first, int count);
-  std::string_view name() const override { return "source"; }
-  Locality locality() const override { return Locality::pointwise; }
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>&, const Column<const double>&, CellRange,
                    const Column<double>&) override {}
   void add_adjoint(const Column<const double>&, const Column<const double>&, CellRange, const Column<double>&,
                    std::span<double>) override {}
+  TermText text() const override { return {"f_i", {}, {"f: source of a manufactured solution"}}; }
 
  private:
   std::size_t slab_;

@@ -179,16 +179,6 @@ void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const 
 }
 
 template <class T>
-double TokenDiffusion<T>::max_stable_dt(const LayerWeights<const T>& weights) const {
-  const int axes = (context_.line->tokens_x() > 1 ? 1 : 0) + (context_.line->tokens_y() > 1 ? 1 : 0);
-  const double* kappa = weights.diffusion.kappa;
-  const double largest =
-      *std::max_element(kappa, kappa + (weights.diffusion.per_channel ? context_.width : 1));
-  if (axes == 0 || largest <= 0) return std::numeric_limits<double>::infinity();
-  return 1 / (2 * largest * axes);
-}
-
-template <class T>
 void TokenDiffusion<T>::add_diagonal(const LayerWeights<const T>& weights, double scale,
                                      double* diagonal) const {
   const Lattice lattice(context_);

@@ -11,6 +11,7 @@ from check_architecture import violations
 
 CLEAN = {
     "src/base/error.hpp": '#pragma once\n\n#include <string>\n',
+    "src/base/vector_arrays.hpp": "#pragma once\ninline void f(Vec v, double* a) { VecRestoreArray(v, &a); }\n",
     "src/base/handle.hpp": "#pragma once\nusing VecHandle = Handle<Vec, VecDestroy>;\n",
     "src/io/schema.hpp": '#pragma once\ninline constexpr auto field = "/field/u";\n',
     "src/mesh/mesh.hpp": '#pragma once\n\n#include "base/error.hpp"\n',
@@ -31,6 +32,7 @@ PLANTED = {
     "a link that goes up": ("src/mesh/CMakeLists.txt", "fluxformer_floor(mesh\n DEPENDS fluxformer_model)\n", 1, "link"),
     "PETSc objects destroyed by hand": ("solvers/a.cpp", "\nvoid f(Vec v) { VecDestroy(&v); }\n", 2, "handle"),
     "HDF5 objects closed by hand": ("tests/unit/io/a.cpp", "void f(long v) { H5Dclose(v); }\n", 1, "handle"),
+    "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "Reading"),
     "an HDF5 path outside the schema": ("drivers/b.cpp", 'auto p = "/history/norm";\n', 1, "schema"),
     "a group's name outside the schema": ("src/io/archive.cpp", '\n\nauto p = "state/" + n;\n', 3, "schema"),
     "a coordinate's path outside the schema": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "schema"),

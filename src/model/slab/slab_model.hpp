@@ -38,7 +38,7 @@ class SlabModel final : public DepthModel {
                          double* u_bar, std::span<double> parameters) override;
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
-  double largest_kappa() const override { return largest_kappa_; }
+  EquationCoefficients coefficients() const override;
   void prepare(std::span<const DepthPoint> points) override { weights_.prepare(points); }
   void refresh() override;
 
@@ -55,7 +55,8 @@ class SlabModel final : public DepthModel {
   std::vector<SubLayer> compose();
   SlabTerm<T>* term(Mechanism part);
   /// The term under the context's dropout, if there is one.
-  SlabTerm<T>* dropped(SlabTerm<T>& term, std::size_t which);
+  template <class Branch>
+  SlabTerm<T>* dropped(Branch& term, std::size_t which);
   LayerWeights<const T> weights_at(const DepthPoint& at) {
     layer_ = at.layer;
     return weights_.at(at);
@@ -96,7 +97,7 @@ class SlabModel final : public DepthModel {
   Reaction<T> first_reaction_;
   int layer_ = 1;  // the one at work
   std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;
-  double largest_kappa_ = 0;
+  double least_kappa_ = 0, largest_kappa_ = 0;
   std::vector<SubLayer> sub_layers_;
   std::vector<Buffer> buffers_;  // slabs, made when first wanted
   Buffer midpoint_, gain_, bias_;

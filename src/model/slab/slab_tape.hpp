@@ -15,8 +15,9 @@ template <class T>
 class SlabTape final : public Tape {
  public:
   struct Part {
-    const SlabTerm<T>* term;
-    std::unique_ptr<Activations> kept;  ///< null: the term keeps nothing
+    SlabTerm<T>* term;
+    KeepsActivations<T>* keeping;  ///< the term again; null: it keeps nothing
+    std::unique_ptr<Activations> kept;
   };
   struct SubLayer {
     std::vector<double> input;  ///< but for the first sub-layer, whose input is the caller's

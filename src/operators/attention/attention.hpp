@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
@@ -37,7 +37,7 @@ struct AttentionSettings {
 };
 
 template <class T>
-class Attention final : public SlabTerm<T> {
+class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, sinkhorn meets a causal mask, a sample has no real
   /// token (its rows would have nothing to look at), or a weight is not positive. `context` is borrowed; the
@@ -46,8 +46,6 @@ class Attention final : public SlabTerm<T> {
   Attention(const SlabContext& context, const AttentionSettings& settings);
   ~Attention() override;
 
-  std::string_view name() const override { return "attention"; }
-  Locality locality() const override { return Locality::token_line; }
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
                    double* out) override;

@@ -11,7 +11,7 @@
 
 #include "base/phases.hpp"
 #include "operators/kernels/scratch.hpp"
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
@@ -25,13 +25,11 @@ struct ReactionSettings {
 };
 
 template <class T>
-class Reaction final : public SlabTerm<T> {
+class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
  public:
   /// `context` is borrowed.
   Reaction(const SlabContext& context, const ReactionSettings& settings);
 
-  std::string_view name() const override { return "reaction"; }
-  Locality locality() const override { return Locality::pointwise; }
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
                    double* out) override;
