@@ -17,7 +17,7 @@ void Evolve::Impl::before_step() {
   if (!source) return;
   double time = 0;
   check(TSGetTime(ts, &time));
-  // The inflow of a step is that of its start; the small shift absorbs the round-off of summed steps.
+  // A step uses the inflow of its start; the small shift absorbs the round-off of summed steps.
   const long now =
       settings.inflow_every > 0 ? std::lround(std::floor(time / settings.inflow_every + 1e-6)) : 0;
   if (now == block) return;

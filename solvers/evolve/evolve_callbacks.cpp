@@ -1,4 +1,4 @@
-// What PETSc's integrators call: right-hand side, implicit part, and the hooks around a step.
+// The PETSc callbacks of Evolve: right-hand side, implicit part, and the hooks around a step.
 
 #include "base/error.hpp"
 #include "base/vector_arrays.hpp"
@@ -43,7 +43,7 @@ void Evolve::Impl::prepare_implicit_solves() {
   PetscBool imex = PETSC_FALSE;
   check(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(ts.get()), TSARKIMEX, &imex));
   if (imex == PETSC_TRUE) {
-    // F(u, u') = u' - D u with D the implicit terms: linear, so one linear solve a stage.
+    // F(u, u') = u' - D u with D the implicit terms: linear, one linear solve per stage.
     implicit_jacobian = std::make_unique<ShellMatrix>(
         u,
         [this](Vec x, Vec y) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Evolve holds: the integrator, its callbacks' data, and what it notes while it runs. For
-// solvers/evolve*.cpp only.
+// The members of Evolve: the integrator, the data of its callbacks, and the state of a run. Internal to
+// solvers/evolve.
 
 #include <memory>
 #include <string>
@@ -46,8 +46,8 @@ struct Evolve::Impl {
   MethodLimits limits;
   double largest_step = 0, euler_step = 0;  // stable, of the method and of forward Euler; infinity: any
   double dt = 0;
-  bool first_same_as_last = false;  // a method that would carry its last stage over to the next step
-  // implicit parts: at the linearisation point `at`, with the shift of the implicit Jacobian
+  bool first_same_as_last = false;  // the method would reuse its last stage in the next step
+  // Jacobians of implicit terms and of all: at the linearisation point `at`, with PETSc's shift
   std::unique_ptr<ShellMatrix> implicit_jacobian, full_jacobian;
   Vec at = nullptr;
   double shift = 0;

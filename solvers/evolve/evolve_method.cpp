@@ -1,4 +1,4 @@
-// Which integrator evolve uses, and how far it may step.
+// The choice of the integrator and of its step.
 
 #include <algorithm>
 #include <cmath>
@@ -108,7 +108,7 @@ void Evolve::Impl::choose_step() {
     check(TSSetMaxTime(ts, settings.time));
     check(TSSetMaxSteps(ts, std::numeric_limits<PetscInt>::max()));
   } else {
-    // Equal steps, none longer than asked for; changes of the inflow fall between steps.
+    // Equal steps, none longer than requested; the inflow changes between steps.
     if (every > 0)
       dt = every / std::ceil(every / dt / slack);
     else
@@ -121,7 +121,7 @@ void Evolve::Impl::choose_step() {
   plan_remaining_steps();
 }
 
-/// Equal steps from `good` to the end. A run that is continued towards a later end may have had another step.
+/// Equal steps from `good` to the end. A continued run may have another end time and so another step.
 void Evolve::Impl::plan_remaining_steps() {
   if (settings.adaptive_tolerance > 0) return;
   constexpr double round_off = 1e-3;  // of many summed steps, in steps
@@ -136,7 +136,7 @@ void Evolve::Impl::plan_remaining_steps() {
   check(TSSetMaxSteps(ts, static_cast<PetscInt>(good.step + static_cast<long>(steps))));
   const bool whole = std::abs(left - steps * good.step_size) <= round_off * good.step_size;
   if (steps == 0 || whole || settings.inflow_every > 0) return;
-  good.step_size = left / steps;  // the end time is met
+  good.step_size = left / steps;  // to meet the end time
   check(TSSetTimeStep(ts, good.step_size));
 }
 

@@ -15,8 +15,8 @@ std::string type_of(TS ts) {
   return type == nullptr ? "" : type;
 }
 
-/// Transport acts explicitly, the implicit terms at any strength. No scan covers other explicit diffusion:
-/// it gets the transport's limit.
+/// Transport is explicit, the implicit terms have any strength. Explicit diffusion gets the limit of
+/// transport.
 MethodLimits implicit_explicit_limits(TS ts, bool second) {
   TSARKIMEXType type = nullptr;
   check(TSARKIMEXGetType(ts, &type));
@@ -52,7 +52,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
     double c = 6;
     if (name == TSSSPRKS2) c = static_cast<double>(stages - 1);
     if (name == TSSSPRKS3) c = static_cast<double>(stages) - std::sqrt(static_cast<double>(stages));
-    // The scanned limits belong to the default numbers of stages and grow with them.
+    // The scanned limits hold for the default numbers of stages and for more.
     const double upwind2 = name == TSSSPRKS2 ? (stages >= 5 ? 1.71 : 0.5) : (stages >= 9 ? 2.5 : 0.62);
     return {second ? upwind2 : c, c, false};
   }

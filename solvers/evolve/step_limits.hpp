@@ -1,6 +1,6 @@
 #pragma once
 
-// How far explicit methods may step on equation (1).
+// Largest stable steps of the integrators for equation (1).
 
 #include <petscts.h>
 
@@ -26,7 +26,7 @@ struct MethodLimits {
 /// for upwind2 with forward Euler and with arkimex 1bee, a2, ars122, bpr3, which no step makes stable.
 MethodLimits method_limits(TS ts, DepthScheme scheme);
 
-/// The largest stable step; infinity if nothing limits it.
+/// The largest stable step; infinity if there is no limit.
 double largest_stable_step(const MethodLimits& limits, const StepRates& rates);
 
 }  // namespace fluxformer

@@ -10,7 +10,7 @@ namespace fluxformer {
 DepthGhosts::DepthGhosts(const Mesh& mesh, int below, int above) : mesh_(mesh), below_(below) {
   const std::vector<int>& starts = mesh.cell_starts();
   const int me = owner(mesh.first_cell());
-  // Every rank works out what every other one wants, so nobody has to ask.
+  // Every rank computes the needs of all ranks: no messages are needed for that.
   for (int rank = 0; rank + 1 < static_cast<int>(starts.size()); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     const auto visit = [&](int ghost, int cell) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The model's parts of the right-hand side, as Terms on all depth cells of a rank.
+// The parts of the model as Terms on all depth cells of a rank.
 
 #include "model/depth_march.hpp"
 #include "operators/term.hpp"
@@ -72,7 +72,7 @@ class ReactionTerm final : public FieldTerm {
   TermText text() const override;
 };
 
-/// Token axes that have more than one token, at least 1: what the limit of token diffusion counts.
+/// Token axes with more than one token, but at least 1: the factor in the step limit of token diffusion.
 int token_axes(const TokenLine& line);
 
 }  // namespace fluxformer

@@ -1,7 +1,7 @@
 #pragma once
 
-// A term under dropout: its value is masked before it reaches the state. Without keys (evaluation) it is the
-// term.
+// A term under dropout: its value is masked before it is added to the state. Without keys (evaluation) it is
+// the plain term.
 
 #include "operators/dropout.hpp"
 #include "operators/slab_term.hpp"
@@ -31,9 +31,9 @@ class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
 
  private:
   bool active() const { return context_.dropout->active(); }
-  /// values under the mask.
+  /// Masks `values`.
   void mask(double* values) const;
-  /// `w` under the mask, in branch_.
+  /// A masked copy of `w`, in branch_.
   const double* masked(const double* w);
   /// branch_ := 0.
   double* fresh_branch();

@@ -12,11 +12,11 @@
 
 namespace fluxformer {
 
-/// Which tokens may be looked at. The same for all depth cells.
+/// Which tokens are visible. The same for all depth cells.
 struct TokenMask {
-  /// Per sample, the number of real tokens (global indices 0 .. length-1), at least 1; the rest is padding.
-  /// Empty: all real. Terms read it at each call: it may change between calls, from batch to batch. The rest
-  /// of the mask may not.
+  /// Per sample, the number of real tokens (global indices 0 .. length-1), at least 1; the others are
+  /// padding. Empty: all are real. Terms read it at each call, so that it may change from batch to batch;
+  /// the rest of the mask may not.
   std::vector<int> length;
   /// Token x sees tokens 0 .. x only.
   bool causal = false;
@@ -30,7 +30,7 @@ struct TokenMask {
 
 class Dropout;
 
-/// What all slab operators of a model share. Borrowed: outlives them.
+/// What all slab operators of a model share. They borrow it: it must outlive them.
 struct SlabContext {
   const TokenLine* line = nullptr;
   int samples = 1;

@@ -4,9 +4,9 @@
 //
 //   (D u)(x) = sum over the 2 (line) or 4 (grid) neighbours y of kappa (u(y) - u(x))
 //
-// Zero flux: no neighbour, no term; the first padded token counts as the boundary too. Periodic: wraps
-// around. D is symmetric, its row sums are 0: the mean is conserved. Forward Euler is stable for kappa dt *
-// (number of axes) <= 1/2.
+// Zero flux: no neighbour, no term; padding is a boundary too. Periodic: wraps around. D is symmetric and
+// its row sums are 0, so that the mean is conserved. Forward Euler is stable for kappa dt axes <= 1/2, with
+// axes the number of token axes.
 
 #include "operators/slab_term.hpp"
 
@@ -15,7 +15,7 @@ namespace fluxformer {
 template <class T>
 class TokenDiffusion final : public SlabTerm<T> {
  public:
-  /// Throws BadInput for a causal mask (a token would see later ones). `context` is borrowed.
+  /// `context` is borrowed. Throws BadInput for a causal mask: a token would see later ones.
   explicit TokenDiffusion(const SlabContext& context);
 
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;

@@ -29,8 +29,8 @@ void for_each_direction(const double* u, const double* f, const double* w, int r
   }
 }
 
-/// The derivative of P(u) f, P = I - y y^T, y = u / |u|, along dy with f held: out -= dy (y . f) + y (dy .
-/// f).
+/// The derivative of P(u) f, P = I - y y^T, y = u / |u|, along dy with f fixed:
+/// out -= dy (y . f) + y (dy . f).
 void add_projection_tangent(const double* u, const double* f, const double* dy, int rows, int width,
                             double* out) {
   const auto d = static_cast<std::size_t>(width);

@@ -1,4 +1,4 @@
-// The layer map with a tape, and its adjoint, which computes nothing of the forward pass again.
+// The layer map with a tape, and its adjoint, which repeats nothing of the forward pass.
 
 #include <algorithm>
 

@@ -53,7 +53,7 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
   }
-  /// Two products forward: 4 d f flops per row; `passes` times that.
+  /// Counts flops. Forward: two products, 4 d f per row; `passes` times that.
   void count(int passes) const {
     count_flops(4.0 * passes * context_.rows() * static_cast<double>(width_ * hidden_));
   }
@@ -70,11 +70,11 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
   std::size_t adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
-  /// The adjoint; hidden_of(first row, rows) tells what is known of a block. Needs adjoint_scratch().
+  /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block. Needs adjoint_scratch().
   template <class HiddenOf>
   void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
                  const double* base, double* u_bar, const ReactionWeights<double>* bar, HiddenOf&& hidden_of);
-  /// body(first row of the block, its rows) over blocks of rows whose hidden values stay in the cache.
+  /// body(first row, rows) over blocks of rows whose hidden values fit in the cache.
   template <class Body>
   void over_blocks(Body&& body) const {
     const auto rows = static_cast<std::size_t>(context_.rows());
@@ -84,7 +84,7 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
   const SlabContext& context_;
   ReactionSettings settings_;
   std::size_t width_, hidden_;
-  std::size_t block_;  ///< rows worked on at a time
+  std::size_t block_;  ///< rows processed at a time
   Scratch<T> scratch_;
 };
 
