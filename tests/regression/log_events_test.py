@@ -21,7 +21,7 @@ class LogEvents(ProgramTest):
             rows = [line.split() for line in stream if line.startswith("Flux")]
         counts = {row[0]: int(re.match(r"\d+", row[1]).group()) for row in rows}
         self.assertEqual(set(counts), {"FluxGhosts", "FluxRing", "FluxReduction", "FluxOutput", "FluxAttention",
-                                       "FluxReaction", "FluxTokenDiffusion"})
+                                       "FluxReaction", "FluxTokenDiff"})
         self.assertTrue(all(count > 0 for count in counts.values()), counts)
         self.assertEqual(counts["FluxAttention"], counts["FluxReaction"])  # one of each per layer and stage
 
