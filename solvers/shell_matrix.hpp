@@ -14,7 +14,7 @@ class ShellMatrix {
   using Product = std::function<void(Vec in, Vec out)>;
   using Diagonal = std::function<void(Vec out)>;
 
-  /// Collective. Square, of the layout of `like`. Products that are never asked for may be empty.
+  /// Collective. Square, with the layout of `like`. Products that are never called may be empty.
   ShellMatrix(Vec like, Product multiply, Product multiply_transposed = {}, Diagonal diagonal = {})
       : ShellMatrix(like, like, std::move(multiply), std::move(multiply_transposed), std::move(diagonal)) {}
   /// From the layout of `columns` to that of `rows`.
@@ -22,7 +22,7 @@ class ShellMatrix {
   ShellMatrix(const ShellMatrix&) = delete;
   ShellMatrix& operator=(const ShellMatrix&) = delete;
   Mat get() const { return matrix_; }
-  /// To be called in Jacobian callbacks: tells PETSc that the matrix is new.
+  /// To be called in Jacobian callbacks: tells PETSc that the matrix has changed.
   void changed();
 
  private:

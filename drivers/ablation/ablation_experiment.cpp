@@ -18,6 +18,7 @@
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_problem.hpp"
+#include "model/make_depth_model.hpp"
 
 namespace fluxformer {
 namespace {

@@ -13,6 +13,7 @@
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "drivers/compare/compare_models.hpp"
+#include "model/precision.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer {

@@ -9,6 +9,7 @@
 #include "analysis/attention/attention_variables.hpp"
 #include "analysis/states/state_variables.hpp"
 #include "base/progress.hpp"
+#include "base/vector_arrays.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
@@ -96,19 +97,13 @@ void EvolveExperiment::checkpoint(EvolveRecord& record) {
   file.put("outputs", outputs_.count());
   file.put("checkpoints", checkpoints_.count());
   record.save(file);
-  const double* values = nullptr;
-  check(VecGetArrayRead(problem_.solver.state(), &values));
-  file.put("u", field_part(problem_.mesh), values);
-  check(VecRestoreArrayRead(problem_.solver.state(), &values));
+  file.put("u", field_part(problem_.mesh), Reading(problem_.solver.state()).values);
   file.commit();
 }
 
 void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
   const auto& file = from.checkpoint;
-  double* values = nullptr;
-  check(VecGetArray(problem_.solver.state(), &values));
-  file.field("u", field_part(problem_.mesh), values);
-  check(VecRestoreArray(problem_.solver.state(), &values));
+  file.field("u", field_part(problem_.mesh), Writing(problem_.solver.state()).values);
   const double time = file.real("time");
   problem_.solver.restore({time, file.real("step_size"), file.integer("step")});
   outputs_.restore(file.integer("outputs"));

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "model/make_depth_model.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
@@ -75,7 +76,8 @@ std::string EvolveProblem::describe() const {
        << " parameters\n"
        << to_word(equation.spec().scheme) << ", " << solver_settings.method
        << " to t = " << solver_settings.time << ", step " << solver.step_size() << "; ranks: " << grid.depth
-       << " over depth x " << grid.token() << " over tokens; " << blas_description();
+       << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'
+       << solver.describe();
   return text.str();
 }
 

@@ -19,7 +19,7 @@ struct EvolveProblem {
   EvolveProblem(const Settings& settings, MPI_Comm comm);
   EvolveProblem(const EvolveProblem&) = delete;
   EvolveProblem& operator=(const EvolveProblem&) = delete;
-  /// What is solved, on which ranks, in two lines.
+  /// What is solved, on which ranks, and the equation.
   std::string describe() const;
 
   // Later members borrow earlier ones.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/states/state_variables.hpp"
+#include "base/vector_arrays.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
 #include "drivers/evolve/evolve_variables.hpp"
@@ -120,12 +121,7 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::write_fields(double time, Vec u) {
   archive_.append(names::root(axes::time), time);
-  if (fields_) {
-    const double* values = nullptr;
-    check(VecGetArrayRead(u, &values));
-    archive_.write(evolution::hidden_state.name, fields_written_, values);
-    check(VecRestoreArrayRead(u, &values));
-  }
+  if (fields_) archive_.write(evolution::hidden_state.name, fields_written_, Reading(u).values);
   ++fields_written_;
   last_fields_ = time;
 }

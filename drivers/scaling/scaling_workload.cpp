@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/vector_arrays.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "drivers/train/train_problem.hpp"
@@ -30,10 +31,7 @@ class Evolving final : public ScalingWorkload {
   }
   void save(const std::string& output) override {
     io::CheckpointWriter file(problem_.mesh.comm(), output);
-    const double* values = nullptr;
-    check(VecGetArrayRead(problem_.solver.state(), &values));
-    file.put("u", field_part(problem_.mesh), values);
-    check(VecRestoreArrayRead(problem_.solver.state(), &values));
+    file.put("u", field_part(problem_.mesh), Reading(problem_.solver.state()).values);
     file.commit();
   }
 

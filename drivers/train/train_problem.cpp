@@ -11,6 +11,7 @@
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/backpropagation.hpp"
+#include "model/make_depth_model.hpp"
 #include "model/model_file.hpp"
 #include "model/model_variables.hpp"
 #include "operators/kernels/blas.hpp"

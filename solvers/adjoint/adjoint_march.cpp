@@ -40,12 +40,12 @@ struct AdjointMarch::Impl {
       store.emplace(field.comm(), field.size());
     prepare();
     if (AdjointMethod(settings).explicit_stages()) return;
-    plain();  // they ask for their PETSc options, and whether one is used is looked at before the march
+    plain();  // made here, so that they read their PETSc options before unused ones are reported
     keeping();
   }
 
-  /// The weights of the rows' entries: all that 1fe and constant weights need. Stages in between are
-  /// interpolated when they are wanted, which is little beside the stage itself.
+  /// Prepares the weights at the entries of cells: all that 1fe and constant weights need. Other stages are
+  /// interpolated when needed, which costs little compared with the stage itself.
   void prepare() {
     std::vector<DepthPoint> points;
     for (int cell = 1; cell <= field.depth().cells; ++cell) points.push_back(field.entry(cell));
@@ -69,7 +69,7 @@ struct AdjointMarch::Impl {
   AdjointSettings settings;
   int stride = 1, segments = 1;
   AdjointStepper::Tapes tapes;
-  // Two integrators: what a march without a trajectory does leaves the kept one as it is.
+  // Two integrators, so that a march without a trajectory leaves the kept trajectory intact.
   std::optional<AdjointStepper> without, with;
   std::optional<StateStore> store;
   std::vector<double> start;
@@ -96,8 +96,7 @@ std::size_t AdjointMarch::kept_bytes() const {
 void AdjointMarch::forward(double* u, bool keep, const RowVisitor& row) {
   auto& me = *impl_;
   if (keep) me.kept = false;
-  // The same segments whether kept or not: methods that carry a stage over from step to step start anew
-  // there.
+  // The same segments whether kept or not: methods that reuse the last stage of a step restart there.
   for (int segment = 0; segment < me.segments; ++segment) {
     const bool last = segment + 1 == me.segments;
     if (keep && !last) me.store->put(segment, u);
@@ -125,7 +124,7 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
     }
     for (int cell = first + count; cell > first; --cell) {
       stepper.step_back(gradient);
-      if (row) row(cell - 1, stepper.state_before(), Writing(stepper.lambda()).values);
+      if (row) stepper.show_start(row);
     }
   }
   std::copy_n(Reading(stepper.lambda()).values, me.field.size(), u_bar);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The march through depth by PETSc TS and its transpose by TSAdjoint: the gradient of the discrete march, to
-// round-off, for every method below. With `1fe` and h = c it is back-propagation.
-// Source of the idea: Zhang and Zhao, arXiv 2206.01298; discrete adjoints in PETSc: arXiv 1912.07696.
+// The march through depth by PETSc TS and its adjoint by TSAdjoint: the gradient of the discrete march, exact
+// to round-off, for every method below. With `1fe` and h = c it is back-propagation. Sources: Zhang and Zhao,
+// arXiv 2206.01298; discrete adjoints in PETSc: arXiv 1912.07696.
 
 #include <memory>
 #include <string>
@@ -16,15 +16,15 @@ struct AdjointSettings {
   /// 2a, 2b, 3, 3bs, 4, 5f, 5dp, 5bs, 6vr, 7vr, 8vr: that Runge-Kutta method of PETSc on F_s(u)/c.
   /// beuler, cn, theta: implicit methods on F_s(u)/c.
   std::string method = "1fe";
-  double theta = 0.5;  ///< of `theta` (stage at this share of the step), in (0, 1]
-  /// 0: all stages of all steps stay in memory. k > 0: only every k-th state does, and on the way back k
-  /// steps at a time are done again: about one more forward march, memory O(M/k) states + O(k) steps.
+  double theta = 0.5;  ///< of `theta`: its stage as a fraction of the step, in (0, 1]
+  /// Checkpointing. 0: all stages of all steps stay in memory. k > 0: only every k-th state does, and the
+  /// backward march recomputes k steps at a time: about one more forward march, memory O(M/k) states + O(k)
+  /// steps.
   int every = 0;
-  bool on_disk = false;     ///< those states lie in a temporary file of each rank; needs every > 0
+  bool on_disk = false;     ///< checkpoints in a temporary file of each rank; needs every > 0
   std::string folder = "";  ///< of that file; "": the system's for temporary files
-  /// Of Newton's method and of the linear solves within it and on the way back, relative. What the linear
-  /// solves leave undone is an error of the gradient. Kernels in single precision cannot reach these
-  /// defaults.
+  /// Relative, of Newton's method and of all linear solves. The error of the linear solves is an error of the
+  /// gradient. Kernels in single precision cannot reach these defaults.
   double newton_tolerance = 1e-13;
   double linear_tolerance = 1e-12;
 };
@@ -33,8 +33,8 @@ class AdjointMarch final : public DepthMarch {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for unknown
   /// methods and values out of range, as require_marchable, and for methods other than 1fe with norm post,
-  /// sphere or residual off (there is no field). Options of PETSc for the implicit methods have the prefix
-  /// march_ (march_snes_..., march_ksp_...).
+  /// sphere or residual off (there is no field). PETSc options of the implicit methods have the prefix march_
+  /// (march_snes_..., march_ksp_...).
   AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings);
   ~AdjointMarch() override;
   AdjointMarch(const AdjointMarch&) = delete;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The methods of AdjointMarch, and the factors with which PETSc's adjoint steps use what our transposed
-// products return. For solvers/adjoint_*.cpp only.
+// The methods of AdjointMarch, and the factors by which PETSc's adjoint steps multiply our transposed
+// products. Internal to solvers/adjoint.
 
 #include <petscts.h>
 
@@ -16,23 +16,23 @@ class AdjointMethod {
   /// Throws BadInput for an unknown name and for theta out of range.
   explicit AdjointMethod(const AdjointSettings& settings);
 
-  /// Type and tableau of a new TS, and what is read off it below. Collective over its communicator.
+  /// Sets the type of a new TS and reads its tableau. Collective over its communicator.
   void set(TS ts);
 
   bool layer_map() const { return name_ == "1fe"; }
   bool explicit_stages() const { return runge_kutta_; }
-  /// The first stage of a step is the last one of the step before.
+  /// Whether the first stage of a step is the last one of the step before.
   bool reuses_last_stage() const { return reuses_last_stage_; }
-  /// Explicit stages that an adjoint step transposes, from the last of them to the first.
+  /// Number of explicit stages that an adjoint step transposes, from the last to the first.
   int transposed_stages() const { return static_cast<int>(weights_.size()) - (reuses_last_stage_ ? 1 : 0); }
-  /// TSAdjointStep_RK multiplies J_i^T w_i by b_i, or by 1 where b_i = 0 (w_i is scaled the other way round):
-  /// the same belongs to the parameters' share of that product. (PETSc's own parameter gradient leaves that
-  /// share out where b_i = 0.)
+  /// TSAdjointStep_RK multiplies J_i^T w_i by b_i, or by 1 where b_i = 0 (w_i is then scaled instead). The
+  /// product with the parameters' Jacobian needs the same factor. (PETSc's own parameter gradient omits that
+  /// product where b_i = 0.)
   double stage_factor(int stage) const;
-  /// The same for the product with the parameters' Jacobian in TSAdjointStep_Theta: the weight of the point
-  /// at this share of the step.
+  /// The factor of the product with the parameters' Jacobian in TSAdjointStep_Theta: the weight of the point
+  /// at this fraction of the step.
   double parameter_factor(double share) const;
-  /// The share of a step (0 .. 1) that a stage lies at, without the round-off of PETSc's time.
+  /// The position of a stage as a fraction of the step, without the round-off of PETSc's time.
   double exact_share(double share) const;
 
  private:

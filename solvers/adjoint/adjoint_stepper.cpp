@@ -51,7 +51,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   states_.clear();
   std::copy_n(u, field_.size(), Writing(u_).values);
   if (keeps_) {
-    // Two solves without an adjoint in between are an error unless the trajectory starts anew.
+    // PETSc refuses a second solve without an adjoint in between unless the trajectory is reset.
     TSTrajectory trajectory = nullptr;
     check(TSGetTrajectory(ts_, &trajectory));
     check(TSTrajectoryReset(trajectory));
@@ -69,7 +69,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   if (keeps_) {
     PetscInt stages = 0;
     check(TSGetStages(ts_, &stages, nullptr));
-    // The last step's stages are the integrator's own, which are there anyhow; so is the last state.
+    // The last step's stages and the last state are the integrator's own, not the trajectory's.
     const auto steps =
         static_cast<std::size_t>(count - 1) * static_cast<std::size_t>(stages) + states_.size();
     bytes_ = steps * field_.size() * sizeof(double);
@@ -92,7 +92,7 @@ void AdjointStepper::after_step() {
     states_.emplace_back(state.values, state.values + field_.size());
   }
   ++cell_;
-  // The last stage of a step belongs to the layer of its cell: the next step starts with its own.
+  // The last stage was evaluated with the layer of this cell: the next step must not reuse it.
   if (method_.reuses_last_stage() && field_.constant_weights()) check(TSRestartStep(ts_));
 }
 
@@ -105,14 +105,15 @@ void AdjointStepper::step_back(std::span<double> gradient) {
   require_success("the adjoint of the march through depth");
 }
 
-const double* AdjointStepper::state_before() const {
-  if (!method_.explicit_stages()) return states_[static_cast<std::size_t>(cell_ - 1 - first_)].data();
+void AdjointStepper::show_start(const RowAdjoint& row) const {
+  const Writing bar(lambda_);
+  if (!method_.explicit_stages())
+    return row(cell_ - 1, states_[static_cast<std::size_t>(cell_ - 1 - first_)].data(), bar.values);
   // The first stage of an explicit step is the state it starts from.
   PetscInt stages = 0;
   Vec* stage = nullptr;
   check(TSGetStages(ts_, &stages, &stage));
-  const Reading state(stage[0]);
-  return state.values;
+  row(cell_ - 1, Reading(stage[0]).values, bar.values);
 }
 
 double AdjointStepper::share(double time) const {
@@ -120,7 +121,7 @@ double AdjointStepper::share(double time) const {
 }
 
 DepthPoint AdjointStepper::point(double time) const {
-  // The bits of cell_entry and cell_exit: beyond those of its exit a cell would reach the next pair of knots.
+  // The same bits as cell_entry and cell_exit: slightly beyond its exit a cell would use the next knots.
   const auto depth = field_.depth();
   return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
 }
@@ -137,7 +138,7 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
 }
 
 void AdjointStepper::transposed_product(Vec w, Vec bar) {
-  // Within the Krylov solver of an implicit method this is no gradient yet.
+  // For implicit methods this is a product within a Krylov solver, not part of the gradient.
   if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {});
   --stage_;
   if (!method_.layer_map()) {

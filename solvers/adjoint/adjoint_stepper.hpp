@@ -1,11 +1,10 @@
 #pragma once
 
-// One PETSc TS that marches cells and, if it keeps its trajectory, transposes them one by one. For
-// solvers/adjoint_*.cpp only.
+// One PETSc TS that marches through cells and, if it keeps its trajectory, transposes them one by one.
+// Internal to solvers/adjoint.
 //
-// Its time is counted in cells, so that times and steps are whole numbers without round-off and a march that
-// is done again from a kept state gives the same bits: du/dtau = (h/c) F_s(u), or G(u; h/c) - u for the layer
-// map.
+// Its time counts cells: du/dtau = (h/c) F_s(u), or G(u; h/c) - u for the layer map. Times and steps are then
+// whole numbers without round-off, and a march repeated from a kept state gives the same bits.
 
 #include <memory>
 #include <vector>
@@ -19,8 +18,8 @@ namespace fluxformer {
 class AdjointStepper {
  public:
   enum class Trajectory { none, kept };
-  /// What the layer map leaves behind for its adjoint: nothing, or one tape per cell from `first` on; with
-  /// `only` one the same tape for all of them (so that a march not kept gives the bits of one that is).
+  /// The tapes of the layer map, one per cell of the kept segment. A march that is not kept records on the
+  /// first one, to give the same bits as a kept march.
   struct Tapes {
     std::vector<std::unique_ptr<Tape>> tape;
     Tape& of(DepthModel& model, int index);
@@ -32,16 +31,16 @@ class AdjointStepper {
   AdjointStepper(const AdjointStepper&) = delete;
   AdjointStepper& operator=(const AdjointStepper&) = delete;
 
-  /// Marches u from row `first` on through `count` cells and shows their rows. `taping`: the layer map runs
-  /// as where the trajectory is kept. Collective; throws NumericalFailure.
+  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map runs
+  /// with tapes. Collective; throws NumericalFailure.
   void march(int first, int count, double* u, bool taping, const RowVisitor& row);
-  /// The adjoint of the state, which step_back takes and leaves behind.
+  /// The adjoint of the state, which step_back updates.
   Vec lambda() const { return lambda_; }
-  /// Transposes the last cell not yet transposed. gradient += its share. Collective.
+  /// Transposes the last cell not yet transposed; gradient += its contribution. Collective.
   void step_back(std::span<double> gradient);
-  /// After step_back: the state that cell started from, valid until the next call.
-  const double* state_before() const;
-  /// Bytes of the trajectory at present, without tapes.
+  /// After step_back: calls `row` with the state that cell started from and with its adjoint.
+  void show_start(const RowAdjoint& row) const;
+  /// Bytes of the present trajectory, without tapes.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -63,7 +62,7 @@ class AdjointStepper {
   VecHandle u_, lambda_, no_parameters_;
   Vec lambda_list_ = nullptr, no_parameters_list_ = nullptr;  // PETSc keeps pointers to these
   std::unique_ptr<ShellMatrix> jacobian_, parameter_jacobian_;
-  // Where the Jacobians were asked for last.
+  // The linearisation points of the Jacobians.
   Vec at_ = nullptr, parameters_at_ = nullptr;
   DepthPoint at_point_, parameters_at_point_;
   double parameters_share_ = 0;

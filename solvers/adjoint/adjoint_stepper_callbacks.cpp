@@ -1,4 +1,4 @@
-// How AdjointStepper is asked by PETSc.
+// The PETSc callbacks of AdjointStepper.
 
 #include "base/error.hpp"
 #include "solvers/adjoint/adjoint_stepper.hpp"
@@ -20,7 +20,7 @@ void AdjointStepper::set_callbacks() {
       static_cast<AdjointStepper*>(context)->after_step();
     });
   }));
-  if (!keeps_ && method_.explicit_stages()) return;  // no one asks for a Jacobian
+  if (!keeps_ && method_.explicit_stages()) return;  // no Jacobian needed
   jacobian_ = std::make_unique<ShellMatrix>(
       u_, [this](Vec x, Vec y) { field_.tangent(at_point_, field_.step(), at_, x, y); },
       [this](Vec x, Vec y) { transposed_product(x, y); });
@@ -49,8 +49,8 @@ void AdjointStepper::set_adjoint() {
     check(TSSetCostGradients(ts_, 1, &lambda_list_, nullptr));
     return;
   }
-  // The parameters' gradient is collected in our own vector when PETSc multiplies with the parameters'
-  // Jacobian: what PETSc itself sees of it is one zero per rank.
+  // The gradient is added to our own vector when PETSc multiplies with the parameters' Jacobian; for PETSc
+  // that product is one zero per rank.
   check(VecCreateMPI(field_.comm(), 1, PETSC_DECIDE, no_parameters_.out()));
   check(VecZeroEntries(no_parameters_));
   no_parameters_list_ = no_parameters_;

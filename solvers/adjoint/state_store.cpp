@@ -13,7 +13,7 @@
 namespace fluxformer {
 namespace {
 
-/// All of `bytes`, by as many calls of pread or pwrite as it takes.
+/// All of `bytes`, by as many calls of pread or pwrite as needed.
 template <class Call, class Byte>
 void transfer(const char* what, Call call, int file, Byte* from, std::size_t bytes, std::size_t offset) {
   while (bytes > 0) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// States put aside by number, in memory or in a file that no one else sees.
+// Numbered states in memory or in a private temporary file.
 
 #include <mpi.h>
 
@@ -14,17 +14,17 @@ class StateStore {
  public:
   /// In memory.
   StateStore(MPI_Comm comm, std::size_t size) : comm_(comm), size_(size) {}
-  /// In a file in `folder` ("": the system's for temporary files), one per rank. It has no name once it is
-  /// open: nothing is left of it however the process ends. Collective; throws BadInput if no file can be
+  /// In a file in `folder` ("": the system's for temporary files), one per rank. The file is unlinked once it
+  /// is open, so that nothing remains however the process ends. Collective; throws BadInput if no file can be
   /// made.
   StateStore(MPI_Comm comm, std::size_t size, const std::string& folder);
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  /// A state of `size` doubles as number `index`. Collective; throws Error (agreed) if the disk is full.
+  /// Stores `size` doubles as state `index`. Collective; throws Error (agreed) if the disk is full.
   void put(int index, const double* state);
-  /// The state put last under that number. Collective.
+  /// Reads state `index`. Collective.
   void get(int index, double* state);
   /// Memory held, in bytes.
   std::size_t bytes() const;

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/evolve/evolve_impl.hpp"
 
 namespace fluxformer {
@@ -16,7 +17,7 @@ void Evolve::Impl::before_step() {
   if (!source) return;
   double time = 0;
   check(TSGetTime(ts, &time));
-  // The inflow of a step is that of its start; the small shift absorbs the round-off of summed steps.
+  // A step uses the inflow of its start; the small shift absorbs the round-off of summed steps.
   const long now =
       settings.inflow_every > 0 ? std::lround(std::floor(time / settings.inflow_every + 1e-6)) : 0;
   if (now == block) return;
@@ -36,31 +37,30 @@ std::string Evolve::Impl::where() const {
   return text.str();
 }
 
-void Evolve::Impl::after_step() {
-  // largest |u|, largest |u - previous|, whether something is not finite: one reduction
-  std::array<double, 3> largest{0, 0, 0};
+Evolve::Impl::StateSize Evolve::Impl::look_at_state() const {
   PetscInt size = 0;
-  const double *now = nullptr, *before = nullptr;
   check(VecGetLocalSize(u, &size));
-  check(VecGetArrayRead(u, &now));
-  check(VecGetArrayRead(previous, &before));
-  double sum = 0;  // NaN and infinity survive a sum, not every max
+  const Reading now(u), before(previous);
+  std::array<double, 3> largest{0, 0, 0};  // |u|, |u - previous|, 1 if something is not finite
+  double sum = 0;                          // NaN and infinity survive a sum, not every max
   for (PetscInt j = 0; j < size; ++j) {
-    largest[0] = std::max(largest[0], std::abs(now[j]));
-    largest[1] = std::max(largest[1], std::abs(now[j] - before[j]));
-    sum += now[j] * 0.0;
+    largest[0] = std::max(largest[0], std::abs(now.values[j]));
+    largest[1] = std::max(largest[1], std::abs(now.values[j] - before.values[j]));
+    sum += now.values[j] * 0.0;
   }
-  check(VecRestoreArrayRead(previous, &before));
-  check(VecRestoreArrayRead(u, &now));
   largest[2] = std::isfinite(sum) ? 0 : 1;
   largest_over_ranks(largest, mesh.comm());
+  return {largest[0], largest[1], largest[2] == 0};
+}
 
-  if (largest[2] > 0 || largest[0] > settings.max_norm) {
+void Evolve::Impl::after_step() {
+  const auto seen = look_at_state();
+  if (!seen.finite || seen.largest > settings.max_norm) {
     std::ostringstream text;
-    if (largest[2] > 0)
+    if (!seen.finite)
       text << "the state is not finite ";
     else
-      text << "the state passed evolve.max_norm = " << settings.max_norm << " (largest |u| = " << largest[0]
+      text << "the state passed evolve.max_norm = " << settings.max_norm << " (largest |u| = " << seen.largest
            << ") ";
     failure = text.str() + where();
     check(TSSetConvergedReason(ts, TS_CONVERGED_USER));
@@ -77,8 +77,8 @@ void Evolve::Impl::after_step() {
   good = {time, next, step};
   const bool go_on = (*hook)({{time, taken, step}, u, previous});
   const bool steady = settings.steady_tolerance > 0 && taken > 0 &&
-                      largest[1] / taken <= settings.steady_tolerance *
-                                                std::max(largest[0], std::numeric_limits<double>::min());
+                      seen.change / taken <= settings.steady_tolerance *
+                                                 std::max(seen.largest, std::numeric_limits<double>::min());
   if (steady || !go_on) {
     end = steady ? EvolveEnd::steady : EvolveEnd::stopped_by_hook;
     check(TSSetConvergedReason(ts, TS_CONVERGED_USER));
@@ -144,6 +144,18 @@ Clock Evolve::clock() const {
 
 double Evolve::step_size() const {
   return impl_->dt;
+}
+
+std::string Evolve::describe() const {
+  const auto& me = *impl_;
+  const auto& terms = me.equation;
+  const bool all = me.full_jacobian != nullptr, some = me.implicit_jacobian != nullptr;
+  return terms.text(all    ? terms.all()
+                    : some ? terms.implicit_terms()
+                           : Equation::Terms{}) +
+         "\n  " +
+         (std::isfinite(me.largest_step) ? "step limit: " + me.step_rule()
+                                         : "transport and diffusion do not limit the step");
 }
 
 void Evolve::rate(Vec u, Vec out) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Equation (1) in time: PETSc TS on the depth x token mesh.
+// Integration of equation (1) in time by PETSc TS on the depth x token mesh.
 
 #include <functional>
 #include <memory>
@@ -13,17 +13,17 @@ namespace fluxformer {
 
 struct EvolveSettings {
   std::string method = "ssp";  ///< ssp | rk | euler | arkimex, or any TS type with [petsc] ts_type
-  std::string variant;  ///< PETSc's name within the method (rks3, 4, 3bs, ...); "": ssp rks2, rk 4, arkimex 3
+  std::string variant;  ///< PETSc's name of the variant (rks3, 4, 3bs, ...); "": ssp rks2, rk 4, arkimex 3
   double dt = 0;        ///< 0: from cfl
   double cfl = 0.5;  ///< step as a multiple of forward Euler's limit with first-order transport (c dt/h = 1)
-  double time = 1;   ///< end time (with stop at steady state: the latest)
+  double time = 1;   ///< end time, unless a steady state is reached earlier
   double adaptive_tolerance = 0;  ///< > 0: error-controlled steps (rk, arkimex), relative and absolute
   double steady_tolerance = 0;    ///< > 0: stop when max ||du/dt|| / max(||u||, tiny) falls below
   double max_norm = 1e8;          ///< largest |u| allowed anywhere
   double inflow_every = 0;        ///< time between changes of the inflow; 0: it is constant
 };
 
-/// What the state of the integrator is made of, beside u itself.
+/// The state of the integrator besides u.
 struct Clock {
   double time = 0;
   double step_size = 0;
@@ -45,34 +45,37 @@ enum class EvolveEnd { time_reached, steady, stopped_by_hook };
 
 class Evolve {
  public:
-  /// Collective over the mesh. `mesh` and `equation` are borrowed. Throws BadInput if a step is above the
-  /// stability limit (the message names the rule and the largest stable step), or the method and the scheme
-  /// do not go together.
+  /// Collective over the mesh. `mesh` and `equation` are borrowed. Throws BadInput if the step is above the
+  /// stability limit (the message names the rule and the largest stable step) or the method cannot be used
+  /// with the scheme.
   Evolve(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings);
   ~Evolve();
   Evolve(const Evolve&) = delete;
   Evolve& operator=(const Evolve&) = delete;
 
   void set_inflow(InflowSource source);
-  /// The state; zero at first. Set it before `run`.
+  /// The state, initially zero. To be set before `run`.
   Vec state() const;
   /// The inflow of the last step: the slab of cell 0.
   const std::vector<double>& inflow() const;
-  /// Continues from a checkpoint: call after filling `state`. Equal steps are those of the checkpoint, unless
-  /// they do not meet the end time.
+  /// Continues from a checkpoint; call after filling `state`. Fixed steps are those of the checkpoint unless
+  /// they would miss the end time.
   void restore(const Clock& clock);
-  /// From the next step on the integrator remembers nothing of earlier steps (methods with memory are
-  /// restarted in every run at scheduled checkpoints, so that a restarted run takes the same steps).
+  /// Makes the integrator forget earlier steps. Every run does so at scheduled checkpoints, so that methods
+  /// with memory take the same steps after a restart.
   void forget_history();
 
   /// Collective. Throws NumericalFailure (agreed) when the state is not finite or passes max_norm, or a solve
   /// fails; `state()` is then the last good state and `clock()` belongs to it.
   EvolveEnd run(const StepHook& hook);
 
-  /// Of `state()`: its time, the size of the next step, the number of steps taken.
+  /// The time of `state()`, the size of the next step and the number of steps taken.
   Clock clock() const;
-  /// The step the limits and the settings lead to; 0 means the integrator chooses.
+  /// The step that follows from limits and settings; 0: the integrator chooses.
   double step_size() const;
+
+  /// The equation, which of its terms are treated implicitly, and what limits the step, in a few lines.
+  std::string describe() const;
 
   /// out = du/dt at `u`, all terms. Collective.
   void rate(Vec u, Vec out);

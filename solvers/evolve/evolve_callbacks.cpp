@@ -1,6 +1,7 @@
-// What PETSc's integrators call: right-hand side, implicit part, and the hooks around a step.
+// The PETSc callbacks of Evolve: right-hand side, implicit part, and the hooks around a step.
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/evolve/evolve_impl.hpp"
 
 namespace fluxformer {
@@ -9,7 +10,7 @@ void Evolve::Impl::register_callbacks() {
   const auto rhs = [](TS, PetscReal, Vec x, Vec f, void* context) {
     return guarded([&] {
       auto& me = *static_cast<Impl*>(context);
-      me.field.apply(me.implicit() && me.diffusion_jacobian ? me.equation.rest() : me.equation.all(), x, f);
+      me.field.apply(me.implicit_jacobian ? me.equation.explicit_terms() : me.equation.all(), x, f);
     });
   };
   check(TSSetRHSFunction(ts, nullptr, rhs, this));
@@ -42,42 +43,41 @@ void Evolve::Impl::prepare_implicit_solves() {
   PetscBool imex = PETSC_FALSE;
   check(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(ts.get()), TSARKIMEX, &imex));
   if (imex == PETSC_TRUE) {
-    // F(u, u') = u' - D u with D the diffusions: linear, so one linear solve a stage.
-    diffusion_jacobian = std::make_unique<ShellMatrix>(
+    // F(u, u') = u' - D u with D the implicit terms: linear, one linear solve per stage.
+    implicit_jacobian = std::make_unique<ShellMatrix>(
         u,
         [this](Vec x, Vec y) {
-          field.apply_tangent(equation.diffusive(), at, x, y);
+          field.apply_tangent(equation.implicit_terms(), at, x, y);
           check(VecAYPX(y, -1, x));  // y := x - D x, then scaled below where the shift is not 1
           if (shift != 1) check(VecAXPY(y, shift - 1, x));
         },
         ShellMatrix::Product{},
         [this](Vec y) {
           check(VecSet(y, shift));
-          double* d = nullptr;
-          check(VecGetArray(y, &d));
-          for (int i = 0; i < mesh.cells(); ++i)
-            equation.add_diffusive_diagonal(mesh.first_cell() + i, -1,
-                                            d + static_cast<std::size_t>(i) * mesh.slab_size());
-          check(VecRestoreArray(y, &d));
+          const Writing diagonal(y);
+          const int first = mesh.first_cell();
+          equation.add_implicit_diagonal(
+              {first, first + mesh.cells()}, -1,
+              {first, mesh.cells(), mesh.slab_size(), diagonal.values, {}, nullptr});
         });
     check(TSSetIFunction(
         ts, nullptr,
         [](TS, PetscReal, Vec x, Vec x_dot, Vec f, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
-            me.field.apply(me.equation.diffusive(), x, f);
+            me.field.apply(me.equation.implicit_terms(), x, f);
             check(VecAYPX(f, -1, x_dot));
           });
         },
         this));
     check(TSSetIJacobian(
-        ts, diffusion_jacobian->get(), diffusion_jacobian->get(),
+        ts, implicit_jacobian->get(), implicit_jacobian->get(),
         [](TS, PetscReal, Vec x, Vec, PetscReal sigma, Mat, Mat, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
             me.at = x;
             me.shift = sigma;
-            me.diffusion_jacobian->changed();
+            me.implicit_jacobian->changed();
           });
         },
         this));

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Evolve holds: the integrator, its callbacks' data, and what it notes while it runs. For
-// solvers/evolve*.cpp only.
+// The members of Evolve: the integrator, the data of its callbacks, and the state of a run. Internal to
+// solvers/evolve.
 
 #include <memory>
 #include <string>
@@ -20,9 +20,21 @@ struct Evolve::Impl {
   void plan_remaining_steps();
   void register_callbacks();
   void prepare_implicit_solves();
-  bool implicit() const { return limits.diffusion_implicit; }
+  bool implicit() const { return limits.implicit_terms; }
+  /// The terms that limit the step.
+  const Equation::Terms& explicit_part() const {
+    return implicit() ? equation.explicit_terms() : equation.all();
+  }
+  /// "c dt/h <= 4; the largest stable step is 2"
+  std::string step_rule() const;
   void before_step();
   void after_step();
+  struct StateSize {
+    double largest, change;  // largest |u| and |u - previous|
+    bool finite;
+  };
+  /// Collective: one reduction.
+  StateSize look_at_state() const;
   std::string where() const;
 
   const Mesh& mesh;
@@ -32,10 +44,11 @@ struct Evolve::Impl {
   VecHandle u, previous;
   TSHandle ts;
   MethodLimits limits;
+  double largest_step = 0, euler_step = 0;  // stable, of the method and of forward Euler; infinity: any
   double dt = 0;
-  bool first_same_as_last = false;  // a method that would carry its last stage over to the next step
-  // implicit parts: at the linearisation point `at`, with the shift of the implicit Jacobian
-  std::unique_ptr<ShellMatrix> diffusion_jacobian, full_jacobian;
+  bool first_same_as_last = false;  // the method would reuse its last stage in the next step
+  // Jacobians of implicit terms and of all: at the linearisation point `at`, with PETSc's shift
+  std::unique_ptr<ShellMatrix> implicit_jacobian, full_jacobian;
   Vec at = nullptr;
   double shift = 0;
   // inflow

@@ -1,4 +1,4 @@
-// Which integrator evolve uses, and how far it may step.
+// The choice of the integrator and of its step.
 
 #include <algorithm>
 #include <cmath>
@@ -65,31 +65,36 @@ void Evolve::Impl::choose_method() {
   first_same_as_last = fsal == PETSC_TRUE;
 }
 
+std::string Evolve::Impl::step_rule() const {
+  std::ostringstream text;
+  text.precision(12);
+  text << fluxformer::step_rule(explicit_part()) << " <= " << largest_step / euler_step
+       << "; the largest stable step is " << largest_step;
+  return text.str();
+}
+
 void Evolve::Impl::choose_step() {
-  const auto rates = equation.rates();
-  const double largest = largest_stable_step(limits, rates);
-  const double euler =
-      largest_stable_step({1, 1, false}, {rates.transport, implicit() ? 0 : rates.diffusion});
+  const auto rates = step_rates(explicit_part());
+  largest_step = largest_stable_step(limits, rates);
+  euler_step = largest_stable_step({}, rates);
   const bool adaptive = settings.adaptive_tolerance > 0;
   constexpr double slack = 1 + 1e-12;  // round-off in h, c and dt; the limits are inclusive
   if (settings.dt > 0) {
-    if (settings.dt > largest * slack) {
+    if (settings.dt > largest_step * slack) {
       std::ostringstream text;
       text.precision(12);
       text << "evolve.dt = " << settings.dt << ": not stable with evolve.method = " << settings.method
-           << " and depth.scheme = " << to_word(equation.spec().scheme) << ", which need "
-           << equation.limit_rule(implicit()) << " <= " << largest / euler << "; the largest stable step is "
-           << largest;
+           << " and depth.scheme = " << to_word(equation.spec().scheme) << ", which need " << step_rule();
       throw BadInput(text.str());
     }
     dt = settings.dt;
   } else {
-    dt = std::isfinite(euler) ? settings.cfl * euler : settings.time / 100;
-    if (dt > largest * slack) {
+    dt = std::isfinite(euler_step) ? settings.cfl * euler_step : settings.time / 100;
+    if (dt > largest_step * slack) {
       std::ostringstream text;
       text.precision(12);
       text << "evolve.cfl = " << settings.cfl << ": not stable with evolve.method = " << settings.method
-           << "; the largest is " << largest / euler;
+           << "; the largest is " << largest_step / euler_step;
       throw BadInput(text.str());
     }
   }
@@ -98,12 +103,12 @@ void Evolve::Impl::choose_step() {
   const double every = settings.inflow_every;
   if (adaptive) {
     if (every > 0) throw BadInput("inflow.every: a changing inflow needs fixed steps (evolve.tolerance = 0)");
-    if (std::isfinite(largest)) check(TSAdaptSetStepLimits(adapt, PETSC_DEFAULT, largest));
+    if (std::isfinite(largest_step)) check(TSAdaptSetStepLimits(adapt, PETSC_DEFAULT, largest_step));
     check(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_MATCHSTEP));
     check(TSSetMaxTime(ts, settings.time));
     check(TSSetMaxSteps(ts, std::numeric_limits<PetscInt>::max()));
   } else {
-    // Equal steps, none longer than asked for; changes of the inflow fall between steps.
+    // Equal steps, none longer than requested; the inflow changes between steps.
     if (every > 0)
       dt = every / std::ceil(every / dt / slack);
     else
@@ -116,7 +121,7 @@ void Evolve::Impl::choose_step() {
   plan_remaining_steps();
 }
 
-/// Equal steps from `good` to the end. A run that is continued towards a later end may have had another step.
+/// Equal steps from `good` to the end. A continued run may have another end time and so another step.
 void Evolve::Impl::plan_remaining_steps() {
   if (settings.adaptive_tolerance > 0) return;
   constexpr double round_off = 1e-3;  // of many summed steps, in steps
@@ -131,7 +136,7 @@ void Evolve::Impl::plan_remaining_steps() {
   check(TSSetMaxSteps(ts, static_cast<PetscInt>(good.step + static_cast<long>(steps))));
   const bool whole = std::abs(left - steps * good.step_size) <= round_off * good.step_size;
   if (steps == 0 || whole || settings.inflow_every > 0) return;
-  good.step_size = left / steps;  // the end time is met
+  good.step_size = left / steps;  // to meet the end time
   check(TSSetTimeStep(ts, good.step_size));
 }
 

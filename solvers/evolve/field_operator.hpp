@@ -1,7 +1,7 @@
 #pragma once
 
-// A list of Terms applied to PETSc vectors on the mesh: the ghost exchange around it, overlapped with the
-// cells that do not need it.
+// A list of Terms applied to PETSc vectors on the mesh. The exchange of ghosts overlaps with the cells that
+// do not need them.
 
 #include <vector>
 
@@ -16,18 +16,18 @@ class FieldOperator {
   /// All are borrowed. Not collective.
   FieldOperator(const Mesh& mesh, const Equation& equation);
 
-  /// The slab of cell 0 (slab_size numbers, borrowed) from now on; zero before the first call.
+  /// Sets the slab of cell 0 (slab_size numbers, borrowed); zero before the first call.
   void set_inflow(const double* slab);
 
   /// out = sum of terms(u). Collective.
   void apply(const Equation::Terms& terms, Vec u, Vec out);
-  /// out = J(u) v, the inflow held. Collective.
+  /// out = J(u) v, with the inflow fixed. Collective.
   void apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out);
   /// out = J(u)^T w; parameters += this rank's share, if not empty. Collective.
   void apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Vec out, std::span<double> parameters);
 
  private:
-  /// Calls body(range) first for the cells no ghost reaches, then, once the ghosts are there, for the others.
+  /// Calls body(range) for the cells that need no ghosts and, after the exchange, for the others.
   template <class Begin, class End, class Body>
   void overlapped(Begin&& begin, End&& end, Body&& body);
   Column<const double> column(const DepthGhosts& ghosts, const double* owned) const;
@@ -35,7 +35,7 @@ class FieldOperator {
 
   const Mesh& mesh_;
   const Equation& equation_;
-  std::vector<double> zero_;  // the inflow before set_inflow, and of every variation
+  std::vector<double> zero_;  // the inflow before set_inflow, and that of variations
   DepthGhosts ghosts_, variation_ghosts_;
 };
 

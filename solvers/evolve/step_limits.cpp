@@ -15,19 +15,20 @@ std::string type_of(TS ts) {
   return type == nullptr ? "" : type;
 }
 
-/// Transport acts explicitly, the diffusions implicitly and at any strength.
+/// Transport is explicit, the implicit terms have any strength. Explicit diffusion gets the limit of
+/// transport.
 MethodLimits implicit_explicit_limits(TS ts, bool second) {
   TSARKIMEXType type = nullptr;
   check(TSARKIMEXGetType(ts, &type));
   const std::string variant = type == nullptr ? "" : type;
-  MethodLimits limits{second ? 0.5 : 1.0, std::numeric_limits<double>::infinity(), true};
-  if (variant == TSARKIMEX2E) limits.transport = second ? 0.25 : 0.5;
-  if (variant == TSARKIMEXARS443) limits.transport = second ? 0.4 : 0.85;
+  double limit = second ? 0.5 : 1.0;
+  if (variant == TSARKIMEX2E) limit = second ? 0.25 : 0.5;
+  if (variant == TSARKIMEXARS443) limit = second ? 0.4 : 0.85;
   for (const auto* unstable : {TSARKIMEX1BEE, TSARKIMEXA2, TSARKIMEXARS122, TSARKIMEXBPR3})
     if (second && variant == unstable)
       throw BadInput("evolve.variant = " + variant +
                      ": not stable with depth.scheme = upwind2; use 3, 4 or 5, or depth.scheme = upwind");
-  return limits;
+  return {limit, limit, true};
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
     double c = 6;
     if (name == TSSSPRKS2) c = static_cast<double>(stages - 1);
     if (name == TSSSPRKS3) c = static_cast<double>(stages) - std::sqrt(static_cast<double>(stages));
-    // The scanned limits belong to the default numbers of stages and grow with them.
+    // The scanned limits hold for the default numbers of stages and for more.
     const double upwind2 = name == TSSSPRKS2 ? (stages >= 5 ? 1.71 : 0.5) : (stages >= 9 ? 2.5 : 0.62);
     return {second ? upwind2 : c, c, false};
   }
@@ -66,7 +67,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
   return {none, none, true};  // implicit methods chosen through [petsc]
 }
 
-double largest_stable_step(const MethodLimits& limits, const Equation::Rates& rates) {
+double largest_stable_step(const MethodLimits& limits, const StepRates& rates) {
   const double share = rates.transport / limits.transport + rates.diffusion / limits.diffusion;
   return share > 0 ? 1 / share : std::numeric_limits<double>::infinity();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// How far explicit methods may step on equation (1).
+// Largest stable steps of the integrators for equation (1).
 
 #include <petscts.h>
 
@@ -8,11 +8,12 @@
 
 namespace fluxformer {
 
-/// A method is stable while transport dt / `transport` + diffusion dt / `diffusion` <= 1 (Equation::Rates).
+/// A method is stable while transport dt / `transport` + diffusion dt / `diffusion` <= 1 (StepRates of the
+/// terms it treats explicitly).
 struct MethodLimits {
   double transport = 1;
   double diffusion = 1;
-  bool diffusion_implicit = false;
+  bool implicit_terms = false;  ///< terms that are an ImplicitTerm are treated implicitly
 };
 
 /// For a TS whose type and options are set. SSP methods: their coefficient (s - 1 for rks2, n^2 - n for rks3
@@ -25,7 +26,7 @@ struct MethodLimits {
 /// for upwind2 with forward Euler and with arkimex 1bee, a2, ars122, bpr3, which no step makes stable.
 MethodLimits method_limits(TS ts, DepthScheme scheme);
 
-/// The largest stable step; infinity if nothing limits it.
-double largest_stable_step(const MethodLimits& limits, const Equation::Rates& rates);
+/// The largest stable step; infinity if there is no limit.
+double largest_stable_step(const MethodLimits& limits, const StepRates& rates);
 
 }  // namespace fluxformer

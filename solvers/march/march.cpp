@@ -78,7 +78,7 @@ void March::Impl::make_stepper() {
       auto& me = *static_cast<Impl*>(context);
       me.show(me.cell, *me.visit);
       ++me.cell;
-      // Methods whose first stage is the last one of the step before would take the layer before, too.
+      // Methods that reuse the last stage of the step before would use the weights of the layer before.
       if (me.settings.method == "rk" && me.field.constant_weights()) check(TSRestartStep(stepper));
     });
   }));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The steady state of equation (1) without depth diffusion, c du/ds = F_s(u), marched through depth with
-// PETSc TS in s.
+// The steady state of equation (1) without depth diffusion: c du/ds = F_s(u), integrated through depth by
+// PETSc TS.
 
 #include <functional>
 #include <memory>
@@ -23,9 +23,9 @@ struct MarchSettings {
 
 class March {
  public:
-  /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for speed <=
-  /// 0, for methods other than euler with norm post, sphere or residual off (there is no field), for M not a
-  /// multiple of S with constant weights, and for norm post or residual off with h != c.
+  /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for
+  /// speed <= 0, for methods other than euler with norm post, sphere or residual off (there is no field), for
+  /// M not a multiple of S with constant weights, and for norm post or residual off with h != c.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings);
   ~March();
   March(const March&) = delete;

@@ -1,5 +1,5 @@
-// Implicit marching with BDF2, cell by cell, and Newton's method for it. PETSc's own TSBDF starts with a half
-// step and so has another steady state than `upwind2`.
+// The march with BDF2, cell by cell, by Newton's method. PETSc's TSBDF starts with a half step, which would
+// not be the steady state of `upwind2`.
 
 #include "base/error.hpp"
 #include "solvers/march/march_impl.hpp"

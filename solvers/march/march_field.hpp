@@ -1,7 +1,7 @@
 #pragma once
 
-// What every march through depth asks of the model: F_s(u) with tangent and adjoint on PETSc vectors, and the
-// parameters that a stage of a step sees.
+// F_s(u) with tangent and adjoint on PETSc vectors, and the parameters of a stage: what the marches through
+// depth need of a model.
 
 #include <petscsnes.h>
 
@@ -12,8 +12,8 @@
 
 namespace fluxformer {
 
-/// Throws BadInput where there is no field F: norm post or sphere, residual off. `setting` asked for one, as
-/// "march.method = rk".
+/// Throws BadInput where there is no field F: norm post or sphere, residual off. `setting` is the one that
+/// needs it: "march.method = rk".
 void require_field(const ModelSpec& spec, const std::string& setting);
 
 class MarchField {
@@ -24,14 +24,14 @@ class MarchField {
   DepthModel& model() const { return model_; }
   DepthCells depth() const { return depth_; }
   double speed() const { return speed_; }
-  /// h / c: what a step over one cell is long.
+  /// h / c, the length of the step over one cell.
   double step() const { return depth_.spacing() / speed_; }
   std::size_t size() const { return model_.context().size(); }
   MPI_Comm comm() const { return model_.context().line->comm(); }
   bool constant_weights() const { return model_.spec().variation == DepthVariation::constant; }
 
-  /// Where a stage of the step over `cell` takes its parameters; s = depth of the stage. Constant weights:
-  /// all stages of a step use the layer of its cell.
+  /// The parameters of a stage of the step over `cell`, with s the depth of the stage. Constant weights: all
+  /// stages of a step use the layer of its cell.
   DepthPoint stage_point(int cell, double s) const {
     return {cell_entry(cell, depth_.layers, depth_.cells).layer, s};
   }
@@ -50,8 +50,8 @@ class MarchField {
   double speed_;
 };
 
-/// Newton's method without a preconditioner: attention is dense over tokens, no matrix to make one of.
-/// `newton`: residual and step, `linear`: the Krylov solver, both relative.
+/// Newton's method without a preconditioner: attention is dense over tokens, so that there is no matrix to
+/// build one from. Relative tolerances: `newton` of residual and step, `linear` of the Krylov solver.
 void set_tolerances(SNES snes, double newton, double linear);
 
 }  // namespace fluxformer

@@ -1,6 +1,6 @@
 #pragma once
 
-// What March holds. For solvers/march*.cpp only.
+// The members of March. Internal to solvers/march.
 
 #include <memory>
 
@@ -29,7 +29,7 @@ struct March::Impl {
   TSHandle ts;
   SNESHandle snes;
   std::unique_ptr<ShellMatrix> jacobian;
-  // the linearisation point and the cell the integrator is in
+  // the linearisation point and the present cell
   Vec at = nullptr;
   DepthPoint at_point;
   int cell = 1;

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "model/embedding.hpp"
+#include "model/make_depth_model.hpp"
 
 namespace fluxformer {
 

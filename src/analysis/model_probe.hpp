@@ -10,6 +10,7 @@
 
 #include "model/backpropagation.hpp"
 #include "model/batch.hpp"
+#include "model/precision.hpp"
 #include "model/readout.hpp"
 
 namespace fluxformer {

@@ -1,16 +1,27 @@
 #include "base/phases.hpp"
 
+#include <petscsys.h>
+
 #include <chrono>
+
+#include "base/error.hpp"
 
 namespace fluxformer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::array event_names = {"FluxGhosts",    "FluxRing",     "FluxReduction", "FluxOutput",
+                                    "FluxAttention", "FluxReaction", "FluxTokenDiff"};
+constexpr std::size_t first_piece = phase_names.size() - 1;  // compute is no event
+static_assert(event_names.size() == first_piece + 3);
+
 struct Ledger {
   WorkCounts counts;
   Phase now = Phase::compute;
   Clock::time_point since = Clock::now();
+  std::array<PetscLogEvent, event_names.size()> events{};
+  bool events_registered = false;
 
   /// Time up to here belongs to the phase at hand; from here on to `next`.
   void enter(Phase next) {
@@ -26,14 +37,48 @@ Ledger& ledger() {
   return one;
 }
 
+bool logs_events() {
+  return ledger().events_registered && PetscFinalizeCalled == PETSC_FALSE;
+}
+
+// PETSc's codes are dropped: a log is no reason to stop, and destructors do not throw.
+void begin_event(std::size_t index) {
+  if (logs_events())
+    static_cast<void>(PetscLogEventBegin(ledger().events[index], nullptr, nullptr, nullptr, nullptr));
+}
+
+void end_event(std::size_t index) {
+  if (logs_events())
+    static_cast<void>(PetscLogEventEnd(ledger().events[index], nullptr, nullptr, nullptr, nullptr));
+}
+
 }  // namespace
 
-InPhase::InPhase(Phase phase) : around_(ledger().now) {
-  ledger().enter(around_ == Phase::output ? Phase::output : phase);
+void register_log_events() {
+  PetscClassId owner = 0;
+  check(PetscClassIdRegister("fluxformer", &owner));
+  for (std::size_t i = 0; i < event_names.size(); ++i)
+    check(PetscLogEventRegister(event_names[i], owner, &ledger().events[i]));
+  ledger().events_registered = true;
+}
+
+InPhase::InPhase(Phase phase)
+    : around_(ledger().now), mine_(around_ == Phase::output ? Phase::output : phase) {
+  ledger().enter(mine_);
+  if (mine_ != Phase::compute) begin_event(static_cast<std::size_t>(mine_) - 1);
 }
 
 InPhase::~InPhase() {
+  if (mine_ != Phase::compute) end_event(static_cast<std::size_t>(mine_) - 1);
   ledger().enter(around_);
+}
+
+InPiece::InPiece(Piece piece) : piece_(piece) {
+  begin_event(first_piece + static_cast<std::size_t>(piece_));
+}
+
+InPiece::~InPiece() {
+  end_event(first_piece + static_cast<std::size_t>(piece_));
 }
 
 void count_message(std::size_t bytes) {
@@ -44,6 +89,7 @@ void count_message(std::size_t bytes) {
 
 void count_flops(double flops) {
   ledger().counts.flops += flops;
+  static_cast<void>(PetscLogFlops(flops));
 }
 
 WorkCounts work_counts() {

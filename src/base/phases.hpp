@@ -1,8 +1,8 @@
 #pragma once
 
-// What this rank does: time, messages and bytes by phase of the work, and the arithmetic of its products.
-// Counting costs two looks at the clock a phase and is always on; `fluxformer scaling` reads it. One thread
-// per rank.
+// What this rank does: time, messages and bytes by phase, and the arithmetic of its products. Always on, at
+// the cost of reading the clock twice a phase; `fluxformer scaling` reports it. Phases and pieces are PETSc
+// log events too, for -log_view. One thread per rank.
 
 #include <array>
 #include <cstddef>
@@ -27,8 +27,8 @@ struct WorkCounts {
   const PhaseCount& at(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
 };
 
-/// From birth to death time and messages count for `phase` and not for the one around it, unless that is
-/// output, which keeps what belongs to it (the ranks agree when they write); outside of all: compute.
+/// RAII scope: charges time and messages to `phase` instead of the enclosing one. Within output everything
+/// stays output (ranks agree when they write). Outside of all scopes: compute.
 class InPhase {
  public:
   explicit InPhase(Phase phase);
@@ -37,18 +37,37 @@ class InPhase {
   InPhase& operator=(const InPhase&) = delete;
 
  private:
-  Phase around_;
+  Phase around_, mine_;
 };
 
-/// One more message, of the phase at hand.
+/// Pieces of the computation that -log_view shows beside the phases. Times of what runs inside are included.
+enum class Piece { attention, reaction, token_diffusion };
+
+/// RAII scope: the log event of a piece. Changes no count here.
+class InPiece {
+ public:
+  explicit InPiece(Piece piece);
+  ~InPiece();
+  InPiece(const InPiece&) = delete;
+  InPiece& operator=(const InPiece&) = delete;
+
+ private:
+  Piece piece_;
+};
+
+/// Registers the log events; Session calls it once PETSc is up, so that all ranks number them alike. Before
+/// it the scopes above open no events.
+void register_log_events();
+
+/// One more message, of the present phase.
 void count_message(std::size_t bytes);
 
-/// Additions and multiplications of the products in a layer, attention's among them: 8 d^2 + 4 d f for each
-/// row and 4 d for each pair of tokens on the way forward, twice that backwards. What else is computed counts
-/// as nothing.
+/// Additions and multiplications of the matrix products of a layer and of attention: forward 8 d^2 + 4 d f
+/// per row and 4 d per pair of tokens, twice that backwards. Nothing else is counted. PETSc's log counts them
+/// too.
 void count_flops(double flops);
 
-/// All time since the last reset is in one of the phases.
+/// Since the last reset; the phases share all time among them.
 WorkCounts work_counts();
 void reset_work_counts();
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "base/provenance.hpp"
 
 namespace fluxformer {
@@ -67,6 +68,7 @@ Session::Session(int& argc, char**& argv) {
 
   initialise_petsc();
   return_petsc_errors();
+  register_log_events();
   note_run_facts(MPI_COMM_WORLD);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Borrowed arrays of PETSc vectors, given back at the end of the scope.
+// Arrays of PETSc vectors, borrowed for a scope: the only way to them. A failure to give one back is not
+// reported: destructors do not throw.
 
 #include <petscvec.h>
 
@@ -8,6 +9,7 @@
 
 namespace fluxformer {
 
+/// To read this rank's part.
 class Reading {
  public:
   explicit Reading(Vec of) : vec_(of) { check(VecGetArrayRead(vec_, &values)); }
@@ -20,7 +22,7 @@ class Reading {
   Vec vec_;
 };
 
-/// For writing; keeps what is there.
+/// To read and write this rank's part.
 class Writing {
  public:
   explicit Writing(Vec of) : vec_(of) { check(VecGetArray(vec_, &values)); }
@@ -33,7 +35,7 @@ class Writing {
   Vec vec_;
 };
 
-/// For sums: zero at first.
+/// The same, set to zero first.
 class Filling : public Writing {
  public:
   explicit Filling(Vec of) : Writing((check(VecZeroEntries(of)), of)) {}

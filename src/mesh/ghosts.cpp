@@ -10,7 +10,7 @@ namespace fluxformer {
 DepthGhosts::DepthGhosts(const Mesh& mesh, int below, int above) : mesh_(mesh), below_(below) {
   const std::vector<int>& starts = mesh.cell_starts();
   const int me = owner(mesh.first_cell());
-  // Every rank works out what every other one wants, so nobody has to ask.
+  // Every rank computes the needs of all ranks: no messages are needed for that.
   for (int rank = 0; rank + 1 < static_cast<int>(starts.size()); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     const auto visit = [&](int ghost, int cell) {
@@ -38,8 +38,7 @@ int DepthGhosts::owner(int cell) const {
 
 void DepthGhosts::begin(Vec u) {
   const InPhase phase(Phase::ghosts);
-  check(VecGetArrayRead(u, &sent_values_));
-  sent_ = u;
+  sent_.emplace(u);
   const std::size_t slab = mesh_.slab_size();
   const int count = static_cast<int>(slab);
   for (const Link& link : wanted_) {
@@ -49,16 +48,16 @@ void DepthGhosts::begin(Vec u) {
   }
   for (const Link& link : lent_) {
     if (link.cell == 0) continue;
-    check_mpi(MPI_Isend(sent_values_ + static_cast<std::size_t>(link.cell - mesh_.first_cell()) * slab, count,
-                        MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(), &requests_.emplace_back()));
+    check_mpi(MPI_Isend(sent_->values + static_cast<std::size_t>(link.cell - mesh_.first_cell()) * slab,
+                        count, MPI_DOUBLE, link.rank, link.ghost, mesh_.depth_line(),
+                        &requests_.emplace_back()));
     count_message(slab * sizeof(double));
   }
 }
 
 void DepthGhosts::end() {
   wait();
-  check(VecRestoreArrayRead(sent_, &sent_values_));
-  sent_ = nullptr;
+  sent_.reset();
 }
 
 void DepthGhosts::wait() {
@@ -108,15 +107,14 @@ void DepthGhosts::add_to_owners(Vec u_bar) {
   }
   wait();
 
-  double* owned = nullptr;
-  check(VecGetArray(u_bar, &owned));
+  const Writing owned(u_bar);
   for (std::size_t i = 0; i < lent_.size(); ++i) {  // always in this order: the same bits in every run
     const int cell = lent_[i].cell;
-    double* to = cell == 0 ? bar(0) : owned + static_cast<std::size_t>(cell - mesh_.first_cell()) * slab;
+    double* to =
+        cell == 0 ? bar(0) : owned.values + static_cast<std::size_t>(cell - mesh_.first_cell()) * slab;
     const double* from = received.data() + i * slab;
     for (std::size_t j = 0; j < slab; ++j) to[j] += from[j];
   }
-  check(VecRestoreArray(u_bar, &owned));
 }
 
 }  // namespace fluxformer

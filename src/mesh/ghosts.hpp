@@ -1,18 +1,19 @@
 #pragma once
 
-// The slabs of neighbouring depth cells that the depth stencils of a rank reach, and the way back for
-// adjoints.
+// Ghost slabs of neighbouring depth cells for the depth stencils, and the transposed exchange for adjoints.
 
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "base/vector_arrays.hpp"
 #include "mesh/mesh.hpp"
 
 namespace fluxformer {
 
-/// Exchanges over the depth line only what a stencil of `below` cells upstream and `above` downstream needs.
-/// Works for any number of cells per rank: with one cell each, two cells upstream lie on two ranks. One
-/// exchange at a time.
+/// Exchanges over the depth line what a stencil of `below` cells upstream and `above` downstream needs. Any
+/// number of cells per rank: with one cell each, the two cells upstream lie on two ranks. One exchange at a
+/// time.
 class DepthGhosts {
  public:
   /// `mesh` is borrowed. below: 0, 1 or 2; above: 0 or 1. Not collective.
@@ -22,8 +23,8 @@ class DepthGhosts {
 
   /// Whether a stencil of this rank reaches the inflow (cell 0).
   bool reaches_inflow() const { return mesh_.first_cell() <= below_; }
-  /// The slab of cell 0 (slab_size numbers), borrowed; null (as before the first call): the inflow is zero
-  /// and below() is null there. Only ranks that reach the inflow look at it.
+  /// The slab of cell 0 (slab_size numbers), borrowed; null (the default): the inflow is zero and below() is
+  /// null there. Used only on ranks that reach the inflow.
   void set_inflow(const double* slab) { inflow_ = slab; }
 
   /// Collective over the depth line. `u`: a state of the mesh, not to be changed before end().
@@ -34,14 +35,14 @@ class DepthGhosts {
   /// Slab of cell first_cell + cells; null beyond M.
   const double* above() const;
 
-  /// The transposed exchange. clear_bars, add to *_bar, then add_to_owners (collective over the depth line):
-  /// the sums reach the cells of `u_bar` they belong to. Null where the stencil reaches nothing (below the
-  /// inflow, beyond M).
+  /// The transposed exchange: clear_bars, add to *_bar, then add_to_owners (collective over the depth line)
+  /// adds the sums to their cells of `u_bar`. Null where the stencil reaches nothing (below the inflow,
+  /// beyond M).
   void clear_bars();
   double* below_bar(int k);
   double* above_bar();
   void add_to_owners(Vec u_bar);
-  /// After add_to_owners: all that was added for cell 0, on the ranks that hold cell 1; null on others.
+  /// After add_to_owners: the sum for cell 0, on the ranks that hold cell 1; null on the others.
   const double* inflow_bar() const { return mesh_.first_cell() == 1 ? ghosts_[0].bar.data() : nullptr; }
 
  private:
@@ -50,8 +51,8 @@ class DepthGhosts {
     int cell = -1;
     std::vector<double> value, bar;
   };
-  /// A slab that travels: `rank` owns the cell and I want it, or the other way round. Cell 0 belongs to the
-  /// owner of cell 1 and travels only on the way back.
+  /// A slab to exchange: `rank` owns the cell and this rank needs it, or the other way round. Cell 0 belongs
+  /// to the owner of cell 1 and is exchanged only for adjoints.
   struct Link {
     int rank, ghost, cell;
   };
@@ -63,10 +64,9 @@ class DepthGhosts {
   const Mesh& mesh_;
   int below_;
   std::array<Ghost, ghost_kinds> ghosts_;  // first - 1, first - 2, first + count
-  std::vector<Link> wanted_, lent_;        // my ghosts; slabs of mine that are ghosts of others
+  std::vector<Link> wanted_, lent_;        // this rank's ghosts; its slabs that are ghosts of others
   const double* inflow_ = nullptr;
-  Vec sent_ = nullptr;  // between begin and end
-  const double* sent_values_ = nullptr;
+  std::optional<Reading> sent_;  // between begin and end
   std::vector<MPI_Request> requests_;
 };
 

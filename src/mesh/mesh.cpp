@@ -16,7 +16,7 @@ Communicator duplicate(MPI_Comm comm) {
   return Communicator(copy);
 }
 
-/// Everything is checked before PETSc sees it: DMSetUp would fail with a message about partitions.
+/// All is checked before PETSc's DMSetUp, whose message would be about partitions.
 ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
   if (spec.samples < 1)
     throw BadInput("inflow.samples=" + std::to_string(spec.samples) + ": must be at least 1");
@@ -55,8 +55,8 @@ Corners corners(DM dm) {
   return c;
 }
 
-/// The ranks of `comm` that gave the same `colour`, ordered by `key`. Made from the corners of the mesh and
-/// not by DMDAGetProcessorSubsets, whose direction means the ranks that share a coordinate along it.
+/// The ranks of `comm` with the same `colour`, ordered by `key`. Not by DMDAGetProcessorSubsets, whose
+/// direction means the ranks that share a coordinate along it.
 Communicator split(MPI_Comm comm, PetscInt colour, PetscInt key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, static_cast<int>(colour), static_cast<int>(key), &part));

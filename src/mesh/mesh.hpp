@@ -1,7 +1,7 @@
 #pragma once
 
-// The depth x token mesh: a 3-D DMDA with x = patch column, y = patch row, z = depth cell, and samples *
-// width numbers per point.
+// The depth x token mesh: a 3-D DMDA with x = patch column, y = patch row, z = depth cell, and
+// samples * width numbers per point.
 
 #include <cstddef>
 #include <vector>
@@ -20,11 +20,11 @@ struct MeshSpec {
   int width = 1;          ///< channels
   int ranks_depth = 0;    ///< 0: chosen
   int ranks_token = 0;    ///< 0: chosen
-  bool periodic = false;  ///< the token lattice closes on itself
+  bool periodic = false;  ///< the token lattice is periodic
 };
 
-/// The state on this mesh is a PETSc vector; a rank's part of it is [cell][y][x][sample][channel],
-/// contiguous: one slab (see operators/slab.hpp) per cell. Cells are numbered 1..M through depth.
+/// The state on this mesh is a PETSc vector; a rank's part of it is contiguous [cell][y][x][sample][channel],
+/// one slab (operators/slab.hpp) per cell. Cells are numbered 1..M through depth.
 class Mesh {
  public:
   /// Collective over `comm`, which is duplicated. Throws BadInput (on every rank) if a size is below 1, the
@@ -35,18 +35,18 @@ class Mesh {
   const ProcessGrid& grid() const { return grid_; }
   DM dm() const { return dm_; }
   MPI_Comm comm() const { return comm_; }
-  /// The ranks that hold the same depth cells as I, and who has which token.
+  /// The ranks with the same depth cells as this one, and their tokens.
   const TokenLine& token_line() const { return line_; }
-  /// The ranks that hold the same tokens as I, in the order of depth.
+  /// The ranks with the same tokens as this one, in the order of depth.
   MPI_Comm depth_line() const { return depth_line_; }
 
-  /// My first cell; cells on my rank; M.
+  /// This rank's first cell; its number of cells; M.
   int first_cell() const { return first_cell_; }
   int cells() const { return cells_; }
   int total_cells() const { return spec_.cells; }
-  /// First cell of each rank of the depth line, and M + 1 behind the last.
+  /// First cell of each rank of the depth line, followed by M + 1.
   const std::vector<int>& cell_starts() const { return cell_starts_; }
-  /// Numbers in one of my slabs: my tokens * samples * width.
+  /// Numbers in a slab of this rank: its tokens * samples * width.
   std::size_t slab_size() const;
 
   /// A state, filled with 0. Collective over comm().

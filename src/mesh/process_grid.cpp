@@ -16,7 +16,7 @@ std::string text(int n) {
   return std::to_string(n);
 }
 
-/// The best x * y = `ranks` grid over tokens; none if the lattice cannot be cut that way.
+/// The best x * y = `ranks` grid over tokens; none if the lattice cannot be split that way.
 std::optional<ProcessGrid> best_of(int ranks, const Lattice& lattice, int ranks_depth, int ranks_token) {
   std::optional<ProcessGrid> best;
   for (int depth = std::min(ranks, lattice.cells); depth >= 1; --depth) {
@@ -32,7 +32,7 @@ std::optional<ProcessGrid> best_of(int ranks, const Lattice& lattice, int ranks_
   return best;
 }
 
-/// A sentence about the number of ranks that would do.
+/// A sentence with a number of ranks that would work.
 std::string advice(int ranks, const Lattice& lattice, int ranks_depth, int ranks_token) {
   for (int fewer = ranks - 1; fewer >= 1; --fewer)
     if (best_of(fewer, lattice, ranks_depth, ranks_token))

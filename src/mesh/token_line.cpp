@@ -80,7 +80,7 @@ TokenLine::TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> r
   if (px_ * py_ != size)
     throw BadInput("a " + std::to_string(px_) + " x " + std::to_string(py_) + " grid of token ranks on " +
                    std::to_string(size) + " ranks");
-  MPI_Comm own = MPI_COMM_NULL;  // our own tags, and errors that return
+  MPI_Comm own = MPI_COMM_NULL;  // for tags of its own, and errors that return
   check_mpi(MPI_Comm_dup(comm, &own));
   comm_ = Communicator(own);
   check_mpi(MPI_Comm_rank(comm_, &rank_));
@@ -110,7 +110,7 @@ int TokenLine::neighbour(int dx, int dy) const {
   const auto along = [this](int place, int move, int parts, int tokens) {
     const int there = place + move;
     if (there >= 0 && there < parts) return there;
-    // A single token on a circle is its own neighbour: nothing flows, so it counts as none.
+    // A single token on a periodic axis is its own neighbour: no flux passes, so there is none.
     return periodic_ && tokens > 1 ? (there + parts) % parts : -1;
   };
   const int rx = along(rank_ % px_, dx, px_, tokens_x_);
@@ -136,7 +136,7 @@ void TokenLine::begin_halo(const double* slab, std::size_t row, TokenHalo& halo)
       std::copy_n(slab + static_cast<std::size_t>(edge_token(block(), side, k)) * row, row,
                   packed.data() + static_cast<std::size_t>(k) * row);
     const int count = static_cast<int>(received.size());
-    // Tags name the side of the receiver: one rank may be the neighbour on both sides.
+    // Tags name the receiver's side: one rank may be the neighbour on both.
     requests_.resize(requests_.size() + 2);
     check_mpi(MPI_Irecv(received.data(), count, MPI_DOUBLE, other, side, comm_, &requests_.end()[-2]));
     check_mpi(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The tokens of one depth cell: a line (text) or a W x H grid of patches (images), spread over the ranks of
-// one communicator. Operators that act within a depth cell know the mesh only through this class.
+// The tokens of one depth cell: a line (text) or a W x H grid of patches (images), distributed over the ranks
+// of one communicator. It is all that operators within a depth cell know of the mesh.
 
 #include <mpi.h>
 
@@ -24,8 +24,8 @@ struct TokenHalo {
   std::vector<double> west, east, north, south;
 };
 
-/// Who holds which token. Tokens of a rank are numbered y-major within its block; the global index of a
-/// token is y * tokens_x + x (on a line, its position), which is what causal masks compare.
+/// The distribution of tokens. A rank numbers its tokens row by row within its block; the global index of a
+/// token is y * tokens_x + x (on a line, its position), which causal masks compare.
 class TokenLine {
  public:
   /// Collective over `comm`. Ranks form a px x py grid, rank = ry * px + rx; `columns` and `rows` are the
@@ -43,21 +43,21 @@ class TokenLine {
   int tokens_y() const { return tokens_y_; }
   int tokens() const { return tokens_x_ * tokens_y_; }
   bool periodic() const { return periodic_; }
-  /// My tokens, and those of any rank of the line.
+  /// The tokens of this rank, and of any rank of the line.
   const TokenBlock& block() const { return blocks_[static_cast<std::size_t>(rank_)]; }
   const TokenBlock& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
   /// Global index of token `local` of `rank`.
   int global_index(int rank, int local) const;
-  /// The rank one step west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary and
-  /// along a periodic axis of one token (it would be its own neighbour, and nothing flows).
+  /// The rank to the west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary and along
+  /// a periodic axis of one token (its own neighbour, so that no flux passes).
   int neighbour(int dx, int dy) const;
 
-  /// Collective over the line: the edges of every rank's slab, `row` numbers per token, are sent to the
-  /// neighbours. Begin posts, end waits; `slab` must not change in between. One exchange at a time.
+  /// Sends the edges of every rank's slab, `row` numbers per token, to the neighbours: begin posts, end
+  /// waits. `slab` must not change in between. One exchange at a time. Collective over the line.
   void begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const;
   void end_halo() const;
-  /// The transposed exchange: adds what the neighbours hold in `halo` (as filled by a transposed stencil)
-  /// to the edges of `slab`. Collective over the line.
+  /// The transposed exchange: adds the `halo` of the neighbours (filled by a transposed stencil) to the edges
+  /// of `slab`. Collective over the line.
   void add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const;
 
  private:
@@ -66,7 +66,7 @@ class TokenLine {
   bool periodic_;
   std::vector<TokenBlock> blocks_;
   mutable std::vector<MPI_Request> requests_;
-  mutable std::vector<double> edge_[4];  // sent, or received by the transposed exchange
+  mutable std::vector<double> edge_[4];  // to send, or received by the transposed exchange
 };
 
 }  // namespace fluxformer

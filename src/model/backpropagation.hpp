@@ -1,8 +1,7 @@
 #pragma once
 
-// The layer map cell by cell, u_i = G_i(u_{i-1}; h/c), keeping the activations of every cell;
-// back-propagation is the transposed march. Time: about three forward passes; memory: O(M) activations of a
-// layer.
+// The layer map cell by cell, u_i = G_i(u_{i-1}; h/c), keeping the activations of every cell, and the
+// transposed march: back-propagation. Time: about three forward passes; memory: the activations of M cells.
 
 #include <memory>
 #include <vector>

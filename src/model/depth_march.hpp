@@ -1,7 +1,7 @@
 #pragma once
 
-// From the embedded input through all depth cells, and the transpose of that: where evaluators of gradients
-// differ. Implementations: Backpropagation (model/), AdjointMarch (solvers/, PETSc TSAdjoint).
+// Forward march through depth and its adjoint: the interface that gradient back ends implement.
+// Backpropagation (model/), AdjointMarch (solvers/adjoint/, PETSc TSAdjoint).
 
 #include <functional>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace fluxformer {
 
-/// How depth cells lie on the model: cell i of M covers ((i-1)h, ih], h = S/M.
+/// The depth cells of a model: cell i of M covers ((i-1)h, ih], h = S/M.
 struct DepthCells {
   int layers = 1;  ///< S
   int cells = 1;   ///< M
@@ -23,7 +23,7 @@ void require_marchable(const ModelSpec& spec, DepthCells depth, double speed);
 
 /// Row i of the march (one slab, valid during the call); row 0 is the embedded input.
 using RowVisitor = std::function<void(int row, const double* u)>;
-/// Row i on the way back: u_bar may be added to, as a loss at that depth does.
+/// Row i of the backward march. May add to u_bar, as a loss at that depth does.
 using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 
 class DepthMarch {
@@ -32,17 +32,17 @@ class DepthMarch {
   virtual DepthModel& model() const = 0;
   virtual DepthCells depth() const = 0;
 
-  /// Marches u (in: u_0, out: u_M) and shows rows 1..M as they come. `keep`: remembers what `backward` needs.
-  /// Collective over the token line; throws NumericalFailure (agreed over it) if a solve fails. A state that
-  /// is not finite is not looked for: the loss shows it.
+  /// Marches u (in: u_0, out: u_M) and calls `row` for rows 1..M. `keep`: stores what `backward` needs.
+  /// Collective over the token line; throws NumericalFailure (agreed over it) if a solve fails. Does not
+  /// check for states that are not finite: the loss shows them.
   virtual void forward(double* u, bool keep, const RowVisitor& row) = 0;
-  /// u_bar (in: the adjoint of u_M, out: of u_0), gradient += this rank's share of the parameters'. `row` is
-  /// called with i = M-1 .. 0 once cell i+1 has done all it does to `gradient`. One call for each
-  /// `forward(keep = true)`. Collective over the token line.
+  /// u_bar (in: the adjoint of u_M, out: of u_0); gradient += this rank's share of the gradient with respect
+  /// to the parameters. `row` is called with i = M-1 .. 0, after cell i+1 has made all its contributions to
+  /// `gradient`. One call for each `forward(keep = true)`. Collective over the token line.
   virtual void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) = 0;
   /// After the parameters changed. Not collective.
   virtual void refresh() { model().refresh(); }
-  /// Bytes this rank keeps between `forward` and `backward`, at most so far.
+  /// Largest number of bytes this rank has kept between `forward` and `backward`.
   virtual std::size_t kept_bytes() const = 0;
 };
 

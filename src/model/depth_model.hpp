@@ -1,8 +1,8 @@
 #pragma once
 
-// One model on one slab at any depth: the layer map G_s(u; h) and the field F_s(u) of docs/model.md sections
-// 1 and 2, with tangents and adjoints. What evolve, march, steady solvers and back-propagation all call,
-// whatever the arithmetic of the kernels.
+// A model on one slab at any depth: the layer map G_s(u; h) and the field F_s(u) of docs/model.md sections 1
+// and 2, with tangents and adjoints. The interface that evolve, march and back-propagation call, whatever the
+// arithmetic of the kernels.
 
 #include <algorithm>
 #include <memory>
@@ -20,13 +20,16 @@ enum class Mechanism { diffusion, attention, reaction };
 inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::attention,
                                                Mechanism::reaction};
 
-enum class Precision { single, dbl };
+/// kappa varies between these over layers and channels; alpha and rho are the same everywhere.
+struct EquationCoefficients {
+  double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
+};
 
-/// The activations of one application of the layer map, for its adjoint. Used again from step to step.
+/// The activations of one application of the layer map, for its adjoint. May be reused.
 class Tape {
  public:
   virtual ~Tape() = default;
-  /// Memory held, in bytes; it is allocated by the first map_keeping.
+  /// Memory held, in bytes; the first map_keeping allocates it.
   virtual std::size_t bytes() const = 0;
 };
 
@@ -53,12 +56,12 @@ class DepthModel {
   virtual void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
                                  double* u_bar, std::span<double> parameters) = 0;
 
-  /// Back-propagation: one tape per layer, filled on the way up and read on the way down.
+  /// For back-propagation: one tape per cell, filled by the forward pass and read by the backward pass.
   virtual std::unique_ptr<Tape> make_tape() const = 0;
-  /// v = G(u; h), keeping on `tape` (of this model) what map_adjoint needs. v may not overlap u.
+  /// v = G(u; h), recording on `tape` (of this model) what map_adjoint needs. v must not overlap u.
   virtual void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) = 0;
-  /// u_bar := (dG/du)^T w (overwritten; may not overlap w) at the depth, h, u, mask and parameters of the
-  /// map_keeping that filled `tape`; parameters (or empty) += as increment_adjoint. The tape stays as it is.
+  /// u_bar := (dG/du)^T w (overwritten; must not overlap w) at the depth, h, u, mask and parameters of the
+  /// map_keeping that filled `tape`; parameters as increment_adjoint. The tape is unchanged.
   virtual void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                            double* u_bar, std::span<double> parameters) = 0;
 
@@ -72,19 +75,15 @@ class DepthModel {
   /// diagonal += scale * diag of the token diffusion at this depth.
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 
-  /// Attention in the layer map G(u; h): [sample][head][local query][global key].
+  /// The attention kernel within the layer map G(u; h): [sample][head][local query][global key].
   virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
 
-  /// Whether kappa > 0 somewhere, and the largest one.
-  virtual double largest_kappa() const = 0;
-  /// Keeps the parameters of these depths ready; `refresh` after the parameters changed.
+  virtual EquationCoefficients coefficients() const = 0;
+  /// 0: no token diffusion.
+  double largest_kappa() const { return coefficients().largest_kappa; }
+  /// Interpolates and keeps the parameters of these depths; `refresh` after the parameters changed.
   virtual void prepare(std::span<const DepthPoint> points) = 0;
   virtual void refresh() = 0;
 };
-
-/// `parameters` and `context` are borrowed. Throws BadInput for combinations that are not defined (kappa > 0
-/// with a causal mask, sinkhorn with a causal mask, ...).
-std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
-                                             Precision precision);
 
 }  // namespace fluxformer

@@ -1,8 +1,8 @@
 #pragma once
 
 // The parameters at a depth: one of S layers, or the linear interpolation between K knots at
-// s_k = (k-1)(S-1)/(K-1), constant beyond the last (docs/model.md section 1). The PDE model with K = S and h
-// = 1 is the Transformer exactly.
+// s_k = (k-1)(S-1)/(K-1), constant beyond the last (docs/model.md section 1). With K = S and h = 1 the PDE
+// model is exactly the Transformer.
 
 #include <map>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace fluxformer {
 
-/// Which two knots (0-based) meet at a depth and the share of the upper one.
+/// The two knots (0-based) around a depth and the weight of the upper one.
 struct KnotPair {
   int lower = 0, upper = 0;
   double share = 0;
@@ -25,20 +25,20 @@ class DepthWeights {
   /// `parameters` is borrowed; `refresh` after it changed.
   explicit DepthWeights(const Parameters& parameters) : parameters_(parameters) {}
 
-  /// Views valid until the next call at a depth that was not prepared, or until `refresh`.
+  /// The views are valid until `refresh` or the next call for a depth that was not prepared.
   LayerWeights<const T> at(const DepthPoint& point);
-  /// Keeps the parameters of these depths ready (memory: one block each, shared between equal depths).
+  /// Interpolates and keeps the parameters of these depths (memory: one block for each different depth).
   void prepare(std::span<const DepthPoint> points);
   void refresh();
 
-  /// Where a gradient with respect to the parameters at `point` is collected: a view into `flat` where one
-  /// knot decides, else a scratch block that `finish_gradient` spreads over the two knots.
+  /// Where to add a gradient with respect to the parameters at `point`: a view into `flat` where one knot
+  /// determines them, else a scratch block that `finish_gradient` distributes to the two knots.
   LayerWeights<double> begin_gradient(const DepthPoint& point, std::span<double> flat);
   void finish_gradient(const DepthPoint& point, std::span<double> flat);
 
  private:
   struct Block {
-    std::vector<double> exact;  // empty where the flat vector itself serves
+    std::vector<double> exact;  // empty where the flat vector is used directly
     std::vector<T> cast;        // empty for T = double
   };
   void fill(const KnotPair& pair, Block& block) const;

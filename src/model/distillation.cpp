@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/reductions.hpp"
 #include "model/embedding.hpp"
+#include "model/make_depth_model.hpp"
 
 namespace fluxformer {
 namespace {

@@ -1,18 +1,19 @@
 #pragma once
 
-// A trained model as teacher of another one, at the depths where layers of the teacher end:
+// Distillation from a trained teacher, at the depths where its layers end:
 //
 //   hidden      weight / S sum over layers l of |u(l) - U(l)|^2 / |U(l)|^2, over real tokens and channels
 //   attention   weight / S sum over layers l of KL(K_l || k_l), k_l the student's attention at s = l - 1
 //
-// as means over samples; U and K are the teacher's hidden states and attention for the same inputs. Source of
-// the idea: Hinton, Vinyals, Dean, arXiv 1503.02531; of both terms: Jiao et al., arXiv 1909.10351.
+// averaged over samples; U and K are the teacher's hidden states and attention for the same inputs. Sources:
+// Hinton, Vinyals, Dean, arXiv 1503.02531; for both terms Jiao et al., arXiv 1909.10351.
 
 #include <memory>
 #include <vector>
 
 #include "model/depth_weights.hpp"
 #include "model/gradient_evaluator.hpp"
+#include "model/precision.hpp"
 #include "operators/attention/attention_match.hpp"
 
 namespace fluxformer {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The embedded input, inflow of equation (1) at s = 0:
+// The embedded input: the inflow of equation (1) at s = 0.
 //
 //   numbers   e(x) = W_E f(x) + b_E + p(x)
 //   words     e(x) = the row of the word table for word f(x), + p(x)
@@ -16,8 +16,8 @@ namespace fluxformer {
 /// numbers below spec.vocabulary; `slab` [local token][sample][channel] is overwritten. Not collective.
 void embed(const Parameters& parameters, const SlabContext& context, const double* input, double* slab);
 
-/// gradient (the flat vector) += the gradients of the embedding's arrays from the adjoint of the slab; this
-/// rank's share.
+/// gradient (the flat vector) += this rank's share of the gradient with respect to the embedding, from the
+/// adjoint of the slab. Not collective.
 void embed_adjoint(const Parameters& parameters, const SlabContext& context, const double* input,
                    const double* slab_bar, std::span<double> gradient);
 

@@ -38,26 +38,22 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   const auto depth = spec_.depth;
   const double h = depth.spacing();
   if (spec_.scheme == DepthScheme::shift) {
-    add(std::make_unique<LayerTerm>(model_, depth, spec_.speed), false);
+    add(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
   } else {
-    if (spec_.speed > 0)
-      add(std::make_unique<DepthTransport>(spec_.speed, h, spec_.scheme == DepthScheme::upwind2 ? 2 : 1),
-          false);
-    for (const auto part : all_mechanisms)
-      add(std::make_unique<FieldTerm>(model_, depth, part), part == Mechanism::diffusion);
+    const int order = spec_.scheme == DepthScheme::upwind2 ? 2 : 1;
+    if (spec_.speed > 0) add(std::make_unique<DepthTransport>(spec_.speed, h, order));
+    if (model_.largest_kappa() > 0) add(std::make_unique<TokenDiffusionTerm>(model_, depth));
+    add(std::make_unique<AttentionTerm>(model_, depth));
+    add(std::make_unique<ReactionTerm>(model_, depth));
   }
-  if (spec_.epsilon > 0) add(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells), true);
+  if (spec_.epsilon > 0) add(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells));
 }
 
-void Equation::add(std::unique_ptr<Term> term, bool diffusive) {
+void Equation::add(std::unique_ptr<Term> term) {
   all_.push_back(term.get());
-  (diffusive ? diffusive_ : rest_).push_back(term.get());
+  const bool implicit = dynamic_cast<const ImplicitTerm*>(term.get()) != nullptr;
+  (implicit ? implicit_ : explicit_).push_back(term.get());
   owned_.push_back(std::move(term));
-}
-
-int Equation::token_axes() const {
-  const auto& line = *model_.context().line;
-  return std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
 }
 
 void Equation::check_combination() const {
@@ -76,14 +72,15 @@ void Equation::check_combination() const {
           "equation.c"
           " = 1); it is ",
           h / c);
-    const double number = model_.largest_kappa() * h / c * token_axes();
+    const int axes = token_axes(*model_.context().line);
+    const double number = model_.largest_kappa() * h / c * axes;
     if (number > 0.5 * (1 + round_off)) {
-      const double least = std::ceil(2 * model_.largest_kappa() * s / c * token_axes() * (1 - round_off));
+      const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
       const double multiple = model.variation == DepthVariation::constant ? s : 1;
       refuse(
           "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
           "kappa (h/c) ",
-          token_axes(), " = ", number, " > 1/2; mesh.cells must be at least ",
+          axes, " = ", number, " > 1/2; mesh.cells must be at least ",
           static_cast<long>(std::ceil(least / multiple) * multiple));
     }
     return;
@@ -109,29 +106,17 @@ int Equation::reach_above() const {
   return reach;
 }
 
-Equation::Rates Equation::rates() const {
-  Rates rates{spec_.speed / spec_.depth.spacing(), 0};
-  for (const auto* term : diffusive_) rates.diffusion += 1 / term->max_stable_dt();
+void Equation::add_implicit_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const {
+  for (const auto* term : implicit_)
+    dynamic_cast<const ImplicitTerm&>(*term).add_diagonal(cells, scale, diagonal);
+}
+
+StepRates step_rates(const Equation::Terms& terms) {
+  StepRates rates;
+  for (const auto* term : terms)
+    if (const auto limit = term->step_limit())
+      (limit->kind == StepLimit::Kind::transport ? rates.transport : rates.diffusion) += limit->rate;
   return rates;
-}
-
-std::string Equation::limit_rule(bool diffusion_implicit) const {
-  std::string rule = spec_.speed > 0 ? "c dt/h" : "";
-  if (!diffusion_implicit) {
-    const auto plus = [&](const std::string& part) { rule += (rule.empty() ? "" : " + ") + part; };
-    if (spec_.epsilon > 0) plus("2 epsilon dt/h^2");
-    if (spec_.scheme != DepthScheme::shift && model_.largest_kappa() > 0)
-      plus("2 kappa dt * " + std::to_string(token_axes()));
-  }
-  return rule;
-}
-
-void Equation::add_diffusive_diagonal(int cell, double scale, double* diagonal) const {
-  if (spec_.scheme != DepthScheme::shift)
-    model_.add_diffusion_diagonal(cell_exit(cell, spec_.depth.layers, spec_.depth.cells), scale, diagonal);
-  if (spec_.epsilon == 0) return;
-  const double h = spec_.depth.spacing(), value = scale * -2 * spec_.epsilon / (h * h);
-  for (std::size_t j = 0; j < model_.context().size(); ++j) diagonal[j] += value;
 }
 
 }  // namespace fluxformer

@@ -1,11 +1,10 @@
 #pragma once
 
-// Equation (1) of docs/model.md, discretised through depth: a list of Terms, and the step limits that go with
-// it.
+// Equation (1) of docs/model.md, discretised through depth: a list of Terms.
 //
-//   shift      du_i/dt = (c/h)(G_i(u_{i-1}; h/c) - u_i)                       + eps term
+//   shift      du_i/dt = (c/h)(G_i(u_{i-1}; h/c) - u_i)                        + eps term
 //   upwind     du_i/dt = (c/h)(u_{i-1} - u_i)                       + F_i(u_i) + eps term
-//   upwind2    du_i/dt = -(c/2h)(3u_i - 4u_{i-1} + u_{i-2})         + F_i(u_i) + eps term
+//   upwind2    du_i/dt = -(c/2h)(3 u_i - 4 u_{i-1} + u_{i-2})       + F_i(u_i) + eps term
 
 #include <memory>
 #include <string>
@@ -33,39 +32,38 @@ class Equation {
   Equation(DepthModel& model, const EquationSpec& spec);
 
   using Terms = std::vector<Term*>;
-  /// All terms; the diffusions acting on u_i (what an implicit-explicit method treats implicitly); the
-  /// others.
+  /// All terms; those that an implicit-explicit method treats implicitly (ImplicitTerm); the others.
   const Terms& all() const { return all_; }
-  const Terms& diffusive() const { return diffusive_; }
-  const Terms& rest() const { return rest_; }
-  /// One more term, not among the diffusive ones (a manufactured source). Before solvers are made of this.
-  void add_source(std::unique_ptr<Term> source) { add(std::move(source), false); }
+  const Terms& implicit_terms() const { return implicit_; }
+  const Terms& explicit_terms() const { return explicit_; }
+  /// One more term (a manufactured source). Before solvers are made of this.
+  void add(std::unique_ptr<Term> term);
   int reach_below() const;
   int reach_above() const;
 
   const EquationSpec& spec() const { return spec_; }
   DepthModel& model() const { return model_; }
-  /// What limits an explicit step dt: transport * dt = c dt/h, diffusion * dt = 2 epsilon dt/h^2 + 2 kappa dt
-  /// axes (the latter for upwind, upwind2). Forward Euler with first-order transport is stable for a sum of
-  /// at most 1.
-  struct Rates {
-    double transport = 0, diffusion = 0;
-  };
-  Rates rates() const;
-  /// The left-hand side of that rule, for messages: "c dt/h + 2 epsilon dt/h^2".
-  std::string limit_rule(bool diffusion_implicit) const;
-  /// diagonal += scale * diag of the diffusive terms at cell i (one slab).
-  void add_diffusive_diagonal(int cell, double scale, double* diagonal) const;
+  /// diagonal(cells) += scale * diagonal of the implicit terms.
+  void add_implicit_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const;
+  /// The equation as its terms write it, with the values of its coefficients, in a few lines; `implicit` are
+  /// marked so.
+  std::string text(const Terms& implicit) const;
 
  private:
-  void add(std::unique_ptr<Term> term, bool diffusive);
-  int token_axes() const;
   void check_combination() const;
   DepthModel& model_;
   EquationSpec spec_;
   std::vector<std::unique_ptr<Term>> owned_;
-  Terms all_, diffusive_, rest_;
+  Terms all_, implicit_, explicit_;
 };
+
+/// What limits an explicit step dt of these terms: sums of their StepLimits, per unit of time.
+struct StepRates {
+  double transport = 0, diffusion = 0;
+};
+StepRates step_rates(const Equation::Terms& terms);
+/// The same as messages write it: "c dt/h + 2 epsilon dt/h^2"; "" where nothing limits the step.
+std::string step_rule(const Equation::Terms& terms);
 
 std::string to_word(DepthScheme scheme);
 

@@ -52,7 +52,7 @@ Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
     const double weight = batch.weight[b];
     const double loss = loss_of(loss_, logits_.data() + at, classes, batch.label[b], weight,
                                 logits_bar == nullptr ? nullptr : logits_bar + at);
-    if (weight == 0) continue;  // a filler's loss counts for nothing, whatever it is
+    if (weight == 0) continue;  // padding of the batch: its loss may even be NaN
     result.loss += weight * loss;
   }
   result.correct = correct_share(batch, logits_, classes);
@@ -76,7 +76,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, bool depth_losses) {
 std::size_t GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
   if (row == 0) return layout.block_offset(0);
-  // Cells 1 .. row use knots up to this one, at their exits and in between.
+  // The last knot that cells 1 .. row use, at their exits and in between.
   const auto depth = march_.depth();
   const auto last = knots_at(parameters_.spec, cell_exit(row, depth.layers, depth.cells)).upper;
   return layout.block_offset(last + 1);
@@ -90,11 +90,11 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   const auto tell = [&](std::size_t first, std::size_t end) {
     if (ready && first < end) ready(first, end - first);
   };
-  // Blocks become complete from the last to the first; alpha and rho belong to all of them.
+  // Blocks become complete from the last to the first; all of them contribute to alpha and rho.
   const std::size_t coefficients = layout.alpha();
   std::size_t done = layout.block_offset(parameters_.spec.knots);
   int reached = cells + 1;
-  /// Tells of all that is complete once the way back has reached `row`; -1: beyond the embedding.
+  /// Reports all that is complete when the backward march has reached `row`; -1: after the embedding.
   const auto reach = [&](int row) {
     while (reached > row) {
       --reached;

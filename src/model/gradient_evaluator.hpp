@@ -14,8 +14,7 @@
 
 namespace fluxformer {
 
-/// Sums over this rank's samples, each times its weight in the batch; the same on all ranks of a token line,
-/// but for the depth loss.
+/// Weighted sums over this rank's samples; the same on all ranks of a token line, except for the depth loss.
 struct Evaluation {
   double loss = 0;        ///< of the task
   double depth_loss = 0;  ///< of the depth losses (distillation), this rank's share
@@ -23,14 +22,13 @@ struct Evaluation {
   double total() const { return loss + depth_loss; }
 };
 
-/// A loss at intermediate depths: distillation of hidden states or of attention. `Batch` targets are the
-/// implementation's business.
+/// A loss at intermediate depths, such as distillation of hidden states or attention.
 class DepthLoss {
  public:
   virtual ~DepthLoss() = default;
   /// Before the rows of a batch. Collective over the token line.
   virtual void begin(const Batch& batch) = 0;
-  /// Whether it looks at row i (0: the embedded input, M: the last).
+  /// Whether it depends on row i (0: the embedded input, M: the last).
   virtual bool looks_at(int row) const = 0;
   /// Its value at that row, this rank's share. u_bar (if not null) += its derivative with respect to u,
   /// gradient (then not empty) += that with respect to the parameters. Collective over the token line.
@@ -38,22 +36,20 @@ class DepthLoss {
                      std::span<double> gradient) = 0;
 };
 
-/// From entry `first` on, `count` entries of the flat gradient are complete on this rank.
+/// Entries first .. first + count - 1 of the flat gradient are complete on this rank.
 using GradientReady = std::function<void(std::size_t first, std::size_t count)>;
 
 class GradientEvaluator {
  public:
-  /// All are borrowed. `context` is the one `march.model()` was made with: its padding lengths are set to
-  /// those of each batch.
+  /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.
   GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss& loss);
 
-  /// Borrowed: the one of the context. In `gradient` it is keyed by the batch, in `evaluate` it does nothing.
+  /// Borrowed: the one of the context. `gradient` keys it by the batch, `evaluate` turns it off.
   void set_dropout(Dropout& dropout) { dropout_ = &dropout; }
-  /// Borrowed; called in this order.
+  /// Borrowed; called in the order they were added.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
-  /// Loss without gradient; without the depth losses if they are not asked for. Collective over the token
-  /// line, as all below.
+  /// Loss without gradient, with or without the depth losses. Collective over the token line, as all below.
   Evaluation evaluate(const Batch& batch, bool depth_losses = true);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
   /// share the batch is the gradient of the weighted sum. Calls `ready(first, count)` as each piece is final,
@@ -70,7 +66,7 @@ class GradientEvaluator {
   void begin_depth_losses(const Batch& batch);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
-  /// The first entry of the flat vector that cells 1 .. row still add to or that lies before all blocks.
+  /// The first entry of the blocks that are complete once the backward march has reached `row`.
   std::size_t first_complete(int row) const;
 
   const Parameters& parameters_;

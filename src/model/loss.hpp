@@ -1,6 +1,6 @@
 #pragma once
 
-// What is minimised at the end of the depth march, as a function of the logits of one sample.
+// The loss of one sample as a function of its logits.
 //
 //   cross_entropy        -sum_c q_c log softmax(z)_c,   q = (1 - smoothing) onehot + smoothing / C
 //   mean_squared_error   (1/C) sum_c (z_c - q_c)^2
@@ -25,7 +25,7 @@ struct Loss {
 /// collective.
 double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar);
 
-/// Sum of the weights of the samples of a batch whose most likely class is the label; logits [sample][class].
+/// Sum of the weights of the correctly classified samples of a batch; logits [sample][class].
 double correct_share(const Batch& batch, const std::vector<double>& logits, int classes);
 
 /// The class with the largest logit (the first of equals); -1 if one is not a number.

@@ -1,15 +1,15 @@
 #pragma once
 
 // A manufactured solution of equation (1): waves through depth and over tokens, and the source that makes
-// them its steady state, so that the order of the discretisation can be measured (docs/model.md T4).
+// them its steady state, to measure the order of the discretisation (docs/model.md T4).
 //
-//   u*(s, x, y, k, j) = mean_j + a_kj cos(omega_kj (s - S)) cos(pi p (x + 1/2) / n_x) cos(pi q (y + 1/2) /
-//   n_y) f = c du*/ds - epsilon d2u*/ds2 - kappa (Lap u*) - alpha A_s[u*] - rho R_s(u*)
+//   u*(s, x, y) = mean + a cos(omega (s - S)) cos(pi p (x + 1/2) / n_x) cos(pi q (y + 1/2) / n_y)
+//   f           = c du*/ds - epsilon d2u*/ds2 - kappa Lap u* - alpha A_s[u*] - rho R_s(u*)
 //
-// for sample k, channel j. It satisfies the boundary conditions: zero flux over tokens, zero gradient at s =
-// S. Derivatives are exact, in the units of the lattice (token spacing 1); attention and reaction act on the
-// values at the tokens, so that what is left is the error of transport and of the diffusions. Source: the
-// method of manufactured solutions, Roache, J. Fluids Eng. 124 (2002).
+// with mean, a and omega depending on sample and channel. It satisfies the boundary conditions: zero flux
+// over tokens, zero gradient at s = S. Derivatives are exact, in the units of the lattice (token spacing 1);
+// attention and reaction act on the values at the tokens, so that only the errors of transport and diffusion
+// remain. Source: the method of manufactured solutions, Roache, J. Fluids Eng. 124 (2002).
 
 #include "model/equation.hpp"
 
@@ -26,9 +26,9 @@ class Manufactured {
   /// `model` is borrowed. kappa must be one number for all channels and depths, namely largest_kappa().
   Manufactured(DepthModel& model, const EquationSpec& equation, const ManufacturedWaves& waves);
 
-  /// u* at depth s on this rank's tokens: a slab. s = 0 is the inflow. Not collective.
+  /// u* at depth s on this rank's tokens, a slab; s = 0 is the inflow. Not collective.
   void solution(double s, double* slab) const;
-  /// f at the row of cell i (s = ih): a slab, overwritten. Collective over the token line.
+  /// f at cell i (s = ih), a slab, overwritten. Collective over the token line.
   void source(int cell, double* slab) const;
 
  private:
@@ -43,19 +43,17 @@ class Manufactured {
   ManufacturedWaves waves_;
 };
 
-/// A source that does not depend on time or state: slab `of(i)` added to the right-hand side of cell i.
+/// The source as a term; it depends on neither time nor state.
 class SourceTerm final : public Term {
  public:
-  /// Cells first .. first + count - 1 are the rank's. Collective over the token line: f is evaluated here,
-  /// once.
+  /// Evaluates f on cells first .. first + count - 1, those of this rank. Collective over the token line.
   SourceTerm(const Manufactured& manufactured, std::size_t slab, int first, int count);
-  std::string_view name() const override { return "source"; }
-  Locality locality() const override { return Locality::pointwise; }
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>&, const Column<const double>&, CellRange,
                    const Column<double>&) override {}
   void add_adjoint(const Column<const double>&, const Column<const double>&, CellRange, const Column<double>&,
                    std::span<double>) override {}
+  TermText text() const override { return {"f_i", {}, {"f: source of a manufactured solution"}}; }
 
  private:
   std::size_t slab_;

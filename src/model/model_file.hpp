@@ -15,9 +15,9 @@ namespace fluxformer {
 /// Writes attributes and arrays of /model. Collective; every rank holds the same parameters.
 void write_model(io::ArchiveWriter& archive, const Parameters& parameters);
 
-/// Reads them. Collective. Throws BadInput naming file and object for what is missing, of another shape, or
-/// not a number. What a file from elsewhere may lack has the meaning it has in PyTorch: kappa 0, alpha = rho
-/// = 1.
+/// Reads them. Collective. Throws BadInput naming file and object if something is missing, has the wrong
+/// shape or is not a number. Without kappa, alpha and rho (imported weights) they are 0, 1 and 1, as in
+/// PyTorch.
 Parameters read_model(const io::ArchiveReader& archive);
 
 }  // namespace fluxformer

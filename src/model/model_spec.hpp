@@ -1,7 +1,6 @@
 #pragma once
 
-// What a model is, before it has numbers: sizes, depth structure, order of sub-layers, place of
-// normalisation.
+// The structure of a model: sizes, depth, order of sub-layers, place of normalisation.
 
 #include <string>
 
@@ -33,19 +32,18 @@ struct ModelSpec {
   Subflow subflow = Subflow::euler;
   bool own_halves = false;  ///< macaron: the first half step has weights of its own
   bool kappa_per_channel = false;
-  bool causal = false;  ///< a token sees itself and earlier ones only; the context's mask must say the same
-  int cells = 0;        ///< depth cells its weights were trained on; 0: not known
+  bool causal = false;  ///< a token sees itself and earlier ones only; the context's mask must agree
+  int cells = 0;        ///< depth cells in training; 0: unknown
   int features = 0;     ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
   int tokens = 0;       ///< learned positions; 0: none
   int classes = 0;      ///< outputs of the head; 0: no head
 
-  /// Numbers that the input holds per token: features, 1 for word indices, 0 without an embedding.
+  /// Numbers per input token: features, 1 for word indices, 0 without an embedding.
   int input_size() const { return vocabulary > 0 ? 1 : features; }
 
-  /// Throws BadInput naming the key for combinations that are not defined: heads that do not divide the
-  /// width, sinkhorn with a causal mask is checked by Attention, post or residual off with order parallel is
-  /// allowed, ...
+  /// Throws BadInput naming the key for combinations that are not defined, such as heads that do not divide
+  /// the width. (Attention refuses sinkhorn with a causal mask.)
   void validate() const;
 };
 
@@ -67,7 +65,7 @@ std::string to_word(Normalisation);
 template <class E>
 E from_word(const std::string& word);
 
-/// A depth at which parameters are wanted: `layer` (1..S) decides for constant weights, `s` for linear ones.
+/// A depth at which parameters are evaluated: by `layer` (1..S) for constant weights, by `s` for linear ones.
 struct DepthPoint {
   int layer = 1;
   double s = 0;

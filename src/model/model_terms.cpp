@@ -1,7 +1,6 @@
 #include "model/model_terms.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.hpp"
 
@@ -46,28 +45,8 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
   }
 }
 
-std::string_view FieldTerm::name() const {
-  switch (part_) {
-    case Mechanism::diffusion:
-      return "token diffusion";
-    case Mechanism::attention:
-      return "attention";
-    case Mechanism::reaction:
-      break;
-  }
-  return "reaction";
-}
-
-Locality FieldTerm::locality() const {
-  switch (part_) {
-    case Mechanism::diffusion:
-      return Locality::token_stencil;
-    case Mechanism::attention:
-      return Locality::token_line;
-    case Mechanism::reaction:
-      break;
-  }
-  return Locality::pointwise;
+std::optional<StepLimit> LayerTerm::step_limit() const {
+  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.spacing(), "c dt/h"};
 }
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
@@ -86,12 +65,20 @@ void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const do
     model_.add_field_adjoint(part_, point(i), 1.0, u.at(i), w.at(i), u_bar.at(i), parameters);
 }
 
-double FieldTerm::max_stable_dt() const {
+int token_axes(const TokenLine& line) {
+  return std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
+}
+
+std::optional<StepLimit> TokenDiffusionTerm::step_limit() const {
   const double kappa = model_.largest_kappa();
-  if (part_ != Mechanism::diffusion || kappa == 0) return std::numeric_limits<double>::infinity();
-  const auto& line = *model_.context().line;
-  const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
-  return 1 / (2 * kappa * axes);
+  if (kappa == 0) return std::nullopt;
+  const int axes = token_axes(*model_.context().line);
+  return StepLimit{StepLimit::Kind::diffusion, 2 * kappa * axes, "2 kappa dt * " + std::to_string(axes)};
+}
+
+void TokenDiffusionTerm::add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const {
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.add_diffusion_diagonal(point(i), scale, diagonal.at(i));
 }
 
 }  // namespace fluxformer

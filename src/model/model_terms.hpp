@@ -1,6 +1,6 @@
 #pragma once
 
-// The model's parts of the right-hand side, as Terms on all depth cells of a rank.
+// The parts of the model as Terms on all depth cells of a rank.
 
 #include "model/depth_march.hpp"
 #include "operators/term.hpp"
@@ -13,16 +13,15 @@ class LayerTerm final : public Term {
  public:
   /// `model` is borrowed. Throws BadInput for c <= 0.
   LayerTerm(DepthModel& model, DepthCells depth, double speed);
-  std::string_view name() const override { return "layer map"; }
-  Locality locality() const override { return Locality::token_line; }
-  int reach_below() const override { return 1; }
-  /// h / c
-  double max_stable_dt() const override { return depth_.spacing() / speed_; }
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                    const Column<double>& out) override;
   void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                    const Column<double>& u_bar, std::span<double> parameters) override;
+  int reach_below() const override { return 1; }
+  /// Rate c / h, that of its transport.
+  std::optional<StepLimit> step_limit() const override;
+  TermText text() const override;
 
  private:
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
@@ -32,26 +31,48 @@ class LayerTerm final : public Term {
   std::vector<double> work_;  // tangents and adjoints only
 };
 
-/// upwind, upwind2: one part of F_s at u_i, parameters at the exit of the cell.
-class FieldTerm final : public Term {
+/// upwind, upwind2: one part of F_s at u_i, parameters at the exit of the cell. `model` is borrowed.
+class FieldTerm : public Term {
  public:
+  void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) final;
+  void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                   const Column<double>& out) final;
+  void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                   const Column<double>& u_bar, std::span<double> parameters) final;
+
+ protected:
   FieldTerm(DepthModel& model, DepthCells depth, Mechanism part)
       : model_(model), depth_(depth), part_(part) {}
-  std::string_view name() const override;
-  Locality locality() const override;
-  void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
-  void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
-                   const Column<double>& out) override;
-  void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
-                   const Column<double>& u_bar, std::span<double> parameters) override;
-  /// 1 / (2 kappa axes) for diffusion; infinity for the others.
-  double max_stable_dt() const override;
-
- private:
   DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
+
+ private:
   DepthCells depth_;
   Mechanism part_;
 };
+
+class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
+ public:
+  TokenDiffusionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::diffusion) {}
+  /// Rate 2 kappa * (token axes), with the largest kappa; none for kappa = 0.
+  std::optional<StepLimit> step_limit() const override;
+  TermText text() const override;
+  void add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const override;
+};
+
+class AttentionTerm final : public FieldTerm {
+ public:
+  AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::attention) {}
+  TermText text() const override;
+};
+
+class ReactionTerm final : public FieldTerm {
+ public:
+  ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::reaction) {}
+  TermText text() const override;
+};
+
+/// Token axes with more than one token, but at least 1: the factor in the step limit of token diffusion.
+int token_axes(const TokenLine& line);
 
 }  // namespace fluxformer

@@ -15,7 +15,7 @@
 
 namespace fluxformer {
 
-/// Where one named array lies.
+/// A named array within the flat vector.
 struct ParameterView {
   std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "equation"
   std::string name;   ///< "W_Q", ...
@@ -30,7 +30,7 @@ class ParameterLayout {
   explicit ParameterLayout(const ModelSpec& spec);
   std::size_t size() const { return size_; }
   const std::vector<ParameterView>& views() const { return views_; }
-  /// Throws std::out_of_range for a name that is not there.
+  /// Throws std::out_of_range for an unknown name.
   const ParameterView& at(const std::string& path) const;
   bool has(const std::string& path) const;
   /// The block of knot k = 0 .. knots-1.
@@ -41,8 +41,8 @@ class ParameterLayout {
   std::size_t alpha() const { return alpha_; }
   std::size_t rho() const { return alpha_ + 1; }
 
-  /// The layer's views of a block that starts at `block`, coefficients from `coefficients` (the block in
-  /// double) and `alpha_rho` (two numbers).
+  /// Views of the layer whose block starts at `block`; kappa from `coefficients` (the block in double), alpha
+  /// and rho from `alpha_rho` (two numbers).
   template <class P>
   LayerWeights<P> layer(P* block, Coefficient<P>* coefficients, Coefficient<P>* alpha_rho) const;
 

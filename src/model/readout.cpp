@@ -60,7 +60,7 @@ void Readout::adjoint(const double* u, const double* logits_bar, double* u_bar, 
   const auto width = static_cast<std::size_t>(d);
   const auto at = [&](const char* path) { return gradient.data() + parameters_.layout.at(path).offset; };
   const Eigen::Map<const Matrix> z_bar(logits_bar, samples, classes);
-  if (context_.line->rank() == 0) {  // the pooled state is the same on every rank of the line
+  if (context_.line->rank() == 0) {  // the pooled state is the same on all ranks of the line
     Eigen::Map<Matrix>(at("head/W"), classes, d).noalias() +=
         z_bar.transpose() * Eigen::Map<const Matrix>(pooled_.data(), samples, d);
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)

@@ -1,6 +1,5 @@
 #include "operators/depth_terms.hpp"
 
-#include <limits>
 #include <span>
 
 #include "base/error.hpp"
@@ -48,7 +47,7 @@ void apply(const Column<const double>& u, CellRange cells, const Column<double>&
   }
 }
 
-/// The transpose: what a cell read, it gives back; a ghost that is missing is not asked for.
+/// The transpose of apply; a ghost that is missing has no adjoint.
 template <class StencilOf>
 void apply_transposed(const Column<const double>& w, CellRange cells, const Column<double>& u_bar,
                       StencilOf&& stencil_of) {
@@ -74,7 +73,7 @@ double positive(double spacing) {
 }  // namespace
 
 DepthTransport::DepthTransport(double speed, double spacing, int order)
-    : rate_(speed / positive(spacing)), order_(order) {
+    : speed_(speed), spacing_(positive(spacing)), rate_(speed / spacing), order_(order) {
   if (!(speed >= 0)) throw BadInput("equation.c=" + std::to_string(speed) + ": must not be negative");
   if (order != 1 && order != 2)
     throw BadInput("depth transport has order 1 or 2, not " + std::to_string(order));
@@ -94,13 +93,21 @@ void DepthTransport::add_adjoint(const Column<const double>&, const Column<const
   apply_transposed(w, cells, u_bar, [&](int i) { return upwind(rate_, order_, i); });
 }
 
-double DepthTransport::max_stable_dt() const {
-  if (rate_ == 0) return std::numeric_limits<double>::infinity();
-  return order_ == 1 ? 1 / rate_ : 0.0;
+std::optional<StepLimit> DepthTransport::step_limit() const {
+  if (rate_ == 0) return std::nullopt;
+  return StepLimit{StepLimit::Kind::transport, rate_, "c dt/h"};
+}
+
+TermText DepthTransport::text() const {
+  const char* first = "(c/h)(u_{i-1} - u_i)";
+  const char* second = "(c/2h)(4 u_{i-1} - 3 u_i - u_{i-2})";
+  TermText text{order_ == 1 ? first : second, {value_text("c", speed_), value_text("h", spacing_)}};
+  if (order_ == 2) text.definitions = {std::string("cell 1: ") + first};
+  return text;
 }
 
 DepthDiffusion::DepthDiffusion(double epsilon, double spacing, int cells)
-    : rate_(epsilon / (positive(spacing) * spacing)), cells_(cells) {
+    : epsilon_(epsilon), spacing_(positive(spacing)), rate_(epsilon / (spacing * spacing)), cells_(cells) {
   if (!(epsilon >= 0))
     throw BadInput("equation.epsilon=" + std::to_string(epsilon) + ": must not be negative");
 }
@@ -119,8 +126,23 @@ void DepthDiffusion::add_adjoint(const Column<const double>&, const Column<const
   apply_transposed(w, cells, u_bar, [&](int i) { return second_difference(rate_, i, cells_); });
 }
 
-double DepthDiffusion::max_stable_dt() const {
-  return rate_ == 0 ? std::numeric_limits<double>::infinity() : 1 / (2 * rate_);
+std::optional<StepLimit> DepthDiffusion::step_limit() const {
+  if (rate_ == 0) return std::nullopt;
+  return StepLimit{StepLimit::Kind::diffusion, 2 * rate_, "2 epsilon dt/h^2"};
+}
+
+TermText DepthDiffusion::text() const {
+  return {"epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2",
+          {value_text("epsilon", epsilon_), value_text("h", spacing_)},
+          {"outflow: u_{M+1} = u_{M-1}"}};
+}
+
+void DepthDiffusion::add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const {
+  const double value = scale * -2 * rate_;
+  for (int i = cells.begin; i < cells.end; ++i) {
+    double* const here = diagonal.at(i);
+    for (std::size_t j = 0; j < diagonal.slab; ++j) here[j] += value;
+  }
 }
 
 }  // namespace fluxformer

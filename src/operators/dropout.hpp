@@ -1,8 +1,8 @@
 #pragma once
 
-// Dropout: with probability `rate` a number is set to 0, else divided by 1 - rate. Linear and diagonal: its
-// own adjoint. Which numbers depends on the sample's key and on place, not on ranks. Source: Srivastava et
-// al. 2014.
+// Dropout: a number is set to 0 with probability `rate` and divided by 1 - rate otherwise. Linear and
+// diagonal, hence its own adjoint. The mask depends on the sample's key, the site and the position, not on
+// ranks. Source: Srivastava et al. 2014.
 
 #include <cstdint>
 #include <vector>
@@ -17,11 +17,11 @@ class Dropout {
   /// `rate` in [0, 1).
   Dropout(double rate, std::uint64_t seed) : rate_(rate), random_(seed, "dropout") {}
 
-  /// From now on with these keys of the samples of a slab; empty: nothing is dropped.
+  /// Sets the keys of the samples of a slab; empty: nothing is dropped.
   void set_keys(std::vector<long> keys) { keys_ = std::move(keys); }
   bool active() const { return rate_ > 0 && !keys_.empty(); }
-  /// The slab's numbers under the mask called `site`: one for each place of the model where something is
-  /// dropped. Not collective.
+  /// Masks the slab; each place in the model that has dropout is a `site` with masks of its own. Not
+  /// collective.
   void apply(const SlabContext& context, std::uint64_t site, double* slab) const;
 
  private:

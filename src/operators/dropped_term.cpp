@@ -49,9 +49,9 @@ void DroppedTerm<T>::add_adjoint(const LayerWeights<const T>& weights, const dou
 template <class T>
 void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                      const double* base, double* out, Activations& kept) {
-  if (!active()) return term_.set_rhs_keeping(weights, u, scale, base, out, kept);
+  if (!active()) return keeping_.set_rhs_keeping(weights, u, scale, base, out, kept);
   double* const value = fresh_branch();
-  term_.set_rhs_keeping(weights, u, scale, value, value, kept);
+  keeping_.set_rhs_keeping(weights, u, scale, value, value, kept);
   mask(value);
   for (std::size_t j = 0; j < branch_.size(); ++j) out[j] = base[j] + value[j];
 }
@@ -60,7 +60,7 @@ template <class T>
 void DroppedTerm<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                       double scale, const double* base, double* u_bar,
                                       const LayerWeights<double>* gradient, Activations& kept) {
-  term_.set_adjoint_kept(weights, u, active() ? masked(w) : w, scale, base, u_bar, gradient, kept);
+  keeping_.set_adjoint_kept(weights, u, active() ? masked(w) : w, scale, base, u_bar, gradient, kept);
 }
 
 template class DroppedTerm<float>;

@@ -55,7 +55,7 @@ T normalise(const double* x, std::size_t n, T* y) {
 
 }  // namespace
 
-// Pass by pass over a few rows at a time: the sums of one row would otherwise wait for its stores.
+// Several passes over a few rows at a time: row by row, the sums would wait for the stores just before.
 template <class T>
 void layer_norm(const double* x, std::size_t x_stride, int rows, int width, const T* gain, const T* bias,
                 T* y, std::size_t y_stride) {
@@ -92,8 +92,8 @@ void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, 
   }
 }
 
-// The same matrix transposed: the part before the gain is symmetric. Pass by pass over a few rows, as above;
-// the gradients are summed in T over one call.
+// The transpose; J without the gain is symmetric. Several passes over a few rows, as above; the gradients
+// are summed in T over one call.
 template <class T>
 void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
                         int width, const T* gain, double scale, const double* base, double* x_bar,

@@ -24,7 +24,7 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
                         int width, const T* gain, double scale, const double* base, double* x_bar,
                         double* gain_bar, double* bias_bar);
 
-/// x_bar += scale * J(x)^T w, and the rest alike.
+/// The same with x_bar += scale * J(x)^T w.
 template <class T>
 void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
                         int width, const T* gain, double scale, double* x_bar, double* gain_bar,
@@ -32,7 +32,7 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   layer_norm_adjoint(x, x_stride, w, w_stride, rows, width, gain, scale, x_bar, x_bar, gain_bar, bias_bar);
 }
 
-/// x := x / |x|, contiguous rows. Returns false if a row is zero (the row is left alone).
+/// x := x / |x|, contiguous rows. Returns false if a row is zero (that row stays zero).
 bool project_to_sphere(double* x, int rows, int width);
 /// v := J v for y = x / |x| at x: (v - y (y . v)) / |x|. Symmetric, so it is the adjoint too.
 void sphere_tangent(const double* x, double* v, int rows, int width);

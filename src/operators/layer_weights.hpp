@@ -9,7 +9,7 @@
 
 namespace fluxformer {
 
-/// Coefficients of the equation stay double whatever the arithmetic of the kernels.
+/// Coefficients of the equation are double whatever the arithmetic of the kernels.
 template <class P>
 using Coefficient = std::conditional_t<std::is_const_v<P>, const double, double>;
 

@@ -1,19 +1,18 @@
 #pragma once
 
-// A term of equation (1) on all depth cells a rank holds: what the right-hand side is a list of.
+// One term of equation (1) on all depth cells a rank holds; the right-hand side is a list of these. What a
+// time integrator must know of a term is asked of the term.
 
 #include <cstddef>
-#include <functional>
-#include <limits>
+#include <optional>
 #include <span>
-#include <string_view>
-
-#include "operators/slab.hpp"
+#include <string>
+#include <vector>
 
 namespace fluxformer {
 
-/// The slabs of this rank's depth cells and of the neighbours' cells its stencils reach. Cells are
-/// numbered 1..M through depth; slab 0 is the inflow. P: double or const double.
+/// The slabs of this rank's depth cells and of the neighbouring cells its stencils reach. Cells are numbered
+/// 1..M through depth; slab 0 is the inflow. P: double or const double.
 template <class P>
 struct Column {
   int first = 1;         ///< number of the first owned cell
@@ -36,15 +35,30 @@ struct CellRange {
   int begin = 1, end = 1;
 };
 
+/// How a term limits an explicit step dt. Forward Euler with first-order transport is stable while the sum of
+/// rate * dt over all terms is at most 1; each method scales the two kinds by numbers of its own.
+struct StepLimit {
+  enum class Kind { transport, diffusion };
+  Kind kind = Kind::transport;
+  double rate = 0;        ///< per unit of time
+  std::string text = {};  ///< rate * dt, as messages write it: "2 epsilon dt/h^2"
+};
+
+/// How a term is written in du_i/dt = ...
+struct TermText {
+  std::string formula;                        ///< "epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2"
+  std::vector<std::string> values = {};       ///< its coefficients: "epsilon = 0.02", "h = 0.5"
+  std::vector<std::string> definitions = {};  ///< its other symbols: "N: LayerNorm over channels"
+};
+
+/// "symbol = value"
+std::string value_text(const std::string& symbol, double value);
+
+/// Calls are collective over the token line.
 class Term {
  public:
   virtual ~Term() = default;
-  virtual std::string_view name() const = 0;
-  virtual Locality locality() const = 0;
-  /// How many cells below and above a cell's value depends on.
-  virtual int reach_below() const { return 0; }
-  virtual int reach_above() const { return 0; }
-  /// out(cells) += term(u). Collective over the token line where the locality says so.
+  /// out(cells) += term(u)
   virtual void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) = 0;
   /// out(cells) += J(u) v; ghosts of v are filled (inflow: zero, or its variation).
   virtual void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
@@ -53,8 +67,21 @@ class Term {
   /// not empty (the model's flat vector).
   virtual void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                            const Column<double>& u_bar, std::span<double> parameters) = 0;
-  /// Forward Euler, this term alone; infinity where no such bound is known.
-  virtual double max_stable_dt() const { return std::numeric_limits<double>::infinity(); }
+
+  /// How many cells below and above a cell's value depends on. Not collective, as those below.
+  virtual int reach_below() const { return 0; }
+  virtual int reach_above() const { return 0; }
+  /// Nothing where no limit is known.
+  virtual std::optional<StepLimit> step_limit() const { return std::nullopt; }
+  virtual TermText text() const = 0;
+};
+
+/// Optional seam of a Term: implicit-explicit methods treat it implicitly. It is linear in u.
+class ImplicitTerm {
+ public:
+  virtual ~ImplicitTerm() = default;
+  /// diagonal(cells) += scale * diagonal of J. Not collective.
+  virtual void add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const = 0;
 };
 
 }  // namespace fluxformer

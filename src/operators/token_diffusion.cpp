@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 
 namespace fluxformer {
 namespace {
@@ -13,14 +14,14 @@ struct Step {
 };
 constexpr std::array<Step, 4> steps = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};  // west, east, north, south
 
-/// Walks over the tokens of a rank and finds the neighbours each exchanges flux with.
+/// The neighbours that each token of this rank exchanges flux with.
 class Lattice {
  public:
   Lattice(const SlabContext& context) : context_(context), line_(*context.line), block_(line_.block()) {
     for (std::size_t k = 0; k < 4; ++k) beyond_[k] = line_.neighbour(steps[k].dx, steps[k].dy) >= 0;
   }
 
-  /// Whether the token's stencil leaves the block: it has to wait for the halo.
+  /// Whether the token's stencil needs the halo.
   bool at_rim(int token) const {
     for (std::size_t k = 0; k < 4; ++k)
       if (beyond_[k] && leaves(token, k)) return true;
@@ -68,9 +69,9 @@ class Lattice {
   std::array<bool, 4> beyond_;
 };
 
-/// Calls visit(offset of the row of a token and sample, neighbours' rows, how many) for every row of the
-/// slab; those that need the halo come last, while it travels the others are done. A row's arithmetic does
-/// not depend on the split.
+/// Calls visit(offset of the row of a token and sample, neighbours' rows, their number) for every row of the
+/// slab; those that need the halo come last, so that its exchange overlaps with the others. A row's
+/// arithmetic does not depend on the split.
 template <class Visit>
 void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& halo, Visit&& visit) {
   const Lattice lattice(context);
@@ -94,8 +95,8 @@ void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& ha
   pass(true);
 }
 
-/// visit(channel, sum of differences to the neighbours) for the channels of a row: exactly 0 where all are
-/// equal. The number of neighbours is a constant of the inner loop, so that it runs in vector registers.
+/// visit(channel, sum of differences to the neighbours) for the channels of a row; exactly 0 where all are
+/// equal. The number of neighbours is a compile-time constant, so that the inner loop is vectorised.
 template <std::size_t count, class Visit>
 inline void laplacian(const std::array<const double*, 4>& near, const double* u, std::size_t width,
                       Visit&& visit) {
@@ -155,18 +156,21 @@ TokenDiffusion<T>::TokenDiffusion(const SlabContext& context) : context_(context
 template <class T>
 void TokenDiffusion<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale,
                                 double* out) {
+  const InPiece piece(Piece::token_diffusion);
   add_flux(context_, weights.diffusion, u, scale, halo_, out);
 }
 
 template <class T>
 void TokenDiffusion<T>::add_tangent(const LayerWeights<const T>& weights, const double*, const double* v,
                                     double scale, double* out) {
+  const InPiece piece(Piece::token_diffusion);
   add_flux(context_, weights.diffusion, v, scale, halo_, out);  // linear
 }
 
 template <class T>
 void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                                     double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  const InPiece piece(Piece::token_diffusion);
   add_flux(context_, weights.diffusion, w, scale, halo_, u_bar);  // symmetric
   if (gradient == nullptr || gradient->diffusion.kappa == nullptr) return;
   const auto width = static_cast<std::size_t>(context_.width);
@@ -176,16 +180,6 @@ void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const 
     laplacian(near, count, u + row, width,
               [&](std::size_t c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
   });
-}
-
-template <class T>
-double TokenDiffusion<T>::max_stable_dt(const LayerWeights<const T>& weights) const {
-  const int axes = (context_.line->tokens_x() > 1 ? 1 : 0) + (context_.line->tokens_y() > 1 ? 1 : 0);
-  const double* kappa = weights.diffusion.kappa;
-  const double largest =
-      *std::max_element(kappa, kappa + (weights.diffusion.per_channel ? context_.width : 1));
-  if (axes == 0 || largest <= 0) return std::numeric_limits<double>::infinity();
-  return 1 / (2 * largest * axes);
 }
 
 template <class T>

@@ -4,29 +4,25 @@
 //
 //   (D u)(x) = sum over the 2 (line) or 4 (grid) neighbours y of kappa (u(y) - u(x))
 //
-// Zero flux: no neighbour, no term; the first padded token counts as the boundary too. Periodic: wraps
-// around. D is symmetric, its row sums are 0: the mean is conserved. Forward Euler is stable for kappa dt *
-// (number of axes) <= 1/2.
+// Zero flux: no neighbour, no term; padding is a boundary too. Periodic: wraps around. D is symmetric and
+// its row sums are 0, so that the mean is conserved. Forward Euler is stable for kappa dt axes <= 1/2, with
+// axes the number of token axes.
 
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
 template <class T>
 class TokenDiffusion final : public SlabTerm<T> {
  public:
-  /// Throws BadInput for a causal mask (a token would see later ones). `context` is borrowed.
+  /// `context` is borrowed. Throws BadInput for a causal mask: a token would see later ones.
   explicit TokenDiffusion(const SlabContext& context);
 
-  std::string_view name() const override { return "token diffusion"; }
-  Locality locality() const override { return Locality::token_stencil; }
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
                    double* out) override;
   void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                    double* u_bar, const LayerWeights<double>* gradient) override;
-  /// 1 / (2 kappa_max * axes); an axis counts if it has more than one token.
-  double max_stable_dt(const LayerWeights<const T>& weights) const override;
   /// diagonal += scale * diag(D).
   void add_diagonal(const LayerWeights<const T>& weights, double scale, double* diagonal) const;
 

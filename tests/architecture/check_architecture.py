@@ -26,6 +26,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 LINK = re.compile(r"fluxformer_floor\(\s*(\w+)\s[^)]*?\bDEPENDS\s+([^)]*)\)")
 DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
 HANDLE = re.compile(r"\bHandle<\w+, \w+>")
+ARRAY = re.compile(r"\bVec(?:Get|Restore)Array\w*")
 HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')
 # Folders of one person's machine. Written so that the pattern does not match itself.
 FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
@@ -88,6 +89,15 @@ def check_handles(path, text):
     code = HANDLE.sub(lambda owner: " " * len(owner.group(0)), without_comments(text))
     for match in DESTROY.finditer(code):
         yield line_of(code, match.start()), f"{match.group(0)} belongs into a handle header"
+
+
+def check_arrays(path, text):
+    """Arrays of PETSc vectors are borrowed for a scope."""
+    if path == "src/base/vector_arrays.hpp":
+        return
+    code = without_comments(text)
+    for match in ARRAY.finditer(code):
+        yield line_of(code, match.start()), f"{match.group(0)}: use Reading, Writing or Filling of base/vector_arrays.hpp"
 
 
 def check_hdf5_paths(path, text):
@@ -263,8 +273,8 @@ CPP = (".hpp", ".cpp")
 CODE = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt")
 TEXT = CODE + (".md", ".ini", ".yaml", ".json", ".cff", ".txt")
 # (rule, files it reads)
-RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_hdf5_paths, CPP),
-         (check_pragma, CPP), (check_length, CODE), (check_foreign_words, TEXT)]
+RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_arrays, CPP),
+         (check_hdf5_paths, CPP), (check_pragma, CPP), (check_length, CODE), (check_foreign_words, TEXT)]
 
 
 def violations(root):

@@ -11,6 +11,7 @@ from check_architecture import violations
 
 CLEAN = {
     "src/base/error.hpp": '#pragma once\n\n#include <string>\n',
+    "src/base/vector_arrays.hpp": "#pragma once\ninline void f(Vec v, double* a) { VecRestoreArray(v, &a); }\n",
     "src/base/handle.hpp": "#pragma once\nusing VecHandle = Handle<Vec, VecDestroy>;\n",
     "src/io/layout.hpp": '#pragma once\ninline constexpr auto field = "/field/u";\n',
     "src/mesh/mesh.hpp": '#pragma once\n\n#include "base/error.hpp"\n',
@@ -39,6 +40,7 @@ PLANTED = {
     "an HDF5 path outside the variables": ("drivers/b.cpp", 'auto p = "/history/norm";\n', 1, "_variables"),
     "a group's name outside the variables": ("src/io/archive.cpp", '\n\nauto p = "state/" + n;\n', 3, "_variables"),
     "a coordinate's path outside the variables": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "_variables"),
+    "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "Reading"),
     "a header without #pragma once": ("src/base/bare.hpp", "int a();\n", 1, "pragma"),
     "a header that is too long": ("src/base/long.hpp", "#pragma once\n" + "\n" * 130, 131, "split"),
     "a source that is too long": ("src/base/long.cpp", "\n" * 261, 261, "split"),

@@ -6,8 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/vector_arrays.hpp"
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
+#include "model/make_depth_model.hpp"
 #include "solvers/evolve/field_operator.hpp"
 
 namespace fluxformer::bench {
@@ -57,11 +59,9 @@ class RightHandSide {
     field_ = std::make_unique<FieldOperator>(mesh_, *equation_);
     u_ = mesh_.create_vector();
     f_ = mesh_.create_vector();
-    double* values = nullptr;
-    VecGetArray(u_, &values);
+    const Writing to(u_);
     for (std::size_t j = 0; j < mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()); ++j)
-      values[j] = std::sin(static_cast<double>(j));
-    VecRestoreArray(u_, &values);
+      to.values[j] = std::sin(static_cast<double>(j));
   }
 
   void evaluate() { field_->apply(equation_->all(), u_, f_); }

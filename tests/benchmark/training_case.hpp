@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/backpropagation.hpp"
+#include "model/make_depth_model.hpp"
 #include "tests/benchmark/network.hpp"
 #include "training/trainer.hpp"
 

@@ -28,8 +28,7 @@ ProblemSpec pde(DepthScheme scheme, int cells, int tokens_x, int tokens_y) {
 double error(const ProblemSpec& spec, const ManufacturedWaves& waves, EvolveSettings settings) {
   Problem problem(MPI_COMM_WORLD, spec);
   const Manufactured exact(*problem.model, problem.equation->spec(), waves);
-  problem.equation->add_source(
-      std::make_unique<SourceTerm>(exact, problem.context.size(), 1, spec.mesh.cells));
+  problem.equation->add(std::make_unique<SourceTerm>(exact, problem.context.size(), 1, spec.mesh.cells));
   Whole slab(problem.context.size()), solution;
   for (int i = 1; i <= spec.mesh.cells; ++i) {
     exact.solution(i * problem.depth.spacing(), slab.data());

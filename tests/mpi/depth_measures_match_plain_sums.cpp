@@ -7,6 +7,7 @@
 
 #include "analysis/states/depth_measures.hpp"
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 
 namespace fluxformer {
 namespace {
@@ -55,13 +56,8 @@ TEST_P(DepthMeasuresOn, all_ranks_match_plain_sums) {
   context.mask.length = length;
   states::DepthMeter meter(mesh, context, {speed, epsilon, spacing});
   const auto u = mesh.create_vector(), previous = mesh.create_vector();
-  double* values = nullptr;
-  check(VecGetArray(u, &values));
-  fill(mesh, state, values);
-  check(VecRestoreArray(u, &values));
-  check(VecGetArray(previous, &values));
-  fill(mesh, earlier, values);
-  check(VecRestoreArray(previous, &values));
+  fill(mesh, state, Writing(u).values);
+  fill(mesh, earlier, Writing(previous).values);
   std::vector<double> reference(static_cast<std::size_t>(mesh.cells()) * mesh.slab_size());
   fill(mesh, target, reference.data());
   meter.set_reference({reference.begin(), reference.end()});

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 #include "mesh/ghosts.hpp"
 #include "mesh/mesh.hpp"
 #include "tests/support/every_rank.hpp"
@@ -47,10 +48,11 @@ void for_each_number(const Mesh& mesh, Visit&& visit) {
 template <class Value>
 VecHandle filled(const Mesh& mesh, Value&& value) {
   VecHandle u = mesh.create_vector();
-  double* a = nullptr;
-  check(VecGetArray(u, &a));
-  for_each_number(mesh, [&](int cell, int y, int x, int k, std::size_t i) { a[i] = value(cell, y, x, k); });
-  check(VecRestoreArray(u, &a));
+  {
+    const Writing to(u);
+    for_each_number(
+        mesh, [&](int cell, int y, int x, int k, std::size_t i) { to.values[i] = value(cell, y, x, k); });
+  }
   return u;
 }
 
@@ -156,13 +158,11 @@ TEST(TokenHalo, brings_the_neighbours_tokens) {
       const TokenLine& line = mesh.token_line();
       const TokenBlock& b = line.block();
       const VecHandle u = filled(mesh, name_of);
-      const double* a = nullptr;
-      check(VecGetArrayRead(u, &a));
+      const Reading from(u);
       const std::size_t row = 6;
       TokenHalo halo;
-      line.begin_halo(a, row, halo);
+      line.begin_halo(from.values, row, halo);
       line.end_halo();
-      check(VecRestoreArrayRead(u, &a));
       const auto expect_rows = [&](const std::vector<double>& rows, int x, int y, int dx, int dy,
                                    int length) {
         const bool inside = x >= 0 && x < spec.tokens_x && y >= 0 && y < spec.tokens_y;

@@ -93,8 +93,9 @@ TEST_P(TermConformance, tangent_is_the_derivative) {
   for (const MeshSpec& split : splits()) {
     Harness term(MPI_COMM_WORLD, c, split);
     const State f = term.rhs(c.parameters, u), jv = term.tangent(c.parameters, u, v);
+    const double size = norm(jv) > 0 ? norm(jv) : 1;
     const auto remainder = [&](double e) {
-      return norm(sum(sum(term.rhs(c.parameters, sum(u, e, v)), -1, f), -e, jv)) / norm(jv);
+      return norm(sum(sum(term.rhs(c.parameters, sum(u, e, v)), -1, f), -e, jv)) / size;
     };
     const double whole = remainder(1e-3), half = remainder(5e-4);
     if (whole < 1e-12) continue;
@@ -206,6 +207,63 @@ TEST_P(TermConformance, single_precision_kernels_agree_to_single_precision) {
     EXPECT_LT(relative_distance(a.u_bar, b.u_bar), 1e-5);
     EXPECT_LT(relative_distance(a.parameters, b.parameters), 1e-5);
   }
+}
+
+// Seam KeepsActivations: the same operations in the same order.
+TEST_P(TermConformance, what_is_kept_serves_the_adjoint_to_the_bit) {
+  if (!c.build_keeping) return;
+  for (const MeshSpec& split : splits()) {
+    Harness term(MPI_COMM_WORLD, c, split), keeping(MPI_COMM_WORLD, c, split, c.build_keeping);
+    EXPECT_EQ(keeping.rhs(c.parameters, u, 0.5), term.rhs(c.parameters, u, 0.5));
+    const Harness::Adjoint a = keeping.adjoint(c.parameters, u, w, 0.5),
+                           b = term.adjoint(c.parameters, u, w, 0.5);
+    EXPECT_EQ(a.u_bar, b.u_bar);
+    EXPECT_EQ(a.parameters, b.parameters);
+  }
+}
+
+// Seam ImplicitTerm.
+TEST_P(TermConformance, an_implicit_term_is_linear_and_knows_its_diagonal) {
+  Harness one = alone();
+  if (!one.diagonal(c.parameters, 1, 0)) return;
+  const State f = one.rhs(c.parameters, u), jv = one.tangent(c.parameters, u, v);
+  EXPECT_LT(relative_distance(sum(one.rhs(c.parameters, sum(u, 1, v)), -1, f), jv), 1e-13);
+  State expected(c.size(), 0.0);
+  for (std::size_t i = c.slab(); i < c.size(); ++i) {
+    State unit(c.size(), 0.0);
+    unit[i] = 1;
+    expected[i] = 3 - 2 * one.tangent(c.parameters, u, unit)[i];
+  }
+  for (const MeshSpec& split : splits()) {
+    const auto diagonal = Harness(MPI_COMM_WORLD, c, split).diagonal(c.parameters, -2, 3);
+    EXPECT_LT(relative_distance(diagonal.value(), expected), 1e-14);
+  }
+}
+
+// At the limit of a diffusion the new values are means of the old ones. The inflow is zero.
+TEST_P(TermConformance, diffusion_at_its_step_limit_raises_no_maximum) {
+  const auto limit = alone().step_limit(c.parameters);
+  const State start = without_inflow(u);
+  const auto largest = [](const State& x) {
+    double most = 0;
+    for (const double value : x) most = std::max(most, std::abs(value));
+    return most;
+  };
+  for (const MeshSpec& split : splits()) {
+    Harness term(MPI_COMM_WORLD, c, split);
+    const auto here = term.step_limit(c.parameters);
+    ASSERT_EQ(here.has_value(), limit.has_value());
+    if (!limit) continue;
+    EXPECT_EQ(here->rate, limit->rate) << "ranks choose one step together";
+    EXPECT_EQ(here->text, limit->text);
+    if (limit->kind != StepLimit::Kind::diffusion) continue;
+    EXPECT_LE(largest(sum(start, 1 / limit->rate, term.rhs(c.parameters, start))),
+              largest(start) * (1 + 1e-14));
+  }
+}
+
+TEST_P(TermConformance, says_how_it_is_written) {
+  EXPECT_FALSE(alone().text(c.parameters).formula.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Term, TermConformance, testing::ValuesIn(every_term()),

@@ -53,6 +53,20 @@ class Help(ProgramTest):
         self.assertEqual(sorted(os.listdir(self.folder)), before)
         self.assert_refused(self.run_program("evolve", "small.ini", "--validate", "--mesh.layers=0"), "mesh.layers")
 
+    def test_validate_prints_the_equation_of_the_scheme(self):
+        """Put together from the terms, with values, what is implicit, and the step limit."""
+        shift = self.run_program("evolve", "small.ini", "--validate", "--equation.epsilon=0.25").out
+        self.assertIn("du_i/dt = (c/h)(G_i(u_{i-1}; h/c) - u_i)\n        + epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2\n", shift)
+        self.assertIn("G(u; h): v = u + h alpha A(N(u)), G = v + h rho R(N(v))\n", shift)
+        self.assertRegex(shift, r"c = 1, h = 1, alpha = 1, rho = 1, epsilon = 0.25\n")
+        self.assertRegex(shift, r"step limit: c dt/h \+ 2 epsilon dt/h\^2 <= [\d.]+; the largest stable step is [\d.]+\n")
+        upwind = self.run_program("evolve", "small.ini", "--validate", "--depth.scheme=upwind", "--evolve.method=arkimex",
+                                  "--equation.kappa=0.5").out
+        self.assertIn("du_i/dt = (c/h)(u_{i-1} - u_i)\n        + kappa Lap u_i   [implicit]\n"
+                      "        + alpha A_i(N(u_i))\n        + rho R_i(N(u_i))\n", upwind)
+        self.assertIn("kappa = 0.5", upwind)
+        self.assertIn("step limit: c dt/h <= 1; the largest stable step is 1\n", upwind)
+
     def test_version_names_the_revision_and_the_libraries(self):
         end = self.run_program("--version")
         self.assertEqual((end.code, end.err), (0, ""), end)

@@ -1,13 +1,6 @@
 #include "tests/support/cell_term.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace fluxformer {
-
-template <class T>
-CellTerm<T>::CellTerm(SlabTerm<T>& term, CellWeights<T> weights, int first, int count)
-    : term_(term), weights_(std::move(weights)), first_(first), count_(count) {}
 
 template <class T>
 void CellTerm<T>::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
@@ -35,14 +28,34 @@ void CellTerm<T>::add_adjoint(const Column<const double>& u, const Column<const 
 }
 
 template <class T>
-double CellTerm<T>::max_stable_dt() const {
-  double smallest = std::numeric_limits<double>::infinity();
-  for (int i = first_; i < first_ + count_; ++i)
-    smallest = std::min(smallest, term_.max_stable_dt(weights_.of(i)));
-  return smallest;
+void KeptCellTerm<T>::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  const auto kept = term_.make_activations();
+  for (int i = cells.begin; i < cells.end; ++i)
+    term_.set_rhs_keeping(weights_.of(i), u.at(i), 1.0, out.at(i), out.at(i), *kept);
+}
+
+template <class T>
+void KeptCellTerm<T>::add_adjoint(const Column<const double>& u, const Column<const double>& w,
+                                  CellRange cells, const Column<double>& u_bar,
+                                  std::span<double> parameters) {
+  std::vector<std::unique_ptr<Activations>> kept;
+  std::vector<double> value(u.slab);
+  for (int i = cells.begin; i < cells.end; ++i) {
+    kept.push_back(term_.make_activations());
+    term_.set_rhs_keeping(weights_.of(i), u.at(i), 1.0, u.at(i), value.data(), *kept.back());
+  }
+  for (int i = cells.begin; i < cells.end; ++i) {
+    LayerWeights<double> gradient;
+    if (!parameters.empty()) gradient = weights_.gradient(i, parameters);
+    term_.set_adjoint_kept(weights_.of(i), u.at(i), w.at(i), 1.0, u_bar.at(i), u_bar.at(i),
+                           parameters.empty() ? nullptr : &gradient,
+                           *kept[static_cast<std::size_t>(i - cells.begin)]);
+  }
 }
 
 template class CellTerm<float>;
 template class CellTerm<double>;
+template class KeptCellTerm<float>;
+template class KeptCellTerm<double>;
 
 }  // namespace fluxformer

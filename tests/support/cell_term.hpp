@@ -3,9 +3,11 @@
 // A term that acts within one depth cell, as a term of all depth cells a rank holds.
 
 #include <functional>
+#include <memory>
 #include <span>
+#include <vector>
 
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 #include "operators/term.hpp"
 
 namespace fluxformer {
@@ -18,30 +20,53 @@ struct CellWeights {
   std::function<LayerWeights<double>(int cell, std::span<double> parameters)> gradient;
 };
 
-/// Collective over the token line unless the slab term is pointwise; ranks of a line hold the same cells.
+/// Collective over the token line; ranks of a line hold the same cells.
 template <class T>
 class CellTerm final : public Term {
  public:
-  /// `term` is borrowed. Cells first .. first + count - 1 are the rank's, for max_stable_dt.
-  CellTerm(SlabTerm<T>& term, CellWeights<T> weights, int first, int count);
+  /// `term` is borrowed.
+  CellTerm(SlabTerm<T>& term, CellWeights<T> weights) : term_(term), weights_(std::move(weights)) {}
 
-  std::string_view name() const override { return term_.name(); }
-  Locality locality() const override { return term_.locality(); }
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                    const Column<double>& out) override;
   void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                    const Column<double>& u_bar, std::span<double> parameters) override;
-  /// The smallest over this rank's cells.
-  double max_stable_dt() const override;
+  TermText text() const override { return {"a slab term"}; }
 
  private:
   SlabTerm<T>& term_;
   CellWeights<T> weights_;
-  int first_, count_;
+};
+
+/// The same with value and adjoint through the seam for back-propagation. The adjoint keeps the activations
+/// of all cells before it reads those of the first.
+template <class T>
+class KeptCellTerm final : public Term {
+ public:
+  /// `Branch` is a slab term that keeps activations; borrowed.
+  template <class Branch>
+  KeptCellTerm(Branch& term, CellWeights<T> weights)
+      : plain_(term, weights), term_(term), weights_(std::move(weights)) {}
+
+  void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
+  void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                   const Column<double>& out) override {
+    plain_.add_tangent(u, v, cells, out);
+  }
+  void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                   const Column<double>& u_bar, std::span<double> parameters) override;
+  TermText text() const override { return plain_.text(); }
+
+ private:
+  CellTerm<T> plain_;
+  KeepsActivations<T>& term_;
+  CellWeights<T> weights_;
 };
 
 extern template class CellTerm<float>;
 extern template class CellTerm<double>;
+extern template class KeptCellTerm<float>;
+extern template class KeptCellTerm<double>;
 
 }  // namespace fluxformer

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
 #include "tests/support/every_rank.hpp"
 
 namespace fluxformer::test {
@@ -12,21 +13,19 @@ struct Harness::Filled {
   Filled(const Harness& harness, const Term& term, const State& global)
       : vector(harness.scatter(global)),
         inflow(harness.inflow(global)),
-        ghosts(harness.mesh_, term.reach_below(), term.reach_above()) {
+        ghosts(harness.mesh_, term.reach_below(), term.reach_above()),
+        owned(vector) {
     ghosts.set_inflow(inflow.data());
-    check(VecGetArrayRead(vector, &owned));
   }
-  Filled(const Filled&) = delete;
-  Filled& operator=(const Filled&) = delete;
-  ~Filled() { VecRestoreArrayRead(vector, &owned); }
   Column<const double> column(const Mesh& mesh) const {
-    return {mesh.first_cell(), mesh.cells(), mesh.slab_size(), owned, {ghosts.below(0), ghosts.below(1)},
-            ghosts.above()};
+    return {
+        mesh.first_cell(), mesh.cells(), mesh.slab_size(), owned.values, {ghosts.below(0), ghosts.below(1)},
+        ghosts.above()};
   }
   VecHandle vector;
   State inflow;
   DepthGhosts ghosts;
-  const double* owned = nullptr;
+  Reading owned;
 };
 
 Harness::Harness(MPI_Comm comm, const TermCase& term_case, const MeshSpec& split,
@@ -51,13 +50,11 @@ State Harness::inflow(const State& global) const {
 
 VecHandle Harness::scatter(const State& global) const {
   VecHandle vector = mesh_.create_vector();
-  double* a = nullptr;
-  check(VecGetArray(vector, &a));
+  const Writing to(vector);
   for (int k = 0; k < mesh_.cells(); ++k)
     for (std::size_t i = 0; i < mesh_.slab_size(); ++i)
-      a[static_cast<std::size_t>(k) * mesh_.slab_size() + i] =
+      to.values[static_cast<std::size_t>(k) * mesh_.slab_size() + i] =
           global[global_index(mesh_.first_cell() + k, i)];
-  check(VecRestoreArray(vector, &a));
   return vector;
 }
 
@@ -119,21 +116,37 @@ Harness::Adjoint Harness::adjoint(const State& p, const State& u, const State& w
   bars.clear_bars();
   const VecHandle u_bar = mesh_.create_vector();
   check(VecSet(u_bar, start));
-  double* owned = nullptr;
-  check(VecGetArray(u_bar, &owned));
   State gradient(p.size(), 0.0);
-  const Column<double> result{
-      mesh_.first_cell(), mesh_.cells(), mesh_.slab_size(), owned, {bars.below_bar(0), bars.below_bar(1)},
-      bars.above_bar()};
-  built.term->add_adjoint(state.column(mesh_), weight.column(mesh_),
-                          {mesh_.first_cell(), mesh_.first_cell() + mesh_.cells()}, result, gradient);
-  check(VecRestoreArray(u_bar, &owned));
+  {
+    const Writing owned(u_bar);
+    const Column<double> result{mesh_.first_cell(),
+                                mesh_.cells(),
+                                mesh_.slab_size(),
+                                owned.values,
+                                {bars.below_bar(0), bars.below_bar(1)},
+                                bars.above_bar()};
+    built.term->add_adjoint(state.column(mesh_), weight.column(mesh_), owned_cells(), result, gradient);
+  }
   bars.add_to_owners(u_bar);
-  const double* values = nullptr;
-  check(VecGetArrayRead(u_bar, &values));
-  Adjoint adjoint{gather(values, bars.inflow_bar()), sum_over(mesh_.comm(), std::move(gradient))};
-  check(VecRestoreArrayRead(u_bar, &values));
-  return adjoint;
+  return {gather(Reading(u_bar).values, bars.inflow_bar()), sum_over(mesh_.comm(), std::move(gradient))};
+}
+
+std::optional<State> Harness::diagonal(const State& p, double scale, double start) {
+  const BuiltTerm built = build_(mesh_, context_, p);
+  const auto* const implicit = dynamic_cast<const ImplicitTerm*>(built.term.get());
+  if (implicit == nullptr) return std::nullopt;
+  State out(mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()), start);
+  implicit->add_diagonal(owned_cells(), scale,
+                         {mesh_.first_cell(), mesh_.cells(), mesh_.slab_size(), out.data()});
+  return gather(out.data(), nullptr);
+}
+
+std::optional<StepLimit> Harness::step_limit(const State& p) {
+  return build_(mesh_, context_, p).term->step_limit();
+}
+
+TermText Harness::text(const State& p) {
+  return build_(mesh_, context_, p).term->text();
 }
 
 }  // namespace fluxformer::test

@@ -8,10 +8,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mesh/ghosts.hpp"
+#include "operators/slab.hpp"
 #include "operators/term.hpp"
 
 namespace fluxformer::test {
@@ -36,6 +38,7 @@ struct TermCase {
   Build build = {};             ///< in double
   Build build_single = {};      ///< kernels in float; may be empty
   Build build_scaled = {};      ///< the term times `scale`; may be empty
+  Build build_keeping = {};     ///< through KeepsActivations; empty where the term has no such seam
   Reference reference = {};     ///< naive
   bool compare_padding = true;  ///< whether what stands in padded rows is defined
 
@@ -66,6 +69,11 @@ class Harness {
   State rhs(const State& p, const State& u, double start = 0);
   State tangent(const State& p, const State& u, const State& v, double start = 0);
   Adjoint adjoint(const State& p, const State& u, const State& w, double start = 0);
+  /// start + scale * diagonal in cells 1..M, 0 in cell 0; nothing where the term is not an ImplicitTerm.
+  std::optional<State> diagonal(const State& p, double scale, double start);
+  /// As the term on this rank says.
+  std::optional<StepLimit> step_limit(const State& p);
+  TermText text(const State& p);
 
  private:
   struct Filled;
@@ -75,6 +83,7 @@ class Harness {
   State inflow(const State& global) const;
   State gather(const double* owned, const double* inflow) const;
   std::size_t global_index(int cell, std::size_t local) const;
+  CellRange owned_cells() const { return {mesh_.first_cell(), mesh_.first_cell() + mesh_.cells()}; }
 
   const TermCase& case_;
   Mesh mesh_;

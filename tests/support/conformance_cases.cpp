@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/depth_terms.hpp"
+#include "operators/dropped_term.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 #include "tests/support/cell_term.hpp"
@@ -18,9 +19,7 @@ namespace {
 template <class T>
 class Scaled final : public SlabTerm<T> {
  public:
-  Scaled(std::unique_ptr<SlabTerm<T>> term, double scale) : term_(std::move(term)), scale_(scale) {}
-  std::string_view name() const override { return term_->name(); }
-  Locality locality() const override { return term_->locality(); }
+  Scaled(std::shared_ptr<SlabTerm<T>> term, double scale) : term_(std::move(term)), scale_(scale) {}
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override {
     term_->add_rhs(weights, u, scale * scale_, out);
   }
@@ -34,7 +33,7 @@ class Scaled final : public SlabTerm<T> {
   }
 
  private:
-  std::unique_ptr<SlabTerm<T>> term_;
+  std::shared_ptr<SlabTerm<T>> term_;
   double scale_;
 };
 
@@ -44,19 +43,30 @@ struct Owned {
   SlabContext context;
   State coefficients;
   std::vector<T> weights;
-  std::unique_ptr<SlabTerm<T>> term;
+  std::shared_ptr<SlabTerm<T>> term;
 };
 
-/// `make`.operator()<T>(context) makes the slab term; `views`(base, coefficients) lays out the parameters of
+/// How a case calls its slab term.
+struct Calls {
+  double scale = 1;
+  bool keeping = false;  ///< through the seam for back-propagation
+};
+
+template <class T, class Made>
+inline constexpr bool keeps_activations = std::is_base_of_v<KeepsActivations<T>, std::remove_cvref_t<Made>>;
+
+/// `make`.operator()<T>(context) makes the slab term, shared; `views`(base, coefficients) lays out the parameters of
 /// one cell.
 template <class T, class Make, class Views>
-TermCase::Build builder(Make make, Views views, std::size_t per_cell, double scale) {
-  return [=](const Mesh& mesh, const SlabContext& context, const State& parameters) -> BuiltTerm {
+TermCase::Build builder(Make make, Views views, std::size_t per_cell, Calls calls) {
+  return [=](const Mesh&, const SlabContext& context, const State& parameters) -> BuiltTerm {
     auto owned = std::make_shared<Owned<T>>();
     owned->context = context;
     owned->coefficients = parameters;
     owned->weights.assign(parameters.begin(), parameters.end());
-    owned->term = std::make_unique<Scaled<T>>(make.template operator()<T>(owned->context), scale);
+    const auto made = make.template operator()<T>(owned->context);
+    owned->term = made;
+    if (calls.scale != 1) owned->term = std::make_shared<Scaled<T>>(made, calls.scale);
     const auto offset = [per_cell](int cell) { return static_cast<std::size_t>(cell - 1) * per_cell; };
     CellWeights<T> weights;
     weights.of = [o = owned.get(), views, offset](int cell) -> LayerWeights<const T> {
@@ -66,8 +76,10 @@ TermCase::Build builder(Make make, Views views, std::size_t per_cell, double sca
     weights.gradient = [views, offset](int cell, std::span<double> all) -> LayerWeights<double> {
       return views(all.data() + offset(cell), all.data() + offset(cell));
     };
-    auto term =
-        std::make_unique<CellTerm<T>>(*owned->term, std::move(weights), mesh.first_cell(), mesh.cells());
+    std::unique_ptr<Term> term;
+    if constexpr (keeps_activations<T, decltype(*made)>)
+      if (calls.keeping) term = std::make_unique<KeptCellTerm<T>>(*made, weights);
+    if (term == nullptr) term = std::make_unique<CellTerm<T>>(*owned->term, std::move(weights));
     return {std::move(owned), std::move(term)};
   };
 }
@@ -98,9 +110,12 @@ TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Ref
   for (std::size_t i = 0; i < per_cell * static_cast<std::size_t>(c.lattice.cells); ++i)
     c.parameters.push_back(stream.uniform(i, 0.1, 0.9) *
                            (c.name.starts_with("diffusion") || i % 3 != 0 ? 1 : -1));
-  c.build = builder<double>(make, views, per_cell, 1);
-  c.build_scaled = builder<double>(make, views, per_cell, conformance_scale);
-  c.build_single = builder<float>(make, views, per_cell, 1);
+  c.build = builder<double>(make, views, per_cell, {});
+  c.build_scaled = builder<double>(make, views, per_cell, {.scale = conformance_scale});
+  c.build_single = builder<float>(make, views, per_cell, {});
+  using Made = decltype(*make.template operator()<double>(std::declval<const SlabContext&>()));
+  if constexpr (keeps_activations<double, Made>)
+    c.build_keeping = builder<double>(make, views, per_cell, {.keeping = true});
   c.reference = [=, tokens = tokens_of(c), slab = c.slab()](const State& p, const State& u) {
     std::vector<naive::Slab> slabs = slabs_of(u, slab);
     for (std::size_t cell = 1; cell < slabs.size(); ++cell) {
@@ -124,7 +139,7 @@ TermCase diffusion(std::string name, MeshSpec mesh, bool per_channel, std::vecto
   c.mask.length = std::move(length);
   return slab_case(
       c, per_channel ? static_cast<std::size_t>(mesh.width) : 1,
-      []<class T>(const SlabContext& context) { return std::make_unique<TokenDiffusion<T>>(context); },
+      []<class T>(const SlabContext& context) { return std::make_shared<TokenDiffusion<T>>(context); },
       [per_channel]<class P, class C>(P*, C* coefficients) {
         LayerWeights<P> weights;
         weights.diffusion = {coefficients, per_channel};
@@ -143,7 +158,7 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
   return slab_case(
       c, per_cell,
       [settings]<class T>(const SlabContext& context) {
-        return std::make_unique<Attention<T>>(context, settings);
+        return std::make_shared<Attention<T>>(context, settings);
       },
       [d]<class P, class C>(P* p, C* coefficients) {
         LayerWeights<P> weights;
@@ -158,24 +173,63 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
       });
 }
 
-TermCase reaction(std::string name, ReactionSettings settings, MeshSpec mesh = lattice()) {
-  settings.hidden = 5;
-  const TermCase c{.name = "reaction_" + std::move(name), .lattice = mesh};
-  const std::size_t d = static_cast<std::size_t>(mesh.width), f = 5, per_cell = 2 * d * f + 3 * d + f + 1;
+/// A reaction with hidden width 5; `make` makes it, or it under dropout; `reference` is its value.
+template <class Make, class Reference>
+TermCase reaction_case(TermCase c, bool first_half, Make make, Reference reference) {
+  const std::size_t d = static_cast<std::size_t>(c.lattice.width), f = 5;
   return slab_case(
-      c, per_cell,
-      [settings]<class T>(const SlabContext& context) {
-        return std::make_unique<Reaction<T>>(context, settings);
-      },
+      std::move(c), 2 * d * f + 3 * d + f + 1, make,
       [=]<class P, class C>(P* p, C* coefficients) {
         LayerWeights<P> weights;
         P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
-        (settings.first_half ? weights.first_reaction : weights.reaction) = {
+        (first_half ? weights.first_reaction : weights.reaction) = {
             p, p + d, w_1, b_1, w_2, b_2, coefficients + 2 * d * f + 3 * d + f};
         return weights;
       },
+      reference);
+}
+
+TermCase reaction(std::string name, ReactionSettings settings) {
+  settings.hidden = 5;
+  return reaction_case(
+      {.name = "reaction_" + std::move(name), .lattice = lattice()}, settings.first_half,
+      [settings]<class T>(const SlabContext& context) {
+        return std::make_shared<Reaction<T>>(context, settings);
+      },
       [settings](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
         return naive::reaction(tokens, settings, weights, u);
+      });
+}
+
+/// A reaction whose value passes through dropout.
+template <class T>
+struct Dropped {
+  Dropped(const SlabContext& shared, const Dropout& dropout, const ReactionSettings& settings)
+      : context(shared), reaction(context, settings), term(reaction, context, layer, 1) {
+    context.dropout = &dropout;
+  }
+  SlabContext context;
+  int layer = 2;
+  Reaction<T> reaction;
+  DroppedTerm<T> term;
+};
+
+TermCase dropped_reaction() {
+  const ReactionSettings settings{.hidden = 5};
+  const auto dropout = std::make_shared<Dropout>(0.3, 7);
+  dropout->set_keys({31, 32});
+  return reaction_case(
+      {.name = "reaction_under_dropout", .lattice = lattice()}, false,
+      [=]<class T>(const SlabContext& context) {
+        const auto owner = std::make_shared<Dropped<T>>(context, *dropout, settings);
+        return std::shared_ptr<DroppedTerm<T>>(owner, &owner->term);
+      },
+      [=](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
+        const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens.x, tokens.y);
+        auto value = naive::reaction(tokens, settings, weights, u);
+        dropout->apply({.line = &line, .samples = tokens.samples, .width = tokens.width}, 4 * 2 + 1,
+                       value.data());
+        return value;
       });
 }
 
@@ -249,6 +303,7 @@ std::vector<TermCase> every_term() {
       reaction("relu", {.activation = Activation::relu}),
       reaction("no_norm", {.layer_norm = false}),
       reaction("first_half", {.first_half = true}),
+      dropped_reaction(),
   };
   return cases;
 }

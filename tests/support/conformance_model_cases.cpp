@@ -1,5 +1,7 @@
 #include "tests/support/conformance_model_cases.hpp"
 
+#include "model/make_depth_model.hpp"
+#include "model/manufactured.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"
 
@@ -69,10 +71,11 @@ TermCase layer_map(std::string name, const ProblemSpec& spec) {
       });
 }
 
+template <class FieldPart>
 TermCase field(std::string name, const ProblemSpec& spec, Mechanism part) {
   return model_case(
       "field_" + std::move(name), spec,
-      [part](DepthModel& model, DepthCells depth) { return std::make_unique<FieldTerm>(model, depth, part); },
+      [](DepthModel& model, DepthCells depth) { return std::make_unique<FieldPart>(model, depth); },
       [part](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab&,
              const naive::Slab& here) {
         return naive::field(tokens, parameters, cell_exit(cell, depth.layers, depth.cells), part, here);
@@ -99,6 +102,29 @@ ProblemSpec knotted(Norm norm) {
   return spec;
 }
 
+/// The source of a manufactured solution: no function of the state; its values are those of one rank.
+TermCase source() {
+  auto spec = base();
+  spec.scheme = DepthScheme::upwind;
+  spec.mesh.width = spec.model.width;
+  TermCase c{.name = "source", .lattice = spec.mesh};
+  const auto weights = random_parameters(spec).values;
+  const EquationSpec equation{{spec.model.layers, spec.mesh.cells}, speed, 0.2, spec.scheme};
+  c.build = [=](const Mesh& mesh, const SlabContext& context, const State&) -> BuiltTerm {
+    auto owned = std::make_shared<OwnedModel>(spec.model, context, weights);
+    owned->model = make_depth_model(owned->parameters, owned->context, Precision::dbl);
+    const Manufactured exact(*owned->model, equation, {.omega = 0.7, .waves_x = 1, .waves_y = 1});
+    auto term = std::make_unique<SourceTerm>(exact, mesh.slab_size(), mesh.first_cell(), mesh.cells());
+    return {std::move(owned), std::move(term)};
+  };
+  c.reference = [=, size = c.size(), lattice = c.lattice](const State& p, const State&) mutable {
+    lattice.ranks_depth = lattice.ranks_token = 1;
+    const TermCase alone{.name = "source", .lattice = lattice};
+    return Harness(MPI_COMM_SELF, alone, lattice, c.build).rhs(p, State(size, 0.0));
+  };
+  return c;
+}
+
 }  // namespace
 
 std::vector<TermCase> every_model_term() {
@@ -110,10 +136,11 @@ std::vector<TermCase> every_model_term() {
       layer_map("transformer", base()),
       layer_map("macaron", macaron),
       layer_map("sphere", knotted(Norm::sphere)),
-      field("diffusion", knotted(Norm::pre), Mechanism::diffusion),
-      field("attention", base(), Mechanism::attention),
-      field("attention_on_the_sphere", knotted(Norm::sphere), Mechanism::attention),
-      field("reaction", knotted(Norm::none), Mechanism::reaction),
+      source(),
+      field<TokenDiffusionTerm>("diffusion", knotted(Norm::pre), Mechanism::diffusion),
+      field<AttentionTerm>("attention", base(), Mechanism::attention),
+      field<AttentionTerm>("attention_on_the_sphere", knotted(Norm::sphere), Mechanism::attention),
+      field<ReactionTerm>("reaction", knotted(Norm::none), Mechanism::reaction),
   };
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/vector_arrays.hpp"
+#include "model/make_depth_model.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -74,27 +76,24 @@ Whole Problem::whole(const double* local_slab) const {
 }
 
 void Problem::scatter(const Whole& state, Vec u) const {
-  double* values = nullptr;
-  check(VecGetArray(u, &values));
+  const Writing to(u);
   const std::size_t slab = context.size();
   for (std::size_t k = 0; k < static_cast<std::size_t>(mesh.cells()); ++k) {
     const std::size_t cell = static_cast<std::size_t>(mesh.first_cell()) - 1 + k;
     for (std::size_t j = 0; j < slab; ++j)
-      values[k * slab + j] = state[cell * whole_slab() + token_offset(j)];
+      to.values[k * slab + j] = state[cell * whole_slab() + token_offset(j)];
   }
-  check(VecRestoreArray(u, &values));
 }
 
 Whole Problem::gather(Vec u) const {
   Whole all(whole_size(), 0.0);
-  const double* values = nullptr;
-  check(VecGetArrayRead(u, &values));
+  const Reading from(u);
   const std::size_t slab = context.size();
   for (std::size_t k = 0; k < static_cast<std::size_t>(mesh.cells()); ++k) {
     const std::size_t cell = static_cast<std::size_t>(mesh.first_cell()) - 1 + k;
-    for (std::size_t j = 0; j < slab; ++j) all[cell * whole_slab() + token_offset(j)] = values[k * slab + j];
+    for (std::size_t j = 0; j < slab; ++j)
+      all[cell * whole_slab() + token_offset(j)] = from.values[k * slab + j];
   }
-  check(VecRestoreArrayRead(u, &values));
   return sum_over(mesh.comm(), std::move(all));
 }
 

@@ -10,6 +10,7 @@
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
 #include "model/parameters.hpp"
+#include "model/precision.hpp"
 #include "solvers/evolve/evolve.hpp"
 #include "solvers/march/march.hpp"
 

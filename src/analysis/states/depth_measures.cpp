@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
+#include "base/vector_arrays.hpp"
 
 namespace fluxformer::states {
 
@@ -13,16 +14,16 @@ DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const Depth
 DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
   const auto cells = static_cast<std::size_t>(mesh_.total_cells());
   std::vector<double> sum(cells * SlabSums::count, 0.0);
-  const double *now = nullptr, *before = nullptr;
-  check(VecGetArrayRead(u, &now));
-  check(VecGetArrayRead(previous, &before));
-  for (int cell = 0; cell < mesh_.cells(); ++cell) {
-    const std::size_t first = static_cast<std::size_t>(cell) * context_.size();
-    double* const s = sum.data() + static_cast<std::size_t>(mesh_.first_cell() + cell - 1) * SlabSums::count;
-    sums_.add(now + first, before + first, reference_.empty() ? nullptr : reference_.data() + first, s);
+  {
+    const Reading now(u), before(previous);
+    for (int cell = 0; cell < mesh_.cells(); ++cell) {
+      const std::size_t first = static_cast<std::size_t>(cell) * context_.size();
+      double* const s =
+          sum.data() + static_cast<std::size_t>(mesh_.first_cell() + cell - 1) * SlabSums::count;
+      sums_.add(now.values + first, before.values + first,
+                reference_.empty() ? nullptr : reference_.data() + first, s);
+    }
   }
-  check(VecRestoreArrayRead(previous, &before));
-  check(VecRestoreArrayRead(u, &now));
   sum_over_ranks(sum, mesh_.comm());
 
   DepthMeasures m;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "base/error.hpp"
@@ -28,8 +29,8 @@ void for_each_direction(const double* u, const double* f, const double* w, int r
   }
 }
 
-/// The derivative of P(u) f, P = I - y y^T, y = u / |u|, along dy with f held: out -= dy (y . f) + y (dy .
-/// f).
+/// The derivative of P(u) f, P = I - y y^T, y = u / |u|, along dy with f fixed:
+/// out -= dy (y . f) + y (dy . f).
 void add_projection_tangent(const double* u, const double* f, const double* dy, int rows, int width,
                             double* out) {
   const auto d = static_cast<std::size_t>(width);
@@ -67,15 +68,33 @@ SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context
 template <class T>
 void SlabModel<T>::refresh() {
   weights_.refresh();
+  least_kappa_ = std::numeric_limits<double>::infinity();
   largest_kappa_ = 0;
   for (int knot = 1; knot <= spec().knots; ++knot)
     for (const double kappa : parameters_.view("layers/" + std::to_string(knot) + "/kappa")) {
       if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
+      least_kappa_ = std::min(least_kappa_, kappa);
       largest_kappa_ = std::max(largest_kappa_, kappa);
     }
   if (largest_kappa_ > 0 && diffusion_ == nullptr)
     throw BadInput("attention.causal = on needs equation.kappa = 0: diffusion would carry later tokens back");
   sub_layers_ = compose();
+}
+
+template <class T>
+EquationCoefficients SlabModel<T>::coefficients() const {
+  const auto& layout = parameters_.layout;
+  return {least_kappa_, largest_kappa_, parameters_.values[layout.alpha()], parameters_.values[layout.rho()]};
+}
+
+template <class T>
+template <class Branch>
+SlabTerm<T>* SlabModel<T>::dropped(Branch& term, std::size_t which) {
+  if (context_.dropout == nullptr) return &term;
+  auto& place = dropped_[which];
+  if (place == nullptr)
+    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
+  return place.get();
 }
 
 template <class T>
@@ -104,15 +123,6 @@ template <class T>
 double* SlabModel<T>::buffer(std::size_t index) {
   while (buffers_.size() <= index) buffers_.emplace_back(context_.size());
   return buffers_[index].data();
-}
-
-template <class T>
-SlabTerm<T>* SlabModel<T>::dropped(SlabTerm<T>& term, std::size_t which) {
-  if (context_.dropout == nullptr) return &term;
-  auto& place = dropped_[which];
-  if (place == nullptr)
-    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
-  return place.get();
 }
 
 template <class T>
@@ -204,11 +214,5 @@ void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double
 
 template class SlabModel<float>;
 template class SlabModel<double>;
-
-std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
-                                             Precision precision) {
-  if (precision == Precision::single) return std::make_unique<SlabModel<float>>(parameters, context);
-  return std::make_unique<SlabModel<double>>(parameters, context);
-}
 
 }  // namespace fluxformer

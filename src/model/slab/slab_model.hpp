@@ -1,6 +1,6 @@
 #pragma once
 
-// DepthModel in one arithmetic: the slab terms and how a layer is composed of them.
+// DepthModel in one arithmetic: the slab terms, and a layer composed of them.
 
 #include <array>
 #include <memory>
@@ -38,7 +38,7 @@ class SlabModel final : public DepthModel {
                          double* u_bar, std::span<double> parameters) override;
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
-  double largest_kappa() const override { return largest_kappa_; }
+  EquationCoefficients coefficients() const override;
   void prepare(std::span<const DepthPoint> points) override { weights_.prepare(points); }
   void refresh() override;
 
@@ -54,8 +54,9 @@ class SlabModel final : public DepthModel {
   };
   std::vector<SubLayer> compose();
   SlabTerm<T>* term(Mechanism part);
-  /// The term under the context's dropout, if there is one.
-  SlabTerm<T>* dropped(SlabTerm<T>& term, std::size_t which);
+  /// The term under the context's dropout, if any.
+  template <class Branch>
+  SlabTerm<T>* dropped(Branch& term, std::size_t which);
   LayerWeights<const T> weights_at(const DepthPoint& at) {
     layer_ = at.layer;
     return weights_.at(at);
@@ -70,9 +71,9 @@ class SlabModel final : public DepthModel {
                         double* k);
   void add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,
                         const double* k_bar, double* u_bar, const LayerWeights<double>* gradient);
-  /// What the first term of a sub-layer is added to: the residual, or `sum`, zeroed.
+  /// What the first term of a sub-layer is added to: the residual, or `sum` set to zero.
   const double* begin_sum(const double* state, double* sum) const;
-  /// Whether the terms' activations serve the adjoint: the midpoint rule evaluates them twice and computes
+  /// Whether terms keep activations. Under the midpoint rule, which evaluates them twice, they are computed
   /// again.
   bool keeps_terms() const { return spec().subflow == Subflow::euler; }
   /// The midpoint u + step/2 * terms(u), in midpoint_.
@@ -94,11 +95,11 @@ class SlabModel final : public DepthModel {
   Attention<T> attention_;
   Reaction<T> reaction_;
   Reaction<T> first_reaction_;
-  int layer_ = 1;  // the one at work
+  int layer_ = 1;  // the present one
   std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;
-  double largest_kappa_ = 0;
+  double least_kappa_ = 0, largest_kappa_ = 0;
   std::vector<SubLayer> sub_layers_;
-  std::vector<Buffer> buffers_;  // slabs, made when first wanted
+  std::vector<Buffer> buffers_;  // slabs, allocated on first use
   Buffer midpoint_, gain_, bias_;
 };
 

@@ -1,5 +1,4 @@
-// The layer map G_s(u; h): sub-layers one after the other (docs/model.md section 2), with tangent and
-// adjoint.
+// The layer map G_s(u; h), one sub-layer after the other (docs/model.md section 2), with tangent and adjoint.
 
 #include <algorithm>
 
@@ -136,7 +135,7 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
   std::size_t next = 0;
   for (const auto& sub : sub_layers_) {
     if (additive && &sub == &last) {
-      // The last sub-layer adds to what is there: no pass over a state of its own.
+      // The last sub-layer adds to `out` directly, which saves a pass over the slab.
       add_difference(v);
       return add_flow(sub, w, sub.fraction * h, scale, v, out);
     }
@@ -183,8 +182,8 @@ void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const doubl
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
   const auto* const g = wanted ? &gradient : nullptr;
 
-  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. What the
-  // last one comes to only matters to its normalisation.
+  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. The
+  // result of the last one is needed only by its normalisation.
   std::copy_n(u, size, buffer(0));
   for (std::size_t j = 0; j < count; ++j) {
     if (j + 1 == count && sub_layers_[j].after == After::nothing) break;

@@ -1,10 +1,6 @@
-// The layer map with a tape, and its adjoint without computing anything of the way up again.
-
 #include "model/slab/slab_tape.hpp"
 
 #include <algorithm>
-
-#include "model/slab/slab_model.hpp"
 
 namespace fluxformer {
 
@@ -13,7 +9,10 @@ void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer)
   const auto same = [](const Part& part, const SlabTerm<T>* term) { return part.term == term; };
   if (std::ranges::equal(sub_layer.parts, terms, same)) return;
   sub_layer.parts.clear();
-  for (const auto* term : terms) sub_layer.parts.push_back({term, term->make_activations()});
+  for (auto* const term : terms) {
+    auto* const keeping = dynamic_cast<KeepsActivations<T>*>(term);
+    sub_layer.parts.push_back({term, keeping, keeping != nullptr ? keeping->make_activations() : nullptr});
+  }
 }
 
 template <class T>
@@ -26,103 +25,7 @@ std::size_t SlabTape<T>::bytes() const {
   return total;
 }
 
-template <class T>
-std::unique_ptr<Tape> SlabModel<T>::make_tape() const {
-  return std::make_unique<SlabTape<T>>();
-}
-
-template <class T>
-const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
-  if (spec().residual) return state;
-  std::fill_n(sum, context_.size(), 0.0);
-  return sum;
-}
-
-template <class T>
-void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
-  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto w = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
-  kept.resize(count);
-  const double* from = u;
-  for (std::size_t j = 0; j < count; ++j) {
-    const auto& sub = sub_layers_[j];
-    auto& mine = kept[j];
-    double* to = v;
-    if (j + 1 < count) {
-      kept[j + 1].input.resize(size);
-      to = kept[j + 1].input.data();
-    }
-    if (sub.after != After::nothing) mine.sum.resize(size);
-    double* const sum = sub.after != After::nothing ? mine.sum.data() : to;
-    const double step = sub.fraction * h;
-    const double* base = begin_sum(from, sum);
-    if (keeps_terms()) {
-      SlabTape<T>::hold(sub.terms, mine);
-      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
-        if (mine.parts[k].kept != nullptr) {
-          sub.terms[k]->set_rhs_keeping(w, from, step, base, sum, *mine.parts[k].kept);
-        } else {
-          if (base != sum) std::copy_n(base, size, sum);
-          sub.terms[k]->add_rhs(w, from, step, sum);
-        }
-        base = sum;
-      }
-    } else {
-      if (base != sum) std::copy_n(base, size, sum);
-      add_flow(sub, w, step, 1.0, from, sum);
-    }
-    if (sub.after != After::nothing) normalise(sub.after, w, sum, to);
-    from = to;
-  }
-}
-
-template <class T>
-void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
-                               double* u_bar, std::span<double> parameters) {
-  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto weights = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
-  LayerWeights<double> gradient;
-  const bool wanted = !parameters.empty();
-  if (wanted) gradient = weights_.begin_gradient(at, parameters);
-  const auto* const g = wanted ? &gradient : nullptr;
-
-  const double* v_bar = w;
-  for (std::size_t j = count; j-- > 0;) {
-    const auto& sub = sub_layers_[j];
-    auto& mine = kept[j];
-    const double* sum_bar = v_bar;
-    if (sub.after != After::nothing) {
-      normalise_adjoint(sub.after, weights, mine.sum.data(), v_bar, buffer(0), g);
-      sum_bar = buffer(0);
-    }
-    double* const to = j == 0 ? u_bar : buffer(1 + j % 2);
-    const double* base = begin_sum(sum_bar, to);
-    const double* const from = j == 0 ? u : mine.input.data();
-    const double step = sub.fraction * h;
-    if (keeps_terms()) {
-      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
-        if (mine.parts[k].kept != nullptr) {
-          sub.terms[k]->set_adjoint_kept(weights, from, sum_bar, step, base, to, g, *mine.parts[k].kept);
-        } else {
-          if (base != to) std::copy_n(base, size, to);
-          sub.terms[k]->add_adjoint(weights, from, sum_bar, step, to, g);
-        }
-        base = to;
-      }
-    } else {
-      if (base != to) std::copy_n(base, size, to);
-      add_flow_adjoint(sub, weights, step, from, sum_bar, to, g);
-    }
-    v_bar = to;
-  }
-  if (wanted) weights_.finish_gradient(at, parameters);
-}
-
 template class SlabTape<float>;
 template class SlabTape<double>;
-template class SlabModel<float>;
-template class SlabModel<double>;
 
 }  // namespace fluxformer

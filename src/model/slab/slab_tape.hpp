@@ -1,7 +1,7 @@
 #pragma once
 
-// What one application of the layer map leaves on its tape: per sub-layer its input, the sum that is
-// normalised afterwards, and what each of its terms keeps.
+// The tape of one application of the layer map: of each sub-layer its input, the sum before normalisation,
+// and the activations of its terms.
 
 #include <memory>
 #include <span>
@@ -15,11 +15,12 @@ template <class T>
 class SlabTape final : public Tape {
  public:
   struct Part {
-    const SlabTerm<T>* term;
-    std::unique_ptr<Activations> kept;  ///< null: the term keeps nothing
+    SlabTerm<T>* term;
+    KeepsActivations<T>* keeping;  ///< the same term; null: it keeps nothing
+    std::unique_ptr<Activations> kept;
   };
   struct SubLayer {
-    std::vector<double> input;  ///< but for the first sub-layer, whose input is the caller's
+    std::vector<double> input;  ///< empty for the first sub-layer: the caller has its input
     std::vector<double> sum;    ///< before normalisation, if any
     std::vector<Part> parts;    ///< one per term, in their order
   };
@@ -27,7 +28,7 @@ class SlabTape final : public Tape {
   /// Makes room for `count` sub-layers.
   void resize(std::size_t count) { sub_layers_.resize(count); }
   SubLayer& operator[](std::size_t index) { return sub_layers_[index]; }
-  /// Makes room for what these terms keep; what is there for the same terms is used again.
+  /// Makes room for the activations of these terms, reusing that of an earlier call with the same terms.
   static void hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer);
 
   std::size_t bytes() const override;

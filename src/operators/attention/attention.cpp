@@ -24,7 +24,7 @@ void refuse_bad_settings(const SlabContext& context, const AttentionSettings& se
         "matrix but the identity is causal");
 }
 
-/// Every row of the kernel must have something to look at.
+/// Every row of the kernel needs a visible token.
 void refuse_bad_mask(const SlabContext& context) {
   const int tokens = context.line->tokens();
   const TokenMask& mask = context.mask;
@@ -78,6 +78,7 @@ void Attention<T>::count(int passes) const {
 
 template <class T>
 void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
+  const InPiece piece(Piece::attention);
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& w = weights.attention;
@@ -96,6 +97,7 @@ std::unique_ptr<Activations> Attention<T>::make_activations() const {
 template <class T>
 void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                    const double* base, double* out, Activations& kept) {
+  const InPiece piece(Piece::attention);
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
@@ -123,9 +125,8 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
     chunk.ring.visit(chunk.kv.data(), chunk.per_token(Side::rows), [&](int rank, const T* block) {
       chunk.for_places(Side::rows, false, rank, block,
                        [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                         const std::size_t sample = static_cast<std::size_t>(chunk.first) + at.sample;
                          write_plan(chunk.shape, home, items, offset.data() + at.lane_number,
-                                    k + (sample * chunk.heads + at.head) * per_head, keys);
+                                    k + (chunk.sample(at) * chunk.heads + at.head) * per_head, keys);
                        });
     });
   });

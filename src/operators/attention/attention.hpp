@@ -4,24 +4,23 @@
 //
 //   A[u](x) = W_O concat_heads( sum_y k(x, y) v(y) ) + b_O,   q, k, v = W_{Q,K,V} N(u) + b_{Q,K,V}
 //
-//   dot (default)   logit(x, y) = q_x . k_y / sqrt(d_h)             d_h = width / heads
+//   dot (default)   logit(x, y) = q_x . k_y / sqrt(d_h)               d_h = width / heads
 //   l2              logit(x, y) = -|q_x - k_y|^2 / 2
-//   softmax         k(x, y) = w_y exp(logit) / sum_y' ...           rows sum to 1
-//   sinkhorn        N half-steps in the log domain, odd ones normalise rows, even ones columns; N = 1 is
-//   softmax
+//   softmax         k(x, y) = w_y exp(logit) / sum_y' w_y' exp(logit')    rows sum to 1
+//   sinkhorn        alternating half-steps in the log domain: odd ones normalise rows, even ones columns;
+//                   a single half-step is softmax
 //
 // w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps
-// 1e-5) for norm = pre and the identity otherwise. Tokens spread over ranks: blocks of keys and values travel
-// around the ring; a running maximum keeps the sum exact to round-off and no n x n matrix is ever held. Cost
-// per slab and rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources:
-// Vaswani et al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running
-// maximum).
+// 1e-5) for norm = pre and the identity otherwise. If the tokens are spread over ranks, blocks of keys and
+// values travel around a ring; sums use a running maximum, and no n x n matrix is formed. Cost per slab and
+// rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources: Vaswani et
+// al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
@@ -37,17 +36,14 @@ struct AttentionSettings {
 };
 
 template <class T>
-class Attention final : public SlabTerm<T> {
+class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
  public:
-  /// Throws BadInput if the heads do not divide the width, sinkhorn meets a causal mask, a sample has no real
-  /// token (its rows would have nothing to look at), or a weight is not positive. `context` is borrowed; the
-  /// lengths of its mask are read at each call and may change in between (to such as would not be refused
-  /// here, which is not checked again).
+  /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask, if a
+  /// sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
+  /// are read at each call and may change between calls (new lengths are not checked again).
   Attention(const SlabContext& context, const AttentionSettings& settings);
   ~Attention() override;
 
-  std::string_view name() const override { return "attention"; }
-  Locality locality() const override { return Locality::token_line; }
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
                    double* out) override;
@@ -62,18 +58,17 @@ class Attention final : public SlabTerm<T> {
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
 
-  /// The kernel k itself, only where attention output was asked for: [sample][head][local query][global key],
-  /// key by global index. Collective over the token line. O(samples * heads * local tokens * n) memory, the
-  /// caller's.
+  /// The kernel k itself, for output only: [sample][head][local query][global key], key by global index.
+  /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
 
-  /// Bytes of work space held by this rank so far; O(local rows * width), whatever the length of the line.
+  /// Bytes of work space on this rank: O(local rows * width), independent of the length of the line.
   std::size_t work_bytes() const;
 
  private:
   struct Work;
-  /// Four products with matrices and two with the kernel forward: 8 d^2 flops per row and 4 d for each token
-  /// it sees (sinkhorn: 2 d more for each further half-step); `passes` times that.
+  /// Counts flops. Forward: four products with matrices and two with the kernel, 8 d^2 per row and 4 d per
+  /// visible token (sinkhorn: 2 d more for each further half-step); `passes` times that.
   void count(int passes) const;
   const SlabContext& context_;
   AttentionSettings settings_;

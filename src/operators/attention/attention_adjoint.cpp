@@ -1,15 +1,15 @@
-// J^T w and the gradient with respect to the parameters, half-step by half-step backwards. With the plan P
+// J^T w and the gradient with respect to the parameters, half-step by half-step backwards. The plan P is
 // known from the potentials kept in the forward pass:
 //
-//   final rows      s = P (mix_bar . v - c)   v_bar += sum_x P mix_bar     c = f_bar = mix_bar . mix if the
-//   rows came
-//                                                                          last (their potential is fused),
-//                                                                          else 0
-//   a half-step     s = -P c                  c: the adjoint of its potential
-//   both            logit_bar = s,  a_bar += scale sum s b,  b_bar += scale sum s a,  beta_bar += sum s
+//   final rows     s = P (mix_bar . v - c)      v_bar += sum_x P mix_bar
+//                  c = mix_bar . mix if a row half-step was the last (c is then the adjoint of its
+//                  potential), else 0
+//   a half-step    s = -P c                     c: the adjoint of its potential
+//   both           logit_bar = s    a_bar += scale sum s b    b_bar += scale sum s a    beta_bar += sum s
 //
-// Nothing of size n is kept: accumulators of keys, values and potentials follow the items around the ring.
+// Nothing of size n is kept: the adjoints of keys, values and potentials follow the items around the ring.
 
+#include "base/phases.hpp"
 #include "operators/attention/attention_work.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/layer_norm.hpp"
@@ -25,7 +25,7 @@ double inner_product(const T* x, const T* y, std::size_t count) {
   return total;
 }
 
-/// One half-step backwards; what it adds to the potentials of the travelling side goes to `other_bar`.
+/// One half-step backwards; `other_bar` += the adjoint of the travelling side's potential.
 template <class T>
 struct AdjointPass {
   AttentionChunk<T>& chunk;
@@ -191,6 +191,7 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
 template <class T>
 void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                                double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  const InPiece piece(Piece::attention);
   count(3);
   AttentionChunk<T>& chunk = work_->chunk;
   Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};
@@ -207,6 +208,7 @@ template <class T>
 void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                     double scale, const double* base, double* u_bar,
                                     const LayerWeights<double>* gradient, Activations& kept) {
+  const InPiece piece(Piece::attention);
   count(2);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);

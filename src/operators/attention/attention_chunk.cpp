@@ -10,8 +10,7 @@ namespace fluxformer {
 
 namespace {
 
-/// Samples at a time: their rows of N(u), queries, keys, values and mix should stay in the second-level
-/// cache.
+/// As many samples as keep N(u), queries, keys, values and mix in the second-level cache.
 int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
   constexpr std::size_t cache = 768 * 1024;
   std::size_t most_tokens = 0;
@@ -35,40 +34,40 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
       width(static_cast<std::size_t>(context.width)),
       heads(static_cast<std::size_t>(settings.heads)),
       tokens(static_cast<std::size_t>(context.line->block().count())),
-      most(samples_at_a_time(context, sizeof(T))),
-      ring(*context.line) {
+      ring(*context.line),
+      most_(samples_at_a_time(context, sizeof(T))) {
   shape.channels = context.width / settings.heads;
   shape.scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(shape.channels)) : T(1);
   shape.causal = context.mask.causal;
-  const std::size_t all = static_cast<std::size_t>(most) * tokens;
+  const std::size_t all = static_cast<std::size_t>(most_) * tokens;
   ld = all + tile::full_width<T>;
-  static_cast<Path&>(*this) = make_path();
+  static_cast<Forward&>(*this) = make_forward();
   projected.resize(all * width);
   top.resize(heads * ld);
   sum.resize(heads * ld);
-  my_index.resize(tokens);
+  my_index_.resize(tokens);
   log_weight.assign(tokens, T(0));
   for (std::size_t t = 0; t < tokens; ++t) {
-    my_index[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
+    my_index_[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
     if (!context.mask.weight.empty())
-      log_weight[t] = static_cast<T>(std::log(context.mask.weight[static_cast<std::size_t>(my_index[t])]));
+      log_weight[t] = static_cast<T>(std::log(context.mask.weight[static_cast<std::size_t>(my_index_[t])]));
   }
 }
 
 template <class T>
-AttentionPath<T> AttentionChunk<T>::make_path() const {
-  const std::size_t all = static_cast<std::size_t>(most) * tokens;
-  Path path;
-  path.x.resize(all * width);
-  path.q.resize(width * ld);
-  path.mix.resize(width * ld);
-  path.kv.resize(all * (2 * width + heads));
+AttentionForward<T> AttentionChunk<T>::make_forward() const {
+  const std::size_t all = static_cast<std::size_t>(most_) * tokens;
+  Forward forward;
+  forward.x.resize(all * width);
+  forward.q.resize(width * ld);
+  forward.mix.resize(width * ld);
+  forward.kv.resize(all * (2 * width + heads));
   if (half_steps > 1) {
-    path.k.resize(width * ld);
-    path.q_items.resize(all * (width + heads));
+    forward.k.resize(width * ld);
+    forward.q_items.resize(all * (width + heads));
   }
-  if (settings.kernel == Kernel::l2) path.half_norm.resize(heads * ld);
-  return path;
+  if (settings.kernel == Kernel::l2) forward.half_norm.resize(heads * ld);
+  return forward;
 }
 
 template <class T>
@@ -138,26 +137,26 @@ void AttentionChunk<T>::set_output(const AttentionWeights<const T>& weights, con
 
 template <class T>
 const std::vector<int>& AttentionChunk<T>::indices_of(int rank) {
-  if (rank == context.line->rank()) return my_index;
-  if (rank != whose_index) {
-    their_index.resize(static_cast<std::size_t>(context.line->block(rank).count()));
-    for (std::size_t t = 0; t < their_index.size(); ++t)
-      their_index[t] = context.line->global_index(rank, static_cast<int>(t));
-    whose_index = rank;
+  if (rank == context.line->rank()) return my_index_;
+  if (rank != whose_index_) {
+    their_index_.resize(static_cast<std::size_t>(context.line->block(rank).count()));
+    for (std::size_t t = 0; t < their_index_.size(); ++t)
+      their_index_[t] = context.line->global_index(rank, static_cast<int>(t));
+    whose_index_ = rank;
   }
-  return their_index;
+  return their_index_;
 }
 
 template <class T>
 int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sample) const {
   if (context.mask.length.empty()) return static_cast<int>(index.size());
-  const int length = context.mask.length[static_cast<std::size_t>(first) + sample];
+  const int length = context.mask.length[static_cast<std::size_t>(first_) + sample];
   return static_cast<int>(std::lower_bound(index.begin(), index.end(), length) - index.begin());
 }
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
-  return Path::bytes() + ring.bytes() + bytes_of(projected, top, sum, log_weight, my_index, their_index);
+  return Forward::bytes() + ring.bytes() + bytes_of(projected, top, sum, log_weight, my_index_, their_index_);
 }
 
 template struct AttentionChunk<float>;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A few samples at a time on their way through attention: what the right-hand side, its derivatives and the
-// output of the kernel share. Internal to the operator.
+// Attention for a few samples at a time: what the right-hand side, its derivatives and the output of the
+// kernel share. Internal to the operator.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,9 +15,10 @@
 namespace fluxformer {
 
 template <class T>
-struct AttentionChunk : AttentionPath<T> {
-  using Path = AttentionPath<T>;
-  using Path::x, Path::q, Path::mix, Path::kv, Path::k, Path::q_items, Path::half_norm, Path::potential;
+struct AttentionChunk : AttentionForward<T> {
+  using Forward = AttentionForward<T>;
+  using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
+      Forward::potential;
 
   AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
 
@@ -26,7 +27,6 @@ struct AttentionChunk : AttentionPath<T> {
   int half_steps;  ///< of the normalisation: 1 for softmax
   HeadShape<T> shape;
   std::size_t width, heads, tokens, ld;
-  int most, first = 0, samples = 0;  ///< samples at a time; those of the present chunk
   TokenRing<T> ring;
 
   std::vector<T> projected;   ///< the output, [row][width]
@@ -34,23 +34,26 @@ struct AttentionChunk : AttentionPath<T> {
   std::vector<T> log_weight;  ///< of my tokens
 
   /// Room for the path of any chunk.
-  Path make_path() const;
-  std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most - 1) / most); }
-  /// The present chunk, 0 ..
-  std::size_t number() const { return static_cast<std::size_t>(first / most); }
+  Forward make_forward() const;
+  std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
 
-  /// body() for every chunk. Every rank makes the same chunks.
+  /// body() for one chunk after the other; all members below refer to the present one. Every rank makes the
+  /// same chunks.
   template <class Body>
   void for_chunks(Body&& body) {
-    for (first = 0; first < context.samples; first += samples) {
-      samples = std::min(most, context.samples - first);
+    for (first_ = 0; first_ < context.samples; first_ += samples_) {
+      samples_ = std::min(most_, context.samples - first_);
       body();
     }
   }
-  std::size_t rows() const { return static_cast<std::size_t>(samples) * tokens; }
+  /// The number of the chunk, 0 ..
+  std::size_t number() const { return static_cast<std::size_t>(first_ / most_); }
+  /// The sample of the slab that a place belongs to.
+  std::size_t sample(const Place& at) const { return static_cast<std::size_t>(first_) + at.sample; }
+  std::size_t rows() const { return static_cast<std::size_t>(samples_) * tokens; }
   std::size_t columns(Side side) const { return side == Side::rows ? 2 * width : width; }
   std::size_t per_token(Side side) const {
-    return static_cast<std::size_t>(samples) * (columns(side) + heads);
+    return static_cast<std::size_t>(samples_) * (columns(side) + heads);
   }
   std::vector<T>& items(Side side) { return side == Side::rows ? kv : q_items; }
   const std::vector<T>& home(Side side) const { return side == Side::rows ? q : k; }
@@ -59,8 +62,8 @@ struct AttentionChunk : AttentionPath<T> {
   /// `row()` apart in the slab, `width` apart in the chunk.
   template <class F>
   void for_samples(F&& f) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s)
-      f((static_cast<std::size_t>(first) + s) * width, s * tokens * width);
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s)
+      f((static_cast<std::size_t>(first_) + s) * width, s * tokens * width);
   }
   /// y := the chunk's rows of a slab, rounded to T; y := N(u).
   void gather(const double* slab, double scale, T* y) const;
@@ -71,17 +74,17 @@ struct AttentionChunk : AttentionPath<T> {
   void project(const AttentionWeights<const T>& weights, const double* u);
   /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
-  /// `mix`; and, if `keep`, the potentials of all half-steps. Collective over the line.
+  /// Computes `mix` and, if `keep`, the potentials of all half-steps. Collective over the line.
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
                   double scale, const double* base, double* out);
   /// Sets beta of the items: log w, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
-  /// What shifts the logits of half-step `step` to those of a plan: its potential, without the -|k|^2/2 it
-  /// makes up for.
+  /// What is added to the logits of half-step `step` to give log P: its potential, less the |k|^2/2 that
+  /// column potentials include for l2.
   std::vector<T> plan_offset(int step) const;
-  /// The half-step whose potential the final rows carry.
+  /// The half-step whose potential normalises the final rows.
   int final_row_step() const { return half_steps % 2 == 1 ? half_steps - 1 : half_steps - 2; }
 
   /// f(home, items, place) for every sample and head of one block.
@@ -89,10 +92,10 @@ struct AttentionChunk : AttentionPath<T> {
   void for_places(Side side, bool values, int rank, const T* block, F&& f) {
     const auto theirs = static_cast<std::size_t>(context.line->block(rank).count());
     const std::size_t stride = columns(side);
-    const std::size_t their_rows = theirs * static_cast<std::size_t>(samples);
+    const std::size_t their_rows = theirs * static_cast<std::size_t>(samples_);
     const auto dh = static_cast<std::size_t>(shape.channels);
     const std::vector<int>& index = indices_of(rank);
-    for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s) {
       const int real = real_items(index, s);
       for (std::size_t h = 0; h < heads; ++h) {
         const Place at = {.sample = s,
@@ -104,7 +107,7 @@ struct AttentionChunk : AttentionPath<T> {
                           .block = their_rows * (stride + heads),
                           .fresh = rank == context.line->rank()};
         const T* const b = block + at.item;
-        f(Home<T>{home(side).data() + at.lane, ld, static_cast<int>(tokens), my_index.data()},
+        f(Home<T>{home(side).data() + at.lane, ld, static_cast<int>(tokens), my_index_.data()},
           Items<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()}, at);
         ring.progress();
       }
@@ -116,8 +119,9 @@ struct AttentionChunk : AttentionPath<T> {
   const std::vector<int>& indices_of(int rank);
   int real_items(const std::vector<int>& index, std::size_t sample) const;
 
-  std::vector<int> my_index, their_index;  // global indices
-  int whose_index = -1;
+  int most_, first_ = 0, samples_ = 0;       // samples at a time; those of the present chunk
+  std::vector<int> my_index_, their_index_;  // global indices
+  int whose_index_ = -1;
 };
 
 extern template struct AttentionChunk<float>;

@@ -4,9 +4,9 @@
 //   odd half-steps    f_x = -log sum_y w_y exp(logit + g_y)     rows of P sum to 1
 //   even half-steps   g_y = -log sum_x w_x exp(logit + f_x)     columns sum to 1 with weights w_x
 //
-// x and y run over real tokens; f is computed for padded rows too, which no column sees. Soft-max is the
-// first half-step, values and all. Source: Sander et al., arXiv 2110.11773, section 3.1; log domain as in
-// Peyre and Cuturi, Computational Optimal Transport, section 4.4.
+// x and y run over real tokens; f is computed for padded rows too, but they enter no column. Soft-max is the
+// first half-step with values. Source: Sander et al., arXiv 2110.11773, section 3.1; log domain as in Peyre
+// and Cuturi, Computational Optimal Transport, section 4.4.
 
 #include <cmath>
 
@@ -16,7 +16,7 @@ namespace fluxformer {
 
 namespace {
 
-/// The running sums of one side, started anew; with values, `mix` too.
+/// The running sums of one side from the start; with values, `mix` too.
 template <class T>
 void stream(AttentionChunk<T>& chunk, Side side, bool values) {
   chunk.ring.visit(chunk.items(side).data(), chunk.per_token(side), [&](int rank, const T* block) {
@@ -29,7 +29,7 @@ void stream(AttentionChunk<T>& chunk, Side side, bool values) {
   });
 }
 
-/// Keys as lanes and queries as items.
+/// Transposes keys into lanes and queries into items.
 template <class T>
 void turn_for_columns(AttentionChunk<T>& chunk) {
   const std::size_t r = chunk.rows(), width = chunk.width;

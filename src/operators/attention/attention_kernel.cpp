@@ -10,7 +10,7 @@ using namespace tile;
 
 namespace {
 
-/// Runs over every (tile, run of items) with something visible: f(tile, run, number of runs before).
+/// f(tile, run) for every tile and run of items with a visible pair.
 template <class T, class F>
 void for_runs(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, F&& f) {
   for (int begin = 0; begin < items.count; begin += run_length) {
@@ -26,8 +26,7 @@ void for_runs(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& it
 template <class T>
 void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
                  const RunningMix<T>& out) {
-  // Finite, so that a difference of two of them is a number: a lane that has seen nothing yet has no sums to
-  // spoil.
+  // Finite, so that the difference of two of them is a number. A lane that has seen nothing has zero sums.
   constexpr T nothing = std::numeric_limits<T>::lowest() / 4;
   if (fresh) {
     std::fill_n(out.top, home.count, nothing);

@@ -1,13 +1,13 @@
 #pragma once
 
-// Attention of one head of one sample between tokens at home and a block of items (which may have travelled
-// here).
+// Attention of one head of one sample between home tokens (this rank's) and a block of items (perhaps from
+// another rank).
 //
 //   logit(x, y) = scale * a_x . b_y + beta_y                      P(x, y) = exp(logit + offset_x)
 //
 // With a = q, b = k this is a row of attention: beta_y = log w_y (- |k_y|^2 / 2 for l2, + g_y for sinkhorn),
-// offset_x = -log sum_y exp(logit). With the roles of q and k exchanged it is a column. A token gives the
-// weight 0 exactly to items it may not look at: they change nothing, not even a rounding error.
+// offset_x = -log sum_y exp(logit). With q and k exchanged it is a column. Items that a token may not see get
+// the weight 0 exactly and do not change its result, not even by round-off.
 
 #include <cstddef>
 
@@ -20,8 +20,8 @@ struct HeadShape {
   bool causal = false;
 };
 
-/// Tokens at home, channel by channel: channel c of token t is a[c * stride + t]. Arrays of home tokens may
-/// be read (not written) up to one vector past their end.
+/// Home tokens, channel by channel: channel c of token t is a[c * stride + t]. Their arrays may be read (not
+/// written) up to one vector past their end.
 template <class T>
 struct Home {
   const T* a = nullptr;
@@ -34,7 +34,7 @@ struct Home {
 template <class T>
 struct Items {
   const T* b = nullptr;
-  const T* v = nullptr;  ///< null: only the logits matter
+  const T* v = nullptr;  ///< null: no values, only logits
   std::size_t stride = 0;
   const T* beta = nullptr;
   int count = 0;  ///< real items; padding comes after them
@@ -50,7 +50,7 @@ struct RunningMix {
   T* mix;
 };
 
-/// Adds the items to the sums (`fresh`: starts them).
+/// Adds the items to the sums (`fresh`: sets the sums to those of the items).
 template <class T>
 void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
                  const RunningMix<T>& out);
@@ -69,7 +69,7 @@ void tangent_head(const HeadShape<T>& shape, const Home<T>& home, const T* home_
 
 /// Adjoint of the same pass:   s = P (mix_bar_x . v_y - centre_x)       (values absent: s = -P centre_x)
 ///   a_bar_x += scale sum_y s b_y    b_bar_y += scale sum_x s a_x    v_bar_y += sum_x P mix_bar_x
-///   beta_bar_y += sum_x s, if there is room for it
+///   beta_bar_y += sum_x s, if not null
 template <class T>
 struct ItemBars {
   T* b;

@@ -62,7 +62,7 @@ template <class T, int W>
 inline void plan(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
                  const Items<T>& items, const Run& run, const T* offset) {
   logits(p, shape, home, at, items, run);
-  // No pair that counts comes near the limit; empty lanes and hidden pairs are kept from overflowing.
+  // P <= 1 for visible pairs; the limit keeps empty lanes and hidden pairs from overflowing.
   constexpr T limit = 80;
   const Pack<T, W> shift = at.lanes_of(offset);
   for (int y = 0; y < run.size(); ++y) {

@@ -3,8 +3,8 @@
 // Where things lie in the buffers of attention.
 //
 // Rows of a chunk are [sample][token]. Two layouts: "lanes" [channel][row] (or [head][row], one number per
-// head), of row stride `ld`, which leaves room for a vector load past the last row; and "items", which travel
-// around the ring: a matrix [row][columns] followed by beta [head][row].
+// head) with row stride `ld`, which leaves room for a vector load past the last row; and "items", which
+// travel around the ring: a matrix [row][columns] followed by beta [head][row].
 
 #include <Eigen/Core>
 #include <cstddef>
@@ -27,8 +27,8 @@ auto row_major(T* data, std::size_t rows, std::size_t columns) {
   return row_major(data, rows, columns, columns);
 }
 
-/// y := a b, or y += a b. Eigen multiplies tiny matrices by a kernel whose last bits depend on where y lies
-/// in memory, which would make restarts and repeated runs differ; those are spelled out here.
+/// y := a b, or y += a b. For tiny matrices the last bits of Eigen's result depend on the address of y, and
+/// restarts and repeated runs would differ; their product is written out here.
 template <class Y, class A, class B>
 void set_product(Y&& y, const A& a, const B& b, bool add = false) {
   if (y.rows() + y.cols() + a.cols() >= 20 && y.rows() > 1 && y.cols() > 1) {
@@ -47,8 +47,8 @@ void set_product(Y&& y, const A& a, const B& b, bool add = false) {
     }
 }
 
-/// Who stays at home: queries (a row of the kernel; keys and values travel) or keys (a column; queries
-/// travel).
+/// Which side stays on its rank: queries (rows of the kernel; keys and values travel) or keys (columns;
+/// queries travel).
 enum class Side { rows, columns };
 
 /// Where one head of one sample lies: in lanes buffers, and in the travelling block.
@@ -66,9 +66,9 @@ std::size_t bytes_of(const V&... vectors) {
   return (std::size_t{0} + ... + (vectors.capacity() * sizeof(typename V::value_type)));
 }
 
-/// What a chunk's way through attention leaves for the adjoint.
+/// Results of the forward pass of a chunk that the adjoint needs.
 template <class T>
-struct AttentionPath {
+struct AttentionForward {
   std::vector<T> x;                       ///< N(u), [row][width]
   std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
   std::vector<T> kv;                      ///< items: keys | values

@@ -1,6 +1,6 @@
 #pragma once
 
-// How far attention is from given attention:
+// Distance of attention from a target:
 //
 //   L = sum over samples b of weight_b / (H n_b) sum over heads and queries x of KL(target(x, .) || k(x, .))
 //

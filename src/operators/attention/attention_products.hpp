@@ -1,8 +1,7 @@
 #pragma once
 
-// The three small products attention is made of, for a tile of home tokens against a run of items. An item's
-// numbers are broadcast from memory; channels go in blocks of 16, 8, 4, 2, 1, so that a block stays in
-// registers.
+// The three small products of attention, for a tile of home tokens and a run of items. An item's numbers are
+// broadcast from memory; channels are processed in blocks of 16, 8, 4, 2, 1 that stay in registers.
 //
 //   dots     p[y] += sum_c a_c b[y][c]                 p[y]: one pack (a number per lane)
 //   mix      o_c  += sum_y p[y] v[y][c]

@@ -1,9 +1,10 @@
-// J v. The potentials of the normalisation are known from the forward pass, so that each half-step is one
-// tour of the ring with items and their variations:
+// J v. The potentials of the normalisation are known from the forward pass: each half-step takes one tour of
+// the ring, with items and their variations:
 //
 //   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
 //   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
 
+#include "base/phases.hpp"
 #include "operators/attention/attention_work.hpp"
 #include "operators/layer_norm.hpp"
 
@@ -58,6 +59,7 @@ void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T
 template <class T>
 void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
                                double scale, double* out) {
+  const InPiece piece(Piece::attention);
   count(2);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& dot = work_->dot;
@@ -69,7 +71,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
     chunk.solve(true);
     const std::size_t r = chunk.rows();
 
-    // x is not needed any more: it holds the variation of N(u).
+    // From here on x holds the variation of N(u).
     if (settings_.layer_norm) {
       chunk.for_samples([&](std::size_t at, std::size_t to) {
         layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,

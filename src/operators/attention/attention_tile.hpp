@@ -1,7 +1,7 @@
 #pragma once
 
-// A tile of tokens that stay at home, one per vector lane: the running maximum and the sums over items then
-// need no reduction across lanes.
+// A tile of home tokens, one per vector lane: running maximum and sums over items need no reduction across
+// lanes.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +24,7 @@ struct PackType {
 template <class T, int W>
 using Pack = typename PackType<T, W>::type;
 
-/// Items worked on at a time: two scratch runs of packs stay in the first-level cache.
+/// Items processed at a time: two scratch runs of packs fit in the first-level cache.
 inline constexpr int run_length = 128;
 
 template <class V, class T>
@@ -64,7 +64,7 @@ struct Tile {
   }
 };
 
-/// Cuts `count` tokens into tiles; the last one is as narrow as its tokens allow. f(Tile<T, W>).
+/// f(Tile<T, W>) for tiles that cover `count` tokens; the last one is as narrow as its tokens allow.
 template <class T, class F>
 inline void for_tiles(int count, F&& f) {
   constexpr int full = full_width<T>;

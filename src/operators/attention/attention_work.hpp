@@ -21,22 +21,22 @@ struct AttentionAdjointWork {
   std::vector<T> mix, q, k, kv, q_items, f, g, none, seed, x, product, sums;
 };
 
-/// What set_rhs_keeping keeps: the path of every chunk. The chunk works in this memory instead of its own, so
-/// that nothing is copied.
+/// The forward pass of every chunk. The chunk works in this memory instead of its own: nothing is copied.
 template <class T>
 struct AttentionActivations final : Activations {
-  explicit AttentionActivations(const AttentionChunk<T>& chunk) : paths(chunk.chunks(), chunk.make_path()) {}
+  explicit AttentionActivations(const AttentionChunk<T>& chunk)
+      : forwards(chunk.chunks(), chunk.make_forward()) {}
   std::size_t bytes() const override {
     std::size_t total = 0;
-    for (const auto& path : paths) total += path.bytes();
+    for (const auto& one : forwards) total += one.bytes();
     return total;
   }
-  /// Exchanges the path of the present chunk with the chunk's own.
+  /// Exchanges the memory of the present chunk with the chunk's own.
   void swap(AttentionChunk<T>& chunk) {
-    std::swap(static_cast<AttentionPath<T>&>(chunk), paths[chunk.number()]);
+    std::swap(static_cast<AttentionForward<T>&>(chunk), forwards[chunk.number()]);
   }
 
-  std::vector<AttentionPath<T>> paths;
+  std::vector<AttentionForward<T>> forwards;
 };
 
 template <class T>

@@ -84,8 +84,8 @@ void TokenRing<T>::visit_and_collect(const T* own, std::size_t per_token, std::s
     visitor(line_.rank(), own, own_bar);
     return;
   }
-  // The accumulator of a block starts at its owner and follows it one step behind: what earlier ranks added
-  // arrives while this rank works out its own share in a buffer of its own.
+  // The accumulator of a block starts at its owner and follows it one step behind: the sum of earlier ranks
+  // arrives while this rank computes its own share in another buffer.
   const T* present = own;
   MPI_Request leaving = MPI_REQUEST_NULL;
   for (int step = 0; step < line_.size(); ++step) {

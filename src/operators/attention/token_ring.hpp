@@ -1,10 +1,10 @@
 #pragma once
 
-// Blocks of numbers travelling once around the ranks of a token line.
+// Blocks of numbers that travel once around the ranks of a token line.
 //
 // Every rank owns one block (its tokens); after size() steps every rank has seen every block, its own first,
-// then those of rank-1, rank-2, ... The next block arrives and the present one leaves while the visitor works
-// on it. At any time a rank holds two foreign blocks, whatever the number of ranks.
+// then those of rank-1, rank-2, ... Communication overlaps with the visitor's work on the present block. A
+// rank holds at most two blocks of other ranks, whatever the number of ranks.
 
 #include <mpi.h>
 
@@ -34,8 +34,8 @@ class TokenRing {
   void visit_and_collect(const T* own, std::size_t per_token, std::size_t bar_per_token,
                          const VisitBack& visitor, T* own_bar);
 
-  /// Lets messages advance; visitors call it now and then. Without it most MPI libraries move large messages
-  /// only when somebody waits for them.
+  /// Lets messages progress; visitors call it now and then. Without it most MPI libraries move large messages
+  /// only within a wait.
   void progress();
 
   std::size_t bytes() const;

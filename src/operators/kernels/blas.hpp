@@ -1,22 +1,21 @@
 #pragma once
 
-// Which library multiplies matrices, and whether the environment slows it down. For logs and benchmarks.
+// The library behind matrix products, and whether the environment slows it down. For logs and benchmarks.
 
 #include <string>
 #include <string_view>
 
 namespace fluxformer {
 
-/// Library, version and the kernels it chose for this machine: "OpenBLAS 0.3.21, kernel SkylakeX", "BLIS
-/// 0.9.0, kernel zen3", "Eigen 3.4.0".
+/// Library, version and the kernel chosen for this machine: "OpenBLAS 0.3.21, kernel SkylakeX",
+/// "BLIS 0.9.0, kernel zen3", "Eigen 3.4.0".
 std::string blas_description();
 
 /// Empty, or one sentence for the log: OPENBLAS_CORETYPE makes OpenBLAS use kernels without AVX-512 on a
 /// machine that has it, which can halve the speed of float products.
 std::string blas_warning();
 
-/// The decision behind it: the variable's value (null: not set), the kernels in use, what the processor can
-/// do.
+/// The same, decided from the variable's value (null: not set), the kernel in use and the processor.
 std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512);
 
 }  // namespace fluxformer

@@ -1,7 +1,7 @@
 #pragma once
 
-// Work space of an operator: one aligned piece of memory that is handed out in parts and only ever grows. A
-// cache line's alignment keeps vector loads from straddling two lines, and makes timings repeatable.
+// Work space of an operator: one aligned block of memory that is handed out in parts and never shrinks. Parts
+// are aligned to cache lines, so that vector loads do not straddle two of them and timings are repeatable.
 
 #include <cstddef>
 #include <memory>
@@ -12,8 +12,7 @@ namespace fluxformer {
 template <class T>
 class Scratch {
  public:
-  /// Makes room for `count` numbers in parts of arbitrary sizes (at most `parts` of them) and takes all parts
-  /// back.
+  /// Makes room for `count` numbers in at most `parts` parts of any size. Earlier parts become invalid.
   void reset(std::size_t count, std::size_t parts) {
     const std::size_t needed = count + parts * line;
     if (needed > capacity_) {

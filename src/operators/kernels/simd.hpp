@@ -1,8 +1,7 @@
 #pragma once
 
-// Vectors of the machine's width by the compiler's own extension: what the elementwise kernels and row sums
-// are written in. Loads need no alignment, and no loop here peels for it: a result never depends on an
-// address.
+// Vectors of the machine's width, by the compiler's vector extension, for elementwise kernels and row sums.
+// Loads are unaligned and no loop peels for alignment: results do not depend on addresses.
 
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +60,7 @@ inline V clamp(const V& x, const V& low, const V& high) {
   return raised > high ? high : raised;
 }
 
-/// v plus its lanes a distance of `half` away, and so on down to 1: every lane becomes the sum.
+/// Adds to each lane the one at distance `half`, then half / 2, ..., 1: every lane becomes the sum.
 template <class T, std::size_t half, std::size_t... lane>
 inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
   if constexpr (half == 0) {
@@ -73,7 +72,7 @@ inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
   }
 }
 
-/// The sum of the lanes, halves first: log2(lanes) roundings.
+/// The sum of the lanes, pairwise: log2(lanes) roundings.
 template <class T>
 inline T sum(const Vector<T>& v) {
   return fold<T, lanes<T> / 2>(v, std::make_index_sequence<lanes<T>>{})[0];
@@ -95,7 +94,7 @@ inline void add_rows(const T* x, std::size_t rows, std::size_t width, T* __restr
     for (std::size_t j = 0; j < width; ++j) sums[j] += x[j];
 }
 
-/// sum over i < count of term(part of the arrays at i), where term(load) is built of load(pointer).
+/// Sum over i < count of an expression in array elements: term(at) uses at(pointer) for pointer[i].
 template <class T, class Term>
 inline T sum_over(std::size_t count, Term&& term) {
   constexpr std::size_t width = lanes<T>;

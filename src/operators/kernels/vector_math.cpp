@@ -6,7 +6,7 @@
 
 #include "operators/kernels/simd.hpp"
 
-// glibc's vector functions carry x86 vector-ABI names; erf joined in 2.35. Elsewhere: std, lane by lane.
+// glibc's vector functions have x86 vector-ABI names; erf came with 2.35. Elsewhere: std, lane by lane.
 #if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 #if defined(__AVX512F__)
 #define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVeN8v_##name
@@ -55,8 +55,8 @@ inline V vector_erf(V x) {
 }
 #endif
 
-/// Beyond these the functions are constant to round-off. Arguments are held inside: the vector functions fall
-/// back to slow scalar code near overflow and underflow.
+/// Beyond these the functions are constant to round-off. Arguments are clamped to them, since the vector
+/// functions fall back to slow scalar code near overflow and underflow.
 template <class T>
 struct Range;
 template <>

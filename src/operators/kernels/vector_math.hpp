@@ -1,7 +1,7 @@
 #pragma once
 
-// Elementwise functions on arrays through glibc's vector library (libmvec), about 2 units in the last place.
-// An element's result does not depend on its place in the array (tails go through the same vector code).
+// Elementwise functions on arrays by glibc's vector library (libmvec), accurate to about 2 units in the last
+// place. A result does not depend on the position in the array: tails use the same vector code.
 
 #include <cstddef>
 

@@ -11,7 +11,7 @@
 
 #include "base/phases.hpp"
 #include "operators/kernels/scratch.hpp"
-#include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
@@ -25,13 +25,11 @@ struct ReactionSettings {
 };
 
 template <class T>
-class Reaction final : public SlabTerm<T> {
+class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
  public:
   /// `context` is borrowed.
   Reaction(const SlabContext& context, const ReactionSettings& settings);
 
-  std::string_view name() const override { return "reaction"; }
-  Locality locality() const override { return Locality::pointwise; }
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
                    double* out) override;
@@ -55,7 +53,7 @@ class Reaction final : public SlabTerm<T> {
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
   }
-  /// Two products forward: 4 d f flops per row; `passes` times that.
+  /// Counts flops. Forward: two products, 4 d f per row; `passes` times that.
   void count(int passes) const {
     count_flops(4.0 * passes * context_.rows() * static_cast<double>(width_ * hidden_));
   }
@@ -72,11 +70,11 @@ class Reaction final : public SlabTerm<T> {
   std::size_t adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
-  /// The adjoint; hidden_of(first row, rows) tells what is known of a block. Needs adjoint_scratch().
+  /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block. Needs adjoint_scratch().
   template <class HiddenOf>
   void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
                  const double* base, double* u_bar, const ReactionWeights<double>* bar, HiddenOf&& hidden_of);
-  /// body(first row of the block, its rows) over blocks of rows whose hidden values stay in the cache.
+  /// body(first row, rows) over blocks of rows whose hidden values fit in the cache.
   template <class Body>
   void over_blocks(Body&& body) const {
     const auto rows = static_cast<std::size_t>(context_.rows());
@@ -86,7 +84,7 @@ class Reaction final : public SlabTerm<T> {
   const SlabContext& context_;
   ReactionSettings settings_;
   std::size_t width_, hidden_;
-  std::size_t block_;  ///< rows worked on at a time
+  std::size_t block_;  ///< rows processed at a time
   Scratch<T> scratch_;
 };
 

@@ -1,8 +1,11 @@
 // J^T w and the gradient with respect to the parameters, block by block of rows:
 //
-//   z = W_1 N(u) + b_1    p = (W_2^T w) . g'(z)    u_bar += rho N'(u)^T W_1^T p
-//   W_2_bar += rho sum_rows w g(z)^T    W_1_bar += rho sum_rows p N(u)^T    rho_bar += <W_2, sum w g^T> +
-//   <b_2, sum w>
+//   z = W_1 N(u) + b_1      p = (W_2^T w) . g'(z)
+//
+//   u_bar   += rho N'(u)^T W_1^T p
+//   W_1_bar += rho sum_rows p N(u)^T        b_1_bar += rho sum_rows p
+//   W_2_bar += rho sum_rows w g(z)^T        b_2_bar += rho sum_rows w
+//   rho_bar += <W_2, sum_rows w g(z)^T> + <b_2, sum_rows w>
 //
 // Sums over rows are taken in T and added to the gradient once.
 
@@ -85,6 +88,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
 template <class T>
 void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                               double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  const InPiece piece(Piece::reaction);
   count(3);
   const ReactionWeights<const T>& p = mine(weights);
   scratch_.reset(adjoint_scratch() + block_ * (width_ + 2 * hidden_), 10);
@@ -103,6 +107,7 @@ template <class T>
 void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                    double scale, const double* base, double* u_bar,
                                    const LayerWeights<double>* gradient, Activations& kept) {
+  const InPiece piece(Piece::reaction);
   count(2);
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
   scratch_.reset(adjoint_scratch(), 7);

@@ -1,7 +1,6 @@
 #pragma once
 
-// Passes over blocks of rows that the network and its adjoint share, and what it keeps. Internal to the
-// operator.
+// Helpers shared by the network and its adjoint, and its activations. Internal to the operator.
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -32,7 +31,7 @@ void round_to(const double* x, std::size_t count, T* y) {
   for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
 }
 
-/// What set_rhs_keeping keeps, for all rows of the slab.
+/// Activations of all rows of the slab.
 template <class T>
 class ReactionActivations final : public Activations {
  public:
@@ -44,7 +43,7 @@ class ReactionActivations final : public Activations {
     all_.slope = memory_.take(rows * hidden);
   }
   std::size_t bytes() const override { return numbers_ * sizeof(T); }
-  /// From this row on.
+  /// Those from this row on.
   typename Reaction<T>::Hidden at(std::size_t row) const {
     return {all_.normal + row * width_, all_.value + row * hidden_, all_.slope + row * hidden_};
   }

@@ -32,15 +32,9 @@ struct Cells {
   }
 };
 
-TEST(CellTerm, the_smallest_limit_of_its_own_cells_counts) {
-  Cells cells;
-  EXPECT_DOUBLE_EQ(CellTerm<double>(cells.diffusion, cells.weights(), 1, 4).max_stable_dt(), 1 / (2 * 4.0));
-  EXPECT_DOUBLE_EQ(CellTerm<double>(cells.diffusion, cells.weights(), 2, 2).max_stable_dt(), 1 / (2 * 3.0));
-}
-
 TEST(CellTerm, each_cell_has_its_own_weights_and_only_the_cells_asked_for_change) {
   Cells cells;
-  CellTerm<double> term(cells.diffusion, cells.weights(), 2, 3);
+  CellTerm<double> term(cells.diffusion, cells.weights());
   const std::vector<double> u = {1, 0, 0, 1, 0, 0, 1, 0, 0};  // cells 2, 3, 4
   std::vector<double> out(9, 0.0);
   const Column<const double> in{.first = 2, .count = 3, .slab = 3, .owned = u.data()};
@@ -50,7 +44,7 @@ TEST(CellTerm, each_cell_has_its_own_weights_and_only_the_cells_asked_for_change
 
 TEST(CellTerm, gradients_are_only_computed_where_there_is_room_for_them) {
   Cells cells;
-  CellTerm<double> term(cells.diffusion, cells.weights(), 2, 1);
+  CellTerm<double> term(cells.diffusion, cells.weights());
   const std::vector<double> u = {1, 0, 0}, w = {1, 0, 0};
   std::vector<double> u_bar(3, 0.0), gradient(4, 0.0);
   const Column<const double> state{.first = 2, .count = 1, .slab = 3, .owned = u.data()};

@@ -25,9 +25,10 @@ std::vector<double> everything(SlabTerm<double>& term, const LayerWeights<const 
   term.add_adjoint(weights, u.data(), w.data(), 1, bar.data(), &gradient);
   for (const auto* part : {&rhs, &tangent, &bar, &gradient_values})
     all.insert(all.end(), part->begin(), part->end());
-  if (const auto kept = term.make_activations()) {
-    term.set_rhs_keeping(weights, u.data(), 1, u.data(), rhs.data(), *kept);
-    term.set_adjoint_kept(weights, u.data(), w.data(), 1, w.data(), bar.data(), nullptr, *kept);
+  if (auto* const keeping = dynamic_cast<KeepsActivations<double>*>(&term)) {
+    const auto kept = keeping->make_activations();
+    keeping->set_rhs_keeping(weights, u.data(), 1, u.data(), rhs.data(), *kept);
+    keeping->set_adjoint_kept(weights, u.data(), w.data(), 1, w.data(), bar.data(), nullptr, *kept);
     for (const auto* part : {&rhs, &bar}) all.insert(all.end(), part->begin(), part->end());
   }
   return all;

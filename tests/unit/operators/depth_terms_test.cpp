@@ -57,14 +57,19 @@ TEST(DepthTransport, a_step_at_the_limit_moves_the_state_by_one_cell) {
   const double inflow = 9;
   std::vector<double> u = {1, 2, 3};
   const std::vector<double> f = rhs(term, u, &inflow);
-  for (std::size_t i = 0; i < 3; ++i) u[i] += term.max_stable_dt() * f[i];
+  for (std::size_t i = 0; i < 3; ++i) u[i] += f[i] / term.step_limit()->rate;
   EXPECT_EQ(u, std::vector<double>({9, 1, 2}));
 }
 
-TEST(DepthTransport, limits_follow_speed_and_order) {
-  EXPECT_DOUBLE_EQ(DepthTransport(4, 0.5, 1).max_stable_dt(), 0.125);
-  EXPECT_EQ(DepthTransport(4, 0.5, 2).max_stable_dt(), 0);
-  EXPECT_TRUE(std::isinf(DepthTransport(0, 0.5, 1).max_stable_dt()));
+TEST(DepthTransport, limit_is_that_of_the_speed) {
+  for (const int order : {1, 2}) {
+    const auto limit = DepthTransport(4, 0.5, order).step_limit();
+    ASSERT_TRUE(limit.has_value());
+    EXPECT_EQ(limit->kind, StepLimit::Kind::transport);
+    EXPECT_EQ(limit->rate, 8);
+    EXPECT_EQ(limit->text, "c dt/h");
+    EXPECT_FALSE(DepthTransport(0, 0.5, order).step_limit().has_value());
+  }
 }
 
 TEST(DepthDiffusion, is_exact_for_parabolas_that_end_level) {
@@ -99,10 +104,17 @@ TEST(DepthDiffusion, modes_between_inflow_and_outflow_decay_with_4_eps_sin2) {
 
 TEST(DepthDiffusion, the_limit_and_the_diagonal_follow_from_the_stencil) {
   DepthDiffusion term(0.7, 0.5, 4);
-  EXPECT_DOUBLE_EQ(term.max_stable_dt(), 0.25 / (2 * 0.7));
-  EXPECT_DOUBLE_EQ(term.diagonal(), rhs(term, {0, 1, 0, 0}, nullptr)[1]);
-  EXPECT_DOUBLE_EQ(term.diagonal(), rhs(term, {0, 0, 0, 1}, nullptr)[3]);
-  EXPECT_TRUE(std::isinf(DepthDiffusion(0, 0.5, 4).max_stable_dt()));
+  const auto limit = term.step_limit();
+  ASSERT_TRUE(limit.has_value());
+  EXPECT_EQ(limit->kind, StepLimit::Kind::diffusion);
+  EXPECT_DOUBLE_EQ(limit->rate, 2 * 0.7 / 0.25);
+  EXPECT_EQ(limit->text, "2 epsilon dt/h^2");
+  std::vector<double> diagonal(4, 1.0);
+  term.add_diagonal({2, 5}, -2, {.first = 1, .count = 4, .slab = 1, .owned = diagonal.data()});
+  EXPECT_EQ(diagonal[0], 1);
+  EXPECT_DOUBLE_EQ(diagonal[1], 1 - 2 * rhs(term, {0, 1, 0, 0}, nullptr)[1]);
+  EXPECT_DOUBLE_EQ(diagonal[3], 1 - 2 * rhs(term, {0, 0, 0, 1}, nullptr)[3]);
+  EXPECT_FALSE(DepthDiffusion(0, 0.5, 4).step_limit().has_value());
 }
 
 TEST(DepthTerms, only_the_cells_asked_for_are_touched) {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
+#include "base/vector_arrays.hpp"
 #include "solvers/evolve/step_limits.hpp"
 #include "tests/unit/solvers/evolve/upwind_symbol.hpp"
 
@@ -64,14 +65,11 @@ class ImplicitExplicitStep {
  private:
   static PetscErrorCode rhs(TS, PetscReal, Vec x, Vec f, void* self) {
     return guarded([&] {
-      const double* from = nullptr;
-      double* to = nullptr;
-      check(VecGetArrayRead(x, &from));
-      check(VecGetArray(f, &to));
-      const Complex rate = static_cast<ImplicitExplicitStep*>(self)->explicit_ * Complex(from[0], from[1]);
-      to[0] = rate.real(), to[1] = rate.imag();
-      check(VecRestoreArray(f, &to));
-      check(VecRestoreArrayRead(x, &from));
+      const Reading from(x);
+      const Writing to(f);
+      const Complex rate =
+          static_cast<ImplicitExplicitStep*>(self)->explicit_ * Complex(from.values[0], from.values[1]);
+      to.values[0] = rate.real(), to.values[1] = rate.imag();
     });
   }
   static PetscErrorCode residual(TS, PetscReal, Vec x, Vec x_dot, Vec f, void* self) {

@@ -162,8 +162,8 @@ TEST(StepLimits, hold_at_the_limit_and_fail_a_tenth_beyond_it) {
       {"token diffusion, ssp", transport_and_diffusion(DepthScheme::upwind, 0, 0, 1), TSSSP}};
   for (const auto& c : cases) {
     const Problem problem(MPI_COMM_WORLD, c.spec);
-    const double limit =
-        largest_stable_step(method_limits(stepper(c.type), c.spec.scheme), problem.equation->rates());
+    const double limit = largest_stable_step(method_limits(stepper(c.type), c.spec.scheme),
+                                             step_rates(problem.equation->all()));
     // Convex combinations of states: no number grows at all, beyond round-off.
     EXPECT_LE(growth(c.spec, c.type, limit), 1 + 1e-12) << c.name;
     EXPECT_GT(growth(c.spec, c.type, 1.1 * limit), 10) << c.name;

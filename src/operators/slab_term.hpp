@@ -1,0 +1,57 @@
+#pragma once
+
+// A term of the equation within one depth cell, and the optional seam for back-propagation beside it.
+
+#include <cstddef>
+#include <memory>
+
+#include "operators/layer_weights.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+/// T is the arithmetic of the kernel (float, double); the state and the parameter gradients are double. Calls
+/// are collective over the token line. Objects own their work space and are not thread-safe. `out` never
+/// overlaps the inputs.
+template <class T>
+class SlabTerm {
+ public:
+  virtual ~SlabTerm() = default;
+  /// out += scale * term(u; weights)
+  virtual void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) = 0;
+  /// out += scale * J(u) v
+  virtual void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
+                           double scale, double* out) = 0;
+  /// u_bar += scale * J(u)^T w; gradient (if not null) += scale * (d term / d parameters)^T w, this rank's
+  /// share: the sum over the token line is the gradient.
+  virtual void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
+                           double scale, double* u_bar, const LayerWeights<double>* gradient) = 0;
+};
+
+/// What the evaluation of a term keeps for its adjoint. Opaque; filled anew by each evaluation.
+class Activations {
+ public:
+  virtual ~Activations() = default;
+  /// Memory held, in bytes.
+  virtual std::size_t bytes() const = 0;
+};
+
+/// Optional seam of a SlabTerm, for back-propagation: the adjoint uses what the evaluation has kept instead
+/// of computing it again. Same bits as without. Collective over the token line.
+template <class T>
+class KeepsActivations {
+ public:
+  virtual ~KeepsActivations() = default;
+  /// Room for what set_rhs_keeping keeps. It belongs to this term. Not collective.
+  virtual std::unique_ptr<Activations> make_activations() const = 0;
+  /// out = base + scale * term(u; weights), filling `kept`. `base` may be `u` or `out`.
+  virtual void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
+                               const double* base, double* out, Activations& kept) = 0;
+  /// u_bar = base + scale * J(u)^T w, gradient as add_adjoint, at the weights, the state and the mask of the
+  /// set_rhs_keeping that filled `kept`, which stays as it is. `base` may be `w` or `u_bar`.
+  virtual void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
+                                double scale, const double* base, double* u_bar,
+                                const LayerWeights<double>* gradient, Activations& kept) = 0;
+};
+
+}  // namespace fluxformer
