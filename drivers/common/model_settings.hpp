@@ -11,6 +11,7 @@
 #include "base/settings.hpp"
 #include "model/equation.hpp"
 #include "model/parameters.hpp"
+#include "model/precision.hpp"
 
 namespace fluxformer {
 

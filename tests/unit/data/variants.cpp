@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/make_dataset.hpp"
 #include "data/images/image_tokens.hpp"
 #include "data/images/image_warp.hpp"
+#include "data/make_dataset.hpp"
 
 namespace fluxformer::data {
 namespace {

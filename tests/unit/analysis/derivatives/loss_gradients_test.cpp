@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "analysis/derivatives/layer_jacobians.hpp"
-#include "model//gradient_evaluator.hpp"
+#include "model/gradient_evaluator.hpp"
 #include "model/make_depth_model.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "tests/unit/analysis/probe_case.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/make_dataset.hpp"
 #include "data/images/digit_strokes.hpp"
+#include "data/make_dataset.hpp"
 
 namespace fluxformer::test {
 namespace {

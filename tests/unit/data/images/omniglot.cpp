@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "data/make_dataset.hpp"
 #include "data/images/png_image.hpp"
+#include "data/make_dataset.hpp"
 #include "tests/unit/data/files/archive_writer.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 
