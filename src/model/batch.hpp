@@ -1,6 +1,6 @@
 #pragma once
 
-// Samples that a rank holds at once, as one token line of ranks sees them.
+// The samples that one token line of ranks holds at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Batch {
   std::vector<double> input;   ///< [sample][global token][spec.input_size()]
   std::vector<int> length;     ///< real tokens of each sample; empty: all are real
   std::vector<int> label;      ///< class of each sample
-  std::vector<double> weight;  ///< of each sample in the loss; 0 for one that only fills the batch
-  std::vector<long> key = {};  ///< of each sample: what random draws belong to
+  std::vector<double> weight;  ///< of each sample in the loss; 0 for padding of the batch
+  std::vector<long> key = {};  ///< of each sample: what keys its random draws
 };
 
 /// Room for `capacity` samples of `data`, all of weight 0.

@@ -28,7 +28,7 @@ class SlabTerm {
                            double scale, double* u_bar, const LayerWeights<double>* gradient) = 0;
 };
 
-/// What the evaluation of a term keeps for its adjoint. Opaque; filled anew by each evaluation.
+/// Intermediate values of an evaluation, for the adjoint. Opaque; each evaluation overwrites them.
 class Activations {
  public:
   virtual ~Activations() = default;
@@ -36,13 +36,13 @@ class Activations {
   virtual std::size_t bytes() const = 0;
 };
 
-/// Optional seam of a SlabTerm, for back-propagation: the adjoint uses what the evaluation has kept instead
-/// of computing it again. Same bits as without. Collective over the token line.
+/// Optional seam of a SlabTerm, for back-propagation: the evaluation keeps activations and the adjoint uses
+/// them instead of computing them again. Same bits as without. Collective over the token line.
 template <class T>
 class KeepsActivations {
  public:
   virtual ~KeepsActivations() = default;
-  /// Room for what set_rhs_keeping keeps. It belongs to this term. Not collective.
+  /// Room for what set_rhs_keeping keeps, for this term only. Not collective.
   virtual std::unique_ptr<Activations> make_activations() const = 0;
   /// out = base + scale * term(u; weights), filling `kept`. `base` may be `u` or `out`.
   virtual void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,

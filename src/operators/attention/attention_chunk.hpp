@@ -31,7 +31,7 @@ struct AttentionChunk : AttentionForward<T> {
 
   std::vector<T> projected;   ///< the output, [row][width]
   std::vector<T> top, sum;    ///< running sums, [head][row]
-  std::vector<T> log_weight;  ///< of my tokens
+  std::vector<T> log_weight;  ///< of this rank's tokens
 
   /// Room for the path of any chunk.
   Forward make_forward() const;

@@ -18,7 +18,7 @@ struct Run {
   int size() const { return end - begin; }
 };
 
-/// The items of [begin, begin + run_length) that some lane of the tile may look at.
+/// The items of [begin, begin + run_length) that are visible to some lane of the tile.
 template <class T, int W>
 inline Run visible(const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
                    const Items<T>& items, int begin) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The work space of Attention. Derivatives allocate theirs when first asked for.
+// The work space of Attention. Derivatives allocate theirs on first use.
 
 #include <utility>
 

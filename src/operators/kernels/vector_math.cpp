@@ -155,7 +155,7 @@ void apply(const Function& function, T* x, std::size_t count) {
   if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
 }
 
-/// x := g(x) and, if asked for, slope := g'(x).
+/// x := g(x) and, if not null, slope := g'(x).
 template <class T, class Activation>
 void activate(const Activation& g, T* x, T* slope, std::size_t count) {
   constexpr std::size_t width = simd::lanes<T>;

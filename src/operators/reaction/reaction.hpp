@@ -63,8 +63,7 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
   /// value := g(z) and slope := g'(z) (if not null), z = W_1 normal + b_1.
   void hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows, T* value,
                      T* slope) const;
-  /// out = base + scale * R of a block of rows, whose hidden values (and slopes, if asked for) go to
-  /// `hidden`.
+  /// out = base + scale * R of a block of rows; its hidden values (and slopes, if not null) go to `hidden`.
   void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
                  const Hidden& hidden, double scale, T* result, const double* base, double* out) const;
   std::size_t adjoint_scratch() const {
