@@ -67,6 +67,7 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
   };
   archive.axis(axis, values(place));
   std::vector<std::pair<io::Variable, std::vector<double>>> all;
+  all.reserve(columns.size());
   for (const auto& column : columns) all.emplace_back(column.variable, values(column.value));
   archive.write(course::group, all);
 }
