@@ -1,7 +1,6 @@
 #include "drivers/compare/gradient_flow_experiment.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <sstream>
 
@@ -9,6 +8,7 @@
 #include "analysis/derivatives/layer_jacobians.hpp"
 #include "analysis/derivatives/loss_gradients.hpp"
 #include "base/error.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
@@ -107,12 +107,11 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
 
 void GradientFlow::add_jacobians(const std::string& name, const Parameters& parameters,
                                  CompareRecord& record) const {
-  using WallClock = std::chrono::steady_clock;
-  const auto began = WallClock::now();
+  const Stopwatch watch;
   const auto found =
       derivatives::layer_jacobians(problem_.samples().first(jacobian_samples_), parameters, plan_);
-  const std::chrono::duration<double> took = WallClock::now() - began;
-  std::vector<double> seconds(1, took.count());
+  const double took = watch.seconds();
+  std::vector<double> seconds(1, took);
   check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem_.comm()));
   record.add(name, measured::largest_singular_value, found.largest);
   record.add(name, measured::largest_singular_error, found.largest_error);
