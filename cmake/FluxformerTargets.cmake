@@ -49,12 +49,18 @@ elseif(NOT FLUXFORMER_BLAS STREQUAL "eigen")
   message(FATAL_ERROR "FLUXFORMER_BLAS must be openblas, blis or eigen, not '${FLUXFORMER_BLAS}'")
 endif()
 
-add_library(fluxformer_flags INTERFACE)
-target_compile_options(fluxformer_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+# Ours alone: whoever builds on the libraries chooses warnings of his own.
+add_library(fluxformer_warnings INTERFACE)
+target_compile_options(fluxformer_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Woverloaded-virtual
   # g++ 12 warns inside its own headers: AVX-512 intrinsics (GCC bug 105593), std::string + "..." (105651, 105329)
   -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
-  $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3 -fno-math-errno>
+  $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror>)
+
+# Exported too: Eigen's types are laid out for the vector instructions of the libraries.
+add_library(fluxformer_flags INTERFACE)
+target_compile_features(fluxformer_flags INTERFACE cxx_std_20)
+target_compile_options(fluxformer_flags INTERFACE $<$<CONFIG:Release>:-O3 -fno-math-errno>
   $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
 # The same source gives the same bits wherever it is inlined only if products and sums are fused
 # by one rule: the compiler's default (fast) is kept, kernels do not depend on position.
@@ -72,14 +78,24 @@ endif()
 set(FLUXFORMER_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <filesystem> <functional> <limits> <map> <memory> <numeric>
     <optional> <span> <sstream> <stdexcept> <string> <string_view> <utility> <variant> <vector> <mpi.h> <petscts.h>)
 
+# fluxformer_library(name): what is true of all libraries: Fluxformer::<name> to those who install them.
+function(fluxformer_library name)
+  target_link_libraries(fluxformer_${name} PUBLIC fluxformer_flags PRIVATE $<BUILD_INTERFACE:fluxformer_warnings>)
+  target_include_directories(fluxformer_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/fluxformer>)
+  set_target_properties(fluxformer_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
 # fluxformer_floor(name [PRECOMPILES headers | PRECOMPILED_BY floor] DEPENDS ...): every .cpp below this folder as library
 # fluxformer_<name>.
 function(fluxformer_floor name)
   cmake_parse_arguments(ARG "" "PRECOMPILED_BY" "PRECOMPILES;DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(fluxformer_${name} STATIC ${sources})
-  target_link_libraries(fluxformer_${name} PUBLIC fluxformer_flags ${ARG_DEPENDS})
-  target_include_directories(fluxformer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_link_libraries(fluxformer_${name} PUBLIC ${ARG_DEPENDS})
+  fluxformer_library(${name})
   if(ARG_PRECOMPILES)
     target_precompile_headers(fluxformer_${name} PRIVATE ${ARG_PRECOMPILES})
   elseif(ARG_PRECOMPILED_BY)

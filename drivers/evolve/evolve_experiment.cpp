@@ -26,7 +26,8 @@ namespace {
 
 class EvolveExperiment final : public Experiment {
  public:
-  EvolveExperiment(const Settings& settings, const RunContext& context);
+  EvolveExperiment(const Settings& settings, const RunContext& context,
+                   const std::vector<MakeTerm>& more_terms);
   std::string describe() const override { return problem_.describe(); }
   Report run() override;
 
@@ -47,10 +48,11 @@ class EvolveExperiment final : public Experiment {
   Cadence outputs_{settings_.real("output.every")}, checkpoints_{settings_.real("checkpoint.every")};
 };
 
-EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& context)
+EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& context,
+                                   const std::vector<MakeTerm>& more_terms)
     : settings_(settings),
       context_(context),
-      problem_(settings, context.comm),
+      problem_(settings, context.comm, more_terms),
       meter_(problem_.mesh, problem_.slab,
              {problem_.equation.spec().speed, problem_.equation.spec().epsilon,
               problem_.equation.spec().depth.spacing()}) {
@@ -186,7 +188,12 @@ void describe_evolve(io::Description& description) {
 }
 
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context) {
-  return std::make_unique<EvolveExperiment>(settings, context);
+  return make_evolve_with({}, settings, context);
+}
+
+std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
+                                             const Settings& settings, const RunContext& context) {
+  return std::make_unique<EvolveExperiment>(settings, context, more_terms);
 }
 
 }  // namespace fluxformer

@@ -5,10 +5,15 @@
 #include <memory>
 
 #include "drivers/common/experiment.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
 
 namespace fluxformer {
 
 void describe_evolve(io::Description& description);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
+/// The same with more terms in the equation: an experiment of one's own declares their keys beside those of
+/// declare_evolve. Its files are those of describe_evolve.
+std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
+                                             const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -27,6 +27,13 @@ SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow&
   return context;
 }
 
+Equation make_equation(const Settings& settings, const Parameters& parameters, const SlabContext& slab,
+                       DepthModel& model, const std::vector<MakeTerm>& more_terms) {
+  Equation equation(model, equation_spec(settings, parameters.spec));
+  for (const auto& make : more_terms) equation.add(make(settings, slab));
+  return equation;
+}
+
 EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equation) {
   EvolveSettings s;
   s.method = settings.word("evolve.method");
@@ -44,13 +51,13 @@ EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equ
 
 }  // namespace
 
-EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm)
+EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms)
     : inflow(settings, comm),
       parameters(make_parameters(settings, inflow.shape(), comm)),
       mesh(comm, mesh_spec(settings, inflow, parameters)),
       slab(slab_context(parameters.spec, mesh, inflow)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
-      equation(*model, equation_spec(settings, parameters.spec)),
+      equation(make_equation(settings, parameters, slab, *model, more_terms)),
       solver_settings(evolve_settings(settings, equation.spec())),
       solver(mesh, equation, solver_settings),
       inflow_slab(mesh.slab_size()) {

@@ -3,6 +3,7 @@
 // Equation (1) as a deck describes it, ready to be evolved: input, weights, mesh, terms, integrator, state at
 // t = 0.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,10 +14,13 @@
 
 namespace fluxformer {
 
+/// Makes a term of the equation beside those of the model. The term may borrow `slab`. Throws BadInput.
+using MakeTerm = std::function<std::unique_ptr<Term>(const Settings& settings, const SlabContext& slab)>;
+
 struct EvolveProblem {
   /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
   /// ranks.
-  EvolveProblem(const Settings& settings, MPI_Comm comm);
+  EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms = {});
   EvolveProblem(const EvolveProblem&) = delete;
   EvolveProblem& operator=(const EvolveProblem&) = delete;
   /// What is solved, on which ranks, and the equation.

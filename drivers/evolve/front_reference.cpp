@@ -45,8 +45,8 @@ std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSet
 
 std::vector<float> front_reference(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings,
                                    const std::vector<double>& inflow_slab) {
-  return equation.spec().epsilon == 0 ? marched(mesh, equation, inflow_slab)
-                                      : evolved(mesh, equation, settings, inflow_slab);
+  const bool marchable = equation.spec().epsilon == 0 && !equation.has_added_terms();
+  return marchable ? marched(mesh, equation, inflow_slab) : evolved(mesh, equation, settings, inflow_slab);
 }
 
 }  // namespace fluxformer

@@ -10,7 +10,8 @@
 namespace fluxformer {
 
 /// u* on the rank's cells, [cell][token][sample][channel], in single precision (the threshold of a front is 5
-/// %): marched through depth, or, where epsilon > 0 couples depth both ways, evolved to the steady state.
+/// %): marched through depth, or evolved to the steady state where epsilon > 0 couples depth both ways or the
+/// equation has a term that the march does not know.
 /// Collective over the mesh. Throws NumericalFailure (agreed) if it is not found.
 std::vector<float> front_reference(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings,
                                    const std::vector<double>& inflow_slab);

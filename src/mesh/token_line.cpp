@@ -151,6 +151,14 @@ void TokenLine::end_halo() const {
   requests_.clear();
 }
 
+TokenHalo TokenLine::zero_halo(std::size_t row) const {
+  TokenHalo halo;
+  for (const Side side : sides)
+    if (neighbour(step[side][0], step[side][1]) >= 0)
+      part(halo, side).assign(static_cast<std::size_t>(edge_length(block(), side)) * row, 0);
+  return halo;
+}
+
 void TokenLine::add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const {
   const InPhase phase(Phase::ghosts);
   requests_.clear();

@@ -56,6 +56,8 @@ class TokenLine {
   /// waits. `slab` must not change in between. One exchange at a time. Collective over the line.
   void begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const;
   void end_halo() const;
+  /// Zeros in the shape that begin_halo receives, for a transposed stencil to fill.
+  TokenHalo zero_halo(std::size_t row) const;
   /// The transposed exchange: adds the `halo` of the neighbours (filled by a transposed stencil) to the edges
   /// of `slab`. Collective over the line.
   void add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const;

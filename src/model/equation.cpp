@@ -38,18 +38,23 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   const auto depth = spec_.depth;
   const double h = depth.spacing();
   if (spec_.scheme == DepthScheme::shift) {
-    add(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
+    append(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
   } else {
     const int order = spec_.scheme == DepthScheme::upwind2 ? 2 : 1;
-    if (spec_.speed > 0) add(std::make_unique<DepthTransport>(spec_.speed, h, order));
-    if (model_.largest_kappa() > 0) add(std::make_unique<TokenDiffusionTerm>(model_, depth));
-    add(std::make_unique<AttentionTerm>(model_, depth));
-    add(std::make_unique<ReactionTerm>(model_, depth));
+    if (spec_.speed > 0) append(std::make_unique<DepthTransport>(spec_.speed, h, order));
+    if (model_.largest_kappa() > 0) append(std::make_unique<TokenDiffusionTerm>(model_, depth));
+    append(std::make_unique<AttentionTerm>(model_, depth));
+    append(std::make_unique<ReactionTerm>(model_, depth));
   }
-  if (spec_.epsilon > 0) add(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells));
+  if (spec_.epsilon > 0) append(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells));
 }
 
 void Equation::add(std::unique_ptr<Term> term) {
+  append(std::move(term));
+  added_ = true;
+}
+
+void Equation::append(std::unique_ptr<Term> term) {
   all_.push_back(term.get());
   const bool implicit = dynamic_cast<const ImplicitTerm*>(term.get()) != nullptr;
   (implicit ? implicit_ : explicit_).push_back(term.get());

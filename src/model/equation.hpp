@@ -36,8 +36,10 @@ class Equation {
   const Terms& all() const { return all_; }
   const Terms& implicit_terms() const { return implicit_; }
   const Terms& explicit_terms() const { return explicit_; }
-  /// One more term (a manufactured source). Before solvers are made of this.
+  /// One more term (a manufactured source, one from outside). Before solvers are made of this.
   void add(std::unique_ptr<Term> term);
+  /// Whether there is one: the march through depth does not know it.
+  bool has_added_terms() const { return added_; }
   int reach_below() const;
   int reach_above() const;
 
@@ -51,10 +53,12 @@ class Equation {
 
  private:
   void check_combination() const;
+  void append(std::unique_ptr<Term> term);
   DepthModel& model_;
   EquationSpec spec_;
   std::vector<std::unique_ptr<Term>> owned_;
   Terms all_, implicit_, explicit_;
+  bool added_ = false;
 };
 
 /// What limits an explicit step dt of these terms: sums of their StepLimits, per unit of time.

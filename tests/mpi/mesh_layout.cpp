@@ -193,10 +193,9 @@ TEST(TokenHalo, the_way_back_is_the_transpose) {
       std::vector<double> v(mesh.slab_size()), v_bar(mesh.slab_size(), 0.0);
       for (std::size_t i = 0; i < v.size(); ++i)
         v[i] = std::sin(1.0 + static_cast<double>(i) + 31.0 * line.rank());
-      TokenHalo halo, w;
+      TokenHalo halo, w = line.zero_halo(row);
       line.begin_halo(v.data(), row, halo);
       line.end_halo();
-      w = halo;
       double forward = 0, size = 0;  // <E v, w>
       double seed = 0.3 + line.rank();
       for (auto side : {&TokenHalo::west, &TokenHalo::east, &TokenHalo::north, &TokenHalo::south})

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/random.hpp"
+#include "docs/examples/own_term/token_drift.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/depth_terms.hpp"
 #include "operators/dropped_term.hpp"
@@ -257,6 +258,23 @@ TermCase depth_diffusion(std::string name, MeshSpec mesh = lattice()) {
                     [](const std::vector<naive::Slab>& u) { return naive::depth_diffusion(0.3, 0.5, u); });
 }
 
+/// The term that docs/examples adds from outside.
+TermCase drift(std::string name, MeshSpec mesh, std::vector<int> length = {}) {
+  TermCase c{.name = "drift_" + std::move(name), .lattice = mesh};
+  c.mask.length = std::move(length);
+  c.build = [](const Mesh&, const SlabContext& context, const State&) -> BuiltTerm {
+    const auto owned = std::make_shared<SlabContext>(context);
+    return {owned, std::make_unique<own::TokenDrift>(*owned, 0.75)};
+  };
+  c.reference = [tokens = tokens_of(c), slab = c.slab()](const State&, const State& u) {
+    auto slabs = slabs_of(u, slab);
+    for (auto& cell : slabs)
+      cell = &cell == &slabs[0] ? naive::Slab(slab, 0.0) : naive::token_drift(tokens, 0.75, cell);
+    return joined(slabs);
+  };
+  return c;
+}
+
 MeshSpec cells(MeshSpec mesh, int count) {
   mesh.cells = count;
   return mesh;
@@ -285,6 +303,10 @@ std::vector<TermCase> every_term() {
       diffusion("periodic_two_columns", lattice(2, 5, true), true),
       diffusion("periodic_line", lattice(5, 1, true), false),
       diffusion("periodic_padded", lattice(4, 4, true), false, {16, 9}),
+      drift("line", lattice(7, 1)),
+      drift("grid", lattice(5, 3)),
+      drift("periodic", lattice(4, 4, true)),
+      drift("periodic_padded", lattice(7, 1, true), {7, 4}),
       attention("dot", {.heads = 2}),
       attention("one_head_no_norm", {.heads = 1, .layer_norm = false}),
       attention("l2", {.heads = 3, .kernel = Kernel::l2}),

@@ -1,0 +1,11 @@
+# What Fluxformer's libraries stand on. PETSc, HDF5 and BLAS are those they were built with, at the places they had then.
+include(CMakeFindDependencyMacro)
+find_dependency(MPI COMPONENTS C)
+find_dependency(Eigen3 3.4 NO_MODULE)
+find_dependency(Boost 1.74 COMPONENTS program_options)
+find_dependency(ZLIB)
+find_dependency(LibArchive)
+find_dependency(PNG)
+find_dependency(nanoflann 1.4)
+find_dependency(nlohmann_json 3.11)
+include(${CMAKE_CURRENT_LIST_DIR}/Fluxformer.cmake)

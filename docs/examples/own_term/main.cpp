@@ -1,0 +1,42 @@
+// An experiment of one's own: `drift` is `evolve` with one more term, TokenDrift. All other experiments are
+// there too.
+
+#include "base/session.hpp"
+#include "drivers/command_line.hpp"
+#include "drivers/evolve/evolve_experiment.hpp"
+#include "drivers/evolve/evolve_options.hpp"
+#include "drivers/registry.hpp"
+#include "token_drift.hpp"
+
+namespace {
+
+void declare_drift(fluxformer::Options& options) {
+  fluxformer::declare_evolve(options);
+  options.declare({.name = "drift.speed",
+                   .fallback = 0.5,
+                   .doc = "v, the speed at which states drift along the tokens",
+                   .unit = "tokens/time",
+                   .minimum = 0});
+}
+
+std::unique_ptr<fluxformer::Experiment> make_drift(const fluxformer::Settings& settings,
+                                                   const fluxformer::RunContext& context) {
+  const auto drift = [](const fluxformer::Settings& s, const fluxformer::SlabContext& slab) {
+    return std::make_unique<own::TokenDrift>(slab, s.real("drift.speed"));
+  };
+  return fluxformer::make_evolve_with({drift}, settings, context);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fluxformer::Session session(argc, argv);
+  fluxformer::register_experiment({.name = "drift",
+                                   .family = "evolve",
+                                   .sentence = "evolve with states that drift along the tokens",
+                                   .cites = "",
+                                   .declare = declare_drift,
+                                   .describe = fluxformer::describe_evolve,
+                                   .make = make_drift});
+  return fluxformer::run_command_line(argc, argv);
+}
