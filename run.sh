@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# From a fresh clone to pictures: installs what is missing (Debian, as root or with sudo), builds, solves the
-# PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and draws its figures. Then trains small
-# Transformers and PDE models of them on built-in digits, compares them, and writes a page about it (minutes).
+# From a fresh clone to figures: installs missing packages (Debian, as root or with sudo), builds, solves the
+# PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and plots the result. Then trains small
+# Transformers and the corresponding PDE models on built-in digits, compares them, and writes a report (minutes).
 #
-#   ./run.sh [--key=value ...]      more settings for the first run, e.g. --mesh.layers=24
+#   ./run.sh [--key=value ...]      additional settings for the first run, e.g. --mesh.layers=24
 #
 # Writes build/ (the executable), out/evolve.h5 (the first result), out/figures/ (PNG and PDF) and out/comparison/
-# (the page, and what it was made from; called again, it goes on from what is there).
+# (the report and its data; when run again, results that are up to date are not recomputed).
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
@@ -18,7 +18,7 @@ comparison=out/comparison
 
 configure() {
   local tests=()
-  # The tests want packages that running does not: a first configuration without them leaves the tests out.
+  # The tests need additional packages: a first configuration without them excludes the tests.
   if [ ! -f build/CMakeCache.txt ] && [ -n "$(missing_of libgtest-dev)" ]; then tests=(-DBUILD_TESTING=OFF); fi
   cmake --preset release -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON" "${tests[@]}"
 }

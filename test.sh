@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian, as root or with sudo), builds with warnings as errors, and runs every test.
+# Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs all tests.
 #
 #   ./test.sh [build|ctest|lint|asan|all]     default: all
 #
@@ -8,8 +8,8 @@
 #   lint    shellcheck over the scripts, clang-tidy over src/, solvers/, drivers/ (clang-format is a ctest)
 #   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
 #
-# Writes build/, build-lint/ and build-asan/ only. A failed stage does not keep the later ones from running, a failed build does.
-# Ends with the time each stage took; status 0 if all passed.
+# Writes only to build/, build-lint/ and build-asan/. After a failed stage the later ones still run, except after a failed build.
+# Prints the time of each stage at the end; exit status 0 if all passed.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
@@ -24,7 +24,7 @@ run_tests() { ctest --test-dir build --output-on-failure -j "$jobs" </dev/null; 
 
 scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
 shell_lint() { scripts | xargs -r shellcheck -x; }
-tidy() { # clang cannot read g++'s precompiled headers: compile commands without them, and the header that a build makes
+tidy() { # clang cannot read g++'s precompiled headers: compile commands without them, and the generated header
   cmake --preset release -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DBUILD_TESTING=OFF >build/lint-configure.log
   cmake --build build-lint --target fluxformer_git_revision >>build/lint-configure.log
   run-clang-tidy-16 -quiet -p build-lint -j "$jobs" "^$PWD/(src|solvers|drivers)/" >build/clang-tidy.log 2>build/clang-tidy.err ||
@@ -34,7 +34,7 @@ tidy() { # clang cannot read g++'s precompiled headers: compile commands without
     }
 }
 
-asan() { # -O1 -g1: half the time of -O2 -g to build, and the tests are short
+asan() { # -O1 -g1 builds in half the time of -O2 -g, and the tests are short
   cmake --preset asan -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
   cmake --build build-asan --target fluxformer unit_and_mpi_tests
 }

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What run.sh and test.sh share: Debian packages, MPI's environment, stages with their times.
-# Source it with the working directory at the top of the project. It writes nothing but what apt installs.
+# Shared by run.sh and test.sh: Debian packages, MPI environment, timed stages.
+# Source it from the top of the project. It writes nothing except what apt installs.
 
-# Debian's own Python is the one its h5py and matplotlib belong to; another may come first on PATH.
+# Debian's h5py and matplotlib belong to Debian's own Python; another one may come first on PATH.
 FLUXFORMER_PYTHON=/usr/bin/python3
 [ -x "$FLUXFORMER_PYTHON" ] || FLUXFORMER_PYTHON=$(command -v python3 || echo python3)
 export FLUXFORMER_PYTHON
@@ -31,7 +31,7 @@ packages_of() {
   return 0
 }
 
-# missing_of NAME...: those that dpkg does not hold as installed
+# missing_of NAME...: those that are not installed according to dpkg
 missing_of() {
   local name
   for name in "$@"; do
@@ -39,7 +39,7 @@ missing_of() {
   done
 }
 
-# as_root COMMAND...: runs it as root; fails if that is not possible without a question nobody can answer
+# as_root COMMAND...: runs it as root; fails if that needs a password and there is no terminal
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@" </dev/null
@@ -52,12 +52,12 @@ as_root() {
   fi
 }
 
-# need_packages GROUP...: installs what is missing; where it cannot, says exactly what and how
+# need_packages GROUP...: installs missing packages; if that fails, prints their names and the command
 need_packages() {
   local names missing install
   mapfile -t names < <(packages_of "$@")
   if ! command -v dpkg-query >/dev/null; then
-    echo "No dpkg here: taking compilers and libraries as they are (modules, spack.yaml)."
+    echo "No dpkg found: using the compilers and libraries of the environment (modules, spack.yaml)."
     return 0
   fi
   mapfile -t missing < <(missing_of "${names[@]}")
@@ -70,21 +70,21 @@ need_packages() {
     [ ${#missing[@]} -gt 0 ] || return 0
   fi
   {
-    printf '\nThese Debian packages are missing and could not be installed from here:\n'
+    printf '\nThese Debian packages are missing and could not be installed:\n'
     printf '    %s\n' "${missing[@]}"
-    printf 'Have an administrator run\n    apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}"
-    printf 'and start %s again. On other systems: spack env activate . (spack.yaml), then CMake by hand (CONTRIBUTING.md).\n' "${0##*/}"
+    printf 'Ask an administrator to run\n    apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}"
+    printf 'and run %s again. On other systems: spack env activate . (spack.yaml), then CMake by hand (CONTRIBUTING.md).\n' "${0##*/}"
   } >&2
   exit 1
 }
 
-# mpi_environment RANKS: what Open MPI wants to hear where it would otherwise refuse or crawl
+# mpi_environment RANKS: settings without which Open MPI refuses to start or is very slow
 mpi_environment() {
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   if [ "$(id -u)" -eq 0 ]; then # containers
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: share them, and do not spin
+  if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
     export OMPI_MCA_hwloc_base_binding_policy=none
   fi
@@ -92,12 +92,12 @@ mpi_environment() {
 
 stage_lines=()
 failed=0 # status of the first stage that failed
-# stage NAME COMMAND...: runs it under a heading and notes how it went; the script goes on
+# stage NAME COMMAND...: runs it under a heading and records the outcome; the script continues
 stage() {
   local name=$1 begin=$SECONDS status word=ok
   shift
   say "$name"
-  # In a process of its own with `set -e`, which bash would ignore wherever the status is asked for.
+  # In a subshell with `set -e`, which bash ignores in any context that tests the status.
   set +e
   (
     set -e
@@ -112,7 +112,7 @@ stage() {
   stage_lines+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - begin)) "$word")")
 }
 
-# needed_stage NAME COMMAND...: the same for what later stages stand on; its failure ends the script
+# needed_stage NAME COMMAND...: the same for stages that later ones depend on; a failure ends the script
 needed_stage() {
   local before=$failed
   failed=0
@@ -121,10 +121,10 @@ needed_stage() {
   failed=$before
 }
 
-# finish: the time of every stage; ends the script if one failed
+# finish: prints the time of every stage; ends the script if one failed
 finish() {
   say "summary"
   printf '  %s\n' "${stage_lines[@]}"
-  printf '  %-34s %6d s\n' "together" "$SECONDS"
+  printf '  %-34s %6d s\n' "total" "$SECONDS"
   [ "$failed" -eq 0 ] || exit "$failed"
 }

@@ -1,4 +1,4 @@
-# The libraries the project stands on, and how a floor, an executable and a test are declared.
+# External libraries, compiler flags, and the declaration of a floor.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -19,8 +19,8 @@ find_package(nlohmann_json 3.11 REQUIRED)
 pkg_check_modules(PETSC REQUIRED PETSc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 
-# Third-party headers are system headers: our warnings are about our code. (Debian's PETSc.pc also
-# carries _FORTIFY_SOURCE, which warns without optimisation, so only its folders are taken.)
+# Third-party headers are system headers, so that warnings concern our code only. (Debian's PETSc.pc also
+# sets _FORTIFY_SOURCE, which warns without optimisation, so only its include folders are used.)
 add_library(fluxformer_petsc INTERFACE)
 target_include_directories(fluxformer_petsc SYSTEM INTERFACE ${PETSC_INCLUDE_DIRS})
 target_link_libraries(fluxformer_petsc INTERFACE ${PETSC_LINK_LIBRARIES} MPI::MPI_C)
@@ -31,13 +31,13 @@ add_library(fluxformer_hdf5 INTERFACE)
 target_include_directories(fluxformer_hdf5 SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
 target_link_libraries(fluxformer_hdf5 INTERFACE ${HDF5_HL_LIBRARY} ${HDF5_LINK_LIBRARIES} MPI::MPI_C)
 
-# Matrix products. docs/performance.md holds the measurements behind the default.
+# Matrix products. The measurements behind the default are in docs/performance.md.
 add_library(fluxformer_blas INTERFACE)
 target_link_libraries(fluxformer_blas INTERFACE Eigen3::Eigen)
-# Eigen's own path for tiny products gives bits that depend on where the operands lie in memory; restarts must not.
+# The results of Eigen's own path for tiny products depend on the memory alignment of the operands; restarts must not.
 target_compile_definitions(fluxformer_blas INTERFACE EIGEN_GEMM_TO_COEFFBASED_THRESHOLD=1)
 if(FLUXFORMER_BLAS STREQUAL "openblas")
-  # The serial build: one thread per MPI rank, whatever the environment says.
+  # The serial build: one thread per MPI rank, regardless of the environment.
   find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)
   target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_OPENBLAS})
   target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_OPENBLAS)
@@ -62,19 +62,19 @@ add_library(fluxformer_flags INTERFACE)
 target_compile_features(fluxformer_flags INTERFACE cxx_std_20)
 target_compile_options(fluxformer_flags INTERFACE $<$<CONFIG:Release>:-O3 -fno-math-errno>
   $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
-# The same source gives the same bits wherever it is inlined only if products and sums are fused
-# by one rule: the compiler's default (fast) is kept, kernels do not depend on position.
+# The same source gives bitwise identical results wherever it is inlined only if products and sums are always fused
+# by the same rule: the compiler's default (fast) is kept, kernels do not depend on position.
 if(FLUXFORMER_SANITIZE)
-  # A null pointer faults by itself, which the address sanitizer reports; checking each access for it, and for alignment,
-  # makes the compiler work two thirds longer.
+  # A null pointer faults by itself, which the address sanitizer reports; checking each access for null and for alignment
+  # increases compile time by two thirds.
   target_compile_options(fluxformer_flags INTERFACE -fsanitize=${FLUXFORMER_SANITIZE} -fno-omit-frame-pointer
                                                     -fno-sanitize-recover=undefined
                                                     -fno-sanitize=null,alignment,vptr)
   target_link_options(fluxformer_flags INTERFACE -fsanitize=${FLUXFORMER_SANITIZE})
 endif()
 
-# Precompiled: what nearly every source of the lower floors includes, and Eigen's core besides on those that compute. Half of a
-# source's compile time goes into these. A source still includes what it uses (clang-tidy reads it without them).
+# Precompiled: headers that nearly every source of the lower floors includes, plus Eigen's core on the floors that compute. They
+# take half of a source's compile time. A source still includes what it uses (clang-tidy reads it without them).
 set(FLUXFORMER_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <filesystem> <functional> <limits> <map> <memory> <numeric>
     <optional> <span> <sstream> <stdexcept> <string> <string_view> <utility> <variant> <vector> <mpi.h> <petscts.h>)
 

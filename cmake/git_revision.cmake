@@ -1,10 +1,10 @@
-# Writes OUTPUT, a header with the revision of SOURCE, when it changed. Run at build time:
+# Writes OUTPUT, a header with the revision of SOURCE, if it has changed. Run at build time:
 #   cmake -DSOURCE=<tree> -DOUTPUT=<header> -P git_revision.cmake
 
 set(revision "unknown")
 set(dirty "unknown")
 find_program(GIT git)
-# A copy of the tree inside somebody else's repository has no revision of its own.
+# A copy of the tree inside another repository has no revision of its own.
 if(GIT AND EXISTS "${SOURCE}/.git")
   execute_process(COMMAND ${GIT} -C "${SOURCE}" rev-parse HEAD
                   OUTPUT_VARIABLE head RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

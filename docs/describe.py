@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what is made from `fluxformer --describe=json`: the tables of docs/output-format.md and postprocess/experiments.json.
+"""Generates the tables of docs/output-format.md and postprocess/experiments.json from `fluxformer --describe=json`.
 
     docs/describe.py PROGRAM [--check]
 
-With --check nothing is written: status 1 if a file is not what the program says. Standard library only.
+With --check nothing is written; exit status 1 if a file differs from what the program describes. Standard library only.
 """
 
 import json
@@ -21,14 +21,14 @@ def description(program):
 
 
 def tables(described):
-    """A table for each set of experiments whose files hold the same names."""
+    """One table for each set of experiments whose files hold the same names."""
     names = {}  # (path, axes, unit, meaning): experiments
     for experiment in described["experiments"]:
         for one in experiment["variables"]:
             path = one["path"]
             shared = path.replace(f"/analysis/{experiment['name']}", "/analysis/<experiment>")
             names.setdefault((shared, path, ", ".join(one["axes"]), one["unit"], one["meaning"]), []).append(experiment["name"])
-    merged = {}  # what several experiments share under their own names counts as one
+    merged = {}  # names that differ only by the experiment are merged
     for (shared, path, axes, unit, meaning), experiments in names.items():
         key = (shared, axes, unit, meaning)
         paths, owners = merged.setdefault(key, ([], []))
@@ -47,7 +47,7 @@ def tables(described):
 
 
 def experiments(described):
-    """What the scripts know of the experiments: their names by family, and the keys of each."""
+    """What the scripts know about the experiments: name, family and one sentence each."""
     kept = ("name", "family", "sentence")
     return json.dumps([{key: one[key] for key in kept} for one in described["experiments"]], indent=1) + "\n"
 
@@ -75,7 +75,7 @@ def main():
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
     for name in different:
-        print(f"{name}: {'is not what the program says; run docs/describe.py' if sys.argv[2:] else 'written'}")
+        print(f"{name}: {'differs from what the program describes; run docs/describe.py' if sys.argv[2:] else 'written'}")
     return 1 if different and sys.argv[2:] else 0
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What: trains a Transformer, a PDE model and one that follows the Transformer for each of several seeds, puts them through the
-#       comparison experiments, and writes a page about it.
+# What: trains a Transformer, a PDE model and one distilled from the Transformer for each of several seeds, runs the
+#       comparison experiments on them, and writes a report.
 # How:  from the top of the project, after the build:
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]
-#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; what has
-#       no deck, or is named by --without (as report may be), is left out. A setting goes to every experiment that has the key. Called again it goes on: what is done, with the
-#       same deck, settings and models, is not run again; stopped trainings go on from their checkpoint. In a SLURM job the ranks are
-#       its tasks.
-# Writes: OUT/*.h5, OUT/*.log (what the programs said), OUT/report.html, OUT/report.pdf.
+#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; anything
+#       without a deck, or named by --without (which may name report), is skipped. A setting is passed to every experiment that has
+#       the key. When called again, results of the same deck, settings and models are not recomputed, and stopped trainings continue
+#       from their checkpoint. In a SLURM job the ranks are its tasks.
+# Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 . .ci/setup.sh
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
       ;;
     --*.*=*) settings+=("$1") ;;
     --seeds | --ranks | --without)
-      [ $# -ge 2 ] || die "$1 wants a value"
+      [ $# -ge 2 ] || die "$1 needs a value"
       case $1 in
         --seeds) seeds=${2//,/ } ;;
         --ranks) ranks=$2 ;;
@@ -32,21 +32,21 @@ while [ $# -gt 0 ]; do
       esac
       shift
       ;;
-    *) die "'$1' is no option: $usage" ;;
+    *) die "'$1' is not an option: $usage" ;;
   esac
   shift
 done
 read -ra seeds <<<"$seeds"
-[ ${#seeds[@]} -gt 0 ] || die "--seeds names none"
+[ ${#seeds[@]} -gt 0 ] || die "--seeds is empty"
 
 # shellcheck source=jobscripts/machine.sh
 . jobscripts/machine.sh
-[ -f "$decks/transformer.ini" ] || die "$decks: no folder of decks (it has no transformer.ini)"
+[ -f "$decks/transformer.ini" ] || die "$decks: not a folder of decks (it has no transformer.ini)"
 command -v "$FLUXFORMER_BIN" >/dev/null || die "no executable $FLUXFORMER_BIN: build it, or set FLUXFORMER_BIN"
 
-# has NAME: there is a deck for it, and it is asked for
+# has NAME: it has a deck and is not excluded
 has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
-# What is neither a training nor the evolution of one is an experiment of the name of its deck.
+# Every other deck is named after the experiment it runs.
 experiments=()
 for deck in "$decks"/*.ini; do
   name=$(basename "$deck" .ini)
@@ -54,7 +54,7 @@ for deck in "$decks"/*.ini; do
   if has "$name"; then experiments+=("$name"); fi
 done
 
-# of_experiment[NAME]: the settings whose key that experiment has, one a line
+# of_experiment[NAME]: the settings whose keys that experiment has, one per line
 declare -A of_experiment
 for name in train evolve "${experiments[@]}"; do
   of_experiment[$name]=''
@@ -77,8 +77,8 @@ run_program() {
   fi </dev/null
 }
 
-inputs=() # files that the next result is made from
-# done_before FILE DECK WORDS: FILE is the whole result of this deck and these words, and no older than the inputs
+inputs=() # files that the next result depends on
+# done_before FILE DECK WORDS: FILE is the complete result of this deck and these words, and no older than the inputs
 done_before() {
   local file=$1 deck=$2 words=$3 input
   [ -f "$file" ] || return 1
@@ -100,7 +100,7 @@ except RunError:
 PYTHON
 }
 
-# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is there
+# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is up to date
 solve() {
   local name=$1 experiment=$2 deck=$decks/$3.ini words more status=0
   mapfile -t more < <(printf '%s' "${of_experiment[$experiment]}")
@@ -109,14 +109,14 @@ solve() {
     echo "$out/$name.h5 is done"
     return 0
   fi
-  # A checkpoint beside a result belongs to that result, not to what is to replace it.
+  # A checkpoint beside a result belongs to that result, not to the one that will replace it.
   if [ -f "$out/$name.h5" ]; then rm -f "$out/$name".checkpoint*.h5; fi
   run_program "${words[@]}" >"$out/$name.log" 2>&1 || status=$?
   if [ $status -eq 0 ]; then
     tail -n 1 "$out/$name.log"
-  else # what the program says of it, before what the launcher does
+  else # the program's own message, without those of the launcher
     grep '^fluxformer:' "$out/$name.log" || tail -n 20 "$out/$name.log"
-    echo "all of it: $out/$name.log"
+    echo "full output: $out/$name.log"
   fi
   return $status
 }
@@ -132,7 +132,7 @@ for kind in transformer pde distilled; do
   esac
   for seed in "${seeds[@]}"; do
     start=$seed
-    if [ $kind = pde ]; then start=$((1000 + seed)); fi # independent: not the numbers that the Transformer began with
+    if [ $kind = pde ]; then start=$((1000 + seed)); fi # independent: other initial weights than the Transformer's
     words=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What: what the job scripts share: their arguments checked, a name for the output, the run with its signals.
+# What: shared by the job scripts: checks of their arguments, the name of the output, the run and its signals.
 # How:  sourced by them at the top of the project:  . jobscripts/job.sh SCRIPT "ARGUMENTS"
-#       With FLUXFORMER_CHECK=yes, as submit.sh calls them, they check their arguments, print the options that they
-#       need of sbatch, and end.
+#       With FLUXFORMER_CHECK=yes, as submit.sh calls them, they check their arguments, print the sbatch options that
+#       they need, and exit.
 # Writes: nothing itself.
 
 script=$1 usage="jobscripts/submit.sh [sbatch options] jobscripts/$1 $2"
@@ -12,22 +12,22 @@ wrong() {
   exit 2
 }
 
-# checked EXPERIMENT DECK SETTING...: ends with one line if these cannot be run, or if no more was asked for
+# checked EXPERIMENT DECK SETTING...: exits with one line if these cannot be run, and silently if only a check was requested
 checked() {
   [ $# -ge 2 ] || wrong "an experiment and a deck are needed: $usage"
   [ -f "$2" ] || wrong "no deck $2 (in $PWD)"
   local setting
   for setting in "${@:3}"; do
-    [[ $setting = --* ]] || wrong "'$setting' is no --section.key=value: $usage"
+    [[ $setting = --* ]] || wrong "'$setting' is not of the form --section.key=value: $usage"
   done
-  command -v "$FLUXFORMER_BIN" >/dev/null || wrong "no executable $FLUXFORMER_BIN: build it, or name it in jobscripts/machine.sh"
+  command -v "$FLUXFORMER_BIN" >/dev/null || wrong "no executable $FLUXFORMER_BIN: build it, or set it in jobscripts/machine.sh"
   if [ "${FLUXFORMER_CHECK:-no}" = yes ]; then exit 0; fi
 }
 
 # run_job EXPERIMENT DECK SETTING...: runs them on the tasks of the job. SIGUSR1, which SLURM sends before the time limit,
-# and SIGTERM, which scancel sends, become SIGUSR1 to the run: it finishes its step, writes a checkpoint, ends with 4.
-# Sets status. Without --output.file the deck's is replaced by one that no other job has; %j in it is the number of the job,
-# as in sbatch --output. Its folder is made.
+# and SIGTERM, which scancel sends, are passed to the run as SIGUSR1: it finishes its step, writes a checkpoint and exits with 4.
+# Sets status. Without --output.file the deck's is replaced by a name unique to the job; %j in it is the job number,
+# as in sbatch --output. Its folder is created.
 run_job() {
   local run='' cancelled=no name word
   set -- "${@//%j/$SLURM_JOB_ID}"
@@ -39,9 +39,9 @@ run_job() {
   for word; do
     if [[ $word = --output.file=* ]]; then mkdir -p -- "$(dirname -- "${word#*=}")"; fi
   done
-  export SLURM_EXPORT_ENV=ALL # sbatch --export=NONE is for the job; the ranks want what machine.sh has set
+  export SLURM_EXPORT_ENV=ALL # sbatch --export=NONE applies to the job; the ranks need what machine.sh has set
   echo "$(date -Is) job $SLURM_JOB_ID: $FLUXFORMER_BIN $* on $SLURM_NTASKS tasks of $SLURM_JOB_NODELIST"
-  trap 'echo "$(date -Is) time is nearly up: asking for a checkpoint"; [ -z "$run" ] || kill -USR1 "$run"' USR1
+  trap 'echo "$(date -Is) time is nearly up: requesting a checkpoint"; [ -z "$run" ] || kill -USR1 "$run"' USR1
   trap 'echo "$(date -Is) cancelled"; cancelled=yes; [ -z "$run" ] || kill -USR1 "$run"' TERM
   launch "$FLUXFORMER_BIN" "$@" &
   run=$!
@@ -51,7 +51,7 @@ run_job() {
     kill -0 "$run" 2>/dev/null || break
   done
   trap - USR1 TERM
-  if [ $cancelled = yes ]; then status=143; fi # not 4: nothing is to go on
+  if [ $cancelled = yes ]; then status=143; fi # not 4: a cancelled job must not continue
   echo "$(date -Is) ended with exit code $status"
 }
 

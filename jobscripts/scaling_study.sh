@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What: what strong_scaling.sh and weak_scaling.sh share: the jobs of a study submitted, or none.
+# What: shared by strong_scaling.sh and weak_scaling.sh: submits all jobs of a study, or none.
 # How:  sourced by them at the top of the project:  . jobscripts/scaling_study.sh MODE ARGUMENT...
 # Writes: nothing itself.
 
@@ -16,7 +16,7 @@ asked_dry=no options=()
 while [ $# -gt 0 ] && [[ $1 = -* || $1 != *.@(ini|h5) ]]; do
   case $1 in
     --dry-run) asked_dry=yes ;;
-    --quiet | -Q) ;; # it would hide the numbers of the jobs
+    --quiet | -Q) ;; # it would hide the job numbers
     --ntasks | --ntasks=* | -n* | --array | --array=* | -a*) wrong "$1: the script sets the tasks itself, for each size" ;;
     *) options+=("$1") ;;
   esac
@@ -29,21 +29,21 @@ shift 2
 [ ${#sizes[@]} -gt 0 ] || wrong "no number of ranks: $usage"
 seen=' '
 for ranks in "${sizes[@]}"; do
-  [[ $ranks =~ ^[1-9][0-9]{0,6}$ ]] || wrong "'$ranks' is no number of ranks: $usage"
-  [[ $seen != *" $ranks "* ]] || wrong "$ranks is there twice: $usage"
+  [[ $ranks =~ ^[1-9][0-9]{0,6}$ ]] || wrong "'$ranks' is not a number of ranks: $usage"
+  [[ $seen != *" $ranks "* ]] || wrong "$ranks is given twice: $usage"
   seen+="$ranks "
 done
 for setting; do
   case $setting in
     --output.file=* | --scaling.mode=*) wrong "$setting: the script sets this itself" ;;
     --*.*=*) ;;
-    *) wrong "'$setting' is no --section.key=value: $usage" ;;
+    *) wrong "'$setting' is not of the form --section.key=value: $usage" ;;
   esac
 done
 # shellcheck source=jobscripts/machine.sh
 . jobscripts/machine.sh
 
-# submit WORD...: by submit.sh; adds the number of the job to jobs
+# submit WORD...: with submit.sh; appends the job number to jobs
 submit() {
   local said job
   said=$(jobscripts/submit.sh "${dry[@]}" "${options[@]}" --parsable "$@")
@@ -53,12 +53,12 @@ submit() {
   else
     printf '%s\n' "${said%$'\n'*}"
     job=${said##*$'\n'} job=${job%%;*} # number;cluster where there are several
-    [[ $job =~ ^[0-9]+$ ]] || wrong "sbatch gave no number of a job"
+    [[ $job =~ ^[0-9]+$ ]] || wrong "sbatch returned no job number"
   fi
   jobs+=("$job")
 }
 
-# study SETTING...: submits all. The folder is named after the first job, which alone does not know its number beforehand.
+# study SETTING...: submits all jobs. The folder is named after the first one, which knows its own number only as %j.
 study() {
   local ranks after=()
   name=$(basename -- "$deck") name=${name%.*}_$mode folder=$scratch/$name-%j
@@ -83,7 +83,7 @@ if [ $asked_dry = yes ]; then
   study "$@"
   exit
 fi
-study "$@" >/dev/null # what is wrong in the arguments is said before anything is submitted
+study "$@" >/dev/null # errors in the arguments are reported before anything is submitted
 jobs=() dry=()
 trap take_back EXIT
 study "$@"
@@ -91,4 +91,4 @@ trap - EXIT
 printf 'results  %s\n' "$folder"
 for i in "${!sizes[@]}"; do printf 'job %s  ranks %s\n' "${jobs[i]}" "${sizes[i]}"; done
 printf 'job %s  the table in its log, figures in %s/figures\n' "${jobs[-1]}" "$folder"
-printf 'to end it: scancel %s\n' "${jobs[*]}"
+printf 'to cancel: scancel %s\n' "${jobs[*]}"

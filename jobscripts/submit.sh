@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What: sbatch with the facts of the site (machine.sh). What is wrong in the arguments is said now, not in the job.
-# How:  in place of sbatch, its options first, then the script and the script's arguments:
+# What: sbatch with the settings of the site (machine.sh). Errors in the arguments are reported now, not in the job.
+# How:  in place of sbatch: options first, then the script and the script's arguments:
 #           jobscripts/submit.sh [--dry-run] [sbatch options] jobscripts/run.sbatch evolve input/evolve/evolve.ini
-#       --dry-run prints the command that would submit, and does not. --nodes=N without --ntasks fills N nodes, if
-#       machine.sh knows cores_per_node. All names are meant from the top of the project.
+#       --dry-run only prints the sbatch command. --nodes=N without --ntasks fills N nodes, if
+#       machine.sh sets cores_per_node. All paths are relative to the top of the project.
 # Writes: nothing; the job does.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."

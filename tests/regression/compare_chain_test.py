@@ -104,7 +104,7 @@ class CompareChain(ProgramTest):
 
     def test_what_cannot_be_is_refused_before_anything_runs(self):
         cases = ((("compare", "--train.samplse=3"), "no experiment here has this key"), (("compare", "--models.seeds=3"), "the script sets this"),
-                 (("compare", "--seeds"), "--seeds wants a value"), (("compare", "3"), "'3' is no option"), (("nothing",), "no folder of decks"))
+                 (("compare", "--seeds"), "--seeds needs a value"), (("compare", "3"), "'3' is not an option"), (("nothing",), "not a folder of decks"))
 
         def refuse(arguments, message):
             self.compare(*arguments, code=1)

@@ -168,12 +168,12 @@ class JobScripts(ProgramTest):
         for words, what in (((), "submit.sh: which script?"), (("jobscripts/no.sbatch",), "submit.sh: no script jobscripts/no.sbatch"),
                             ((RUN, "evolve"), "run.sbatch: an experiment and a deck are needed: jobscripts/submit.sh [sbatch options] "),
                             ((CHAIN, "evolve", "none.ini"), "chain.sbatch: no deck none.ini"),
-                            ((RUN, "evolve", "small.ini", "mesh.layers=3"), "run.sbatch: 'mesh.layers=3' is no --section.key=value"),
+                            ((RUN, "evolve", "small.ini", "mesh.layers=3"), "run.sbatch: 'mesh.layers=3' is not of the form --section.key=value"),
                             ((CHAIN, *LONG, "--checkpoint.restart=no"), "chain.sbatch: --checkpoint.restart: the script sets this"),
                             ((SWEEP,), "sweep.sbatch: a table is needed"), ((SWEEP, "no.txt", "evolve"), "sweep.sbatch: no table no.txt"),
                             ((SWEEP, "table.txt", "evolve", "none.ini"), "sweep.sbatch: no deck none.ini"),
                             ((SWEEP, "empty.txt", "evolve", "small.ini"), "sweep.sbatch: empty.txt has no rows"),
-                            ((SWEEP, "bad.txt", "evolve", "small.ini"), "sweep.sbatch: bad.txt, row 2: 'mesh.layers=3' is no"),
+                            ((SWEEP, "bad.txt", "evolve", "small.ini"), "sweep.sbatch: bad.txt, row 2: 'mesh.layers=3' is not of"),
                             ((SWEEP, "table.txt", "evolve", "small.ini", "--output.file=a.h5"), "sweep.sbatch: --output.file: the script")):
             with self.subTest(words):
                 done = site.call("jobscripts/submit.sh", *words)

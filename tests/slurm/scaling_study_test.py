@@ -34,7 +34,7 @@ def study(*words):
     """{ranks: job} of a study that is submitted, with 0 for the job that draws."""
     said = site.told(*words)
     jobs = {int(ranks or 0): job for job, ranks in re.findall(r"^job (\d+)  (?:ranks (\d+)$)?", said, re.MULTILINE)}
-    end = re.search(r"^to end it: scancel (.*)$", said, re.MULTILINE).group(1)
+    end = re.search(r"^to cancel: scancel (.*)$", said, re.MULTILINE).group(1)
     assert end.split() == list(jobs.values()), said
     return jobs
 
@@ -123,11 +123,11 @@ class ScalingStudies(ProgramTest):
         for words, what in (((), "strong_scaling.sh: a deck (.ini or .h5) and the numbers of ranks are needed: jobscripts/strong_sc"),
                             (("tiny.ini",), "strong_scaling.sh: a deck (.ini or .h5) and the numbers"),
                             (("tiny.ini", ""), "strong_scaling.sh: no number of ranks"),
-                            (("tiny.ini", "1 0"), "strong_scaling.sh: '0' is no number of ranks"),
-                            (("tiny.ini", "1 two"), "strong_scaling.sh: 'two' is no number of ranks"),
-                            (("tiny.ini", "1,-2"), "strong_scaling.sh: '-2' is no number of ranks"),
-                            (("tiny.ini", "1 2\n1"), "strong_scaling.sh: 1 is there twice"),
-                            (("tiny.ini", "1", "2"), "strong_scaling.sh: '2' is no --section.key=value"),
+                            (("tiny.ini", "1 0"), "strong_scaling.sh: '0' is not a number of ranks"),
+                            (("tiny.ini", "1 two"), "strong_scaling.sh: 'two' is not a number of ranks"),
+                            (("tiny.ini", "1,-2"), "strong_scaling.sh: '-2' is not a number of ranks"),
+                            (("tiny.ini", "1 2\n1"), "strong_scaling.sh: 1 is given twice"),
+                            (("tiny.ini", "1", "2"), "strong_scaling.sh: '2' is not of the form --section.key=value"),
                             (("none.ini", "1 2"), "run.sbatch: no deck none.ini"),
                             (("--ntasks=3", "tiny.ini", "1"), "strong_scaling.sh: --ntasks=3: the script"),
                             (("tiny.ini", "1", "--output.file=a.h5"), "strong_scaling.sh: --output.file=a.h5: the script sets this")):
@@ -137,7 +137,7 @@ class ScalingStudies(ProgramTest):
                 self.assertTrue(done.stderr.startswith(what), done.stderr)
         done = site.call(STRONG, "tiny.ini", "1", FLUXFORMER_PYTHON="false")
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        self.assertEqual(done.stderr, "plot_scaling.sbatch: false cannot draw: jobscripts/machine.sh may name another Python\n")
+        self.assertEqual(done.stderr, "plot_scaling.sbatch: false cannot plot: set FLUXFORMER_PYTHON in jobscripts/machine.sh\n")
         self.assertEqual(queue(), before)
 
     def test_what_cannot_all_be_submitted_is_taken_back(self):
