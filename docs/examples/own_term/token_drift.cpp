@@ -81,7 +81,7 @@ std::optional<fluxformer::StepLimit> TokenDrift::step_limit() const {
 }
 
 fluxformer::TermText TokenDrift::text() const {
-  return {"-v (u_i(x) - u_i(x-1))", {fluxformer::value_text("v", speed_)}};
+  return {"v (u_i(x-1) - u_i(x))", {fluxformer::value_text("v", speed_)}};
 }
 
 }  // namespace own
