@@ -98,7 +98,7 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
-  samples_ = static_cast<long>(first.testing.size());
+  samples_ = static_cast<long>(first.members.testing.size());
   limit_ = settings.real("ablation.diverged") * guess_loss(settings, first.parameters.spec.classes);
   std::ostringstream text;
   text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"

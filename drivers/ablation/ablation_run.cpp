@@ -45,7 +45,7 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
           AblationRun& run) {
   auto parameters = problem.parameters;
   parameters.values = weights;
-  const auto samples = problem.samples(*problem.test, problem.testing);
+  const auto samples = problem.samples(*problem.test, problem.members.testing);
   ModelProbe probe(parameters, problem.line, samples.capacity(), problem.march->depth().cells,
                    precision_of(settings));
   auto found = states::measure_states(samples, probe, 0);

@@ -10,10 +10,7 @@
 namespace fluxformer {
 
 RunFrame::RunFrame(const Settings& settings, const RunContext& context)
-    : settings_(settings),
-      context_(context),
-      stop_(context.comm, settings.real("run.time_limit")),
-      root_(RankOf(context.comm).root()) {}
+    : settings_(settings), context_(context), root_(RankOf(context.comm).root()) {}
 
 void RunFrame::begin() {
   catch_stop_signals();
@@ -34,6 +31,19 @@ Progress RunFrame::progress(double total, const std::string& unit, double begun)
   return {context_.experiment, total, unit, root_ && !context_.quiet, begun};
 }
 
+bool RunFrame::asked_to_stop() {
+  if (const int signal = stop_signal(context_.comm); signal != 0) {
+    stop_reason_ = "signal " + std::to_string(signal);
+    return true;
+  }
+  const double limit = settings_.real("run.time_limit");
+  if (limit == 0) return false;
+  int over = seconds() >= limit ? 1 : 0;
+  check_mpi(MPI_Bcast(&over, 1, MPI_INT, 0, context_.comm));  // rank 0's clock decides
+  if (over != 0) stop_reason_ = "run.time_limit";
+  return over != 0;
+}
+
 void RunFrame::add_seconds(const std::string& part, double seconds) {
   const auto found = std::ranges::find(parts_, part, &std::pair<std::string, double>::first);
   if (found == parts_.end())
@@ -47,7 +57,7 @@ Report RunFrame::done(const std::string& how) const {
 }
 
 Report RunFrame::stopped(const std::string& after, const std::string& advice) const {
-  return {ExitCode::stopped, "fluxformer: stopped by " + stop_.reason() + " " + after + "; " + advice};
+  return {ExitCode::stopped, "fluxformer: stopped by " + stop_reason_ + " " + after + "; " + advice};
 }
 
 }  // namespace fluxformer

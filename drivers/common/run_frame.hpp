@@ -13,7 +13,6 @@
 #include "base/progress.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
-#include "drivers/common/stop_request.hpp"
 #include "io/part_file.hpp"
 
 namespace fluxformer {
@@ -50,7 +49,7 @@ class RunFrame {
   /// Of `total` units of work, from `begun` on; prints on rank 0, unless it is to be quiet.
   Progress progress(double total, const std::string& unit, double begun = 0) const;
   /// Whether a signal or run.time_limit asks for an end; the same answer on all ranks. Collective.
-  bool asked_to_stop() { return stop_.asked(); }
+  bool asked_to_stop();
 
   /// What a part of the run took, added up over its calls; parts keep the order in which they first came.
   void add_seconds(const std::string& part, double seconds);
@@ -66,7 +65,7 @@ class RunFrame {
   Stopwatch clock_;
   const Settings& settings_;
   const RunContext& context_;
-  StopRequest stop_;
+  std::string stop_reason_;  // "signal 15", "run.time_limit"
   bool root_;
   std::vector<std::pair<std::string, double>> parts_;
 };

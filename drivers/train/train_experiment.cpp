@@ -93,8 +93,8 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
   EpochReport report;
   report.train = record.mean_since((epoch - 1) * per_epoch);
   frame_.timed("evaluation", [&] {
-    report.validation = measure(*problem_.train, problem_.validation);
-    report.test = measure(*problem_.test, problem_.testing);
+    report.validation = measure(*problem_.train, problem_.members.validation);
+    report.test = measure(*problem_.test, problem_.members.testing);
   });
   report.wall_time = frame_.seconds();
   record.add_epoch(report);

@@ -26,13 +26,14 @@ Communicator split(MPI_Comm comm, int colour, int key) {
   return Communicator(part);
 }
 
-int ranks_per_line(const Settings& settings, MPI_Comm comm) {
+RankLayout rank_layout(const Settings& settings, MPI_Comm comm) {
+  refuse_what_training_ignores(settings);
   const int asked = std::max(1, settings.count("mesh.ranks_token"));
   const int ranks = RankOf(comm).ranks;
   if (ranks % asked != 0)
     throw BadInput("mesh.ranks_token = " + std::to_string(asked) + ": must divide the number of ranks, " +
                    std::to_string(ranks));
-  return asked;
+  return {comm, asked};
 }
 
 std::vector<std::size_t> all_members(const data::Dataset& data, long wanted, const char* key) {
@@ -53,6 +54,42 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings
   all = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
   all.resize(static_cast<std::size_t>(wanted));
   return all;
+}
+
+Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test) {
+  Members members;
+  const auto drawn = drawn_members(train, settings, "train.samples", "training");
+  const auto apart =
+      static_cast<std::size_t>(settings.real("train.validation") * static_cast<double>(drawn.size()));
+  const auto order =
+      shuffled(drawn.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), "validation", 0);
+  for (std::size_t j = 0; j < order.size(); ++j)
+    (j < apart ? members.validation : members.training).push_back(drawn[order[j]]);
+  members.testing = drawn_members(test, settings, "train.test_samples", "testing");
+  return members;
+}
+
+TokenLine training_line(const Settings& settings, const data::Dataset& data, const RankLayout& ranks) {
+  refuse_other_lattice(settings, data);
+  return token_line(ranks.line, data, settings.flag("mesh.periodic"));
+}
+
+Batches make_batches(const Settings& settings, const data::Dataset& data, const Members& members,
+                     const Replica& replica) {
+  return {data,
+          members.training,
+          settings.count("train.batch"),
+          replica,
+          static_cast<std::uint64_t>(settings.integer("run.seed")),
+          settings.real("train.augment"),
+          settings.real("train.noise")};
+}
+
+SlabContext training_context(const ModelSpec& model, const TokenLine& line, int samples,
+                             const Dropout* dropout) {
+  SlabContext context{&line, samples, model.width, {}, dropout};
+  context.mask.causal = model.causal;
+  return context;
 }
 
 std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
@@ -151,39 +188,18 @@ RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
     : comm(world),
       epochs(settings.integer("train.epochs")),
-      ranks(world, (refuse_what_training_ignores(settings), ranks_per_line(settings, world))),
+      ranks(rank_layout(settings, world)),
       train(open_data(settings, "train", stored_words(settings, world), world)),
       test(open_data(settings, "test", train->words(), world)),
-      training(drawn_members(*train, settings, "train.samples", "training")),
-      testing(drawn_members(*test, settings, "train.test_samples", "testing")),
+      members(draw_members(settings, *train, *test)),
       teacher_parameters(read_teacher(settings, *train, world)),
       parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
-      line((refuse_other_lattice(settings, *train),
-            token_line(ranks.line, *train, settings.flag("mesh.periodic")))),
-      batches([&]() -> Batches {
-        const auto seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
-        const auto apart = static_cast<std::size_t>(settings.real("train.validation") *
-                                                    static_cast<double>(training.size()));
-        const auto order = shuffled(training.size(), seed, "validation", 0);
-        std::vector<std::size_t> rest;
-        for (std::size_t j = 0; j < order.size(); ++j)
-          (j < apart ? validation : rest).push_back(training[order[j]]);
-        training = rest;
-        return {*train,
-                training,
-                settings.count("train.batch"),
-                ranks.replica,
-                seed,
-                settings.real("train.augment"),
-                settings.real("train.noise")};
-      }()),
+      line(training_line(settings, *train, ranks)),
+      batches(make_batches(settings, *train, members, ranks.replica)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab{&line, batches.capacity(), parameters.spec.width, {}, nullptr},
-      model([&] {
-        slab.mask.causal = parameters.spec.causal;
-        if (settings.real("train.dropout") > 0) slab.dropout = &dropout;
-        return make_depth_model(parameters, slab, precision_of(settings));
-      }()),
+      slab(training_context(parameters.spec, line, batches.capacity(),
+                            settings.real("train.dropout") > 0 ? &dropout : nullptr)),
+      model(make_depth_model(parameters, slab, precision_of(settings))),
       march(make_march(*model, settings)),
       evaluator(parameters, slab, *march, loss_of_settings(settings)),
       trainer(world, parameters, evaluator,
@@ -207,8 +223,8 @@ void TrainProblem::add_distillation(const Settings& settings) {
   evaluator.add_depth_loss(*distillation);
 }
 
-SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& members) const {
-  return {comm, line, data, members, batches.capacity()};
+SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const {
+  return {comm, line, data, chosen, batches.capacity()};
 }
 
 std::string TrainProblem::describe() const {
@@ -217,9 +233,9 @@ std::string TrainProblem::describe() const {
   text << to_word(spec.kind) << ", " << spec.layers << " layers on " << march->depth().cells
        << " depth cells, " << spec.knots << " sets of weights, width " << spec.width << ", "
        << trainer.trained() << " trained parameters\n"
-       << train->name() << ": " << training.size() << " samples to train on, " << validation.size()
-       << " to validate, " << testing.size() << " to test, " << line.tokens_x() << " x " << line.tokens_y()
-       << " tokens, " << spec.classes << " classes\n"
+       << train->name() << ": " << members.training.size() << " samples to train on, "
+       << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
+       << line.tokens_x() << " x " << line.tokens_y() << " tokens, " << spec.classes << " classes\n"
        << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
        << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
        << blas_description();

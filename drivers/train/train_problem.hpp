@@ -22,6 +22,11 @@ struct RankLayout {
   Replica replica;
 };
 
+/// Samples of the two splits, by index: those to train on, those set apart from them, and those to test on.
+struct Members {
+  std::vector<std::size_t> training, validation, testing;
+};
+
 class TrainProblem {
  public:
   /// Collective over `comm`; throws BadInput (agreed).
@@ -32,14 +37,14 @@ class TrainProblem {
   std::string describe() const;
   long total_steps() const { return batches.per_epoch() * epochs; }
   /// Samples of `train` or `test` on the ranks of the training, as many at a time as of a batch.
-  SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& members) const;
+  SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
   const MPI_Comm comm;
   const long epochs;
   RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
-  std::vector<std::size_t> training, validation, testing;  ///< members of the splits
-  std::optional<Parameters> teacher_parameters;            ///< none without distillation
+  Members members;
+  std::optional<Parameters> teacher_parameters;  ///< none without distillation
   Parameters parameters;
   TokenLine line;
   Batches batches;

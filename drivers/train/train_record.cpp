@@ -150,9 +150,9 @@ io::HistoryHeader TrainRecord::header() const {
   io::HistoryHeader head;
   head.run = run_attributes(settings_, context_);
   head.group = course::group;
-  head.of_group = {{course::samples, static_cast<long>(problem_.training.size())},
-                   {course::validation_samples, static_cast<long>(problem_.validation.size())},
-                   {course::test_samples, static_cast<long>(problem_.testing.size())},
+  head.of_group = {{course::samples, static_cast<long>(problem_.members.training.size())},
+                   {course::validation_samples, static_cast<long>(problem_.members.validation.size())},
+                   {course::test_samples, static_cast<long>(problem_.members.testing.size())},
                    {course::trained_parameters, static_cast<long>(problem_.trainer.trained())}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
   return head;

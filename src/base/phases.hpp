@@ -1,7 +1,7 @@
 #pragma once
 
 // What this rank does: time, messages and bytes by phase, and the arithmetic of its products. Always on, at
-// the cost of reading the clock twice a phase; `fluxformer scaling` reports it. Phases and pieces are PETSc
+// the cost of reading the clock twice a phase; the scaling studies report it. Phases and pieces are PETSc
 // log events too, for -log_view. One thread per rank.
 
 #include <array>

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <numeric>
 #include <stdexcept>
 
 #include "io/file_names.hpp"
@@ -32,13 +31,6 @@ hid_t stored_type(bool whole_numbers) {
 }
 
 }  // namespace
-
-Axis Axis::index(std::string name, std::size_t size, std::string long_name) {
-  Axis axis{.name = std::move(name), .values = std::vector<double>(size), .long_name = std::move(long_name)};
-  std::iota(axis.values.begin(), axis.values.end(), 0.0);
-  axis.whole_numbers = true;
-  return axis;
-}
 
 ArchiveWriter::ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite)
     : ArchiveWriter(std::make_unique<PartFile>(comm, path, overwrite)) {}

@@ -18,9 +18,6 @@ struct Axis {
   std::string long_name = {};
   bool growing = false;
   bool whole_numbers = false;  ///< stored as 64-bit integers
-
-  /// 0 .. size-1.
-  static Axis index(std::string name, std::size_t size, std::string long_name);
 };
 
 /// What the numbers of a dataset mean.

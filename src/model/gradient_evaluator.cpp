@@ -59,8 +59,9 @@ Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
   return result;
 }
 
-Evaluation GradientEvaluator::evaluate(const Batch& batch, bool depth_losses) {
+Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   embed_batch(batch, false);
+  const bool depth_losses = terms == LossTerms::all;
   double depth_loss = 0;
   const auto look = [&](int row, const double* u) {
     if (depth_losses) depth_loss += add_depth_losses(row, batch, u, nullptr, {});

@@ -39,6 +39,9 @@ class DepthLoss {
 /// Entries first .. first + count - 1 of the flat gradient are complete on this rank.
 using GradientReady = std::function<void(std::size_t first, std::size_t count)>;
 
+/// Everything that is minimised, or the loss of the labels alone, without the depth losses.
+enum class LossTerms { all, labels };
+
 class GradientEvaluator {
  public:
   /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.
@@ -49,8 +52,8 @@ class GradientEvaluator {
   /// Borrowed; called in the order they were added.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
-  /// Loss without gradient, with or without the depth losses. Collective over the token line, as all below.
-  Evaluation evaluate(const Batch& batch, bool depth_losses = true);
+  /// Loss without gradient. Collective over the token line, as all below.
+  Evaluation evaluate(const Batch& batch, LossTerms terms = LossTerms::all);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
   /// share the batch is the gradient of the weighted sum. Calls `ready(first, count)` as each piece is final,
   /// in the same order on all ranks, also after an exception (then with whatever the piece holds: other ranks

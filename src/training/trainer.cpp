@@ -81,7 +81,7 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
   double sums[2] = {0, 0};
   const bool speaks = evaluator_.march().model().context().line->rank() == 0;
   samples.for_batches([&](const Batch& batch) {
-    const auto part = evaluator_.evaluate(batch, false);
+    const auto part = evaluator_.evaluate(batch, LossTerms::labels);
     if (!speaks) return;
     sums[0] += part.loss;
     sums[1] += part.correct;

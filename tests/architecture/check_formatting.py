@@ -28,14 +28,15 @@ def main():
     if not sources:
         print(f"no C++ file below {root}: nothing was checked", file=sys.stderr)
         return 1
-    bad = []
-    for path in sources:
-        result = subprocess.run([tool, "--dry-run", "-Werror", "--style=file", path], cwd=os.path.abspath(root),
-                                capture_output=True, text=True)
-        if result.returncode:
-            bad.append(path)
-            places = [line for line in result.stderr.splitlines() if line.startswith(path + ":")]
-            print((places or result.stderr.splitlines() or [path])[0])
+    result = subprocess.run([tool, "--dry-run", "-Werror", "--style=file", *sources], cwd=os.path.abspath(root),
+                            capture_output=True, text=True)
+    places = [line for line in result.stderr.splitlines() if line.split(":")[0] in sources]
+    bad = list(dict.fromkeys(line.split(":")[0] for line in places))
+    for path in bad:
+        print(next(line for line in places if line.startswith(path + ":")))
+    if result.returncode and not bad:
+        print(result.stderr)
+        return 1
     if bad:
         print(f"{len(bad)} of {len(sources)} files; this mends them:\n    clang-format -i {' '.join(bad)}")
         return 1

@@ -14,6 +14,7 @@
 #include "io/checkpoint.hpp"
 #include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
+#include "tests/support/index_axis.hpp"
 
 namespace fluxformer {
 namespace {
@@ -60,10 +61,10 @@ class AFullDisk : public testing::Test {
   void archive(const std::string& name, int times, int deflate = 0) const {
     io::ArchiveWriter writer(world, (folder_ / name).string(), true);
     writer.axis({.name = "time", .values = {}, .growing = true});
-    writer.axis(io::Axis::index("depth", 4, "depth"));
-    writer.axis(io::Axis::index("token", 256, "token"));
-    writer.axis(io::Axis::index("sample", 2, "sample"));
-    writer.axis(io::Axis::index("channel", 128, "channel"));
+    writer.axis(test::index_axis("depth", 4, "depth"));
+    writer.axis(test::index_axis("token", 256, "token"));
+    writer.axis(test::index_axis("sample", 2, "sample"));
+    writer.axis(test::index_axis("channel", 128, "channel"));
     writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", ""}, part(), {}, deflate);
     std::vector<double> memory(part().size());
     for (std::size_t k = 0; k < memory.size(); ++k)

@@ -13,6 +13,7 @@
 #include "io/checkpoint.hpp"
 #include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
+#include "tests/support/index_axis.hpp"
 
 namespace fluxformer {
 namespace {
@@ -119,10 +120,10 @@ class ArchiveRoundTrip : public testing::Test {
              int deflate = 0) const {
     io::ArchiveWriter writer(world, path, true);
     writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
-    writer.axis(io::Axis::index("depth", taken.depths.size(), "depth"));
-    writer.axis(io::Axis::index("token", taken.tokens.size(), "token"));
-    writer.axis(io::Axis::index("sample", taken.samples.size(), "sample"));
-    writer.axis(io::Axis::index("channel", taken.channels.size(), "channel"));
+    writer.axis(test::index_axis("depth", taken.depths.size(), "depth"));
+    writer.axis(test::index_axis("token", taken.tokens.size(), "token"));
+    writer.axis(test::index_axis("sample", taken.samples.size(), "sample"));
+    writer.axis(test::index_axis("channel", taken.channels.size(), "channel"));
     writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, taken,
                  deflate);
     for (int time = 0; time < times; ++time) {
@@ -204,7 +205,7 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   const std::vector<double> ramp = {mine, mine + 1, mine + 2, mine + 3, mine + 4, mine + 5};
   {
     io::ArchiveWriter writer(world, file("a.h5"), false);
-    writer.axis(io::Axis::index("layer", 3, "layer"));
+    writer.axis(test::index_axis("layer", 3, "layer"));
     writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", "layer"}},
                    {"/analysis/test/none", {0}, nullptr},
                    {"/analysis/test/whole", {6}, ramp.data(), {.whole_numbers = true}}});

@@ -10,6 +10,7 @@
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
+#include "tests/support/index_axis.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
 namespace fluxformer::io {
@@ -177,7 +178,7 @@ TEST_F(ArchiveFile, series_grow_by_whole_rows_however_they_are_flushed) {
   {
     ArchiveWriter writer(self, file("a.h5"), false);
     writer.axis({.name = "step", .values = {}, .growing = true});
-    writer.axis(Axis::index("depth", 3, "depth"));
+    writer.axis(test::index_axis("depth", 3, "depth"));
     writer.series("/history", {"rate", {"step", "depth"}, "1/time", "rate of change"});
     for (int step = 0; step < 5000; ++step) {
       writer.append("/step", step);
@@ -202,7 +203,7 @@ TEST_F(ArchiveFile, series_grow_by_whole_rows_however_they_are_flushed) {
 TEST_F(ArchiveFile, refuses_what_the_format_does_not_allow) {
   ArchiveWriter writer(self, file("a.h5"), false);
   writer.axis({.name = "time", .values = {}, .growing = true});
-  writer.axis(Axis::index("depth", 2, "depth"));
+  writer.axis(test::index_axis("depth", 2, "depth"));
   const double one[] = {1, 1};
   const FieldPart part{.cells = 2, .first_cell = 0, .cell_count = 2, .block = {0, 1, 0, 1}};
   const std::vector<std::string> axes = {"time", "depth", "depth", "depth", "depth"};
@@ -228,7 +229,7 @@ TEST_F(ArchiveFile, refuses_what_the_format_does_not_allow) {
 TEST_F(ArchiveFile, has_no_gaps_in_time) {
   ArchiveWriter writer(self, file("a.h5"), false);
   writer.axis({.name = "time", .values = {}, .growing = true});
-  writer.axis(Axis::index("one", 1, ""));
+  writer.axis(test::index_axis("one", 1, ""));
   const FieldPart part{.cells = 1, .first_cell = 0, .cell_count = 1, .block = {0, 1, 0, 1}};
   writer.field({"u", {"time", "one", "one", "one", "one"}, "", ""}, part, {});
   const double value = 1;

@@ -10,6 +10,7 @@
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
 #include "io/xdmf.hpp"
+#include "tests/support/index_axis.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 
 namespace fluxformer::io {
@@ -24,9 +25,9 @@ class Strangers : public test::InAFolder {
     writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
     writer.axis({.name = "step", .values = {}, .growing = true});
     writer.axis({.name = "depth", .values = {0.5, 1, 1.5, 2}, .unit = "layer", .long_name = "depth"});
-    writer.axis(Axis::index("token", 15, "token"));
-    writer.axis(Axis::index("sample", 2, "sample"));
-    writer.axis(Axis::index("channel", 4, "channel"));
+    writer.axis(test::index_axis("token", 15, "token"));
+    writer.axis(test::index_axis("sample", 2, "sample"));
+    writer.axis(test::index_axis("channel", 4, "channel"));
     const FieldPart part{.cells = 4,
                          .first_cell = 0,
                          .cell_count = 4,
