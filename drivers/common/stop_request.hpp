@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether a run should end before it is done: a signal, or the wall time it was given.
+// Whether a run should stop early: because of a signal or its wall-time limit.
 
 #include <mpi.h>
 
@@ -11,11 +11,11 @@ namespace fluxformer {
 
 class StopRequest {
  public:
-  /// Time counts from here. `limit` in seconds, 0: none.
+  /// Starts the clock. `limit` in seconds, 0: none.
   StopRequest(MPI_Comm comm, double limit) : comm_(comm), limit_(limit) {}
   /// The same answer on all ranks. Collective.
   bool asked();
-  /// After `asked` said so: "signal 15", "run.time_limit".
+  /// The reason after `asked` returned true: "signal 15", "run.time_limit".
   const std::string& reason() const { return reason_; }
 
  private:

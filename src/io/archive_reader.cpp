@@ -45,7 +45,7 @@ FileHandle open_ordinary(const std::string& path) {
   if (is_directory(status)) throw BadInput(path + ": is a folder, not an HDF5 file");
   if (!is_regular_file(status)) throw BadInput(path + ": is not a regular file");
   const auto recognised = H5Fis_hdf5(path.c_str());
-  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it does not begin like such a file)");
+  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it lacks the HDF5 signature)");
   if (recognised < 0) throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.

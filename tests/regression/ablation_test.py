@@ -209,11 +209,11 @@ class Ends(AblationTest):
                  (("--model.file=out.h5",), ("model.file",)),
                  (("--mesh.cells=6",), ("mesh.cells", "one cell per layer")),
                  (("--equation.c=2",), ("equation.c", "one cell per layer")),
-                 (("--equation.kappa=0.6",), ("equation.kappa = 0.6", "at most 0.5")),
+                 (("--equation.kappa=0.6",), ("equation.kappa = 0.6", "stable up to 0.5")),
                  (("--mesh.ranks_token=2",), ("mesh.ranks_token = 2",)),
                  (("--train.gradient=adjoint", "--adjoint.method=4"), ("adjoint.method = 4", "1fe")),
                  (("--ablation.norm=sphere",), ("ablation.norm", "sphere", "none, pre, post")),
-                 (("--ablation.seeds=1, 1",), ("ablation.seeds", "twice")),
+                 (("--ablation.seeds=1, 1",), ("ablation.seeds", "duplicates")),
                  (("--ablation.residual=",), ("ablation.residual",)),
                  (("--train.batch=999",), ("train.batch = 999",)),
                  (("--output.file=nowhere/out.h5",), ("nowhere",))]

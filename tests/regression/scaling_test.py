@@ -204,7 +204,7 @@ class ScalingTest(ProgramTest):
 
         refused("evolve.ini", "--scaling.over=samples", parts=["scaling.over = samples"])
         refused("train.ini", "--scaling.over=depth", parts=["scaling.over = depth"])
-        refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["the data fix the tokens"])
+        refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["fixed by the data"])
         refused("evolve.ini", "--train.batch=4", parts=["train.batch: needs scaling.workload = train"])
         refused("evolve.ini", "--mesh.layers=1", parts=["mesh.ranks_depth"])
         refused("evolve.ini", "--evolve.stop=steady", parts=["evolve.stop"])

@@ -262,7 +262,7 @@ class Refusals(TrainTest):
             (1, [adjoint, "--adjoint.method=4", "--depth.norm=post"], ["depth.norm"]),
             (2, ["--equation.epsilon=0.1"], ["equation.epsilon", "march"]),
             (1, ["--equation.c=0"], ["equation.c"]),
-            (1, ["--equation.kappa=0.6"], ["equation.kappa = 0.6", "at most 0.5", "mesh.cells"]),
+            (1, ["--equation.kappa=0.6"], ["equation.kappa = 0.6", "stable up to 0.5", "mesh.cells"]),
             (1, ["--depth.scheme=upwind"], ["depth.scheme = upwind", "adjoint.method"]),
             (1, ["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),
             (1, ["--data.set=mnist", "--data.directory=nowhere"], ["data.directory = nowhere", "data.set = digits"]),

@@ -19,7 +19,7 @@ Bytes read_all(const std::filesystem::path& path, int dimensions) {
 AssertionResult refused(const std::filesystem::path& path, int dimensions, const std::string& what) {
   const std::string message = complaint([&] { read_all(path, dimensions); });
   if (message.empty()) return AssertionFailure() << path << " was accepted";
-  for (const std::string& part : {path.string(), what, std::string("Get the file again")}) {
+  for (const std::string& part : {path.string(), what, std::string("Download the file again")}) {
     if (message.find(part) == std::string::npos)
       return AssertionFailure() << "'" << part << "' not in: " << message;
   }
@@ -85,7 +85,7 @@ TEST(IdxFile, refuses_what_is_not_an_idx_file_of_bytes) {
 TEST(IdxFile, refuses_a_length_that_contradicts_the_header) {
   const TemporaryFolder folder;
   for (const std::size_t length : {59U, 61U, 1U, 0U}) {
-    const std::string what = length > 60 ? "goes on after" : "is truncated";
+    const std::string what = length > 60 ? "continues after" : "is truncated";
     write(folder / "plain", idx({10, 3, 2}, ramp(length)));
     EXPECT_TRUE(refused(folder / "plain", 3, what)) << length;
     write_gzip(folder / "packed", idx({10, 3, 2}, ramp(length)));

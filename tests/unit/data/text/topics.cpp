@@ -156,7 +156,7 @@ TEST(Topics, every_pair_of_an_ordered_class_keeps_its_order) {
 
 TEST(Topics, refuses_numbers_out_of_range_and_a_strange_vocabulary) {
   const auto refusal = [](data::DatasetSpec asked) { return complaint([&] { data::make_dataset(asked); }); };
-  EXPECT_THAT(refusal(spec(6)), HasSubstr("data.classes = 6: data.set = topics has 4, 8, 12, 16 or 20"));
+  EXPECT_THAT(refusal(spec(6)), HasSubstr("data.classes = 6: data.set = topics supports 4, 8, 12, 16 or 20"));
   EXPECT_THAT(refusal(spec(24)), HasSubstr("data.classes = 24"));
   EXPECT_THAT(refusal(spec(0)), HasSubstr("data.classes = 0"));
   EXPECT_THAT(refusal(spec(8, 15)), HasSubstr("data.length = 15"));
