@@ -24,7 +24,7 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
   return text.empty() ? "a single number" : text;
 }
 
-/// Runs `read`; what it fails at becomes BadInput that names the file.
+/// Runs `read`; its failure becomes BadInput that names the file.
 template <class Read>
 auto blaming(const std::string& path, const Read& read) {
   try {
@@ -178,7 +178,7 @@ Array ArchiveReader::array(const std::string& dataset, const std::vector<std::si
 }
 
 Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
-  // Rank, shape and numbers travel together: a model is hundreds of arrays.
+  // Rank, shape and numbers are broadcast together, since a model has hundreds of arrays.
   const std::string bytes = from_file([&] {
     const DatasetHandle handle = open_dataset(small_, path_, dataset);
     std::vector<std::size_t> shape = shape_of(handle);

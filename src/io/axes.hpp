@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinates that more than one family of experiments uses; they stand at the root of a file. A family's own
-// stand with its measures.
+// Coordinates used by more than one family of experiments, stored at the root of a file. Those of a single
+// family are defined with its measures.
 
 #include "io/variable.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// How every file is laid out: groups, attributes of the root, words of its status. Measures are not here: each
-// stands with the code that computes it (io/variable.hpp).
+// Layout of every file: groups, root attributes, status words. Measures are not listed here: each is defined
+// with the code that computes it (io/variable.hpp).
 
 #include <optional>
 #include <string>
@@ -66,7 +66,7 @@ inline const io::Attribute complete{"complete", "checkpoint: 1, written after ev
 
 namespace io {
 
-/// What every file of the program holds.
+/// The contents that every file of the program has.
 void describe_archive(Description& description);
 /// /state of checkpoints.
 void describe_checkpoint(Description& description);
