@@ -76,11 +76,10 @@ class ArchiveWriter {
 
   /// /timing/<phase>: minimum, mean and maximum of the ranks' `seconds`.
   void timing(const std::string& phase, double seconds);
-  /// Views for the side-car file file; without a call none is written. The field must have all tokens.
+  /// Views for the side-car file; without a call none is written. The field must have all tokens.
   void show(const XdmfChoice& choice) { shown_.push_back(choice); }
 
-  /// Hands everything so far to the operating system: after a crash of the program the part file is readable
-  /// up to this point.
+  /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
   /// status (done, failed, interrupted), fsync, rename, XDMF side-car. The writer cannot be used afterwards.
   void finish(const std::string& status);
@@ -95,7 +94,7 @@ class ArchiveWriter {
   struct KnownAxis {
     DatasetHandle scale;
     bool growing;
-    std::vector<double> values;  // for the side-car
+    std::vector<double> values;  // for the side-car file
     std::size_t size;
   };
   struct Field {

@@ -130,7 +130,7 @@ TEST(Training, keeps_kappa_below_its_largest_value_on_any_ranks) {
   auto pde = every_case(data)[1];
   const double cap = pde.training.settings.largest_kappa;
   const auto course = train(MPI_COMM_WORLD, 1, pde, data);
-  EXPECT_DOUBLE_EQ(course.largest_kappa.front(), cap);  // out of reach of one step of Adam
+  EXPECT_DOUBLE_EQ(course.largest_kappa.front(), cap);  // one Adam step does not get below the cap
   for (const double kappa : course.largest_kappa) EXPECT_LE(kappa, cap);
   Parameters p(pde.model);
   p.values = course.parameters;

@@ -83,7 +83,7 @@ TEST(ProcessGrid, refusals_name_the_key_and_what_is_allowed) {
   EXPECT_THAT(refusal(7, lattice, 1, 7),
               AllOf(HasSubstr("mesh.ranks_token=7"), HasSubstr("px <= 5"), HasSubstr("py <= 3")));
   EXPECT_THAT(refusal(7, lattice, 1), HasSubstr("cannot be cut into 7"));
-  // Enough token ranks asked for that depth runs out of cells.
+  // Few token ranks, so that depth runs out of cells.
   EXPECT_THAT(refusal(10, lattice, 0, 1),
               AllOf(HasSubstr("10 ranks"), HasSubstr("4 depth cells"), HasSubstr("is 4")));
   EXPECT_THAT(refusal(2, {0, 5, 3}), HasSubstr("mesh.cells=0"));
