@@ -1,6 +1,6 @@
 #pragma once
 
-// The course of a training: what is stored of every step and of every epoch, and of the training as a whole.
+// The history of a training: what is stored for every step, every epoch, and the training as a whole.
 
 #include <vector>
 
@@ -16,7 +16,7 @@ inline const io::Attribute samples{"samples", "training samples"},
     trained_parameters{"trained_parameters", "number of trained parameters"},
     baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"};
 
-/// A number of a row, and what it is stored as.
+/// A number of a row, and the variable it is stored as.
 template <class Row>
 struct Column {
   io::Variable variable;
