@@ -45,8 +45,7 @@ std::vector<ExperimentEntry>& registry() {
        "Meccanica 15 (1980) 9",
        declare_gradient_flow, describe_gradient_flow, make_gradient_flow},
       {"perturbation", "compare",
-       "perturbs the inputs of a Transformer and of its PDE models: noise, blanked tokens, adversarial "
-       "attacks",
+       "perturbs the inputs of a Transformer and of its PDE models: noise, blanked tokens, attacks",
        "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083", declare_perturbation, describe_perturbation,
        make_perturbation},
       {"ablation", "ablation",
