@@ -39,7 +39,8 @@ Arguments read_arguments(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) a.command_line += (i > 0 ? " " : "") + std::string(argv[i]);
   po::options_description flags;
   flags.add_options()("help,h", "")("validate", "")("quiet", "")("version", "");
-  // A setting passes as a whole: Boost would refuse the empty value of --section.key=, which clears a word.
+  // Settings are passed through as they are: Boost would reject the empty value of --section.key=, which
+  // clears a word.
   const auto setting = [](const std::string& argument) -> std::pair<std::string, std::string> {
     if (!argument.starts_with("--") || argument.find('=') == std::string::npos) return {};
     return {argument.substr(2), ""};
@@ -64,8 +65,8 @@ Arguments read_arguments(int argc, char** argv) {
       a.overrides.push_back(key);
     } else {
       throw BadInput(option.original_tokens.front() +
-                     ": a setting is written --section.key=value; others are --help, --validate, --quiet"
-                     " and --version");
+                     ": a setting is written --section.key=value; the other options are --help, --validate, "
+                     "--quiet and --version");
     }
   }
   return a;
@@ -90,7 +91,7 @@ const ExperimentEntry& find_experiment(const std::string& name) {
     if (entry.name == name) return entry;
   std::string known;
   for (const auto& entry : experiments()) known += (known.empty() ? "" : ", ") + entry.name;
-  throw BadInput(name + ": no such experiment; there are: " + known);
+  throw BadInput(name + ": no such experiment; available: " + known);
 }
 
 bool is_hdf5(const std::string& text) {
@@ -99,7 +100,7 @@ bool is_hdf5(const std::string& text) {
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  // A folder opens like a file and reads as nothing, which would be a deck of defaults.
+  // A folder opens like a file and reads as empty, which would be a deck of defaults.
   if (!in || std::filesystem::is_directory(path))
     throw BadInput(path + ": cannot be read; the deck is an INI file (see input/) or an output file");
   std::ostringstream text;
@@ -107,7 +108,7 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-/// The deck as text: of an output file, the settings it was made with. Collective.
+/// The text of the deck; for an output file, the settings stored in it. Collective.
 std::string read_deck(MPI_Comm comm, const std::string& path) {
   if (path.empty()) return {};
   auto text = collectively(comm, [&] { return read_file(path); });
@@ -152,7 +153,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   set_petsc_options(settings.petsc());
   const auto experiment =
       entry.make(settings, {comm, entry.name, entry.cites, arguments.command_line, deck, arguments.quiet});
-  // All solvers are set up: PETSc has looked up what it knows.
+  // All solvers are set up, so PETSc has looked up every option it knows.
   refuse_unused(unused_petsc_options(settings.petsc()));
   if (arguments.validate) {
     if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
@@ -164,7 +165,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   return static_cast<int>(report.code);
 }
 
-/// A message is one line, whatever the names in it hold.
+/// Messages are one line, even if names in them contain line breaks.
 std::string in_one_line(std::string message) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = c == '\n' ? ' ' : '?';
@@ -183,7 +184,7 @@ int run_command_line(int argc, char** argv) {
     if (rank == 0) std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {
-    // Not agreed: the other ranks may be waiting in a collective call, so all must end.
+    // This error was not agreed on: other ranks may be waiting in a collective call, so abort all of them.
     std::cerr << "fluxformer: rank " << rank << ": " << e.what() << std::endl;
     MPI_Abort(comm, static_cast<int>(ExitCode::failure));
     return static_cast<int>(ExitCode::failure);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The program described for other programs: experiments, their keys, and what their files hold. Documents and the
-// scripts of postprocess/ are made from it.
+// A machine-readable description of the program: experiments, their keys, and the contents of their files.
+// Used to generate documents and by the scripts of postprocess/.
 
 #include <string>
 #include <vector>

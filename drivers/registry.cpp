@@ -34,7 +34,8 @@ std::vector<ExperimentEntry>& registry() {
        describe_information_flow, make_information_flow},
       {"attention", "compare", "scores the attention of PDE models against that of a trained Transformer",
        "docs/model.md; arXiv 2408.09523", declare_attention, describe_attention, make_attention},
-      {"bottleneck", "compare", "estimates the information that states hold about input and label, by depth",
+      {"bottleneck", "compare",
+       "estimates the mutual information of hidden states with input and label, by depth",
        "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 (2004) 066138; "
        "PLoS ONE 9 (2014) e87357",
        declare_bottleneck, describe_bottleneck, make_bottleneck},
@@ -44,14 +45,13 @@ std::vector<ExperimentEntry>& registry() {
        "Meccanica 15 (1980) 9",
        declare_gradient_flow, describe_gradient_flow, make_gradient_flow},
       {"perturbation", "compare",
-       "perturbs the inputs of a Transformer and of its PDE models: noise, gaps, adversaries",
+       "perturbs the inputs of a Transformer and of its PDE models: noise, blanked tokens, attacks",
        "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083", declare_perturbation, describe_perturbation,
        make_perturbation},
       {"ablation", "ablation",
-       "trains Transformer and PDE without and with residual connection and normalisation",
+       "trains Transformer and PDE with and without residual connection and normalisation",
        "docs/model.md; arXiv 2408.09523", declare_ablation, describe_ablation, make_ablation},
-      {"scaling", "scaling",
-       "times steps of evolve or train by phase of the work, on as many ranks as it gets",
+      {"scaling", "scaling", "times the steps of evolve or train by phase, on any number of ranks",
        "docs/performance.md", declare_scaling, describe_scaling, make_scaling},
   };
   return all;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The experiments of the program. One more is one line in registry.cpp, or, from outside, a call of
+// The experiments of the program. To add one, add a line in registry.cpp or, from outside, call
 // register_experiment before run_command_line.
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace fluxformer {
 /// All experiments, in the order they are listed.
 const std::vector<ExperimentEntry>& experiments();
 
-/// One more, at the end of the list. Throws std::logic_error if the name is taken.
+/// Appends an experiment to the list. Throws std::logic_error if the name is taken.
 void register_experiment(ExperimentEntry entry);
 
 }  // namespace fluxformer

@@ -1,4 +1,4 @@
-"""The figures of an `evolve` run; plot_evolve.py is their command line."""
+"""The figures of an `evolve` run; plot_evolve.py is the command line."""
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -6,17 +6,17 @@ from matplotlib.colors import LogNorm
 from figure_style import ACCENT, INK, SOFT, plt, save, sheet
 
 MOST_COLUMNS = 1500  # of a heat map: more steps than pixels are thinned out
-MOST_MARKERS = 24  # on a line: more depth rows are drawn as a line alone
+MOST_MARKERS = 24  # on a line: with more depth rows the markers are omitted
 TIME_COLOURS = plt.get_cmap("viridis")
 
 
 def _plural(unit):
-    """How an axis names a unit of the file."""
+    """The label of a unit on an axis."""
     return {"layer": "layers", "time": "time units"}.get(unit, unit)
 
 
 class Evolution:
-    """What every figure needs of one run: axes with names and units, histories, the front."""
+    """The data of one run for all figures: axes with names and units, histories, the front."""
 
     def __init__(self, run):
         self.run = run
@@ -55,7 +55,7 @@ def _heat_map(axes, evolution, values, norm, colours):
 
 
 def _draw_front(axes, evolution):
-    """The line s = ct and, where the run knows them, the arrival times."""
+    """The line s = ct and the arrival times, if available."""
     if evolution.speed > 0:
         reach = min(evolution.time[-1], evolution.depth[-1] / evolution.speed)
         line = [0, reach], [0, evolution.speed * reach]
@@ -72,7 +72,7 @@ def _draw_front(axes, evolution):
 
 
 def front_maps(evolution):
-    """What the front is drawn on, where it was recorded: title, unit, values [step, depth], colours, their range."""
+    """The maps on which the front is drawn, if recorded: title, unit, values [step, depth], colours, their range."""
     maps = []
     distance, rate = evolution.history("distance"), evolution.history("rate")
     if distance is not None and np.isfinite(distance).any():
@@ -109,12 +109,12 @@ def front(evolution, folder):
 
 
 def _chosen_depths(count, most=6):
-    """At most `most` rows out of 0..count-1, evenly spaced, the deepest among them."""
+    """At most `most` rows out of 0..count-1, evenly spaced, including the deepest."""
     return np.unique(np.round(np.arange(1, min(count, most) + 1) * count / min(count, most)).astype(int)) - 1
 
 
 def chosen_moments(count, most):
-    """At most `most` indices out of 0..count-1, evenly spaced, the last among them and the first not."""
+    """At most `most` indices out of 0..count-1, evenly spaced, including the last but not the first."""
     return np.unique(np.round(np.linspace(0, count - 1, most + 1)[1:]).astype(int))
 
 

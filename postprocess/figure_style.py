@@ -1,4 +1,4 @@
-"""What all figures share: looks, heading, the footer that leads back to the run, PNG and PDF. Needs no display."""
+"""Shared by all figures: style, heading, the footer that identifies the run, PNG and PDF output. Needs no display."""
 
 import os
 
@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (after the back end is chosen)
 
 INK, SOFT, ACCENT = "#1b1f24", "#6b7280", "#e4572e"
-HEADING, FOOTER, LINE = 0.78, 0.30, 0.13  # inches kept free at the top and at the bottom; of a further line there
+HEADING, FOOTER, LINE = 0.78, 0.30, 0.13  # inches kept free at the top and at the bottom; per further line there
 
 plt.rcParams.update({
     "savefig.dpi": 150, "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
@@ -25,7 +25,7 @@ plt.rcParams.update({
 
 
 def sheet(width, height, heading, explanation, runs=1):
-    """An empty figure (inches) with its message in bold and, below it, what is shown; made from so many runs."""
+    """An empty figure (inches) with its message in bold and, below it, what is shown; `runs`: number of runs in the footer."""
     figure = plt.figure(figsize=(width, height), layout="constrained")
     footer = FOOTER + LINE * (runs - 1)
     figure.get_layout_engine().set(rect=(0.005, footer / height, 0.99, 1 - (footer + HEADING) / height))

@@ -9,7 +9,7 @@
     with Run(training_file("out/train.h5")) as run:       # its history file while the training goes on
         run.training("loss"), run.coordinate("step"), run.running, run.vocabulary
 
-Reads only. What cannot be read ends in a RunError whose message says what to do.
+Read-only. Unreadable files raise a RunError whose message says what to do.
 """
 
 import os
@@ -25,7 +25,8 @@ def missing_module(name):
     return INSTALL.format(name=name, python=sys.executable)
 
 
-# Parallel file systems often refuse locks; nothing here needs them. HDF5 reads this when it is loaded.
+# Parallel file systems often refuse locks, and none are needed here. HDF5 reads this variable when it
+# is loaded.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 try:
@@ -38,14 +39,14 @@ OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
 
 
 class RunError(Exception):
-    """The file cannot be read as a run of Fluxformer, or does not hold what was asked for."""
+    """The file cannot be read as a run of Fluxformer, or lacks the requested data."""
 
 
 HISTORY = ".history.h5"
 
 
 def training_file(output):
-    """The output of a training, or the history file beside it as long as there is no output of that name."""
+    """The output of a training, or its history file as long as the output does not exist."""
     output = os.fspath(output)
     history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
     return history if not os.path.isfile(output) and os.path.isfile(history) else output
@@ -88,7 +89,7 @@ def _parse_settings(deck):
 
 
 class Array:
-    """A dataset that is read when it is indexed. `dims` are the names of its axes, "" where it has none."""
+    """A dataset that is read when indexed. `dims`: names of its axes, "" for axes without a name."""
 
     def __init__(self, dataset):
         self._dataset = dataset
@@ -101,27 +102,28 @@ class Array:
         return self._dataset[index]
 
     def coordinate(self, axis):
-        """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file gives none."""
+        """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file has none."""
         axis = self.dims.index(axis) if isinstance(axis, str) else axis
         scales = self._dataset.dims[axis]
         return scales[0][...] if len(scales) else np.arange(self.shape[axis])
 
 
 class Run:
-    """One output file, open for reading. A context manager; fields are read when indexed, all else when asked for.
+    """One output file, open for reading. A context manager; fields are read when indexed, everything else on access.
 
-    The history file of a training may still be growing: it is seen as it was when it was opened.
+    The history file of a training may still be growing; the contents are those at the time of opening.
     """
 
     def __init__(self, path, unfinished=False):
-        """`unfinished`: also take a file whose run failed, was interrupted or is still going (name.h5.part)."""
+        """`unfinished`: also accept a file whose run failed, was interrupted or is still running (name.h5.part)."""
         self.path = os.fspath(path)
         self._file = self._open(unfinished)
         try:
             self.attributes = {name: _plain(value) for name, value in self._file.attrs.items()}
             self._check(unfinished)
             self.settings = _parse_settings(self.attributes.get("settings", ""))
-            # The writer of a history lets the axes grow last: so many rows are there in every column.
+            # The writer of a history extends the axes last, so every column has at least that many
+            # rows.
             self._rows = {name: len(self._file[name]) for name in ("step", "epoch") if name in self._file}
         except BaseException:
             self.close()
@@ -203,12 +205,12 @@ class Run:
         return self._array(f"analysis/{kind}", name)[...]
 
     def described(self, group):
-        """What a group (say "analysis/attention/independent") says of itself; empty if it is not there."""
+        """The attributes of a group (say "analysis/attention/independent"); empty if there is none."""
         return {name: _plain(value) for name, value in self._file[group].attrs.items()} if group in self._file else {}
 
     @property
     def timing(self):
-        """Wall time of each phase, the greatest over the ranks  [s]."""
+        """Wall time of each phase, maximum over the ranks  [s]."""
         return {name: float(self._file["timing"][name][2]) for name in self._names("timing")}
 
     def scaling(self, name):
@@ -230,7 +232,7 @@ class Run:
 
     @property
     def training_attributes(self):
-        """What /training says of itself: samples, trained_parameters, ... Empty if there is none."""
+        """The attributes of /training: samples, trained_parameters, ... Empty if there is none."""
         return self.described("training")
 
     @property
@@ -265,7 +267,7 @@ class Run:
 
     @property
     def origin(self):
-        """One line that leads from a figure back to the run."""
+        """One line that identifies the run behind a figure."""
         get = self.attributes.get
         dirty = " + changes" if get("git_dirty") in (1, True, "1", "true", "yes") else ""
         return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision "

@@ -3,14 +3,14 @@
 
     /usr/bin/python3 postprocess/import_weights.py STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf
 
-STATE is what `model.state_dict()` gave, saved as
+STATE is the result of `model.state_dict()`, saved as
     .npz    numpy.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
     .h5     one dataset per name; groups count as dots (layers/0/linear1/weight = layers.0.linear1.weight)
     .pt     torch.save(state, path); needs python3-torch here
 Its names are those of nn.TransformerEncoder (layers.0.self_attn.in_proj_weight, ..., norm.weight) or of one
-nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict knows neither the
-number of heads nor the place of the norm nor the activation, so these are asked for. Embedding, positions and head are
-named by options. Every array must find its place: what is meant to stay behind is named by --ignore.
+nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict contains neither the
+number of heads nor the position of the norm nor the activation, so these must be given. Embedding, positions and head are
+named by options. Every array must be used; arrays to skip are named with --ignore.
 
 Numbers are stored in float64 as they are. Ends with status 2 and one message if the state dict does not
 fit, with status 1 if the disk is full.
@@ -34,7 +34,7 @@ except ImportError as failure:
 
 SCHEMA_VERSION = 1
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
-# Arrays that go over under another name; in_proj holds W_Q, W_K, W_V one above the other.
+# Arrays that are renamed; in_proj holds W_Q, W_K, W_V stacked.
 RENAMED = {"self_attn.out_proj.weight": "W_O", "self_attn.out_proj.bias": "b_O",
            "linear1.weight": "W_1", "linear1.bias": "b_1", "linear2.weight": "W_2", "linear2.bias": "b_2",
            "norm1.weight": "norm1_gain", "norm1.bias": "norm1_bias",
@@ -60,7 +60,7 @@ def read_npz(path):
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except Exception as failure:  # numpy raises whatever zipfile, zlib or its own parser came upon
+    except Exception as failure:  # numpy raises any error of zipfile, zlib or its own parser
         raise Unfit(f"{path}: not a readable .npz file of numbers ({failure})") from None
 
 
@@ -87,7 +87,7 @@ def read_torch(path):
                     "where PyTorch is") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # pickle raises anything, and PyTorch's text advises to run whatever code the file holds
+    except Exception:  # pickle can raise anything, and PyTorch's message suggests executing code from the file
         raise Unfit(f"{path}: not a state dict; save model.state_dict(), not the model") from None
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
@@ -97,7 +97,7 @@ def read_torch(path):
 
 
 class StateDict:
-    """Hands out each array once, as float64, and knows what nobody asked for."""
+    """Hands out each array once, as float64, and keeps track of unused ones."""
 
     def __init__(self, arrays):
         self._arrays = arrays
@@ -110,7 +110,7 @@ class StateDict:
         return list(self._arrays)
 
     def take(self, name, shape, squeeze=False):
-        """`shape`: expected sizes, None where any will do."""
+        """`shape`: expected sizes, None for any size."""
         if name not in self._arrays:
             raise Unfit(f"{name} is not in the state dict, which holds {', '.join(sorted(self._arrays)) or 'nothing'}")
         array = np.asarray(self._arrays[name])
@@ -223,7 +223,7 @@ def write_model(path, attributes, arrays):
     """Into `path`.part, renamed when complete. OSError if it cannot be written."""
     part = path + ".part"
     try:
-        # Built in memory, so that a full disk is one plain error of one plain write.
+        # Built in memory, so that a full disk gives a single error from a single write.
         image = io.BytesIO()
         with h5py.File(image, "w") as file:
             file.attrs["schema_version"] = SCHEMA_VERSION

@@ -4,7 +4,7 @@
     /usr/bin/python3 postprocess/plot_evolve.py out/evolve.h5 [--output DIR] [--sample N] [--unfinished]
 
 Writes front, token_maps and profiles, each as .png and .pdf, into DIR (default: figures/ beside the file). A run with a
-single depth row has no front: histories and tokens (over time) instead. A field the run did not keep is not drawn.
+single depth row has no front: histories and tokens (over time) instead. Fields that the run did not store are not drawn.
 """
 
 import argparse
@@ -20,7 +20,7 @@ except ImportError as failure:
 
 
 def draw(run, folder, sample):
-    """Draws what the run holds; returns the paths written."""
+    """Draws the available data; returns the paths written."""
     evolution = Evolution(run)
     deep = len(evolution.depth) > 1
     written = [front(evolution, folder), profiles(evolution, folder)] if deep else [histories(evolution, folder)]

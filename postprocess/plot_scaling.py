@@ -48,7 +48,7 @@ examples:
 
 
 def listed(arguments):
-    """Files and what a folder holds, each once; the paths that are skipped, with reasons. Throws RunError."""
+    """Files, and those in folders, each once; the skipped paths, with reasons. Throws RunError."""
     paths, skipped = {}, []
     for argument in arguments:
         if not os.path.exists(argument):
@@ -62,7 +62,7 @@ def listed(arguments):
 
 
 def read(paths):
-    """Measured files, and why the others are skipped."""
+    """Measured files, and the reasons for skipping the others."""
     files, skipped = [], []
     for path in paths:
         try:

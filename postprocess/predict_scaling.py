@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time of a step on ranks and sizes that nobody has tried, from small runs of `fluxformer scaling`.
+"""Predicts the time of a step for untested rank counts and sizes from small runs of `fluxformer scaling`.
 
     /usr/bin/python3 postprocess/predict_scaling.py FIT.h5 ... [--check RUN.h5 ...] [--tokens 4096 1000000] [--output DIR]
 
@@ -32,7 +32,7 @@ except ImportError as failure:
     sys.exit(f"predict_scaling.py: {failure}")
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 100, 200, 400, 800, 1000, 2000, 4000, 8000, 10000)
-GOOD = 0.25  # what is asked of a prediction
+GOOD = 0.25  # requirements on a prediction
 
 
 class Sized(Measured):
@@ -67,7 +67,7 @@ def machine_of(fit):
 
 
 def on_network(machine, latency, bandwidth):
-    """The same cores with other messages; the steps of a sum, which is a tree of messages, change as they do."""
+    """The same cores with a different network; the steps of a sum, which is a tree of messages, change accordingly."""
     slower = latency / machine.message[0] if latency else 1
     faster = bandwidth / machine.message[1] if bandwidth else 1
     return Machine(machine.rates, (slower * machine.message[0], faster * machine.message[1]),
@@ -93,7 +93,7 @@ def note_unseen(machine):
 
 
 def compare(machine, runs, used):
-    """Rows of prediction against measurement."""
+    """Table rows: prediction against measurement."""
     rows = []
     for run in runs:
         predicted = machine.seconds(run.case, run.grid)
@@ -112,7 +112,7 @@ def print_comparison(rows):
 
 
 def predict(machine, case, ranks):
-    """Rows for all numbers of ranks that can share the case."""
+    """Table rows for all numbers of ranks on which the case can be distributed."""
     rows = []
     for count in ranks:
         grid = machine.best_grid(case, count)
@@ -146,7 +146,7 @@ def write_csv(path, predictions):
 
 
 def positive(kind):
-    """Of an argument: a number above 0."""
+    """Argument type: a number above 0."""
     def read(word):
         number = kind(word)
         if not number > 0:

@@ -1,4 +1,4 @@
-"""The figure of predict_scaling.py: how far the prediction can be trusted, and what it says."""
+"""The figure of predict_scaling.py: accuracy of the prediction, and its result."""
 
 from figure_style import ACCENT, INK, SOFT, save, sheet
 from scaling_model import WORDS
@@ -37,7 +37,7 @@ def curves(axes, predictions):
 
 
 def losses(axes, rows):
-    """Shares of a step's time that more ranks do not shorten."""
+    """Fractions of a step's time that do not shrink with more ranks."""
     names = [name for name in rows[0]["losses"] if max(row["losses"][name] / row["step_s"] for row in rows) > 1e-3]
     places = range(len(rows))
     below = [0.0] * len(rows)

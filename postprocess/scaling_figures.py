@@ -16,7 +16,7 @@ _plain_numbers = FuncFormatter(lambda value, _: f"{value:,.10g}")
 
 
 class Origin:
-    """The footer: one line for one file, else the files and what they have in common."""
+    """The footer: one line for a single file, else the files and what they have in common."""
 
     def __init__(self, study):
         files = [file.run for file in study.files]
@@ -32,7 +32,7 @@ class Origin:
 
 
 def _ends(study):
-    """Of the axis of ranks: room beside the outermost points."""
+    """Limits of the rank axis, with room beside the outermost points."""
     base, last = study.base.ranks, study.last.ranks
     room = max(1.25, (last / base) ** 0.08)
     return base / room, last * room
@@ -52,7 +52,7 @@ def _ranks_axis(axes, study):
 
 
 def _points(axes, study, triples, label, beside=False):
-    """Medians with bars from the least to the greatest, each with its number where there is room: above the bar unless that is
+    """Medians with bars from minimum to maximum, each with its number if there is room: above the bar unless that is
     far, or `beside` a line that rises."""
     ranks = [point.ranks for point in study.points]
     middle, least, greatest = np.array(triples).T
@@ -110,14 +110,14 @@ def _efficiency(axes, study):
 
 def shares(point):
     """phase -> part of a bar; they add up to 1. Medians over ranks may add up to more than a step: then they are scaled down.
-    If they add up to less, ranks that spend their time differently have the rest."""
+    If they add up to less, the rest is due to ranks that spend their time differently."""
     found = {phase: point.share(phase) for phase in PHASES}
     total = sum(found.values())
     return {phase: share / max(1, total) for phase, share in found.items()} | {"ranks differ": max(0, 1 - total)}
 
 
 def _phases(axes, study):
-    """Bars of equal distance: shares of a step in strong mode, milliseconds in weak."""
+    """Equidistant bars: fractions of a step in strong mode, milliseconds in weak mode."""
     place = np.arange(len(study.points))
     height = np.array([1e3 * point.time if study.weak else 100 for point in study.points])
     parts = {phase: np.array([shares(point)[phase] for point in study.points]) for phase in (*PHASES, "ranks differ")}

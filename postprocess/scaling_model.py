@@ -5,16 +5,16 @@ depth x token x group ranks a pass takes, with the rows = samples x tokens and t
 
     work     cells x (rows (8 d^2 + 4 d f) a  +  rows n d b  +  e)
     ring     token - 1 times for each cell, keys, values and a number per head of all rows of a rank, in as many messages
-             as attention makes chunks of its samples; they travel while its kernel (b alone) works on a block: what is
-             longer counts. train: on the way back one more message, which nothing hides
-    ghosts   one cell's slab to the next rank in depth, sent while the other cells are worked on: what is longer counts
+             as attention makes chunks of its samples; they travel while its kernel (b alone) works on a block: only the
+             excess counts. train: one more message in the backward pass, not overlapped
+    ghosts   one cell's slab to the next rank in depth, sent while the other cells are computed: only the excess counts
 
-and a step one sum over all ranks: three numbers (evolve), or the gradient (train; nothing is taken to hide it).
+and a step one sum over all ranks: three numbers (evolve), or the gradient (train; assumed not to overlap).
 A message of s bytes takes alpha + s / beta, a sum of s bytes over P ranks log2(P) (alpha_sum + s / beta_sum): a tree.
 a: seconds per flop of the products with weights, with the passes over the state (LayerNorm, activation, updates), which at
-one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are found by non-negative least
+one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are fitted by non-negative least
 squares of relative residuals.
-Tokens are a line: a lattice is cut into rectangles, which may be less even. Left out is diffusion over tokens and over depth,
+Tokens are a line: a lattice is cut into rectangles, which may be less even. Neglected: diffusion over tokens and over depth,
 whose messages are a few rows of tokens, or one more slab.
 """
 
@@ -53,14 +53,14 @@ class Case:
 
 
 def work_of(case, cells, tokens, samples):
-    """What a, b, e multiply in a step of a rank with so many cells, tokens and samples."""
+    """The factors of a, b, e in a step of a rank with this many cells, tokens and samples."""
     rows = samples * tokens
     once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, 1]
     return case.passes * cells * np.array(once, dtype=float)
 
 
 def chunks_of(case, tokens, samples):
-    """How many chunks attention makes of so many samples: as many at a time as fit the second-level cache."""
+    """The number of chunks that attention makes of this many samples: as many at a time as fit into the L2 cache."""
     cache = 768 * 1024
     fit = min(max(cache // (6 * tokens * case.width * case.number), 1), samples)
     most = math.ceil(samples / math.ceil(samples / fit))
@@ -107,13 +107,13 @@ class Machine:
         most = work_of(case, cells, tokens, samples) * self.rates
         parts = dict(zip(WORK, mean))
         parts["imbalance"] = most.sum() - mean.sum()
-        kernel = most[WORK.index("attention")] / (case.passes * cells * token)  # while one block is there
+        kernel = most[WORK.index("attention")] / (case.passes * cells * token)  # while one block is processed
         chunks = chunks_of(case, tokens, samples)
         message = chunks * self.message_seconds(tokens * samples * (2 * case.width + case.heads) * case.number / chunks)
         parts["ring"] = case.passes * cells * (token - 1) * max(0.0, message - kernel)
         if case.workload == "train" and token > 1:
             parts["ring"] += cells * message
-        inner = most.sum() / case.passes * (cells - 1) / cells  # all cells but the one that waits
+        inner = most.sum() / case.passes * (cells - 1) / cells  # all cells except the one that waits
         slab = self.message_seconds(8 * tokens * samples * case.width)
         parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > 1 else 0.0
         parts["sum"] = self.sum_seconds(case.summed, depth * token * group)
@@ -123,8 +123,8 @@ class Machine:
         return sum(self.step(case, grid).values())
 
     def best_grid(self, case, ranks):
-        """The grid of so many ranks that takes least, of equals that with the fewest ranks over tokens; None if there are
-        more ranks than places."""
+        """The fastest grid of this many ranks (in a tie, the one with the fewest ranks over tokens); None if there are more
+        ranks than parts."""
         others = [(part, ranks // part) for part in range(1, ranks + 1) if ranks % part == 0]
         grids = [(depth, token, 1) for depth, token in others] if case.workload == "evolve" else \
             [(1, token, group) for group, token in others]
@@ -137,12 +137,12 @@ class Machine:
         return self.seconds(case, (1, 1, 1)) / (math.prod(grid) * self.seconds(case, grid))
 
     def losses(self, case, grid):
-        """{term: seconds} beyond a P-th of one rank's step: what sharing costs. Their sum is T(P) - T(1) / P."""
+        """{term: seconds} beyond a P-th of one rank's step: the parallel overhead. Their sum is T(P) - T(1) / P."""
         alone, ranks = self.step(case, (1, 1, 1)), math.prod(grid)
         return {name: seconds - alone[name] / ranks for name, seconds in self.step(case, grid).items()}
 
     def limit(self, case, grid):
-        """The term that loses most; None if none loses a hundredth of the step."""
+        """The term with the largest overhead; None if all are below a hundredth of the step."""
         lost = self.losses(case, grid)
         name = max(lost, key=lost.get)
         return name if lost[name] > 1e-2 * self.seconds(case, grid) else None

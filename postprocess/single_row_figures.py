@@ -1,4 +1,4 @@
-"""The figures of an `evolve` run whose depth is a single row (particles, diffusion): everything is over time."""
+"""The figures of an `evolve` run with a single depth row (particles, diffusion): everything against time."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def histories(evolution, folder):
             values = values.reshape(len(evolution.time), -1)[:, 0]
             axes.plot(evolution.time, values, color=ACCENT, lw=2)
             axes.set_xlim(evolution.time[0], evolution.time[-1])
-            if name in ("step_size", "cfl") or np.ptp(values) < 1e-6 * np.max(values):  # round-off is no change
+            if name in ("step_size", "cfl") or np.ptp(values) < 1e-6 * np.max(values):  # round-off does not count as a change
                 axes.set_ylim(0, 1.1 * np.nanmax(values) or 1)
         panel(axes, title, unit, evolution.time_name)
     return save(figure, evolution.run, folder, "histories")

@@ -1,4 +1,4 @@
-"""The figure of one training or of several; plot_training.py is its command line."""
+"""The figure of one or several trainings; plot_training.py is the command line."""
 
 import os
 
@@ -12,13 +12,13 @@ from fluxformer_io import RunError
 BLUE = "#2563eb"
 FILES = (ACCENT, BLUE, "#0f9d78", "#9333ea", "#b45309", "#475569")  # colour of each file
 SPLITS = (("train", "training", ACCENT, "-", ""), ("validation", "validation", BLUE, "--", "s"), ("test", "test", INK, "-", "o"))
-SMOOTHED = 60  # as many means as this show the course of the steps
+SMOOTHED = 60  # number of means that show the curve over steps
 MOST_POINTS = 6000  # of a line: more steps than pixels are thinned out
-MOST_MARKERS = 30  # on a line: more epochs are drawn as a line alone
+MOST_MARKERS = 30  # on a line: with more epochs the markers are omitted
 
 
 class Training:
-    """What the panels need of one run. Abscissa of all panels: epochs of training done."""
+    """The data of one run for all panels. Abscissa of all panels: completed epochs of training."""
 
     def __init__(self, run):
         self.run = run
@@ -30,7 +30,7 @@ class Training:
         self.facts = run.training_attributes
         self.name = os.path.basename(run.path).removesuffix(".h5").removesuffix(".history")
         self.per_epoch = self._steps_per_epoch()
-        self.done = self.step / self.per_epoch  # a step reports what was before it
+        self.done = self.step / self.per_epoch  # a step reports values from before it
         self.window = max(1, len(self.step) // SMOOTHED)
 
     @staticmethod
@@ -56,7 +56,7 @@ class Training:
         return values if np.isfinite(values).any() else None
 
     def smoothed(self, values):
-        """Means over `window` steps that follow each other, and where they stand."""
+        """Means over `window` consecutive steps, and their positions."""
         count = len(values) // self.window * self.window
         mean = lambda numbers: numbers[:count].reshape(-1, self.window).mean(axis=1)  # noqa: E731
         return mean(self.done), mean(values)
@@ -82,7 +82,7 @@ _plain_numbers = FuncFormatter(lambda number, _: f"{number:g}")
 
 
 def _logarithmic(axes, columns):
-    """A logarithmic axis where numbers span more than a decade."""
+    """A logarithmic axis if the values span more than a decade."""
     numbers = np.concatenate([values[np.isfinite(values)] for values in columns])
     numbers = numbers[numbers > 0]
     if len(numbers) and numbers.max() > 10 * numbers.min():
@@ -105,7 +105,7 @@ def _of_steps(axes, training, name, colour, label, light=True, width=1.8):
 
 
 def _of_epochs(axes, training, split, what, colour, style, marker, label, scale=1.0):
-    """A mean over an epoch stands in its middle, a measure after an epoch at its end."""
+    """A mean over an epoch is drawn at its middle, a measure after an epoch at its end."""
     values = training.epochs(f"{split}_{what}")
     if values is None:
         return False
@@ -130,7 +130,7 @@ def _loss(axes, trainings):
 
 
 def _measured(training):
-    """The split by which files are compared."""
+    """The split used to compare files."""
     return next((split for split in ("test", "validation") if training.epochs(f"{split}_accuracy") is not None), "train")
 
 
@@ -179,7 +179,7 @@ def _result(training):
 
 
 def _scale(training):
-    """Samples, parameters, speed: what is known of them."""
+    """Samples, parameters and speed, as far as known."""
     words = []
     if "samples" in training.facts:
         words.append(f"{training.facts['samples']:,} samples")

@@ -36,20 +36,20 @@ const std::vector<std::string> pde_keys = {"model.knots", "model.kappa", "equati
 void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
     if (settings.given(key))
-      throw BadInput(std::string(key) + ": leave it out, " + by + " lists what is used");
+      throw BadInput(std::string(key) + ": leave it out; " + by + " lists the values to use");
   if (!settings.word("model.file").empty())
-    throw BadInput("model.file: the ablation trains models of its own; leave it out");
+    throw BadInput("model.file: the ablation trains its own models; leave it out");
   const int cells = settings.count("mesh.cells"), layers = settings.count("mesh.layers");
   if ((cells != 0 && cells != layers) || settings.real("equation.c") != 1)
     throw BadInput(
-        "mesh.cells, equation.c: the ablation solves all variants on one cell per layer with c = 1, as norm "
-        "post and residual off want it; leave them out");
+        "mesh.cells, equation.c: the ablation solves all variants on one cell per layer with c = 1, which "
+        "norm post and residual off require; leave them out");
   if (settings.count("mesh.ranks_token") > 1)
     throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +
                    ": the ranks of an ablation share samples only; leave it out");
   if (settings.word("adjoint.method") != "1fe")
     throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
-                   ": norm post and residual off know 1fe only; leave it out");
+                   ": norm post and residual off support 1fe only; leave it out");
 }
 
 class AblationExperiment final : public Experiment {
@@ -59,10 +59,10 @@ class AblationExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// Those of the deck, for one training.
+  /// The deck's settings, for one training.
   Settings settings_of(const Variant& variant, long seed) const;
   void add(const Variant& variant, const AblationRun& run, double seconds, CompareRecord& record) const;
-  /// A line on one variant, from the runs of all seeds.
+  /// One line of results for a variant, over all seeds.
   std::string outcome(const Variant& variant, const std::vector<AblationRun>& runs) const;
 
   Settings settings_;
@@ -86,9 +86,9 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
         variants_.push_back({kind, residual == "on", norm});
   if (variants_.empty() || seeds_.empty())
     throw BadInput(
-        "ablation.seeds, ablation.models, ablation.residual, ablation.norm: each must name something");
+        "ablation.seeds, ablation.models, ablation.residual, ablation.norm: none of them may be empty");
 
-  // One is made whole; what may be wrong with the others alone is found in their models.
+  // The first training is built completely; for the other variants only the model can still be invalid.
   const TrainProblem first(settings_of(variants_.front(), seeds_.front()), context.comm);
   for (const auto& variant : variants_) {
     const auto own = settings_of(variant, seeds_.front());
@@ -181,7 +181,7 @@ Report AblationExperiment::run() {
       if (!run) {
         progress.finish();
         return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " trainings",
-                              "nothing was written, start it again");
+                              "nothing was written; start the run again");
       }
       ++done;
       double seconds = watch.seconds();

@@ -13,23 +13,23 @@ void declare_ablation(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "ablation.models",
            .fallback = std::string("transformer, pde"),
-           .doc = "what is trained: transformer, pde; all on one depth cell per layer; model.knots and "
-                  "equation.kappa are "
-                  "for the pde alone"});
+           .doc = "models to train: transformer, pde; all with one depth cell per layer; model.knots and "
+                  "equation.kappa apply to the pde only"});
   declare({.name = "ablation.residual",
            .fallback = std::string("on, off"),
            .doc = "whether each sub-layer adds to the state or replaces it: on, off"});
   declare({.name = "ablation.norm",
            .fallback = std::string("none, pre, post"),
-           .doc = "where LayerNorm stands: none, pre, post"});
+           .doc = "placement of LayerNorm: none, pre, post"});
   declare({.name = "ablation.seeds",
            .fallback = std::string("1, 2, 3"),
-           .doc = "each variant is trained once for each of these, which are its model.seed and run.seed"});
-  declare({.name = "ablation.diverged",
-           .fallback = 10.0,
-           .doc = "a training has diverged when to its end most losses of each epoch are above this multiple "
-                  "of that of logits 0 (ln of the number of classes), or when one is not finite",
-           .minimum = 1});
+           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed"});
+  declare(
+      {.name = "ablation.diverged",
+       .fallback = 10.0,
+       .doc = "a training has diverged if a loss is not finite, or if from some epoch to the end most losses "
+              "of each epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
+       .minimum = 1});
   declare_model_options(options);
   declare_data_options(options);
   declare_training(options);

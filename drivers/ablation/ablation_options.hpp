@@ -1,6 +1,6 @@
 #pragma once
 
-// The keys of `ablation`: those of `train`, and its own.
+// The keys of `ablation`: those of `train` plus its own.
 
 #include "base/options.hpp"
 

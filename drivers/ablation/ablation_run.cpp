@@ -11,7 +11,7 @@
 namespace fluxformer {
 namespace {
 
-/// False if it was told to stop. `weights`: the last ones whose loss and gradient were finite.
+/// False if `go_on` asked to stop. `weights`: the last ones with finite loss and gradient.
 bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
            AblationRun& run, std::vector<double>& weights) {
   const long per_epoch = problem.batches.per_epoch(), total = problem.total_steps();
@@ -40,7 +40,7 @@ bool train(TrainProblem& problem, double limit, const std::function<bool(long, d
   return true;
 }
 
-/// Shows the test samples to a model of these weights.
+/// Evaluates a model with these weights on the test samples.
 void look(const Settings& settings, const TrainProblem& problem, const std::vector<double>& weights,
           AblationRun& run) {
   auto parameters = problem.parameters;

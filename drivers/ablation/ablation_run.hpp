@@ -1,6 +1,6 @@
 #pragma once
 
-// One training of the ablation, and what it left behind.
+// One training of the ablation, and its results.
 
 #include <mpi.h>
 
@@ -16,7 +16,7 @@
 
 namespace fluxformer {
 
-/// What is left out of a layer, or put into it.
+/// How the layers of this variant differ from the standard ones.
 struct Variant {
   std::string kind;  ///< transformer, pde
   bool residual = true;
@@ -26,10 +26,10 @@ struct Variant {
 };
 
 struct AblationRun {
-  /// Of each step, before it; NaN from where the training ended early.
+  /// Loss before each step; NaN after an early end.
   std::vector<double> loss;
-  /// When it diverged: step from 0, epoch from 1; NaN if it did not. Losses that stay above the limit count
-  /// from the first step of the first epoch on.
+  /// When it diverged: step from 0, epoch from 1; NaN if it did not. For losses that stay above the limit,
+  /// this is the first step of the first such epoch.
   double diverged_step = std::numeric_limits<double>::quiet_NaN(), diverged_epoch = diverged_step;
   double test_accuracy = 0;
   states::StateMeasures states;  ///< of the test samples, one depth per layer and the embedded input
@@ -40,11 +40,12 @@ struct AblationRun {
 /// The loss of a model whose logits are all 0: ln of the number of classes for cross entropy.
 double guess_loss(const Settings& settings, int classes);
 
-/// Trains as `settings` say. The training has diverged, and ends, where a loss or its gradient is not finite;
-/// it has diverged too if from some epoch to the last more than half of the losses are above `limit`: a bad
-/// start, or a spike that it recovers from, does not count. Test samples are shown the last weights, of those
-/// whose loss and gradient were finite where it ended early. `go_on(step, loss)` after each step, the same on
-/// all ranks; none if it said no. Collective over `comm`; throws BadInput (agreed).
+/// Trains with `settings`. A loss or gradient that is not finite means divergence and ends the training; it
+/// has also diverged if from some epoch to the last more than half of the losses are above `limit`: a bad
+/// start or a spike that it recovers from does not count. The test samples are evaluated with the last
+/// weights (after an early end, the last with finite loss and gradient). `go_on(step, loss)` is called after
+/// each step, the same on all ranks; returns no run if it returned false. Collective over `comm`; throws
+/// BadInput (agreed).
 std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
                                         const std::function<bool(long, double)>& go_on);
 

@@ -23,31 +23,30 @@ void declare_data_options(Options& options) {
        .choices = {"digits", "mnist", "omniglot", "topics", "20news"}});
   declare({.name = "data.directory",
            .fallback = std::string(),
-           .doc =
-               "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree of "
-               "20 Newsgroups; or the folder above",
+           .doc = "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree "
+                  "of 20 Newsgroups; or its parent folder",
            .role = Role::free});
   declare_of_tokens(
       {.name = "data.tokens",
        .fallback = std::string("patches"),
-       .doc = "how an image becomes tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
+       .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
        .choices = {"patches", "rows", "pixels"},
        .when = "data.set = digits | mnist | omniglot"});
   declare_of_tokens({.name = "data.length",
                      .fallback = 256L,
-                     .doc = "text: tokens of a sample; longer texts are cut, shorter ones padded",
+                     .doc = "text: tokens per sample; longer texts are truncated, shorter ones padded",
                      .unit = "tokens",
                      .minimum = 1,
                      .when = "data.set = 20news | topics"});
   declare({.name = "data.vocabulary",
            .fallback = 20000L,
-           .doc = "text: the largest vocabulary, made of the training split",
+           .doc = "text: largest size of the vocabulary, which is built from the training split",
            .unit = "words",
            .minimum = 3,
            .when = "data.set = 20news | topics"});
   declare({.name = "data.least_count",
            .fallback = 2L,
-           .doc = "text: a word of the vocabulary occurs in so many training documents",
+           .doc = "text: a word must occur in at least this many training documents to enter the vocabulary",
            .minimum = 1,
            .when = "data.set = 20news | topics"});
   declare_of_tokens({.name = "data.headers",
@@ -56,7 +55,7 @@ void declare_data_options(Options& options) {
                      .when = "data.set = 20news"});
   declare_of_tokens({.name = "data.quotes",
                      .fallback = true,
-                     .doc = "20news: keep what is quoted from other posts",
+                     .doc = "20news: keep text quoted from other posts",
                      .when = "data.set = 20news"});
   declare_of_tokens({.name = "data.footers",
                      .fallback = true,
@@ -64,7 +63,7 @@ void declare_data_options(Options& options) {
                      .when = "data.set = 20news"});
   declare_of_tokens({.name = "data.alphabets",
                      .fallback = 0L,
-                     .doc = "omniglot: the first so many alphabets, whose characters are the classes; 0: all",
+                     .doc = "omniglot: use the first n alphabets, whose characters are the classes; 0: all",
                      .minimum = 0,
                      .when = "data.set = omniglot"});
   declare_of_tokens({.name = "data.classes",

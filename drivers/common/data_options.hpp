@@ -1,6 +1,6 @@
 #pragma once
 
-// The keys of the data, which experiments on samples share, and the data sets they describe.
+// The data keys, shared by all experiments on samples, and the data sets they describe.
 
 #include <mpi.h>
 

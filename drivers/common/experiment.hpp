@@ -1,7 +1,6 @@
 #pragma once
 
-// An experiment of the command line: declare its keys, set up (everything that can be wrong in a deck is
-// found here), run.
+// An experiment of the command line: declare its keys, set up (which finds every error in a deck), run.
 
 #include <mpi.h>
 
@@ -23,7 +22,7 @@ struct RunContext {
   std::string cites;       ///< sources whose numbers or methods it uses
   std::string command_line;
   std::string deck;    ///< verbatim
-  bool quiet = false;  ///< no progress
+  bool quiet = false;  ///< no progress bar
 };
 
 /// How a run ended.
@@ -44,11 +43,11 @@ class Experiment {
 /// One line of the registry.
 struct ExperimentEntry {
   std::string name;
-  std::string family;    ///< its folder on every floor
-  std::string sentence;  ///< what it does, as the list of experiments puts it
+  std::string family;    ///< name of its folder in drivers, analysis, input, ...
+  std::string sentence;  ///< what it does, for the list of experiments
   std::string cites;     ///< sources whose numbers or methods it uses
   Options::Declare declare;
-  /// What its files hold.
+  /// The contents of its files.
   std::function<void(io::Description&)> describe;
   /// Collective; throws BadInput (agreed) for anything in the settings that cannot run on these ranks.
   std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;

@@ -14,20 +14,20 @@ void declare_model_options(Options& options) {
   };
   declare_of_model({.name = "mesh.layers",
                     .fallback = 12L,
-                    .doc = "number of layers, which is the depth S of the domain",
+                    .doc = "number of layers, which is also the depth S of the domain",
                     .minimum = 1});
   declare({.name = "mesh.cells",
            .fallback = 0L,
-           .doc = "depth cells M, with weights constant in each layer a multiple of mesh.layers; 0: as the "
-                  "model of model.file was trained, else one per layer",
+           .doc = "depth cells M, a multiple of mesh.layers if weights are constant in each layer; 0: as in "
+                  "the training of model.file, else one per layer",
            .minimum = 0});
   declare({.name = "mesh.tokens_x",
            .fallback = 0L,
-           .doc = "token columns where no data gives them; 0: as the data has, else 1",
+           .doc = "token columns if the data do not set them; 0: as in the data, else 1",
            .minimum = 0});
   declare({.name = "mesh.tokens_y",
            .fallback = 0L,
-           .doc = "token rows (1: a line) where no data gives them; 0: as the data has, else 1",
+           .doc = "token rows (1: a line) if the data do not set them; 0: as in the data, else 1",
            .minimum = 0});
   declare({.name = "mesh.ranks_depth",
            .fallback = 0L,
@@ -41,7 +41,7 @@ void declare_model_options(Options& options) {
            .role = Role::free});
   declare({.name = "mesh.periodic",
            .fallback = false,
-           .doc = "the token lattice closes on itself; otherwise nothing flows across its rim"});
+           .doc = "the token lattice is periodic; otherwise there is no flux across its boundary"});
 
   declare({.name = "equation.c",
            .fallback = 1.0,
@@ -55,17 +55,17 @@ void declare_model_options(Options& options) {
            .minimum = 0});
   declare_of_model({.name = "equation.kappa",
                     .fallback = 0.0,
-                    .doc = "diffusion over tokens; where given it wins over model.file",
+                    .doc = "diffusion over tokens; if given, it overrides model.file",
                     .unit = "token spacings^2/time",
                     .minimum = 0});
   declare_of_model({.name = "equation.alpha",
                     .fallback = 1.0,
-                    .doc = "strength of attention; where given it wins over model.file",
+                    .doc = "strength of attention; if given, it overrides model.file",
                     .unit = "1/time"});
   declare_of_model(
       {.name = "equation.rho",
        .fallback = 1.0,
-       .doc = "strength of the reaction (feed-forward network); where given it wins over model.file",
+       .doc = "strength of the reaction (feed-forward network); if given, it overrides model.file",
        .unit = "1/time"});
 
   declare({.name = "depth.scheme",
@@ -94,12 +94,11 @@ void declare_model_options(Options& options) {
        .doc = "weights over depth: one set per layer, or linear between knots; auto: constant for a "
               "transformer, linear for a pde",
        .choices = {"auto", "constant", "linear"}});
-  declare_of_model(
-      {.name = "depth.halves",
-       .fallback = std::string("shared"),
-       .doc = "macaron: the two half steps of the reaction share their weights or have their own",
-       .choices = {"shared", "own"},
-       .when = "depth.order = macaron"});
+  declare_of_model({.name = "depth.halves",
+                    .fallback = std::string("shared"),
+                    .doc = "macaron: the two half steps of the reaction share weights or have their own",
+                    .choices = {"shared", "own"},
+                    .when = "depth.order = macaron"});
   declare_of_model({.name = "depth.subflow",
                     .fallback = std::string("euler"),
                     .doc =
@@ -114,8 +113,7 @@ void declare_model_options(Options& options) {
   declare_of_model(
       {.name = "attention.kernel",
        .fallback = std::string("dot"),
-       .doc =
-           "what attention weighs by: scaled dot product of query and key, or a Gaussian of their distance",
+       .doc = "attention kernel: scaled dot product of query and key, or a Gaussian of their distance",
        .choices = {"dot", "l2"}});
   declare_of_model(
       {.name = "attention.normalisation",
@@ -127,14 +125,14 @@ void declare_model_options(Options& options) {
                     .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",
                     .minimum = 1,
                     .when = "attention.normalisation = sinkhorn"});
-  declare_of_model(
-      {.name = "attention.causal", .fallback = false, .doc = "a token sees itself and earlier tokens only"});
+  declare_of_model({.name = "attention.causal",
+                    .fallback = false,
+                    .doc = "causal mask: a token attends only to itself and earlier tokens"});
 
   declare_of_model(
       {.name = "model.kind",
        .fallback = std::string("transformer"),
-       .doc =
-           "transformer: each layer has weights of its own; pde: weights are linear in depth between knots",
+       .doc = "transformer: each layer has its own weights; pde: weights are linear in depth between knots",
        .choices = {"transformer", "pde"}});
   declare_of_model({.name = "model.width",
                     .fallback = 64L,
@@ -156,12 +154,12 @@ void declare_model_options(Options& options) {
                     .minimum = 0});
   declare_of_model({.name = "model.kappa",
                     .fallback = std::string("scalar"),
-                    .doc = "token diffusion: one kappa for all channels, or one for each",
+                    .doc = "token diffusion: one kappa for all channels, or one per channel",
                     .choices = {"scalar", "channel"}});
   declare({.name = "model.file",
            .fallback = std::string(),
-           .doc = "HDF5 file to read the weights from, of import_weights.py or of an earlier run; empty: "
-                  "initialise"});
+           .doc = "HDF5 file to read the weights from, written by import_weights.py or by an earlier run; "
+                  "empty: initialise"});
   declare({.name = "model.initial",
            .fallback = std::string("standard"),
            .doc = "weights without model.file: Xavier-uniform, or scaled identities (interacting particles)",

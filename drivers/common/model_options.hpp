@@ -1,6 +1,6 @@
 #pragma once
 
-// The keys of mesh, equation, depth, attention and model, which experiments that make a model share.
+// The keys of mesh, equation, depth, attention and model, shared by all experiments that build a model.
 
 #include "base/settings.hpp"
 
@@ -8,7 +8,8 @@ namespace fluxformer {
 
 void declare_model_options(Options& options);
 
-/// With model.file, the keys of role `model` are left out of the resolved settings: they run again as they are.
+/// With model.file, keys of role `model` are omitted from the resolved settings, so that these can be run
+/// again as they are.
 void leave_model_to_file(Settings& settings);
 
 }  // namespace fluxformer

@@ -10,7 +10,7 @@
 namespace fluxformer {
 namespace {
 
-/// Reads a word of the deck as a value of E.
+/// Converts a word of the deck to the enum E.
 template <class E>
 E choice(const Settings& settings, const char* key) {
   return from_word<E>(settings.word(key));
@@ -48,7 +48,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   return spec;
 }
 
-/// Keys that the file decides: those that the deck gives too must agree with it.
+/// The model file sets these keys; where the deck gives them too, both must agree.
 void require_same(const Settings& settings, const ModelSpec& spec, const std::string& file) {
   for (const auto& [key, there] : settings_of(spec)) {
     if (!settings.given(key) || settings.value(key) == there) continue;

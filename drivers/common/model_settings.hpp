@@ -1,6 +1,6 @@
 #pragma once
 
-// The model and the equation that the keys of model_options.hpp describe.
+// The model and the equation described by the keys of model_options.hpp.
 
 #include <mpi.h>
 
@@ -15,12 +15,12 @@
 
 namespace fluxformer {
 
-/// The parameters the deck asks for: read from model.file (keys given in the deck that contradict the file
-/// are refused), or initialised. Collective over `comm`. Throws BadInput.
+/// The model parameters: read from model.file (deck keys that contradict the file are refused), or
+/// initialised. Collective over `comm`. Throws BadInput.
 Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm);
 
-/// A model as the keys (role `model`) that describe it, but for equation.alpha, rho and kappa, which win over a
-/// model file where they are given, and attention.iterations where attention has none.
+/// The keys of role `model` that describe a model, except equation.alpha, rho and kappa, which override a
+/// model file if given, and attention.iterations for attention without iterations.
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);
 
 /// Depth cells, speed, epsilon, scheme. Throws BadInput.

@@ -22,7 +22,7 @@ std::optional<io::CheckpointReader> open_checkpoint(MPI_Comm comm, const Setting
   return io::CheckpointReader::newest(comm, output);
 }
 
-/// As Settings::difference, with the settings of another run.
+/// Like Settings::difference, against the settings of another run.
 std::string difference(const Settings& settings, const std::string& resolved, const std::string& source) {
   return settings.difference(Settings(settings.options(), resolved, {}, source));
 }

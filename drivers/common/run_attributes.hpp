@@ -1,6 +1,6 @@
 #pragma once
 
-// What every file of the program says about the run that made it.
+// The attributes that describe a run in every file it writes.
 
 #include <string>
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace fluxformer {
 
-/// Attributes of the root: experiment, command line, deck, settings, seed, ranks, versions, cites. The settings
-/// have run.seed. The same on all ranks; not collective.
+/// Attributes of the root: experiment, command line, deck, settings, seed, ranks, versions, cites. The
+/// settings must have run.seed. The same on all ranks; not collective.
 std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const Settings& settings,
                                                                        const RunContext& context);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The frame of every run, once: its clock, requests to stop, progress, the claim on the output file, what its
-// parts took, the cadence of outputs and checkpoints, and the closing line.
+// What all runs have in common: clock, stop requests, progress, the claim on the output file, timing of the
+// parts, intervals of outputs and checkpoints, and the closing line.
 
 #include <chrono>
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace fluxformer {
 
-/// Seconds since it was made.
+/// Seconds since construction.
 class Stopwatch {
  public:
   double seconds() const {
@@ -30,34 +30,34 @@ class Stopwatch {
 
 class RunFrame {
  public:
-  /// The clock starts: make it before what has to be set up. Both are borrowed. The settings have
-  /// output.file, output.overwrite and run.time_limit.
+  /// Starts the clock: construct it before setting up anything else. Both are borrowed. The settings must
+  /// have output.file, output.overwrite and run.time_limit.
   RunFrame(const Settings& settings, const RunContext& context);
 
-  /// Since the clock started.
+  /// Seconds since the clock started.
   double seconds() const { return clock_.seconds(); }
   bool root() const { return root_; }
-  /// The run begins: from now on signals ask for a polite stop. What went before counts as "set_up".
+  /// Begins the run: from now on signals request a clean stop. Time before this counts as "set_up".
   void begin();
-  /// Claims output.file: what cannot be written is found before the work, and no other run can take it until
-  /// the writer is made from the claim. Collective; throws BadInput (agreed).
+  /// Claims output.file, so that an unwritable file is found before the work starts and no other run can take
+  /// it until the writer is created from the claim. Collective; throws BadInput (agreed).
   std::unique_ptr<io::PartFile> claim(bool overwrite) const;
   std::unique_ptr<io::PartFile> claim() const { return claim(settings_.flag("output.overwrite")); }
-  /// Rank 0 says on standard error what is about to run (unless it is to be quiet), and what slows this
-  /// machine down in any case.
+  /// Rank 0 prints what is about to run (unless quiet) and, always, warnings about slow configurations, on
+  /// standard error.
   void announce(const Experiment& experiment) const;
-  /// Of `total` units of work, from `begun` on; prints on rank 0, unless it is to be quiet.
+  /// Progress over `total` units of work, starting at `begun`; printed by rank 0 unless quiet.
   Progress progress(double total, const std::string& unit, double begun = 0) const;
-  /// Whether a signal or run.time_limit asks for an end; the same answer on all ranks. Collective.
+  /// Whether a signal or run.time_limit requests a stop; the same on all ranks. Collective.
   bool asked_to_stop();
 
-  /// What a part of the run took, added up over its calls; parts keep the order in which they first came.
+  /// Accumulates the time of a part of the run; parts are kept in order of first appearance.
   void add_seconds(const std::string& part, double seconds);
   template <class Work>
   auto timed(const std::string& part, Work&& work);
   const std::vector<std::pair<std::string, double>>& parts() const { return parts_; }
 
-  // How a run ends: one line, printed by rank 0. `how` says it in a few words.
+  // The closing line of a run, printed by rank 0. `how`: how it ended, in a few words.
   Report done(const std::string& how) const;
   Report stopped(const std::string& after, const std::string& advice) const;
 
@@ -82,12 +82,12 @@ auto RunFrame::timed(const std::string& part, Work&& work) {
   return work();
 }
 
-/// Something to be done whenever another interval (of time, or of steps) is over.
+/// Triggers once per interval (of time or steps).
 class Cadence {
  public:
   /// 0: never.
   explicit Cadence(double every) : every_(every) {}
-  /// Whether an interval has ended at `now`, up to `slack`; counts it, and those that were missed.
+  /// Whether an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
   bool due(double now, double slack = 0) {
     if (every_ == 0 || now < static_cast<double>(count_ + 1) * every_ - slack) return false;
     count_ = static_cast<long>(std::floor((now + slack) / every_));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Options that several experiments declare, each at its place in their --help.
+// Options that several experiments declare, each at its own position in --help.
 
 #include <string>
 
@@ -14,11 +14,11 @@ Option output_option(std::string fallback, std::string doc = "HDF5 file to write
 Option overwrite_option();
 /// run.precision
 Option precision_option();
-/// run.seed; `doc` says what it is the seed of.
+/// run.seed; `doc`: what it seeds.
 Option seed_option(std::string doc);
-/// run.time_limit; `doc` says what happens then.
+/// run.time_limit; `doc`: what happens at the limit.
 Option time_limit_option(std::string doc = "wall time after which the run checkpoints and ends; 0: none");
-/// checkpoint.restart, as find_checkpoint reads it.
+/// checkpoint.restart, for find_checkpoint.
 Option restart_option();
 
 }  // namespace fluxformer

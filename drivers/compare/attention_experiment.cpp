@@ -46,8 +46,9 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
       matching_(problem.other_samples(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (problem.line().tokens() < 2)
-    throw BadInput("data.length: a row of attention over one token says nothing");
-  if (first_.spec.causal) throw BadInput("models.transformer: attention with a causal mask is not compared");
+    throw BadInput("data.length: attention over a single token carries no information");
+  if (first_.spec.causal)
+    throw BadInput("models.transformer: the comparison does not support causal attention");
   for (const auto& name : problem.models().names())
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }
@@ -80,7 +81,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   const auto& transformer = models.at(seed, "transformer").parameters;
   const auto& pde = models.at(seed, name).parameters;
   Parameters untrained(pde.spec);
-  // A stream of its own: no trained model began with these numbers.
+  // A separate stream, so that no trained model was initialised with these numbers.
   const auto draw =
       RandomStream(draws_, "untrained models").bits(static_cast<std::uint64_t>(models.seeds()[seed]));
   initialise_standard(untrained, (std::uint64_t{draw[0]} << 32) | draw[1], 0, 1, 1);
@@ -177,7 +178,7 @@ void declare_attention(Options& options) {
   declare_compare_options(options, "attention.h5");
   options.declare({.name = "attention.matching",
                    .fallback = 200L,
-                   .doc = "other test samples by which heads of independent models are paired",
+                   .doc = "further test samples, used to pair the heads of independent models",
                    .minimum = 1});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// `attention`: how alike the attention of a Transformer and of its PDE models is, beside what rows that know
-// nothing of the input score.
+// `attention`: similarity of the attention of a Transformer and of its PDE models, with the scores of rows
+// that do not depend on the input as baselines.
 
 #include <memory>
 

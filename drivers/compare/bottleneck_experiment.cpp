@@ -112,11 +112,11 @@ void declare_bottleneck(Options& options) {
            .minimum = -1});
   declare({.name = "bottleneck.components",
            .fallback = 3L,
-           .doc = "principal components of T that binning and ksg see",
+           .doc = "principal components of T used by binning and ksg",
            .minimum = 1});
   declare({.name = "bottleneck.bins",
            .fallback = 10L,
-           .doc = "binning: intervals of each component, from the smallest to the largest number",
+           .doc = "binning: intervals per component, from its smallest to its largest value",
            .minimum = 1,
            .maximum = 1e6});
   declare({.name = "bottleneck.noise",

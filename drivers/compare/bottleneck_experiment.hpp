@@ -1,7 +1,7 @@
 #pragma once
 
 // `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over
-// training, by several estimators side by side.
+// training, with several estimators.
 
 #include <memory>
 

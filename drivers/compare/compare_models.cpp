@@ -28,25 +28,26 @@ std::string snapshot_path(const std::string& file, long epoch) {
   return io::weights_path(file, "epoch" + std::to_string(epoch));
 }
 
-/// Whether a PDE model came about as its key says, from the same samples in the same order as this
+/// Checks that a PDE model was made as its key says, from the same samples in the same order as this
 /// Transformer.
 void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
                       const ComparedModel& teacher) {
   if (!origin.trained()) return;
   if (name == "independent" && origin.distilled()) throw BadInput(key + ": was " + origin.text());
-  if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on the labels alone");
+  if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on labels only");
   const auto file_name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
   const auto taught_by = origin.value("distill.teacher");
   if (name == "distilled" && file_name(taught_by) != file_name(teacher.file))
     throw BadInput(key + ": was distilled from " + taught_by + ", not from " + teacher.file);
   if (!teacher.origin.trained()) return;
   if (origin.value("run.seed") != teacher.origin.value("run.seed"))
-    throw BadInput(key + ": saw its samples in another order than " + teacher.file + " (run.seed = " +
-                   origin.value("run.seed") + " and " + teacher.origin.value("run.seed") + ")");
+    throw BadInput(key + ": was trained on samples in a different order than " + teacher.file +
+                   " (run.seed = " + origin.value("run.seed") + " and " + teacher.origin.value("run.seed") +
+                   ")");
   if (name == "independent" && origin.value("model.file").empty() &&
       origin.value("model.seed") == teacher.origin.value("model.seed"))
-    throw BadInput(key + ": began with the numbers that " + teacher.file + " began with (model.seed = " +
-                   origin.value("model.seed") + "), and is not independent of it");
+    throw BadInput(key + ": was initialised with the same random numbers as " + teacher.file +
+                   " (model.seed = " + origin.value("model.seed") + "), so it is not independent of it");
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
 
 ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
     : comm_(comm), seeds_(integer_list(settings, "models.seeds", 0)) {
-  if (seeds_.empty()) throw BadInput("models.seeds: names no seed");
-  if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: names no file");
+  if (seeds_.empty()) throw BadInput("models.seeds: no seed given");
+  if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: no file given");
   for (const std::string name : {transformer, "independent", "distilled"})
     if (!settings.word("models." + name).empty()) read_files(settings, name);
   if (const int cells = settings.count("models.inherited"); cells > 0) {
@@ -108,7 +109,8 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     if (file.has(model_file::embedding_vocabulary)) {
       const auto words = file.words(model_file::embedding_vocabulary);
       if (words_.empty()) words_ = words;
-      if (words != words_) throw BadInput(key + ": has other words than " + models_.front().front().file);
+      if (words != words_)
+        throw BadInput(key + ": has a different vocabulary than " + models_.front().front().file);
     }
     list.push_back(std::move(model));
   }
@@ -125,11 +127,11 @@ void ComparedModels::require_alike() const {
       const auto& same = list.front().parameters;
       if (spec.causal != first.causal)
         throw BadInput(one.file +
-                       ": its attention is causal and that of the Transformer is not, or the reverse");
+                       ": its attention is causal and that of the Transformer is not, or vice versa");
       if (spec.cells != same.spec.cells || spec.knots != same.spec.knots || spec.width != same.spec.width ||
           spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
-        throw BadInput(one.file + ": has other sizes than " + list.front().file);
+        throw BadInput(one.file + ": differs in size from " + list.front().file);
     }
 }
 
@@ -139,7 +141,7 @@ void ComparedModels::require_input(const InputShape& input) const {
       const auto& spec = one.parameters.spec;
       if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
           (spec.tokens != 0 && spec.tokens != input.tokens) || spec.classes != input.classes)
-        throw BadInput(one.file + ": was trained on other tokens or classes than data.set gives");
+        throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
     }
 }
 
@@ -154,7 +156,7 @@ Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name
   auto parameters = read_model(io::ArchiveReader(comm_, snapshot_path(now.file, epoch)));
   const auto& whole = inherited ? at(seed, transformer).parameters : now.parameters;
   if (parameters.values.size() != whole.values.size() || parameters.spec.knots != whole.spec.knots)
-    throw BadInput(snapshot_path(now.file, epoch) + ": is another model than " + now.file);
+    throw BadInput(snapshot_path(now.file, epoch) + ": is not the same model as " + now.file);
   if (inherited) return inherit(parameters, now.parameters.spec.cells / now.parameters.spec.layers);
   parameters.spec.cells = now.parameters.spec.cells;
   return parameters;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The models that are compared: a trained Transformer and PDE models of it, one of each for every seed.
+// The compared models: a trained Transformer and PDE models of it, one of each per seed.
 
 #include <mpi.h>
 
@@ -17,26 +17,26 @@ namespace fluxformer {
 /// One model of one seed.
 struct ComparedModel {
   Parameters parameters;
-  std::string file;     ///< it was read from; of an inherited one, the Transformer's
-  std::string trained;  ///< how it came by its weights
+  std::string file;     ///< the file it was read from; for an inherited model, the Transformer's
+  std::string trained;  ///< where its weights come from
   ModelOrigin origin;
 };
 
 class ComparedModels {
  public:
   /// Reads the files of models.*. Collective over `comm`; throws BadInput (agreed) for files that are missing
-  /// or do not fit each other.
+  /// or inconsistent.
   ComparedModels(const Settings& settings, MPI_Comm comm);
 
   const std::vector<long>& seeds() const { return seeds_; }
   /// "transformer", then those of independent, distilled, inherited that the deck asks for.
   const std::vector<std::string>& names() const { return names_; }
-  /// `seed`: its place in `seeds`. All seeds of a name have the same sizes and depth cells.
+  /// `seed`: index into `seeds`. All seeds of a name have the same sizes and depth cells.
   const ComparedModel& at(std::size_t seed, const std::string& name) const;
-  /// The copy of the weights that training left after an epoch (output.snapshots), in the place of this
-  /// model. Collective; BadInput if there is none or it is another model.
+  /// This model with its weight snapshot after an epoch (output.snapshots). Collective; BadInput if there is
+  /// none or it belongs to another model.
   Parameters after_epoch(std::size_t seed, const std::string& name, long epoch) const;
-  /// Throws BadInput unless there are such copies of all models. Collective.
+  /// Throws BadInput unless all models have such snapshots. Collective.
   void require_epochs(const std::vector<long>& epochs) const;
   /// Words of the texts the models were trained on; empty for images.
   const std::vector<std::string>& words() const { return words_; }
@@ -53,9 +53,9 @@ class ComparedModels {
   std::vector<std::vector<ComparedModel>> models_;  // [name][seed]
 };
 
-/// The Transformer as a PDE model: its layers become knots, linear in between, on `cells_per_layer` depth
-/// cells for each. With one cell per layer it is the Transformer. Throws BadInput for a Transformer that has
-/// no such step (norm post, residual off).
+/// The Transformer as a PDE model: its layers become knots with linear interpolation, on `cells_per_layer`
+/// depth cells per layer. With one cell per layer it is the Transformer. Throws BadInput for a Transformer
+/// that is not an Euler step (norm post, residual off).
 Parameters inherit(const Parameters& transformer, int cells_per_layer);
 
 }  // namespace fluxformer

@@ -24,24 +24,24 @@ void refuse_twice(const std::vector<T>& list, const std::string& key, const std:
   for (std::size_t j = 0; j < list.size(); ++j)
     if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(j), list[j]) !=
         list.begin() + static_cast<std::ptrdiff_t>(j))
-      throw BadInput(key + " = " + text + ": names something twice");
+      throw BadInput(key + " = " + text + ": contains duplicates");
 }
 
 void declare_models(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "models.seeds",
            .fallback = std::string("1"),
-           .doc = "seeds of the trained models, as in 1, 2, 3; each stands for {seed} in the file names"});
+           .doc = "seeds of the trained models, e.g. 1, 2, 3; each replaces {seed} in the file names"});
   declare({.name = "models.transformer",
            .fallback = std::string(),
-           .doc = "HDF5 file of the trained Transformer, as in out/transformer_{seed}.h5"});
+           .doc = "HDF5 file of the trained Transformer, e.g. out/transformer_{seed}.h5"});
   declare({.name = "models.independent",
            .fallback = std::string(),
-           .doc = "HDF5 file of a PDE model trained on the labels alone; empty: none"});
-  declare({.name = "models.distilled",
-           .fallback = std::string(),
-           .doc = "HDF5 file of a PDE model trained to follow this Transformer (distill.* of train); empty: "
-                  "none"});
+           .doc = "HDF5 file of a PDE model trained on labels only; empty: none"});
+  declare(
+      {.name = "models.distilled",
+       .fallback = std::string(),
+       .doc = "HDF5 file of a PDE model distilled from this Transformer (distill.* of train); empty: none"});
   declare({.name = "models.inherited",
            .fallback = 0L,
            .doc = "depth cells per layer of a PDE model that takes the Transformer's own weights, "
@@ -57,11 +57,11 @@ void declare_compare_options(Options& options, const std::string& file) {
   declare_models(options);
   declare({.name = "samples.count",
            .fallback = 1000L,
-           .doc = "test samples that are looked at, drawn by run.seed; 0: all",
+           .doc = "test samples used, drawn with run.seed; 0: all",
            .minimum = 0});
   declare({.name = "samples.batch",
            .fallback = 32L,
-           .doc = "samples that a rank holds at a time",
+           .doc = "samples per batch on each rank",
            .unit = "samples",
            .minimum = 1});
   declare_data_options(options);
@@ -77,8 +77,8 @@ Option epochs_option(const std::string& name) {
   return {.name = name,
           .fallback = std::string(),
           .doc =
-              "epochs of the training whose copies of the weights (output.snapshots of train) are looked at "
-              "too, as in 0, 1, 2; empty: none"};
+              "training epochs whose weight snapshots (output.snapshots of train) are analysed too, e.g. 0, "
+              "1, 2; empty: none"};
 }
 
 std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,

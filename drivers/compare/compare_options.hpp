@@ -1,6 +1,6 @@
 #pragma once
 
-// The keys that all comparisons of a Transformer with PDE models share.
+// The keys shared by all comparisons of a Transformer with PDE models.
 
 #include <string>
 #include <vector>
@@ -12,11 +12,11 @@ namespace fluxformer {
 /// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
 void declare_compare_options(Options& options, const std::string& file);
 
-/// The key that lists the epochs to look at (ComparedModels::after_epoch).
+/// The key that lists the epochs to analyse (ComparedModels::after_epoch).
 Option epochs_option(const std::string& name);
 
-/// The numbers of a key that lists them: "1, 2, 3" or "1 2 3". Throws BadInput naming the key for what is not
-/// a number, is out of [minimum, maximum], or comes twice.
+/// The numbers listed in a key: "1, 2, 3" or "1 2 3". Throws BadInput naming the key for an entry that is not
+/// a number, is outside [minimum, maximum], or occurs twice.
 std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,
                                 double maximum);
 /// The same for whole numbers.

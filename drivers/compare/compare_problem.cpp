@@ -37,7 +37,7 @@ SampleSet CompareProblem::other_samples(long count, const std::string& key) cons
   if (samples_.size() + static_cast<std::size_t>(count) > drawn_.size())
     throw BadInput(key + " = " + std::to_string(count) + ": " + data_->name() + " has only " +
                    std::to_string(drawn_.size() - samples_.size()) +
-                   " test samples beside those of samples.count");
+                   " test samples besides those of samples.count");
   const auto first = drawn_.begin() + static_cast<std::ptrdiff_t>(samples_.size());
   return samples_.with({first, first + count}, samples_.capacity());
 }

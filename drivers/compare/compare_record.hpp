@@ -1,6 +1,6 @@
 #pragma once
 
-// What a comparison writes: measures of every seed and model, kept until the end.
+// The output of a comparison: measures of every seed and model, kept in memory until the end.
 
 #include <map>
 #include <memory>
@@ -22,17 +22,16 @@ class CompareRecord {
   /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.
   CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
                 const CompareProblem& problem);
-  /// Of an experiment that makes its models itself: without axes of depth, and nothing is said of the models.
+  /// For an experiment that trains its own models: no depth axes and no description of the models.
   CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
                 const std::vector<long>& seeds);
 
-  /// A coordinate. Those of seeds and of the depths of each model are there.
+  /// Adds a coordinate. Those of seeds and of each model's depths already exist.
   void axis(const io::Variable& coordinate, std::vector<double> values);
-  /// The same with first, first + 1, ..., last.
+  /// The same, with values first, first + 1, ..., last.
   void axis(const io::Variable& coordinate, long first, long last);
-  /// A measure of `model` for the next seed (they come in order), row-major over its axes; <model> among them
-  /// is this one. The same on all ranks. Throws std::logic_error for an axis that is missing or numbers that
-  /// do not fill the axes.
+  /// A measure of `model` for the next seed (in order), row-major over its axes; <model> in an axis name is
+  /// replaced. The same on all ranks. Throws std::logic_error for a missing axis or a wrong number of values.
   void add(const std::string& model, io::Variable measure, const std::vector<double>& values);
   /// An attribute of a model's group, or of the experiment's ("").
   void note(const std::string& model, const io::Attribute& attribute, const io::AttributeValue& value);

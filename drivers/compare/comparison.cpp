@@ -48,7 +48,7 @@ Report CompareExperiment::run() {
       if (++done < total && frame_.asked_to_stop()) {
         progress.finish();
         return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " models",
-                              "nothing was written, start it again");
+                              "nothing was written; start the run again");
       }
     }
   progress.update(static_cast<double>(total));

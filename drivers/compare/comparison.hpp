@@ -1,6 +1,6 @@
 #pragma once
 
-// The frame of an experiment that compares models: set up, every model of every seed in turn, write.
+// The common part of experiments that compare models: set up, loop over models and seeds, write.
 
 #include <memory>
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace fluxformer {
 
-/// What one such experiment measures. Made after the problem, which it borrows: its constructor throws
-/// BadInput for anything in its own keys that cannot run.
+/// The measurements of one experiment. Constructed after the problem, which it borrows; the constructor
+/// throws BadInput for invalid values of its own keys.
 class Comparison {
  public:
   virtual ~Comparison() = default;
-  /// Its axes and what is measured once. Collective.
+  /// Adds its axes and whatever is measured only once. Collective.
   virtual void begin(CompareRecord& record) = 0;
-  /// Model `name` of the seed at place `seed`: all numbers it adds are the same on all ranks. Seeds come in
-  /// order, for each the Transformer first. Collective.
+  /// Measures model `name` of the seed with index `seed`; all numbers it adds must be the same on all ranks.
+  /// Called seed by seed, the Transformer first. Collective.
   virtual void measure(std::size_t seed, const std::string& name, CompareRecord& record) = 0;
-  /// One line for the end of the run; "" for none.
+  /// One line for the end of the run; "" if none.
   virtual std::string summary() const { return {}; }
 };
 

@@ -164,23 +164,24 @@ void declare_gradient_flow(Options& options) {
   declare(epochs_option("gradient.epochs"));
   declare({.name = "gradient.jacobian_samples",
            .fallback = 16L,
-           .doc = "how many of the samples the Jacobians of the layers are taken at; 0: no Jacobians",
+           .doc = "number of samples at which the Jacobians of the layers are computed; 0: no Jacobians",
            .minimum = 0});
-  declare({.name = "gradient.steps",
-           .fallback = 60L,
-           .doc = "Lanczos steps for the singular values of a layer's Jacobian, each the cost of about 5 "
-                  "forward passes: the largest are exact after 30, the smallest may take hundreds (their "
-                  "error is in the file)",
-           .minimum = 1});
+  declare(
+      {.name = "gradient.steps",
+       .fallback = 60L,
+       .doc =
+           "Lanczos steps for the singular values of a layer's Jacobian; each costs about 5 forward passes; "
+           "the largest are accurate after 30, the smallest may take hundreds (their errors are in the file)",
+       .minimum = 1});
   declare({.name = "gradient.exponents",
            .fallback = 4L,
-           .doc = "leading Lyapunov exponents, up to the width of the models",
+           .doc = "number of leading Lyapunov exponents, at most the width of the models",
            .minimum = 1});
   declare({.name = "gradient.sweeps",
            .fallback = 4L,
            .doc =
-               "times that the tangent vectors go back and forth through all layers before their growth is "
-               "counted: 0 is growth from random directions, many that along the singular vectors",
+               "sweeps of the tangent vectors back and forth through all layers before growth is measured: "
+               "with 0, growth from random directions; with many, growth along the singular vectors",
            .minimum = 0});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// `gradient_flow`: how the gradient of the loss goes back through depth in a Transformer and in its PDE
-// models, and what the Jacobians of their layers do to it.
+// `gradient_flow`: how the gradient of the loss propagates back through depth in a Transformer and its PDE
+// models, and the Jacobians of their layers.
 
 #include <memory>
 

@@ -108,10 +108,11 @@ void declare_information_flow(Options& options) {
                    .fallback = 3L,
                    .doc = "samples whose states are stored token by token",
                    .minimum = 0});
-  options.declare({.name = "flow.cka",
-                   .fallback = std::string("pooled"),
-                   .doc = "what an example of the alignment is: the mean state of a sample, or one token",
-                   .choices = {"pooled", "tokens"}});
+  options.declare(
+      {.name = "flow.cka",
+       .fallback = std::string("pooled"),
+       .doc = "what counts as an example in the alignment: the mean state of a sample, or one token",
+       .choices = {"pooled", "tokens"}});
 }
 
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // `information_flow`: how the hidden states of a Transformer and of its PDE models change with depth, and how
-// alike they are.
+// similar they are.
 
 #include <memory>
 

@@ -31,11 +31,11 @@ std::string ModelOrigin::text() const {
 void ModelOrigin::require_comparable(const std::string& what) const {
   if (!trained_) return;
   if (!status_.empty() && status_ != names::done)
-    throw BadInput(what + ": its training is not done but " + status_);
+    throw BadInput(what + ": its training is not complete; its status is " + status_);
   const auto refuse = [&](const std::string& key) {
     throw BadInput(what + ": was trained with " + key + " = " + value(key) +
-                   "; compared are models that go from cell to cell by the layer map with equation.c = 1, on "
-                   "tokens that are not periodic");
+                   "; a comparison needs models marched from cell to cell by the layer map with equation.c = "
+                   "1, on a token lattice that is not periodic");
   };
   if (const auto speed = value("equation.c"); !speed.empty() && std::stod(speed) != 1) refuse("equation.c");
   if (value("mesh.periodic") == "true") refuse("mesh.periodic");

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a model file says of the run that wrote it.
+// What a model file records about the run that wrote it.
 
 #include <map>
 #include <string>
@@ -15,19 +15,18 @@ class ModelOrigin {
   /// Collective over the reader's communicator.
   explicit ModelOrigin(const io::ArchiveReader& file);
 
-  /// Whether `train` wrote it; if not, nothing below is known.
+  /// Whether `train` wrote it; if not, everything below is unknown.
   bool trained() const { return trained_; }
-  /// A key of that run; "" if it is not known.
+  /// The value of a key of that run; "" if unknown.
   std::string value(const std::string& key) const;
-  /// In words.
+  /// A short description.
   std::string text() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
 
-  /// Throws BadInput, beginning with `what`, for a training that did not end well, or in which the model was
-  /// another map than the one that is compared: the layer map from cell to cell, c = 1, on a lattice with
-  /// ends.
+  /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the
+  /// map used in comparisons: the layer map from cell to cell with c = 1 on a lattice that is not periodic.
   void require_comparable(const std::string& what) const;
-  /// Throws BadInput for a model that was trained on other tokens than `settings` (data.*) give.
+  /// Throws BadInput for a model that was trained on tokens other than those of `settings` (data.*).
   void require_data(const std::string& what, const Settings& settings) const;
 
  private:

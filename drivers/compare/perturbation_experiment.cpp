@@ -27,22 +27,23 @@ struct Levels {
 constexpr double any = 1e6;
 const Levels level_keys[] = {
     {"perturbation.noise", measured::noise_level, "0.1, 0.2, 0.5, 1, 2",
-     "deviations of Gaussian noise on the embedded input, over its root mean square in the sample; empty: "
-     "none, as with the other lists",
+     "standard deviations of Gaussian noise on the embedded input, relative to its root mean square in the "
+     "sample; empty: none, as in the other lists",
      any, false},
     {"perturbation.dropped", measured::dropped_share, "0.1, 0.25, 0.5, 0.75",
-     "shares of the tokens that are emptied: features 0 (of images the mean pixel), words <unk>", 1, false},
+     "fractions of the tokens that are blanked: features set to 0 (the mean pixel of images), words to <unk>",
+     1, false},
     {"perturbation.attack", measured::attack_level, "0.01, 0.02, 0.05, 0.1",
-     "adversarial steps of the embedded input, the largest change of a number over the root mean square in "
-     "the sample (FGSM, PGD), and along the worst direction, norm over norm",
+     "sizes of adversarial steps on the embedded input: the maximum norm relative to the root mean square of "
+     "the sample (FGSM, PGD), the relative Euclidean norm along the worst direction",
      any, false},
     {"perturbation.feature_noise", measured::feature_noise_level, "0.25, 0.5, 1, 2",
-     "deviations of Gaussian noise on the features, in their units (of images: the deviation of a pixel, "
-     "0.3081 of black to white); none for words",
+     "standard deviations of Gaussian noise on the features, in their units (images: the standard deviation "
+     "of a pixel, 0.3081 of the range from black to white); not for words",
      any, true},
     {"perturbation.feature_attack", measured::feature_attack_level, "0.05, 0.1, 0.2",
-     "adversarial steps of the features, the largest change of one in its units; pixels stay between black "
-     "and white; none for words",
+     "sizes of adversarial steps on the features, in the maximum norm and their units; pixels stay between "
+     "black and white; not for words",
      any, true},
 };
 
@@ -98,7 +99,7 @@ void Perturbation::measure(std::size_t seed, const std::string& name, CompareRec
   perturbation::PerturbedModel model(*probe, plan_);
   const auto& samples = problem_.samples();
   const auto show = [&](Batch batch) {
-    // Draws belong to a sample of the data, not to its place in the list.
+    // Random draws are keyed by the sample in the data set, not by its position in the list.
     for (long& key : batch.key) key = static_cast<long>(samples.member(key));
     model.show(batch);
   };
@@ -151,10 +152,10 @@ void declare_perturbation(Options& options) {
                    .minimum = 0});
   options.declare({.name = "perturbation.random_start",
                    .fallback = false,
-                   .doc = "PGD begins at a random place of its ball, not at the clean input"});
+                   .doc = "PGD starts from a random point of its ball, not from the clean input"});
   options.declare({.name = "perturbation.growth",
                    .fallback = 1e-3,
-                   .doc = "level of the noise on the embedded input whose growth through depth is followed",
+                   .doc = "level of the noise on the embedded input whose growth through depth is measured",
                    .minimum = 0,
                    .above_minimum = true});
   options.declare({.name = "perturbation.jacobian",

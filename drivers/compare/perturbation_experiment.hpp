@@ -1,6 +1,7 @@
 #pragma once
 
-// `perturbation`: what noise, emptied tokens and adversarial steps do to a Transformer and to its PDE models.
+// `perturbation`: response of a Transformer and its PDE models to noise, blanked tokens and adversarial
+// steps.
 
 #include <memory>
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_tokens = 1024, most_rows = std::size_t{1} << 25;
 
-/// Of one depth cell.
+/// Attention weights of one depth cell.
 double weights_of_cell(const Mesh& mesh, const Equation& equation) {
   const double n = mesh.token_line().tokens();
   return n * n * mesh.spec().samples * equation.model().spec().attention.heads;
@@ -28,7 +28,7 @@ void require_storable_attention(const Mesh& mesh, const Equation& equation) {
   if (numbers <= std::numeric_limits<int>::max()) return;
   std::ostringstream text;
   text << "output.attention: cells * samples * heads * tokens^2 = " << numbers
-       << " weights are too many to be gathered; use fewer of inflow.samples, mesh.cells, or leave it out";
+       << " weights are too many to gather; reduce inflow.samples or mesh.cells, or leave it out";
   throw BadInput(text.str());
 }
 

@@ -32,7 +32,7 @@ class EvolveExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// u* of the front, from march, or from the steady state where epsilon > 0; none if it cannot be had.
+  /// The steady state u* of the front, from march or, if epsilon > 0, from evolve; none if it is not found.
   void find_reference();
   void restart(const Continuation& from, EvolveRecord& record);
   void checkpoint(EvolveRecord& record);
@@ -74,7 +74,7 @@ void EvolveExperiment::find_reference() {
 
 bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progress& progress) {
   const double time = step.clock.time, end = problem_.solver_settings.time;
-  const double slack = 1e-3 * step.clock.step_size;  // the round-off of many summed steps
+  const double slack = 1e-3 * step.clock.step_size;  // round-off of many summed steps
   if (step.clock.step % settings_.integer("output.history") == 0 || time >= end - slack) {
     const double courant =
         problem_.equation.spec().speed * step.clock.step_size / problem_.equation.spec().depth.spacing();

@@ -11,30 +11,31 @@ namespace fluxformer {
 void declare_evolution(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
 
-  declare(
-      {.name = "inflow.source",
-       .fallback = std::string("data"),
-       .doc = "what flows in at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
-       .choices = {"data", "noise", "none"}});
-  declare({.name = "inflow.samples", .fallback = 1L, .doc = "samples solved side by side", .minimum = 1});
+  declare({.name = "inflow.source",
+           .fallback = std::string("data"),
+           .doc = "inflow at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
+           .choices = {"data", "noise", "none"}});
+  declare({.name = "inflow.samples", .fallback = 1L, .doc = "samples solved simultaneously", .minimum = 1});
   declare({.name = "inflow.first", .fallback = 0L, .doc = "index of the first sample", .minimum = 0});
   declare({.name = "inflow.every",
            .fallback = 0.0,
-           .doc = "streaming: time after which the next samples flow in; 0: the inflow is constant",
+           .doc = "streaming: interval after which the next samples flow in; 0: constant inflow",
            .unit = "time",
            .minimum = 0});
 
   declare({.name = "data.split",
            .fallback = std::string("test"),
-           .doc = "part of the data set that samples are taken from",
+           .doc = "split of the data set that samples are taken from",
            .choices = {"train", "test"},
            .when = "inflow.source = data"});
 
-  declare({.name = "start.state",
-           .fallback = std::string("zero"),
-           .doc = "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or "
-                  "random points on the unit sphere, a cosine mode over tokens, or quantiles of a normal law",
-           .choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
+  declare(
+      {.name = "start.state",
+       .fallback = std::string("zero"),
+       .doc =
+           "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or random "
+           "points on the unit sphere, a cosine mode over tokens, or quantiles of a normal distribution",
+       .choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
   declare({.name = "start.gamma",
            .fallback = 0.0,
            .doc = "inner product of every pair of equiangular points",
@@ -53,24 +54,24 @@ void declare_evolution(Options& options) {
 
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
-           .doc = "time integrator (PETSc TS): Runge-Kutta that preserves strong stability, other "
-                  "Runge-Kutta, forward Euler, or implicit for the diffusions and explicit for the rest",
+           .doc = "time integrator (PETSc TS): strong-stability-preserving Runge-Kutta, other Runge-Kutta, "
+                  "forward Euler, or implicit-explicit with implicit diffusion",
            .choices = {"ssp", "rk", "euler", "arkimex"}});
   declare({.name = "evolve.variant",
            .fallback = std::string(),
-           .doc = "member of the method's family by PETSc's name: ssp rks2 (default), rks3, rk104; rk 4 "
+           .doc = "scheme of the method's family by its PETSc name: ssp rks2 (default), rks3, rk104; rk 4 "
                   "(default; 5f with a tolerance), 3bs, ...; arkimex 3 (default), 4, ..."});
   declare({.name = "evolve.dt",
            .fallback = 0.0,
            .doc = "time step; 0: from evolve.cfl",
            .unit = "time",
            .minimum = 0});
-  declare(
-      {.name = "evolve.cfl",
-       .fallback = 0.5,
-       .doc = "time step relative to forward Euler's largest; without diffusion the Courant number c dt/h",
-       .minimum = 0,
-       .above_minimum = true});
+  declare({.name = "evolve.cfl",
+           .fallback = 0.5,
+           .doc = "time step relative to the largest stable forward Euler step; without diffusion the "
+                  "Courant number c dt/h",
+           .minimum = 0,
+           .above_minimum = true});
   declare({.name = "evolve.time",
            .fallback = 0.0,
            .doc = "end time; 0: twice the crossing time S/c, or 1 without transport",
@@ -108,8 +109,8 @@ void declare_evolve(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "front.threshold",
            .fallback = 0.05,
-           .doc = "the front has arrived when |u - u*| <= threshold |u*| stays true, u* the steady state; 0: "
-                  "u* is not computed",
+           .doc = "the front has arrived once |u - u*| stays <= threshold |u*|, u* being the steady state; "
+                  "0: u* is not computed",
            .minimum = 0,
            .maximum = 1});
 
@@ -128,13 +129,13 @@ void declare_evolve(Options& options) {
            .role = Role::output});
   declare({.name = "output.depth_stride",
            .fallback = 1L,
-           .doc = "store one of so many depth cells",
+           .doc = "store every n-th depth cell",
            .unit = "cells",
            .minimum = 1,
            .role = Role::output});
   declare({.name = "output.channel_stride",
            .fallback = 1L,
-           .doc = "store one of so many channels",
+           .doc = "store every n-th channel",
            .unit = "channels",
            .minimum = 1,
            .role = Role::output});
@@ -152,7 +153,7 @@ void declare_evolve(Options& options) {
            .role = Role::output});
   declare({.name = "output.attention",
            .fallback = false,
-           .doc = "store the attention weights of every cell and head at the end",
+           .doc = "store the attention weights of every cell and head at the end of the run",
            .role = Role::output});
   declare({.name = "output.model",
            .fallback = true,

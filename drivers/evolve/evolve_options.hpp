@@ -7,7 +7,7 @@
 namespace fluxformer {
 
 void declare_evolve(Options& options);
-/// Those of them that EvolveProblem reads, but for those of model and data, and run.seed.
+/// The subset that EvolveProblem reads, without those of model and data, and run.seed.
 void declare_evolution(Options& options);
 
 }  // namespace fluxformer

@@ -1,6 +1,6 @@
 #pragma once
 
-// Equation (1) as a deck describes it, ready to be evolved: input, weights, mesh, terms, integrator, state at
+// Equation (1) as described by a deck, ready to be evolved: input, weights, mesh, terms, integrator, state at
 // t = 0.
 
 #include <functional>

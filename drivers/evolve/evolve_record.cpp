@@ -19,7 +19,7 @@ constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wa
 const io::Variable* const scalar_variables[] = {&evolution::time, &evolution::step_size, &evolution::cfl,
                                                 &evolution::wall_time};
 
-/// The measures of a line, in the order they are stored.
+/// The measures of a history line, in storage order.
 std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures(
     const states::DepthMeasures& m) {
   using namespace states::variables;
@@ -143,7 +143,7 @@ void EvolveRecord::append_line(const std::vector<double>& line) {
   std::size_t at = scalars;
   const auto rows = static_cast<std::size_t>(mesh_.total_cells());
   for (const auto& [variable, values] : measures(last_)) {
-    if (at >= line.size()) break;  // no reference, no distance
+    if (at >= line.size()) break;  // no distance without a reference
     archive_.append(history(*variable), std::span(line).subspan(at, rows));
     at += rows;
   }

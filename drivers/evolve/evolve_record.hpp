@@ -1,6 +1,6 @@
 #pragma once
 
-// What evolve writes: the history line by line, fields now and then, what is known only at the end.
+// The output of evolve: the history line by line, fields at intervals, and the results at the end.
 
 #include <limits>
 #include <memory>
@@ -19,31 +19,31 @@
 
 namespace fluxformer {
 
-/// The rank's part of a state on the mesh, for the files.
+/// This rank's part of a state on the mesh, for output.
 io::FieldPart field_part(const Mesh& mesh);
 
-/// Everything collective over the mesh.
+/// All members are collective over the mesh.
 class EvolveRecord {
  public:
-  /// Opens the output file in what `claim` has claimed; the other arguments are borrowed.
+  /// Opens the output file claimed by `claim`; the other arguments are borrowed.
   EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim, const RunContext& context,
                const Mesh& mesh, const Equation& equation, const Parameters& parameters, const Inflow& inflow,
                states::DepthMeter& meter);
 
-  /// Fields at a time.
+  /// Writes the fields at a time.
   void write_fields(double time, Vec u);
-  /// Of the last fields written or copied; NaN before them.
+  /// Time of the last fields written or copied; NaN before any.
   double last_fields() const { return last_fields_; }
-  /// One line of the history.
+  /// Adds one line of the history.
   void write_history(const Step& step, double courant, double wall_time);
-  /// What is recorded so far, in a checkpoint; the fields stay in the output file, flushed.
+  /// Stores the record so far in a checkpoint; the fields stay in the output file, flushed.
   void save(io::CheckpointWriter& checkpoint);
   void load(const io::CheckpointReader& checkpoint);
-  /// The first `count` fields of an earlier run (fewer if it holds fewer).
+  /// Copies the first `count` fields of an earlier run (fewer if it has fewer).
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
-  /// Arrival times, attention entropy (and attention itself if asked for), timings; names the file. `status`
-  /// as in the schema; `message` may be empty.
+  /// Writes arrival times, attention entropy (and attention itself if requested) and timings, then renames
+  /// the file. `status` as in the schema; `message` may be empty.
   void finish(const std::string& status, const std::string& message, Vec u,
               const std::vector<double>& inflow_slab,
               const std::vector<std::pair<std::string, double>>& seconds);

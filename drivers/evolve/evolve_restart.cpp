@@ -11,18 +11,18 @@
 namespace fluxformer {
 namespace {
 
-/// Where the part of a killed run is kept while the next one writes its own.
+/// Where the part file of a killed run is kept while the next run writes its own.
 std::string kept_part(const std::string& output) {
   return output + ".interrupted";
 }
 
-/// What an archive holds of the run that the settings describe.
+/// What an archive contains of the run described by the settings.
 struct Remains {
   long fields = 0;  ///< of those wanted
   bool interrupted = false;
 };
 
-/// None if the file cannot be read or is of another problem.
+/// None if the file cannot be read or belongs to another problem.
 Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& settings, long wanted) {
   try {
     const io::ArchiveReader file(comm, path);
@@ -34,8 +34,9 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
   }
 }
 
-/// A killed run leaves its part, readable up to its last checkpoint; a stopped or finished one its output. A
-/// run killed before it had copied the fields of the one before leaves a part with fewer of them than that.
+/// A killed run leaves its part file, readable up to its last checkpoint; a stopped or finished one its
+/// output. A run killed before it had copied the fields of its predecessor leaves a part file with fewer
+/// fields than the predecessor's.
 void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
   const auto& output = settings.word("output.file");
   const auto part = output + ".part", kept = kept_part(output);

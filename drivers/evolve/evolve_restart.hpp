@@ -1,6 +1,6 @@
 #pragma once
 
-// What a run goes on from (checkpoint.restart): the checkpoint, and the fields of the run it belongs to.
+// What a run continues from (checkpoint.restart): the checkpoint, and the fields of the run it belongs to.
 
 #include <mpi.h>
 
@@ -14,17 +14,18 @@ namespace fluxformer {
 
 struct Continuation {
   io::CheckpointReader checkpoint;
-  /// The output of the run that was stopped or killed (or finished, where this one goes further), if it can
-  /// be read: its first `fields` states are those of this run too.
+  /// The output of the run that was stopped or killed (or finished, if this one continues beyond it), if it
+  /// can be read; its first `fields` states also belong to this run.
   std::optional<io::ArchiveReader> earlier;
   long fields = 0;
-  /// The output is that of a stopped run: it may be overwritten.
+  /// The output belongs to a stopped run and may be overwritten.
   bool replaces_output = false;
 };
 
-/// None if the settings ask for none, or for the newest (auto) and there is none. Call it before the output
-/// file is opened: the part of a killed run is moved out of its way. Collective. Throws BadInput (agreed) if
-/// the checkpoint cannot be read, or a key that shapes the solution differs from the checkpoint's.
+/// None if the settings ask for none, or for the newest (auto) and there is none. Must be called before the
+/// output file is opened, because it moves the part file of a killed run out of the way. Collective. Throws
+/// BadInput (agreed) if the checkpoint cannot be read, or if a key that affects the solution differs from the
+/// checkpoint's.
 std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings);
 
 /// Removes what `find_continuation` moved, once the output is complete. Collective.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `evolve` stores beside the measures of states and attention: the hidden state, and its course in time.
+// What `evolve` stores besides the measures of states and attention: the hidden state and the time history.
 
 #include "io/axes.hpp"
 
@@ -16,7 +16,7 @@ inline const io::Variable time{"time", {"step"}, "time", "propagation time at th
     cfl{"cfl", {"step"}, "", "Courant number c dt/h"},
     wall_time{"wall_time", {"step"}, "s", "wall time since the program (or its restart) began"};
 
-/// Attention has a layer axis as in models; here its layers are the cells of the mesh.
+/// Attention has a layer axis as for models; here the layers are the cells of the mesh.
 inline const io::Variable depth_cell = io::index(axes::layer.name, "depth cell");
 
 inline const io::Variable arrival_time{

@@ -33,7 +33,7 @@ std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSet
   settings.time = 50 * equation.spec().depth.layers / equation.spec().speed;
   Evolve steady(mesh, equation, settings);
   steady.set_inflow([&](long, double* slab) { std::copy(inflow_slab.begin(), inflow_slab.end(), slab); });
-  // A signal ends the search; the run that follows sees it too, checkpoints and ends.
+  // A signal ends the search; the following run sees it too, writes a checkpoint and ends.
   const auto end = steady.run([&](const Step&) { return stop_signal(mesh.comm()) == 0; });
   if (end != EvolveEnd::steady)
     throw NumericalFailure("the state is not steady at t = " + std::to_string(steady.clock().time));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The steady state u* that the information front runs towards.
+// The steady state u* behind the information front.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 namespace fluxformer {
 
 /// u* on the rank's cells, [cell][token][sample][channel], in single precision (the threshold of a front is 5
-/// %): marched through depth, or evolved to the steady state where epsilon > 0 couples depth both ways or the
-/// equation has a term that the march does not know.
-/// Collective over the mesh. Throws NumericalFailure (agreed) if it is not found.
+/// %): marched through depth or, if epsilon > 0 couples depth in both directions or the equation has added
+/// terms, evolved to the steady state. Collective over the mesh. Throws NumericalFailure (agreed) if it is not
+/// found.
 std::vector<float> front_reference(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings,
                                    const std::vector<double>& inflow_slab);
 

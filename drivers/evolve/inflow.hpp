@@ -1,6 +1,6 @@
 #pragma once
 
-// What flows in at s = 0, and the state at t = 0.
+// The inflow at s = 0 and the state at t = 0.
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@ namespace fluxformer {
 
 class Inflow {
  public:
-  /// Reads the data set where there is one. Collective over `comm`; throws BadInput (agreed).
+  /// Reads the data set if there is one. Collective over `comm`; throws BadInput (agreed).
   Inflow(const Settings& settings, MPI_Comm comm);
 
   InputShape shape() const;
@@ -39,7 +39,7 @@ class Inflow {
   std::uint64_t seed_;
 };
 
-/// What the keys start.* say of the state at t = 0.
+/// The state at t = 0 as specified by the keys start.*.
 InitialState initial_state(const Settings& settings, const ModelSpec& model);
 
 }  // namespace fluxformer

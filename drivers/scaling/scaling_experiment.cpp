@@ -26,13 +26,13 @@ class ScalingExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// Of what the ranks have done since begin_repetition; the checkpoint is written here.
+  /// What this rank has done since begin_repetition; writes the checkpoint.
   Repetition end_repetition();
-  /// Beside which the checkpoints stand: those of another run stay as they are.
+  /// A base name for checkpoints that leaves those of other runs untouched.
   std::string trial() const { return settings_.word("output.file") + ".trial"; }
-  /// Bytes of the last checkpoint; there is none afterwards. Collective.
+  /// Bytes of the last checkpoint, which is then removed. Collective.
   double remove_checkpoints() const;
-  /// All ranks begin to count together.
+  /// All ranks start counting together.
   void begin_repetition() const;
 
   Settings settings_;
@@ -98,10 +98,10 @@ Report ScalingExperiment::run() {
   record.set_checkpoint_bytes(remove_checkpoints());
   if (stopped)
     return frame_.stopped("after " + std::to_string(step) + " of " + std::to_string(total) + " steps",
-                          "nothing was written, start it again");
+                          "nothing was written; start the run again");
   if (step < total)
     throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
-                   " steps: raise evolve.time, or ask for fewer (scaling.steps, scaling.repetitions)");
+                   " steps: raise evolve.time, or reduce scaling.steps or scaling.repetitions");
   const auto measured = record.finish(std::move(claim));
   return {ExitCode::done, measured + "\nwritten to " + settings_.word("output.file")};
 }

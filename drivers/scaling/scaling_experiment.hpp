@@ -1,6 +1,6 @@
 #pragma once
 
-// `scaling`: times steps of `evolve` or `train`, by phase of the work, and what the machine could do.
+// `scaling`: times steps of `evolve` or `train` by phase, and measures the machine's peak performance.
 
 #include "drivers/common/experiment.hpp"
 

@@ -17,39 +17,38 @@ void declare_scaling(Options& options) {
            .doc = "name of the study in tables and figures; empty: the workload"});
   declare({.name = "scaling.workload",
            .fallback = std::string("evolve"),
-           .doc = "whose steps are timed: those of evolve in time, or those of train",
+           .doc = "which steps are timed: time steps of evolve, or training steps of train",
            .choices = {"evolve", "train"}});
   declare({.name = "scaling.mode",
            .fallback = std::string("strong"),
-           .doc =
-               "strong: the problem of the deck on all ranks; weak: that problem for each rank, grown along "
-               "scaling.over",
+           .doc = "strong: the problem of the deck is split over all ranks; weak: it is the problem per rank "
+                  "and grows along scaling.over",
            .choices = {"strong", "weak"}});
   declare({.name = "scaling.over",
            .fallback = std::string("depth"),
-           .doc = "what the ranks share: depth (evolve), tokens, or samples (train); mesh.ranks_depth and "
-                  "mesh.ranks_token, where given, win",
+           .doc = "what is split over the ranks: depth (evolve), tokens, or samples (train); "
+                  "mesh.ranks_depth and mesh.ranks_token take precedence if given",
            .choices = {"depth", "tokens", "samples"}});
   declare({.name = "scaling.warm_up",
            .fallback = 2L,
-           .doc = "steps before the clock starts",
+           .doc = "untimed steps before the first repetition",
            .unit = "steps",
            .minimum = 1,
            .role = Role::free});
   declare({.name = "scaling.steps",
            .fallback = 5L,
-           .doc = "steps of a repetition",
+           .doc = "timed steps per repetition",
            .unit = "steps",
            .minimum = 1,
            .role = Role::free});
   declare({.name = "scaling.repetitions",
            .fallback = 5L,
-           .doc = "repetitions; each ends with a checkpoint, which is timed by itself",
+           .doc = "repetitions; each ends with a checkpoint, which is timed separately",
            .minimum = 1,
            .role = Role::free});
   declare({.name = "scaling.machine",
            .fallback = true,
-           .doc = "measure the machine too: products, messages, sums over ranks (a few seconds)",
+           .doc = "also measure the machine: matrix products, messages, sums over ranks (a few seconds)",
            .role = Role::free});
   declare_model_options(options);
   declare_data_options(options);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The keys of `scaling`: those of `evolve` and `train`, and its own.
+// The keys of `scaling`: those of `evolve` and `train` plus its own.
 
 #include "base/options.hpp"
 

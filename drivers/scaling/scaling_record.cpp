@@ -51,7 +51,7 @@ long nodes_of(MPI_Comm comm) {
 
 }  // namespace
 
-/// The output file, seen from /scaling.
+/// The output file, with paths relative to /scaling.
 class ScalingFile {
  public:
   ScalingFile(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim)
@@ -171,7 +171,7 @@ void ScalingRecord::write_machine(ScalingFile& file) const {
 
 std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
   const std::size_t repetitions = repetitions_.size();
-  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: not all alike
+  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: steps differ
   std::vector<double> step, rate, count(repetitions);
   for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
     step.push_back(std::ranges::max(row) / steps_);
@@ -193,7 +193,8 @@ std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
   std::ostringstream text;
   text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions
        << "), " << median(flops) / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
-  if (!peak_.empty()) text << ", " << 100 * median(rate) / median(peak_) << " % of what a product reaches";
+  if (!peak_.empty())
+    text << ", " << 100 * median(rate) / median(peak_) << " % of the rate of a large matrix product";
   text << "\nof it";
   for (std::size_t p = 0; p < static_cast<std::size_t>(Phase::output); ++p) {
     std::vector<double> seconds;

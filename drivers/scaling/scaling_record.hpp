@@ -1,6 +1,6 @@
 #pragma once
 
-// What `scaling` measured, of all ranks, and its file.
+// The measurements of `scaling` from all ranks, and its output file.
 
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-/// Of one rank or, gathered, of one after the other.
+/// For one rank or, once gathered, for all ranks in order.
 struct Repetition {
   WorkCounts work;            ///< of all its steps
   double checkpoint_seconds;  ///< of the checkpoint after them
@@ -27,20 +27,20 @@ class ScalingRecord {
   /// All borrowed.
   ScalingRecord(const Settings& settings, const RunContext& context, const ScalingWorkload& workload);
 
-  /// Collective: one more repetition.
+  /// Collective: adds a repetition.
   void add(const Repetition& mine);
-  /// Collective: the machine, if scaling.machine wants it.
+  /// Collective: measures the machine, if scaling.machine is set.
   void measure_machine();
   /// Bytes of a checkpoint.
   void set_checkpoint_bytes(double bytes) { checkpoint_bytes_ = bytes; }
-  /// Collective: writes output.file, which `claim` has claimed. A few lines for a reader.
+  /// Collective: writes output.file, claimed by `claim`. Returns a summary of a few lines.
   std::string finish(std::unique_ptr<io::PartFile> claim);
 
  private:
-  /// [repetition][rank] of what `number` says.
+  /// `number` of each repetition, [repetition][rank].
   template <class Number>
   std::vector<std::vector<double>> of_all(Number&& number) const;
-  /// The sum of that over ranks, per step, of each repetition.
+  /// The same summed over ranks, per step, for each repetition.
   template <class Number>
   std::vector<double> sums(Number&& number) const;
   void describe_problem(ScalingFile& file) const;

@@ -20,18 +20,17 @@ inline const io::Variable repetition =
 
 inline const io::Attribute study{"study", "name of the study"}, workload{"workload", "evolve or train"},
     mode{"mode", "strong (the same problem on any number of ranks) or weak (grown with them)"},
-    over{"over", "what the ranks share: depth, tokens or samples"},
-    precision{"precision", "arithmetic of the kernels, single or double"},
-    nodes{"nodes", "machines that the ranks run on"}, ranks_depth{"ranks_depth", "ranks along depth"},
-    ranks_token{"ranks_token", "ranks over tokens"},
+    over{"over", "what is split over the ranks: depth, tokens or samples"},
+    precision{"precision", "arithmetic of the kernels, single or double"}, nodes{"nodes", "number of nodes"},
+    ranks_depth{"ranks_depth", "ranks along depth"}, ranks_token{"ranks_token", "ranks over tokens"},
     groups{"groups", "groups of ranks that share the samples"}, layers{"layers", "number of layers"},
-    cells{"cells", "depth cells"}, tokens{"tokens", "tokens of a sample"},
-    samples{"samples", "samples solved side by side, or of a training step"}, width{"width", "channels"},
+    cells{"cells", "depth cells"}, tokens{"tokens", "tokens per sample"},
+    samples{"samples", "samples solved simultaneously, or per training step"}, width{"width", "channels"},
     ffn{"ffn", "hidden width of the feed-forward network"}, heads{"heads", "attention heads"},
-    parameters{"parameters", "numbers in the model"}, steps{"steps", "steps of a repetition"},
+    parameters{"parameters", "number of parameters"}, steps{"steps", "timed steps per repetition"},
     flops{"flops",
-          "additions and multiplications of the products in the layers of a step, all ranks: backward as "
-          "twice forward"},
+          "additions and multiplications of the matrix products in the layers per step, all ranks; a "
+          "backward pass counts as two forward passes"},
     statistics{"statistics", "what the three numbers over ranks are"};
 
 inline const io::Variable step_seconds{
@@ -41,8 +40,8 @@ inline const io::Variable step_seconds{
     peak_flop_rate{"peak_flop_rate",
                    {"extent_3"},
                    "1/s",
-                   "flops per second of a large product on a rank, while all ranks do one: least, median, "
-                   "greatest over ranks"},
+                   "flops per second of a large matrix product on a rank, with all ranks computing one at "
+                   "the same time: least, median, greatest over ranks"},
     memory{"memory", {"extent_3"}, "B", "memory high-water mark: least, median, greatest over ranks"},
     message_seconds{"message_seconds",
                     {"message_bytes"},
@@ -57,7 +56,7 @@ inline const io::Variable phase_seconds{
     "s",
     "wall time of a phase in a step (output: in a checkpoint): least, median, greatest over ranks"};
 inline const io::Attribute messages{
-    "messages", "messages that all ranks send for it in a step; a sum over ranks: one each"},
-    bytes{"bytes", "bytes of these (output: of the checkpoint)", "B"};
+    "messages", "messages sent by all ranks in a step; a sum over ranks counts as one per rank"},
+    bytes{"bytes", "bytes of these messages (output: of the checkpoint)", "B"};
 
 }  // namespace fluxformer::scaling

@@ -70,8 +70,8 @@ class Training final : public ScalingWorkload {
   long batch_;
 };
 
-/// Of an equation: long enough for the steps, whatever the step turns out to be (none is longer than four
-/// times forward Euler's, c dt/h = 1).
+/// End time for an equation, long enough for the steps whatever their size (at most four times forward
+/// Euler's, c dt/h = 1).
 double time_for(const Settings& settings, long cells, long layers, long steps) {
   const double dt = settings.real("evolve.dt"), c = settings.real("equation.c");
   const double longest = dt > 0  ? dt
@@ -88,13 +88,12 @@ Settings scaled(const Settings& settings, int ranks) {
   const auto set = [&](const char* key, const OptionValue& value) { changes.emplace_back(key, value); };
   const bool evolves = settings.word("scaling.workload") == "evolve";
   if (settings.word("evolve.stop") == "steady")
-    throw BadInput("evolve.stop = steady: a number of steps is timed, steady or not; leave it out");
+    throw BadInput("evolve.stop = steady: a fixed number of steps is timed; leave it out");
   const bool weak = settings.word("scaling.mode") == "weak";
   const auto& over = settings.word("scaling.over");
   const auto refuse = [&](const std::string& why) { throw BadInput("scaling.over = " + over + ": " + why); };
-  if (evolves && over == "samples")
-    refuse("evolve keeps all samples on each rank; depth or tokens can be shared");
-  if (!evolves && over == "depth") refuse("train does not split depth; samples or tokens can be shared");
+  if (evolves && over == "samples") refuse("evolve keeps all samples on each rank; split depth or tokens");
+  if (!evolves && over == "depth") refuse("train does not split depth; split samples or tokens");
 
   if (settings.integer("mesh.ranks_token") == 0 && settings.integer("mesh.ranks_depth") == 0) {
     set("mesh.ranks_token", over == "tokens" ? long{ranks} : 1L);
@@ -102,13 +101,15 @@ Settings scaled(const Settings& settings, int ranks) {
   }
   const auto grow = [&](const char* key) { set(key, std::max(1L, settings.integer(key)) * ranks); };
   if (weak && over == "depth") {
-    if (!settings.word("model.file").empty()) refuse("the depth of a model that is read cannot be grown");
+    if (!settings.word("model.file").empty())
+      refuse("the depth of a model read from a file cannot be increased");
     for (const char* key : {"mesh.layers", "mesh.cells"})
       if (settings.integer(key) > 0) grow(key);
   }
   if (weak && over == "tokens") {
     if (!evolves || settings.word("inflow.source") == "data")
-      refuse("the data fix the tokens; only with inflow.source = noise or none can they be grown");
+      refuse(
+          "the number of tokens is fixed by the data; it can only grow with inflow.source = noise or none");
     grow(settings.integer("mesh.tokens_y") > 1 ? "mesh.tokens_y" : "mesh.tokens_x");
   }
   if (weak && over == "samples") grow("train.batch");

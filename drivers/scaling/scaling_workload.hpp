@@ -1,6 +1,7 @@
 #pragma once
 
-// What `scaling` times: an equation that is evolved, or a training, made from the same keys as theirs.
+// The workload that `scaling` times: an equation being evolved or a training, built from the keys of `evolve`
+// and `train`.
 
 #include <mpi.h>
 
@@ -13,10 +14,10 @@
 
 namespace fluxformer {
 
-/// Every member but the descriptions is collective.
+/// Every member except the descriptions is collective.
 class ScalingWorkload {
  public:
-  /// How large the problem is, and how the ranks share it.
+  /// Size of the problem and its distribution over ranks.
   struct Size {
     long cells, tokens, samples, parameters;
     long ranks_depth, ranks_token, groups;  ///< `groups` of ranks share samples
@@ -27,12 +28,12 @@ class ScalingWorkload {
   virtual Size size() const = 0;
   /// Steps until `after_step` returns false. Throws NumericalFailure (agreed).
   virtual void run(const std::function<bool()>& after_step) = 0;
-  /// Writes a checkpoint beside `output`, without what only restarts need.
+  /// Writes a checkpoint for `output`, without the parts that only restarts need.
   virtual void save(const std::string& output) = 0;
 };
 
-/// These settings with what scaling.mode and scaling.over decide on so many ranks. Throws BadInput for what
-/// cannot be shared or grown.
+/// These settings with those that scaling.mode and scaling.over determine on this many ranks. Throws BadInput
+/// for what cannot be split or scaled up.
 Settings scaled(const Settings& settings, int ranks);
 
 /// Collective over `comm`; throws BadInput (agreed).

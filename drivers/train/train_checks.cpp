@@ -22,7 +22,7 @@ bool implicit_in_depth(const Settings& settings) {
 void refuse_what_training_ignores(const Settings& settings) {
   if (settings.real("equation.epsilon") > 0)
     throw BadInput(
-        "equation.epsilon: training solves the steady state by a march through depth, which knows no "
+        "equation.epsilon: training solves the steady state by a march through depth, which cannot handle "
         "diffusion in depth");
   if (settings.word("depth.scheme") != "shift")
     throw BadInput("depth.scheme = " + settings.word("depth.scheme") +
@@ -55,8 +55,8 @@ double largest_kappa(const Settings& settings, const Parameters& parameters, con
     for (const double kappa : parameters.view(view.path()))
       if (kappa > largest * (1 + 1e-12)) {
         std::ostringstream text;
-        text << "equation.kappa = " << kappa << ": explicit steps through depth bear at most " << largest
-             << " on these mesh.cells; more of them help, or train.gradient = adjoint with adjoint.method = "
+        text << "equation.kappa = " << kappa << ": explicit steps through depth are stable up to " << largest
+             << " with these mesh.cells; use more cells, or train.gradient = adjoint with adjoint.method = "
                 "beuler";
         throw BadInput(text.str());
       }

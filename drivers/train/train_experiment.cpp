@@ -28,11 +28,11 @@ class TrainExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// Whether a continued run may replace the output: it is that of the run that was stopped.
+  /// Whether a continued run may replace the output, because it belongs to the stopped run.
   bool replaces_output() const;
   void restart(const io::CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
-  /// One step and what belongs after it; false when asked to stop.
+  /// One step and everything due after it; false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
   void end_epoch(TrainRecord& record);
   std::string summary(const TrainRecord& record) const;

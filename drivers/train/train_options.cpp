@@ -13,24 +13,23 @@ void declare_objective(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "train.loss",
            .fallback = std::string("cross_entropy"),
-           .doc = "what is minimised: cross entropy, or the mean square distance of logits to the class",
+           .doc = "loss function: cross entropy, or the mean squared distance of logits to the class",
            .choices = {"cross_entropy", "mean_squared_error"}});
   declare({.name = "train.label_smoothing",
            .fallback = 0.0,
-           .doc = "share of the label that is spread over all classes",
+           .doc = "label smoothing: fraction of the label that is spread over all classes",
            .minimum = 0,
            .maximum = 0.9});
   declare({.name = "train.dropout",
            .fallback = 0.0,
-           .doc = "share of numbers dropped after the embedding and in each branch of a layer",
+           .doc = "dropout rate after the embedding and in each branch of a layer",
            .minimum = 0,
            .maximum = 0.9});
   declare({.name = "train.augment",
            .fallback = 0.0,
            .doc =
-               "strength of the random variants of samples: images are turned, sheared, stretched and "
-               "shifted (1: "
-               "by up to 15 degrees, 15 % and 2.5 pixels), this share of the words of a text becomes unknown",
+               "strength of data augmentation: images are rotated, sheared, stretched and shifted (1: by up "
+               "to 15 degrees, 15 % and 2.5 pixels), this fraction of the words of a text becomes <unk>",
            .minimum = 0,
            .maximum = 1});
   declare({.name = "train.noise",
@@ -40,11 +39,11 @@ void declare_objective(Options& options) {
            .minimum = 0});
   declare({.name = "distill.teacher",
            .fallback = std::string(),
-           .doc = "HDF5 file of a trained transformer whose states or attention the model is drawn to; "
-                  "empty: none"});
+           .doc = "HDF5 file of the teacher, a trained transformer whose states or attention the model "
+                  "learns to match; empty: none"});
   declare({.name = "distill.hidden",
            .fallback = 0.0,
-           .doc = "weight of the relative square distance |u - U|^2 / |U|^2 to the teacher's states after "
+           .doc = "weight of the relative squared distance |u - U|^2 / |U|^2 to the teacher's states after "
                   "each layer",
            .minimum = 0,
            .when = "distill.teacher"});
@@ -69,7 +68,7 @@ void declare_descent(Options& options) {
   declare({.name = "train.epochs", .fallback = 10L, .doc = "passes over the training samples", .minimum = 1});
   declare({.name = "train.batch",
            .fallback = 32L,
-           .doc = "samples of a step, shared by all ranks",
+           .doc = "samples per step, over all ranks",
            .unit = "samples",
            .minimum = 1});
   declare({.name = "train.samples",
@@ -78,12 +77,12 @@ void declare_descent(Options& options) {
            .minimum = 0});
   declare({.name = "train.validation",
            .fallback = 0.05,
-           .doc = "share of the training samples kept apart for validation, chosen by run.seed",
+           .doc = "fraction of the training samples held out for validation, chosen by run.seed",
            .minimum = 0,
            .maximum = 0.5});
   declare({.name = "train.test_samples",
            .fallback = 0L,
-           .doc = "test samples that are looked at after each epoch; 0: all",
+           .doc = "test samples evaluated after each epoch; 0: all",
            .minimum = 0});
   declare({.name = "train.optimiser",
            .fallback = std::string("adamw"),
@@ -91,19 +90,18 @@ void declare_descent(Options& options) {
            .choices = {"sgd", "adam", "adamw"}});
   declare({.name = "train.rate",
            .fallback = 1e-3,
-           .doc = "largest learning rate",
+           .doc = "peak learning rate",
            .minimum = 0,
            .above_minimum = true});
   declare({.name = "train.warm_up",
            .fallback = 0.05,
-           .doc = "share of all steps in which the learning rate grows to its largest",
+           .doc = "fraction of all steps over which the learning rate warms up to train.rate",
            .minimum = 0,
            .maximum = 1});
   declare({.name = "train.schedule",
            .fallback = std::string("cosine"),
-           .doc =
-               "learning rate after the warm-up: as it is, a half cosine down to train.last_rate, or a tenth "
-               "after half and after three quarters of all steps",
+           .doc = "learning rate after the warm-up: constant, a half cosine down to train.last_rate, or "
+                  "divided by ten after half and after three quarters of all steps",
            .choices = {"constant", "cosine", "steps"}});
   declare({.name = "train.last_rate",
            .fallback = 0.0,
@@ -119,13 +117,13 @@ void declare_descent(Options& options) {
            .when = "train.optimiser = sgd"});
   declare({.name = "train.beta1",
            .fallback = 0.9,
-           .doc = "adam, adamw: memory of the mean gradient",
+           .doc = "adam, adamw: decay rate of the running mean of the gradient",
            .minimum = 0,
            .maximum = 0.9999999,
            .when = "train.optimiser = adam | adamw"});
   declare({.name = "train.beta2",
            .fallback = 0.999,
-           .doc = "adam, adamw: memory of the mean square gradient",
+           .doc = "adam, adamw: decay rate of the running mean of the squared gradient",
            .minimum = 0,
            .maximum = 0.9999999,
            .when = "train.optimiser = adam | adamw"});
@@ -141,11 +139,11 @@ void declare_descent(Options& options) {
            .minimum = 0});
   declare({.name = "train.clip",
            .fallback = 1.0,
-           .doc = "longer gradients are shortened to this norm; 0: none are",
+           .doc = "gradients are clipped to this norm; 0: no clipping",
            .minimum = 0});
   declare({.name = "train.coefficients",
            .fallback = std::string("auto"),
-           .doc = "train kappa (where it starts > 0), alpha and rho too; auto: for a pde",
+           .doc = "also train kappa (if it starts > 0), alpha and rho; auto: for a pde",
            .choices = {"auto", "yes", "no"}});
 }
 
@@ -167,25 +165,25 @@ void declare_gradient(Options& options) {
            .when = "train.gradient = adjoint"});
   declare({.name = "adjoint.theta",
            .fallback = 0.5,
-           .doc = "theta: place of the stage in the step; 1/2 is of second order, 1 is backward Euler",
+           .doc = "theta: position of the stage in the step; 1/2 is of second order, 1 is backward Euler",
            .minimum = 0,
            .maximum = 1,
            .above_minimum = true,
            .when = "train.gradient = adjoint and adjoint.method = theta"});
   declare({.name = "adjoint.keep",
            .fallback = std::string("stages"),
-           .doc = "what is kept for the way back: all stages in memory, or the state every adjoint.segment "
-                  "cells, in memory or on disk, with the rest computed again",
+           .doc = "what is stored for the backward march: all stages in memory, or the state every "
+                  "adjoint.segment cells, in memory or on disk, with the rest recomputed",
            .choices = {"stages", "segments", "disk"},
            .when = "train.gradient = adjoint"});
   declare({.name = "adjoint.folder",
            .fallback = std::string(),
-           .doc = "folder of the states on disk; empty: the system's for temporary files",
+           .doc = "folder for the states on disk; empty: the system's temporary folder",
            .when = "train.gradient = adjoint and adjoint.keep = disk",
            .role = Role::free});
   declare({.name = "adjoint.segment",
            .fallback = 0L,
-           .doc = "cells between kept states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
+           .doc = "cells between stored states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
            .unit = "cells",
            .minimum = 0,
            .when = "train.gradient = adjoint and adjoint.keep = segments | disk"});
@@ -193,23 +191,22 @@ void declare_gradient(Options& options) {
 
 void declare_output(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare(output_option(
-      "train.h5",
-      "HDF5 file to write at the end; <name>.history.h5 can be read meanwhile, <name>.best.h5 holds "
-      "the weights that were best on the validation samples"));
+  declare(output_option("train.h5",
+                        "HDF5 file to write at the end; <name>.history.h5 can be read during training, "
+                        "<name>.best.h5 holds the best weights by validation accuracy"));
   declare(overwrite_option());
   declare({.name = "output.snapshots",
            .fallback = 0L,
-           .doc = "epochs between copies of the weights in <name>.epoch<k>.h5 (k = 0 is the start); 0: none",
+           .doc = "epochs between weight snapshots <name>.epoch<k>.h5 (k = 0: the initial weights); 0: none",
            .unit = "epochs",
            .minimum = 0,
            .role = Role::output});
   declare(
-      seed_option("seed of the built-in data, of the order of samples, of validation and of random masks"));
+      seed_option("seed of the built-in data, the order of samples, the validation split and random masks"));
   declare(time_limit_option());
   declare({.name = "checkpoint.every",
            .fallback = 0L,
-           .doc = "steps between checkpoints beside those at the end of each epoch; 0: none",
+           .doc = "steps between checkpoints, in addition to those at the end of each epoch; 0: none",
            .unit = "steps",
            .minimum = 0,
            .role = Role::output});

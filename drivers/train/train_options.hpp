@@ -7,7 +7,7 @@
 namespace fluxformer {
 
 void declare_train(Options& options);
-/// Those of them that TrainProblem reads, but for those of model and data, and run.seed.
+/// The subset that TrainProblem reads, without those of model and data, and run.seed.
 void declare_training(Options& options);
 
 }  // namespace fluxformer

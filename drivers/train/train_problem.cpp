@@ -45,7 +45,7 @@ std::vector<std::size_t> all_members(const data::Dataset& data, long wanted, con
   return all;
 }
 
-/// `wanted` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
+/// `wanted` (0: all) samples of `data`, drawn at random because files may be sorted by class.
 std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings& settings, const char* key,
                                        const char* purpose) {
   const long wanted = settings.integer(key);
@@ -154,17 +154,16 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   const auto& spec = teacher.spec;
   const auto input = shape_of(data);
   if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
-    throw BadInput("distill.teacher = " + file + ": was trained on other tokens than data.set gives");
+    throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
   if (archive.has(model_file::embedding_vocabulary) &&
       archive.words(model_file::embedding_vocabulary) != data.words())
-    throw BadInput(
-        "distill.teacher = " + file +
-        ": its words are not those of data.set; data.vocabulary, data.least_count and what is kept "
-        "of the texts must be as they were there");
+    throw BadInput("distill.teacher = " + file +
+                   ": its vocabulary differs from that of data.set; data.vocabulary, data.least_count and "
+                   "the parts of the texts that are kept must be the same");
   return teacher;
 }
 
-/// As make_parameters, with the teacher's arrays around the layers.
+/// Like make_parameters, with the teacher's embedding, final norm and head.
 Parameters starting_parameters(const Settings& settings, const InputShape& input,
                                const std::optional<Parameters>& teacher, MPI_Comm comm) {
   auto parameters = make_parameters(settings, input, comm);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `train` trains: data, model, march through depth, trainer, put together from the settings.
+// The problem of `train`: data, model, march through depth and trainer, built from the settings.
 
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-/// Ranks in a row form a token line; lines share the samples.
+/// Consecutive ranks form a token line; samples are distributed over lines.
 struct RankLayout {
   /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.
   RankLayout(MPI_Comm comm, int ranks_token);
@@ -33,10 +33,10 @@ class TrainProblem {
   TrainProblem(const Settings& settings, MPI_Comm comm);
   TrainProblem(const TrainProblem&) = delete;
   TrainProblem& operator=(const TrainProblem&) = delete;
-  /// In a few lines, for --validate and the log.
+  /// A few lines for --validate and the log.
   std::string describe() const;
   long total_steps() const { return batches.per_epoch() * epochs; }
-  /// Samples of `train` or `test` on the ranks of the training, as many at a time as of a batch.
+  /// Samples of `train` or `test` on the ranks of the training, in batches of the training's size.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
   const MPI_Comm comm;

@@ -15,7 +15,7 @@
 namespace fluxformer {
 namespace {
 
-/// Rows as a table of numbers for a checkpoint: the place of the row, then its columns.
+/// Rows as a table of numbers for a checkpoint: the row's coordinate, then its columns.
 template <class Row>
 std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
                          const std::vector<course::Column<Row>>& columns) {
@@ -101,7 +101,7 @@ void TrainRecord::watchable(const std::function<void(io::HistoryFile&)>& work) {
   try {
     work(*history_);
   } catch (const Error& e) {
-    std::cerr << "fluxformer: the training goes on, but its course can no longer be watched: " << e.what()
+    std::cerr << "fluxformer: the training continues, but its history file is no longer updated: " << e.what()
               << '\n';
     history_.reset();
   }
@@ -194,7 +194,7 @@ void TrainRecord::finish(const std::string& status, const std::string& message,
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
   archive.finish(status);
-  // The course is in the output now.
+  // The training history is in the output now.
   watchable([&](io::HistoryFile& file) { file.close(status); });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a training writes: its course, weights on the way, and the output file at the end.
+// The output of a training: its history, intermediate weights, and the output file at the end.
 
 #include <chrono>
 #include <functional>
@@ -27,8 +27,8 @@ struct EpochReport {
 
 class TrainRecord {
  public:
-  /// For the file that `claim` has claimed; the other arguments are borrowed. Opens the history file on rank 0
-  /// with what `continued` (may be null) has of the course. Collective, as all below.
+  /// For the file claimed by `claim`; the other arguments are borrowed. Opens the history file on rank 0,
+  /// starting with the history in `continued` (may be null). Collective, like all members below.
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
               std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued);
 
@@ -40,7 +40,7 @@ class TrainRecord {
   /// After epoch 1, 2, ....
   double test_accuracy(long epoch) const;
 
-  /// The weights as they are now in <name>.<what>.h5, written by rank 0.
+  /// Writes the current weights to <name>.<what>.h5 (rank 0).
   void write_weights(const std::string& what) const;
   void save(io::CheckpointWriter& checkpoint) const;
 
@@ -51,7 +51,8 @@ class TrainRecord {
  private:
   io::HistoryHeader header() const;
   void describe(io::ArchiveWriter& archive) const;
-  /// Does `work` on the history file, if there is one. A failure ends only the history: the training goes on.
+  /// Runs `work` on the history file, if there is one. A failure ends only the history; the training
+  /// continues.
   void watchable(const std::function<void(io::HistoryFile&)>& work);
   void write_courses(io::ArchiveWriter& archive) const;
   const Settings& settings_;

@@ -43,7 +43,7 @@ Clause parse_clause(const std::string& text, const Options& options) {
   } else if (sign == std::string::npos) {
     if (!std::holds_alternative<bool>(option->fallback) &&
         !std::holds_alternative<std::string>(option->fallback))
-      refuse("a number needs a value to be compared with");
+      refuse("a number needs a value to compare with");
   } else {
     for (const auto& word : split(std::string_view(text).substr(sign + (clause.equal ? 3 : 4)), " | ")) {
       try {

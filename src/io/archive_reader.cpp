@@ -24,7 +24,7 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
   return text.empty() ? "a single number" : text;
 }
 
-/// Runs `read`; what it fails at becomes BadInput that names the file.
+/// Runs `read`; its failure becomes BadInput that names the file.
 template <class Read>
 auto blaming(const std::string& path, const Read& read) {
   try {
@@ -45,7 +45,7 @@ FileHandle open_ordinary(const std::string& path) {
   if (is_directory(status)) throw BadInput(path + ": is a folder, not an HDF5 file");
   if (!is_regular_file(status)) throw BadInput(path + ": is not a regular file");
   const auto recognised = H5Fis_hdf5(path.c_str());
-  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it does not begin like such a file)");
+  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it lacks the HDF5 signature)");
   if (recognised < 0) throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.
@@ -178,7 +178,7 @@ Array ArchiveReader::array(const std::string& dataset, const std::vector<std::si
 }
 
 Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
-  // Rank, shape and numbers travel together: a model is hundreds of arrays.
+  // Rank, shape and numbers are broadcast together, since a model has hundreds of arrays.
   const std::string bytes = from_file([&] {
     const DatasetHandle handle = open_dataset(small_, path_, dataset);
     std::vector<std::size_t> shape = shape_of(handle);

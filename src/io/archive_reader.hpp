@@ -1,7 +1,7 @@
 #pragma once
 
 // Reads archives, model files and checkpoints. Attributes and small arrays are read by rank 0 and broadcast;
-// fields by all ranks with collective MPI-IO, whatever rank count wrote them.
+// fields by all ranks with collective MPI-IO, independently of the rank count that wrote them.
 
 #include <mpi.h>
 
@@ -23,8 +23,8 @@ struct Array {
   std::vector<double> values;
 };
 
-/// Every member is collective and takes the same arguments on all ranks, except the part and its memory. What
-/// is missing, damaged or of the wrong type is BadInput that names file and object.
+/// Every member is collective and takes the same arguments on all ranks, except the part and its memory.
+/// Objects that are missing, damaged or of the wrong type give BadInput that names file and object.
 class ArchiveReader {
  public:
   /// BadInput if the file is missing, not HDF5, truncated, not one of ours (no schema_version), or of a newer
@@ -32,7 +32,7 @@ class ArchiveReader {
   ArchiveReader(MPI_Comm comm, const std::string& path);
 
   const std::string& path() const { return path_; }
-  /// Whether a group or dataset is there.
+  /// Whether a group or dataset exists.
   bool has(const std::string& object) const;
   /// Names in a group, in alphabetical order.
   std::vector<std::string> children(const std::string& group) const;
@@ -40,29 +40,29 @@ class ArchiveReader {
   bool has_attribute(const std::string& name, const std::string& object = "/") const;
   std::string text(const std::string& name, const std::string& object = "/") const;
   long integer(const std::string& name, const std::string& object = "/") const;
-  /// An integer attribute will do.
+  /// Integer attributes are accepted too.
   double real(const std::string& name, const std::string& object = "/") const;
 
   /// The shape of a dataset.
   std::vector<std::size_t> shape(const std::string& dataset) const;
   Array array(const std::string& dataset) const;
-  /// The same, BadInput unless it has this shape.
+  /// The same; BadInput unless it has this shape.
   Array array(const std::string& dataset, const std::vector<std::size_t>& expected) const;
 
-  /// A list of words: a one-dimensional dataset of strings, of one length or of any.
+  /// A list of words: a one-dimensional dataset of strings of fixed or variable length.
   std::vector<std::string> words(const std::string& dataset) const;
 
   /// The rank's part of a dataset [depth, token, sample, channel], or of one with a leading time at `time`,
   /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
   void field(const std::string& dataset, const FieldPart& part, double* memory,
              std::optional<std::size_t> time = {}) const;
-  /// Of a dataset that holds a selection of a field: the rank's numbers in file order, as
+  /// For a dataset that holds a selection of a field: the rank's numbers in file order, as
   /// ArchiveWriter::write_packed takes them.
   std::vector<double> packed(const std::string& dataset, const FieldPart& part,
                              const FieldSelection& selection, std::size_t time) const;
 
  private:
-  /// What rank 0 reads, for all; what it fails at is the file's fault.
+  /// Reads on rank 0 and broadcasts; any failure is attributed to the file.
   std::string from_file(const std::function<std::string()>& read) const;
   Array read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const;
   void read(const std::string& dataset, const FieldSlab& slab, double* packed,

@@ -10,7 +10,7 @@ namespace fluxformer::io {
 
 namespace {
 
-// Strings of any length (other programs write them), each followed by a zero byte.
+// Strings of variable length (written by other programs), each followed by a zero byte.
 std::string read_variable(hid_t dataset, hid_t stored, std::size_t count, const std::string& doing) {
   const TypeHandle memory = utf8_type(H5T_VARIABLE);
   h5(H5Tset_cset(memory, H5Tget_cset(stored)), doing);

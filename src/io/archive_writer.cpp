@@ -170,7 +170,7 @@ void ArchiveWriter::arrays(const std::vector<SmallArray>& list) {
   }
   const std::string doing = list.size() == 1 ? list[0].path : std::to_string(list.size()) + " arrays";
   const auto work = [&] {
-    // All ranks make the datasets; then rank 0 alone writes, and nobody has to wait for each array.
+    // All ranks create the datasets, then rank 0 alone writes: no synchronisation for each array.
     std::vector<DatasetHandle> datasets;
     for (std::size_t k = 0; k < list.size(); ++k) {
       datasets.push_back(create_dataset(file_.id(), list[k].path, stored_type(list[k].meaning.whole_numbers),

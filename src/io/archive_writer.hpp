@@ -19,26 +19,26 @@
 
 namespace fluxformer::io {
 
-/// Writes "<path>.part" with collective MPI-IO and gives it its name in `finish`. Every member is collective
-/// and takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error
-/// for a call the format does not allow (same on all ranks); Error (exit code 1) naming the file if writing
-/// fails, "no space left on device" if the disk is full. A writer that is destroyed unfinished leaves the
-/// part alone and `path` untouched.
+/// Writes "<path>.part" with collective MPI-IO and renames it in `finish`. Every member is collective and
+/// takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error for
+/// a call the format does not allow (same on all ranks); Error (exit code 1) naming the file if writing
+/// fails, "no space left on device" if the disk is full. A writer destroyed before `finish` leaves the part
+/// file in place and `path` untouched.
 class ArchiveWriter {
  public:
   /// BadInput if `path` exists and `overwrite` is false, or its folder is missing or cannot be written.
   ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite);
-  /// In a part that was claimed before and has stayed locked since.
+  /// In a part file claimed earlier and locked since then.
   explicit ArchiveWriter(std::unique_ptr<PartFile> claim);
 
-  /// Sets or replaces an attribute of a group (made if missing) or dataset.
+  /// Sets or replaces an attribute of a group (created if missing) or dataset.
   void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");
   void axis(const Axis& axis);
-  /// A coordinate with these values; one that grows, without any.
+  /// A coordinate with these values; a growing one starts empty.
   void axis(const Variable& coordinate, std::vector<double> values);
   void growing_axis(const Variable& coordinate);
   /// `values`, row-major over the variable's axes, as <group>/<name>. std::logic_error if an axis is missing
-  /// or there is not one number for each point of the axes.
+  /// or the number of values does not match the axes.
   void write(const std::string& group, const Variable& variable, const std::vector<double>& values) {
     write(group, {{variable, values}});
   }
@@ -51,15 +51,16 @@ class ArchiveWriter {
   }
   /// Many at once: the ranks agree once, not once per array.
   void arrays(const std::vector<SmallArray>& list);
-  /// A list of words that all ranks know (rank 0's are written), as UTF-8 strings of one length, padded with
-  /// zero bytes: MPI-IO cannot write strings of any length. std::logic_error if a word holds a zero byte.
+  /// A list of words known to all ranks (rank 0's are written), as UTF-8 strings of fixed length, padded with
+  /// zero bytes: MPI-IO cannot write strings of variable length. std::logic_error if a word contains a zero
+  /// byte.
   void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
              const std::string& axis = {});
 
   /// A dataset <group>/<name> that grows by rows; its first axis is a growing one.
   void series(const std::string& group, const Variable& variable);
-  /// One more row of a series, or one more value of a growing axis ("/time"). Kept in memory until `flush` or
-  /// until there are many.
+  /// Appends a row to a series, or a value to a growing axis ("/time"). Buffered in memory until `flush` or
+  /// until the buffer is full.
   void append(const std::string& path, std::span<const double> row);
   void append(const std::string& path, double value) { append(path, std::span(&value, 1)); }
 
@@ -68,18 +69,17 @@ class ArchiveWriter {
   void field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
              int deflate = 0);
   /// Time `index` (at most one beyond the last written) of a field from the rank's memory
-  /// [cell][token][sample][channel]; may be null where the rank holds nothing.
+  /// [cell][token][sample][channel]; may be null if the rank holds nothing.
   void write(const std::string& name, std::size_t index, const double* memory);
-  /// The same from numbers in file order, as ArchiveReader::packed gives them.
+  /// The same from numbers in file order, as returned by ArchiveReader::packed.
   void write_packed(const std::string& name, std::size_t index, const double* packed);
 
-  /// /timing/<phase>: least, mean and greatest of the ranks' `seconds`.
+  /// /timing/<phase>: minimum, mean and maximum of the ranks' `seconds`.
   void timing(const std::string& phase, double seconds);
-  /// The side-car shows these; without a call there is none. The field has all tokens.
+  /// Views for the side-car file; without a call none is written. The field must have all tokens.
   void show(const XdmfChoice& choice) { shown_.push_back(choice); }
 
-  /// Everything so far is with the operating system: after a crash of the program the part is readable up to
-  /// here.
+  /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
   /// status (done, failed, interrupted), fsync, rename, XDMF side-car. The writer cannot be used afterwards.
   void finish(const std::string& status);
@@ -94,7 +94,7 @@ class ArchiveWriter {
   struct KnownAxis {
     DatasetHandle scale;
     bool growing;
-    std::vector<double> values;  // for the side-car
+    std::vector<double> values;  // for the side-car file
     std::size_t size;
   };
   struct Field {

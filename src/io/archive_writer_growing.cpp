@@ -10,7 +10,7 @@ namespace fluxformer::io {
 
 namespace {
 
-constexpr std::size_t pending_limit = 4096;  // numbers kept in memory per series
+constexpr std::size_t pending_limit = 4096;  // numbers buffered per series
 
 }  // namespace
 
@@ -82,7 +82,7 @@ void ArchiveWriter::field(const Variable& variable, const FieldPart& part, const
     throw std::logic_error("archive: " + path + " needs five axes, the first a growing one");
   Field field;
   field.slab = collectively(file_.comm(), [&] { return FieldSlab(part, selection); });
-  // Pieces of a compressed chunk would unpack and pack it again each time.
+  // Writing a compressed chunk in pieces would decompress and compress it each time.
   field.pieces = deflate > 0 ? 1 : field.slab.pieces(file_.comm());
   field.axes = axes;
   field.tokens_x = part.tokens_x;
@@ -110,7 +110,7 @@ ArchiveWriter::Field& ArchiveWriter::known_field(const std::string& name) {
 
 void ArchiveWriter::write(const std::string& name, std::size_t index, const double* memory) {
   const Field& field = known_field(name);
-  // Packed out here: a failure while writing would leave the other ranks waiting in MPI-IO.
+  // Packed before the collective write, where a failure would leave the other ranks waiting in MPI-IO.
   write_packed(name, index, collectively(file_.comm(), [&] { return field.slab.pack(memory, scratch_); }));
 }
 
@@ -124,7 +124,7 @@ void ArchiveWriter::write_packed(const std::string& name, std::size_t index, con
   const hsize_t numbers = stored_numbers(one_time, field.chunk);
   hsize_t chunk = 1;
   for (const hsize_t extent : field.chunk) chunk *= extent;
-  // Each chunk brings an index entry of a few dozen bytes.
+  // Each chunk adds an index entry of a few dozen bytes.
   file_.change(names::in(names::field, name), 8 * numbers + 64 * (numbers / chunk), [&] {
     if (index == field.times) {
       one_time.front() = index + 1;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinates that more than one family of experiments uses; they stand at the root of a file. A family's own
-// stand with its measures.
+// Coordinates used by more than one family of experiments, stored at the root of a file. Those of a single
+// family are defined with its measures.
 
 #include "io/variable.hpp"
 
@@ -9,7 +9,7 @@ namespace fluxformer::axes {
 
 inline const io::Variable depth = io::coordinate("depth", "layer", "depth of the cells");
 inline const io::Variable stored_depth =
-    io::coordinate("stored_depth", "layer", "depth of the stored rows where not all are stored");
+    io::coordinate("stored_depth", "layer", "depth of the stored rows, if not all are stored");
 inline const io::Variable token = io::index("token", "token index, y * tokens_x + x");
 inline const io::Variable token_x{"token_x", {"token"}, "", "column of each token in the lattice"};
 inline const io::Variable token_y{"token_y", {"token"}, "", "row of each token in the lattice"};
@@ -20,8 +20,8 @@ inline const io::Variable sample = io::index("sample", "sample of the batch");
 inline const io::Variable channel = io::index("channel", "channel of the hidden state");
 inline const io::Variable layer = io::index("layer", "layer, counted from 1");
 inline const io::Variable head = io::index("head", "attention head");
-inline const io::Variable query = io::index("query", "token that looks");
-inline const io::Variable key = io::index("key", "token that is looked at");
+inline const io::Variable query = io::index("query", "query token");
+inline const io::Variable key = io::index("key", "key token");
 inline const io::Variable seed = io::index("seed", "seed of the models that are compared");
 inline const io::Variable layer_end{
     "layer_end", {"layer_end"}, "layer", "depth at which layers end; 0 is the embedded input", true};

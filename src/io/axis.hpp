@@ -1,6 +1,6 @@
 #pragma once
 
-// What an archive is told about its numbers: axes, meaning, and what the side-car shows.
+// Metadata of the numbers in an archive: axes, meaning, and views for the side-car file.
 
 #include <cstddef>
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace fluxformer::io {
 
-/// A coordinate at the root of the file, which dimensions of datasets refer to by name.
+/// A coordinate at the root of the file; dimensions of datasets refer to it by name.
 struct Axis {
   std::string name;
-  std::vector<double> values;  ///< ignored if `growing`: then values are appended
+  std::vector<double> values;  ///< ignored if `growing`; values are appended instead
   std::string unit = {};       ///< "" for a pure number
   std::string long_name = {};
   bool growing = false;
@@ -31,8 +31,8 @@ inline Meaning meaning_of(const Variable& variable) {
   return {variable.unit, variable.long_name, variable.whole_numbers};
 }
 
-/// A small array that all ranks know, row-major, at an absolute path. Dimensions without a named axis ("" or
-/// a shorter list) get an anonymous one.
+/// A small array known to all ranks, row-major, at an absolute path. Dimensions without a named axis ("" or a
+/// shorter list) get an anonymous one.
 struct SmallArray {
   std::string path;
   std::vector<std::size_t> shape;

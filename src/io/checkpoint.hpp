@@ -1,8 +1,8 @@
 #pragma once
 
 // Restart files: named numbers, words and fields under /state of "<name>.checkpoint.h5". Fields are stored in
-// their global layout, so any rank count can read them. Two generations are kept: whenever the program dies,
-// one of them is complete.
+// their global layout, so any rank count can read them. Two generations are kept, so that one of them is
+// complete whenever the program dies.
 
 #include <mpi.h>
 
@@ -16,19 +16,19 @@
 namespace fluxformer::io {
 
 /// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors
-/// as ArchiveWriter; an earlier checkpoint is never touched before `commit` has the new one on the disk.
+/// as ArchiveWriter; an earlier checkpoint is not touched before `commit` has written the new one to disk.
 class CheckpointWriter {
  public:
-  /// `output`: path of the run's output file, beside which the checkpoint stands.
+  /// `output`: path of the run's output file; the checkpoint is written next to it.
   CheckpointWriter(MPI_Comm comm, const std::string& output);
 
   /// A word or a number (kept exactly).
   void put(const std::string& name, const AttributeValue& value);
-  /// Numbers all ranks know (rank 0's are written).
+  /// Numbers known to all ranks (rank 0's are written).
   void put(const std::string& name, const std::vector<double>& values);
   /// A field from the rank's memory [cell][token][sample][channel].
   void put(const std::string& name, const FieldPart& part, const double* memory);
-  /// Marks it complete and gives it its name; the checkpoint before becomes the previous generation.
+  /// Marks it complete and renames it; the existing checkpoint becomes the previous generation.
   void commit();
 
  private:
@@ -36,12 +36,12 @@ class CheckpointWriter {
   std::string previous_;
 };
 
-/// Reads what CheckpointWriter wrote, to the bit.
+/// Reads what CheckpointWriter wrote, bit for bit.
 class CheckpointReader {
  public:
   /// Collective: `path` is a checkpoint file; BadInput as ArchiveReader, or if the checkpoint is incomplete.
   CheckpointReader(MPI_Comm comm, const std::string& path);
-  /// Collective: the newest complete generation beside `output`; BadInput that says why none can be read.
+  /// Collective: the newest complete generation for `output`; BadInput with the reasons if none can be read.
   static CheckpointReader newest(MPI_Comm comm, const std::string& output);
 
   const std::string& path() const { return reader_.path(); }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the files of an experiment hold, as a list: for --describe=json and the documents.
+// The contents of an experiment's files as a list, for --describe=json and the documents.
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace fluxformer::io {
 
-/// One dataset or attribute. `<...>` in a path stands for what varies from file to file.
+/// One dataset or attribute. `<...>` in a path stands for a part that varies.
 struct Described {
   std::string path;               ///< absolute; of an attribute, object@name
   std::vector<std::string> axes;  ///< none for a scalar or an attribute

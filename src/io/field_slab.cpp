@@ -84,8 +84,8 @@ std::vector<FieldSlab::Run> FieldSlab::runs(const std::vector<hsize_t>& position
   return found;
 }
 
-// A rectangle of the lattice is one regular hyperslab (ny blocks of nx tokens, tokens_x apart); a free choice
-// of tokens is a union of runs.
+// A rectangle of the lattice is one regular hyperslab (ny blocks of nx tokens, tokens_x apart); an arbitrary
+// selection of tokens is a union of runs.
 std::vector<FieldSlab::Run> FieldSlab::merged(const std::vector<Run>& runs) {
   if (runs.size() < 2) return runs;
   const hsize_t stride = runs[1].start - runs[0].start;
@@ -95,7 +95,7 @@ std::vector<FieldSlab::Run> FieldSlab::merged(const std::vector<Run>& runs) {
 }
 
 std::size_t FieldSlab::pieces(MPI_Comm comm) const {
-  constexpr std::uint64_t most = 64;  // beyond, the transfers become too small
+  constexpr std::uint64_t most = 64;  // with more pieces the transfers become too small
   std::uint64_t runs = token_runs_.size();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &runs, 1, MPI_UINT64_T, MPI_MAX, comm));
   return runs > 1 && runs <= most ? runs : 1;
@@ -116,7 +116,7 @@ const double* FieldSlab::pack(const double* memory, std::vector<double>& scratch
 
 SpaceHandle FieldSlab::select(hid_t space, hsize_t index, std::size_t piece, std::size_t pieces) const {
   const int rank = h5(H5Sget_simple_extent_ndims(space), "asking for the rank of a field");
-  const std::size_t lead = rank == 5 ? 0 : 1;  // without a leading dimension its entries are skipped
+  const std::size_t lead = rank == 5 ? 0 : 1;  // without a leading dimension skip its entry
   const hsize_t held[] = {1, cells_here_.size(), tokens_here_.size(), shape_[2], shape_[3]};
   SpaceHandle local(h5(H5Screate_simple(rank, held + lead, nullptr), "describing memory"));
   const bool in_pieces = pieces > 1;
@@ -149,7 +149,7 @@ SpaceHandle FieldSlab::select(hid_t space, hsize_t index, std::size_t piece, std
 
 void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const double* packed,
                 std::size_t pieces) {
-  static constexpr double nothing = 0;  // HDF5 wants an address even for no data
+  static constexpr double nothing = 0;  // HDF5 needs a valid address even for no data
   const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
   const PropertyHandle transfer = collective_transfer();
   for (std::size_t piece = 0; piece < pieces; ++piece) {
@@ -160,7 +160,7 @@ void write_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, const doubl
 }
 
 void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* packed, std::size_t pieces) {
-  double nothing = 0;  // HDF5 wants an address even for no data
+  double nothing = 0;  // HDF5 needs a valid address even for no data
   const SpaceHandle space(h5(H5Dget_space(dataset), "H5Dget_space"));
   const PropertyHandle transfer = collective_transfer();
   for (std::size_t piece = 0; piece < pieces; ++piece) {

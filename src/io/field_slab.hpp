@@ -1,6 +1,6 @@
 #pragma once
 
-// Which part of a field [depth, token, sample, channel] a rank holds, and where it lies in the file.
+// The part of a field [depth, token, sample, channel] that a rank holds, and its position in the file.
 
 #include <hdf5.h>
 
@@ -13,19 +13,19 @@
 
 namespace fluxformer::io {
 
-/// What one rank holds: contiguous memory [cell][local token][sample][channel]. A rank may hold no cells or
+/// The part on one rank: contiguous memory [cell][local token][sample][channel]. A rank may hold no cells or
 /// tokens.
 struct FieldPart {
   int cells = 0, first_cell = 0,
-      cell_count = 0;              ///< all depth cells; mine are first_cell .. first_cell + cell_count - 1
+      cell_count = 0;              ///< all cells; this rank has first_cell .. first_cell + cell_count - 1
   int tokens_x = 1, tokens_y = 1;  ///< the whole lattice; global token = y * tokens_x + x
   TokenBlock block;                ///< mine
   int samples = 1, channels = 1;   ///< held whole by every rank
 
-  std::size_t size() const;  ///< numbers in my memory
+  std::size_t size() const;  ///< numbers in this rank's memory
 };
 
-/// What of a field goes to the file: ascending global indices; an empty list means all.
+/// The selection of a field that is written: ascending global indices; an empty list means all.
 struct FieldSelection {
   std::vector<int> depths = {}, tokens = {}, samples = {}, channels = {};
 
@@ -33,26 +33,27 @@ struct FieldSelection {
   static std::vector<int> every(int stride, int size, int first = 0);
 };
 
-/// A part and a selection, resolved: shape in the file, my hyperslab in it, and the packing of what it takes.
+/// A part combined with a selection: shape in the file, this rank's hyperslab in it, and the packing of its
+/// numbers.
 class FieldSlab {
  public:
   FieldSlab() = default;
-  /// Throws BadInput if a list is not ascending or leaves the field, std::logic_error if the part does.
-  /// Rank-local.
+  /// Throws BadInput if a list is not ascending or exceeds the field, std::logic_error if the part exceeds
+  /// it. Rank-local.
   FieldSlab(const FieldPart& part, const FieldSelection& selection = {});
 
   /// [depth, token, sample, channel] in the file.
   const std::vector<hsize_t>& shape() const { return shape_; }
-  /// Numbers I contribute.
+  /// Numbers that this rank contributes.
   std::size_t count() const { return count_; }
-  /// My numbers in file order: `memory` itself if nothing is left out, else packed into `scratch`.
+  /// This rank's numbers in file order: `memory` itself if all are selected, else packed into `scratch`.
   const double* pack(const double* memory, std::vector<double>& scratch) const;
-  /// Collective over `comm`: transfers a chunked dataset wants, the most runs of tokens on a rank. HDF5 maps
-  /// chunks quickly only where memory and file selections have one shape, ten times as slowly element by
-  /// element otherwise.
+  /// Collective over `comm`: number of transfers for a chunked dataset, the largest number of token runs on
+  /// any rank. HDF5 maps chunks quickly only if memory and file selections have the same shape; otherwise it
+  /// goes element by element, ten times as slowly.
   std::size_t pieces(MPI_Comm comm) const;
-  /// Selects my share of piece `piece` of `pieces` in a file space of 4 dimensions, or of 5 at `index` of the
-  /// leading one, and returns the matching selection of my packed memory.
+  /// Selects this rank's share of piece `piece` of `pieces` in a file space of 4 dimensions, or of 5 at
+  /// `index` of the leading one, and returns the matching selection of its packed memory.
   SpaceHandle select(hid_t space, hsize_t index = 0, std::size_t piece = 0, std::size_t pieces = 1) const;
 
  private:
@@ -66,8 +67,8 @@ class FieldSlab {
   std::size_t count_ = 0;
   bool whole_ = true;
   std::size_t local_tokens_ = 0, samples_ = 0, channels_ = 0;
-  std::vector<std::size_t> cells_here_, tokens_here_, samples_here_, channels_here_;  ///< local indices taken
-  hsize_t first_depth_ = 0;  ///< my first row of the file; my rows are consecutive there
+  std::vector<std::size_t> cells_here_, tokens_here_, samples_here_, channels_here_;  ///< selected, local
+  hsize_t first_depth_ = 0;  ///< this rank's first row of the file; its rows are consecutive there
   std::vector<Run> token_runs_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files that belong to a run, beside its output.
+// The files that accompany the output of a run.
 
 #include <string>
 

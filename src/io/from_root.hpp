@@ -1,6 +1,6 @@
 #pragma once
 
-// What rank 0 reads from a file and all ranks get, as bytes.
+// Bytes read from a file by rank 0 and broadcast to all ranks.
 
 #include <mpi.h>
 
@@ -11,8 +11,8 @@
 
 namespace fluxformer::io {
 
-/// Collective: runs `read` on rank 0 (where `root` is true) and gives its bytes to all. What it throws is
-/// thrown by all.
+/// Collective: runs `read` on rank 0 (where `root` is true) and broadcasts its bytes. If it throws, all ranks
+/// throw.
 std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read);
 
 template <class T>
@@ -27,7 +27,7 @@ std::vector<T> from_bytes(const std::string& bytes) {
   return values;
 }
 
-/// The texts between zero bytes, each of which ends one.
+/// Splits zero-terminated texts.
 std::vector<std::string> from_terminated(const std::string& bytes);
 
 }  // namespace fluxformer::io

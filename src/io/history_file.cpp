@@ -20,8 +20,8 @@ namespace {
 
 constexpr hsize_t chunk = 1024;              // rows
 constexpr std::size_t pending_limit = 4096;  // rows kept in memory
-// Always reserved beyond what the rows need: object headers and chunk indices, so that a file can be closed
-// properly on a disk that has just run full.
+// Always reserved on top of the rows, for object headers and chunk indices, so that the file can be closed
+// properly when the disk has just run full.
 constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 [[noreturn]] void fail(const char* doing, int error) {
@@ -43,8 +43,8 @@ int descriptor_of(hid_t file) {
   return H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0 ? -1 : *static_cast<const int*>(descriptor);
 }
 
-// After a failed write HDF5 still holds what it could not write, and a close that fails again crashes at exit
-// (1.10.8). So the rest goes to a file in memory, which nobody sees.
+// After a failed write HDF5 keeps the unwritten data, and if closing fails again it crashes at exit (1.10.8).
+// So the rest goes to a temporary file in memory.
 void discard_the_rest(hid_t file) {
   const int descriptor = descriptor_of(file), nowhere = ::memfd_create("history", MFD_CLOEXEC);
   if (descriptor >= 0 && nowhere >= 0) ::dup2(nowhere, descriptor);
@@ -76,9 +76,9 @@ void HistoryFile::attempt(const std::function<void()>& work) {
   }
 }
 
-// Everything but the rows: under SWMR no object and no attribute can be added.
+// Everything except the rows: under SWMR no object or attribute can be added.
 void HistoryFile::create(const HistoryHeader& header) {
-  // A new file, not the old one truncated: somebody may be reading that.
+  // Create a new file instead of truncating the old one, which may have readers.
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) fail("cannot be replaced", errno);
   file_ = FileHandle(h5(H5Fcreate(path_.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, serial_access()), "creating it"));
   make_room(0);
@@ -106,7 +106,7 @@ void HistoryFile::create_table(const Table& table) {
 }
 
 void HistoryFile::open_table(Table& table) {
-  // The axis is last, and is written last: as many rows as it shows are there in all columns.
+  // The axis is last and written last, so all columns have at least as many rows as the axis.
   for (const auto& column : table.of.columns) table.paths.push_back(names::in(group_, column.name));
   table.paths.push_back(names::root(table.of.axis));
   for (const auto& path : table.paths)
@@ -164,12 +164,12 @@ void HistoryFile::close(const std::string& status) {
     for (Table* table : {&steps_, &epochs_})
       for (DatasetHandle& dataset : table->datasets) h5(dataset.close(), "closing a data set");
     h5(file_.close(), "closing");
-    // Attributes cannot be changed under SWMR, so it is opened once more.
+    // Attributes cannot be changed under SWMR, so the file is reopened.
     FileHandle plain(h5(H5Fopen(path_.c_str(), H5F_ACC_RDWR, serial_access()), "closing"));
     write_attribute(open_group(plain, "/"), names::status, status);
     h5(plain.close(), "closing");
   });
-  // Gives back what was reserved beyond the end; if that fails, nothing is lost but space.
+  // Releases the space reserved beyond the end; a failure only wastes space.
   std::error_code ignored;
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_, ignored), ignored);
 }

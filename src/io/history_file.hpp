@@ -16,7 +16,7 @@
 
 namespace fluxformer::io {
 
-/// What a history file says about its run.
+/// Metadata of a history file.
 struct HistoryHeader {
   using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
   Attributes run;     ///< attributes of the root: experiment, git_revision, deck, ...
@@ -30,26 +30,27 @@ struct HistoryTable {
   std::vector<Variable> columns;
 };
 
-/// Datasets <group>/<column> over steps and over epochs, and the two axes, which grow. For one rank
-/// alone; there is no MPI in here. Every failure is an Error (exit code 1) that names the file, "no space
-/// left on device" if the disk is full; the file then stays readable up to the last `flush`, and nothing more
-/// gets into it.
+/// Datasets <group>/<column> over steps and over epochs, and the two axes, which grow. For a single rank;
+/// uses no MPI. Every failure is an Error (exit code 1) that names the file, "no space left on device" if the
+/// disk is full; the file then stays readable up to the last `flush`, and nothing more is written.
 class HistoryFile {
  public:
-  /// The columns go into `header.group`; those of a table share the growing axis they name. A file of that
-  /// name is replaced (whoever reads it keeps the old one). From here on it can be opened for SWMR reading.
+  /// The columns go into `header.group`; those of a table share the growing axis they name. An existing file
+  /// of that name is replaced (its readers keep the old one). From here on the file can be opened for SWMR
+  /// reading.
   HistoryFile(const std::string& path, const HistoryHeader& header, const HistoryTable& steps,
               const HistoryTable& epochs);
   HistoryFile(const HistoryFile&) = delete;
   HistoryFile& operator=(const HistoryFile&) = delete;
-  /// Without `close` the file keeps the status "running".
+  /// The status stays "running" unless `close` is called.
   ~HistoryFile() = default;
 
-  /// One more row, in the order of the columns; kept in memory until `flush` or until there are many.
+  /// Appends a row, in the order of the columns; buffered until `flush` or until the buffer is full.
   /// std::logic_error if the number of values is wrong.
   void add_step(double step, std::span<const double> values) { add(steps_, step, values); }
   void add_epoch(double epoch, std::span<const double> values) { add(epochs_, epoch, values); }
-  /// All rows so far can be read by others. Writes a few kilobytes per column: for once a second or so.
+  /// Makes all rows so far visible to readers. Writes a few kilobytes per column: call it about once a
+  /// second.
   void flush();
   /// Flushes, closes and sets the status (done, failed, interrupted). The file cannot be used afterwards.
   void close(const std::string& status);
@@ -73,7 +74,7 @@ class HistoryFile {
 
   std::string path_, group_;
   FileHandle file_;
-  std::uint64_t reserved_ = 0;  // the disk has room up to here
+  std::uint64_t reserved_ = 0;  // space is reserved up to here
   Table steps_, epochs_;
 };
 

@@ -25,18 +25,19 @@ void describe_archive(Description& description) {
                                          "dimension of length n without a coordinate (extent_<n>_2: its "
                                          "second use)")});
   description.variables(
-      timing, {{"<phase>", {"extent_3"}, "s", "wall time: least, mean and greatest over the ranks"}});
+      timing, {{"<phase>", {"extent_3"}, "s", "wall time: minimum, mean and maximum over the ranks"}});
   description.attributes(timing, {statistics});
 }
 
 void describe_checkpoint(Description& description) {
-  description.variables(names::state,
-                        {{"<name>",
-                          {"any"},
-                          "",
-                          "checkpoint: what shapes the next step (fields: [cell, token, sample, channel])"}});
+  description.variables(
+      names::state, {{"<name>",
+                      {"any"},
+                      "",
+                      "checkpoint: what the next step depends on (fields: [cell, token, sample, channel])"}});
   description.attributes(
-      names::state, {{"<name>", "checkpoint: numbers and words that shape the next step"}, names::complete});
+      names::state,
+      {{"<name>", "checkpoint: numbers and words that the next step depends on"}, names::complete});
 }
 
 }  // namespace io

@@ -1,7 +1,7 @@
 #pragma once
 
-// How every file is laid out: groups, attributes of the root, words of its status. Measures are not here: each
-// stands with the code that computes it (io/variable.hpp).
+// Layout of every file: groups, root attributes, status words. Measures are not listed here: each is defined
+// with the code that computes it (io/variable.hpp).
 
 #include <optional>
 #include <string>
@@ -30,14 +30,14 @@ inline const io::Attribute version{"schema_version", "version of this format"},
     experiment{"experiment", "name of the experiment"},
     created{"created", "when the run began, ISO 8601, UTC"},
     git_revision{"git_revision", "revision of the source"},
-    git_dirty{"git_dirty", "true if the source differed from that revision"},
+    git_dirty{"git_dirty", "true if the source had uncommitted changes"},
     command_line{"command_line", "how the program was called"}, deck{"deck", "the input deck, verbatim"},
-    settings{"settings", "every setting as resolved, as a deck that repeats the run"},
+    settings{"settings", "all resolved settings, as a deck that reproduces the run"},
     seed{"seed", "seed of all random streams"}, ranks{"ranks", "number of MPI ranks"},
     compiler{"compiler", "compiler and version"}, petsc{"petsc", "version of PETSc"},
-    petsc_options{"petsc_options", "PETSC_OPTIONS of the environment, if it is set"},
+    petsc_options{"petsc_options", "the environment variable PETSC_OPTIONS, if it is set"},
     hdf5{"hdf5", "version of HDF5"}, mpi{"mpi", "version of MPI"},
-    blas{"blas", "matrix product library and kernel in use"}, host{"host", "machine of rank 0"},
+    blas{"blas", "matrix product library and kernel in use"}, host{"host", "host of rank 0"},
     cites{"cites", "sources whose numbers or methods the run uses"},
     status{"status", "running, done, failed or interrupted"},
     message{"message", "why the status is not done"};
@@ -66,7 +66,7 @@ inline const io::Attribute complete{"complete", "checkpoint: 1, written after ev
 
 namespace io {
 
-/// What every file of the program holds.
+/// The contents that every file of the program has.
 void describe_archive(Description& description);
 /// /state of checkpoints.
 void describe_checkpoint(Description& description);

@@ -8,17 +8,17 @@ namespace fluxformer::io {
 
 namespace {
 
-// What one object may add to the file besides its data (object headers, attributes, chunk index), and more
-// than HDF5 ever holds back between two flushes. The margin is always reserved, so that a file can be closed
-// properly on a disk that has just run full.
+// Upper bound of what one object adds to the file besides its data (object headers, attributes, chunk index),
+// and of what HDF5 buffers between two flushes. The margin is always reserved, so that the file can be closed
+// properly when the disk has just run full.
 constexpr std::uint64_t metadata_of_an_object = std::uint64_t{1} << 14;
 constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 PropertyHandle parallel_access(MPI_Comm comm) {
   PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "preparing MPI-IO"));
   h5(H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL), "preparing MPI-IO");
-  // 1.8's object headers take large attributes (the list of users of a dimension scale); every reader knows
-  // them.
+  // Object headers of HDF5 1.8 allow large attributes (the list of references to a dimension scale) and are
+  // widely supported.
   h5(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST), "choosing the file format");
   h5(H5Pset_coll_metadata_write(access, true), "preparing MPI-IO");
   h5(H5Pset_all_coll_metadata_ops(access, true), "preparing MPI-IO");
@@ -39,7 +39,7 @@ OutputFile::OutputFile(std::unique_ptr<PartFile> claim) : part_(std::move(claim)
     file_ =
         FileHandle(h5(H5Fcreate(part_->part().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), part_->part()));
   });
-  flush();  // which also reserves again what the truncation let go
+  flush();  // which also restores the reservation lost by the truncation
 }
 
 void OutputFile::make_room(std::uint64_t bytes) {
@@ -66,7 +66,7 @@ void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std
 void OutputFile::flush() {
   const InPhase phase(Phase::output);
   collectively(comm(), [&] { h5(H5Fflush(file_, H5F_SCOPE_LOCAL), part_->part() + ": flushing"); });
-  // Flushing cuts the file to its length, and with that gives the reservation back.
+  // Flushing truncates the file to its length, which releases the reservation.
   end_ = reserved_ = part_->size();
   make_room(0);
 }

@@ -21,7 +21,7 @@ class OutputFile {
  public:
   /// Errors as PartFile.
   OutputFile(MPI_Comm comm, const std::string& path, bool overwrite);
-  /// In a part that was claimed before and has stayed locked since.
+  /// In a part file claimed earlier and locked since then.
   explicit OutputFile(std::unique_ptr<PartFile> claim);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -30,14 +30,13 @@ class OutputFile {
   MPI_Comm comm() const { return part_->comm(); }
   const std::string& path() const { return part_->path(); }
 
-  /// Makes room for `bytes` more of data (and the metadata of the `objects` that go with them), then runs
-  /// `work` (HDF5 calls that all ranks make alike); a failure on one rank is thrown by all, with the file's
-  /// name in front.
+  /// Reserves space for `bytes` more of data (and the metadata of `objects` objects), then runs `work` (HDF5
+  /// calls, the same on all ranks); a failure on one rank is thrown by all, prefixed with the file's name.
   void change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
               std::size_t objects = 1);
-  /// Everything so far is with the operating system.
+  /// Hands everything so far to the operating system.
   void flush();
-  /// Closes, and gives the file its name (see PartFile::commit).
+  /// Closes and renames the file (see PartFile::commit).
   void commit(const std::string& previous = {});
 
  private:
@@ -45,8 +44,8 @@ class OutputFile {
 
   std::unique_ptr<PartFile> part_;
   FileHandle file_;
-  std::uint64_t end_ = 0;       ///< the file does not reach beyond this
-  std::uint64_t reserved_ = 0;  ///< the disk has room up to here
+  std::uint64_t end_ = 0;       ///< upper bound of the file's length
+  std::uint64_t reserved_ = 0;  ///< space is reserved up to here
 };
 
 }  // namespace fluxformer::io

@@ -33,12 +33,12 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-/// False if another process holds the file. On a file system without locks nobody does.
+/// False if another process holds the lock. On a file system without locks always true.
 bool take(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
-/// What a run that is no more left behind may go; what a living one holds may not.
+/// Removes the part file of a dead run; refuses if a running one holds it.
 void remove_left_over(const std::string& part) {
   if (const int descriptor = ::open(part.c_str(), O_RDWR | O_CLOEXEC); descriptor >= 0) {
     const bool free = take(descriptor);
@@ -52,7 +52,7 @@ void remove_left_over(const std::string& part) {
 void sync_folder(const std::string& path) {
   const int folder = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY);
   if (folder < 0) return;
-  ::fsync(folder);  // some file systems refuse it for folders; the rename itself has succeeded
+  ::fsync(folder);  // some file systems do not support fsync of folders; the rename itself has succeeded
   ::close(folder);
 }
 
@@ -66,7 +66,7 @@ bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
     if (errno != EINTR) break;
   }
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
-  // No reservation on this file system: at least look at what is free.
+  // This file system cannot reserve space: at least check the free space.
   struct statvfs space {};
   if (::fstatvfs(descriptor, &space) != 0 ||
       static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize >= bytes)

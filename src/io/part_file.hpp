@@ -1,7 +1,7 @@
 #pragma once
 
-// A file that appears under its name only when it is complete: work goes into "<path>.part", which is
-// renamed. POSIX calls, made by rank 0 alone; failures are collective.
+// A file that appears under its name only when complete: it is written as "<path>.part" and then renamed.
+// POSIX calls on rank 0 only; failures are collective.
 
 #include <mpi.h>
 
@@ -10,8 +10,8 @@
 
 namespace fluxformer::io {
 
-/// "<path>.part" from birth to its rename, locked (flock) for as long as this lives. An unfinished one stays
-/// on the disk under that name.
+/// "<path>.part" from creation to rename, locked (flock) for the lifetime of this object. An unfinished one
+/// stays on disk under that name.
 class PartFile {
  public:
   /// Collective: creates an empty "<path>.part" (a left-over one is unlinked first). BadInput if `path`
@@ -26,13 +26,14 @@ class PartFile {
   const std::string& path() const { return path_; }
   std::string part() const { return path_ + ".part"; }
 
-  /// Collective: bytes in the part.
+  /// Collective: size of the part file in bytes.
   std::uint64_t size() const;
-  /// Collective: makes sure that `bytes` from `offset` on can be written, so that a full disk is met here,
-  /// where ranks can agree on it, and not within MPI-IO, where they cannot. Error naming the file otherwise.
+  /// Collective: ensures that `bytes` from `offset` on can be written, so that a full disk is detected here,
+  /// where ranks can agree on it, and not within MPI-IO, where they cannot. Throws Error naming the file
+  /// otherwise.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Collective: fsync, rename to `path` (what stood there is first renamed to `previous` if that is given),
-  /// and fsync of the folder. Error if another process replaced the part.
+  /// Collective: fsync, rename to `path` (an existing file is first renamed to `previous` if given), and
+  /// fsync of the folder. Error if another process replaced the part.
   void commit(const std::string& previous = {});
 
  private:
@@ -42,11 +43,11 @@ class PartFile {
   bool overwrite_;
 };
 
-/// Rank-local: whether `bytes` from `offset` on can be written; they are reserved where the file system can
-/// (the file does not get longer), else the free space is looked at. errno says why not.
+/// Rank-local: whether `bytes` from `offset` on can be written. Reserves them if the file system supports it
+/// (without extending the file), else checks the free space. errno is set on failure.
 bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes);
 
-/// Collective: writes `text` to `path` through its own part. Error on failure.
+/// Collective: writes `text` to `path` through a part file. Error on failure.
 void write_text_file(MPI_Comm comm, const std::string& path, const std::string& text);
 
 }  // namespace fluxformer::io

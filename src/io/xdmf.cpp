@@ -52,7 +52,7 @@ std::string values_item(const std::vector<double>& values) {
          "\" NumberType=\"Float\" Precision=\"8\" Format=\"XML\">" + numbers(values) + "</DataItem>";
 }
 
-// A hyperslab is given as three lines: start, stride, count, each over all dimensions of the dataset.
+// A hyperslab has three lines: start, stride, count, each over all dimensions of the dataset.
 std::string scalar_item(const XdmfScalar& scalar, std::size_t time, const std::string& file,
                         const std::string& node_dimensions) {
   const std::string indent = "          ";

@@ -1,8 +1,8 @@
 #pragma once
 
-// The XDMF side-car, with which ParaView and VisIt open /field: one sample, chosen channels as scalars on the
-// grid x = token column, y = token row, z = depth. Format: https://www.xdmf.org (version 2; heavy data stay
-// in the HDF5 file).
+// The XDMF side-car file, with which ParaView and VisIt open /field: one sample, chosen channels as scalars
+// on the grid x = token column, y = token row, z = depth. Format: https://www.xdmf.org (version 2; heavy data
+// stay in the HDF5 file).
 
 #include <cstddef>
 #include <string>

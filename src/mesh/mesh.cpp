@@ -29,7 +29,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
     throw BadInput("cells * tokens * samples * width = " + std::to_string(numbers) +
                    " numbers are more than this PETSc can index (" +
                    std::to_string(std::numeric_limits<PetscInt>::max()) +
-                   "): use fewer of mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples, model.width");
+                   "): reduce mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples or model.width");
   return grid;
 }
 

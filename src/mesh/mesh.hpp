@@ -16,7 +16,7 @@ struct MeshSpec {
   int cells = 1;          ///< M, through depth
   int tokens_x = 1;       ///< patch columns; on a line, its length
   int tokens_y = 1;       ///< patch rows; on a line, 1
-  int samples = 1;        ///< inputs solved side by side
+  int samples = 1;        ///< inputs solved simultaneously
   int width = 1;          ///< channels
   int ranks_depth = 0;    ///< 0: chosen
   int ranks_token = 0;    ///< 0: chosen

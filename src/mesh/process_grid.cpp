@@ -36,7 +36,7 @@ std::optional<ProcessGrid> best_of(int ranks, const Lattice& lattice, int ranks_
 std::string advice(int ranks, const Lattice& lattice, int ranks_depth, int ranks_token) {
   for (int fewer = ranks - 1; fewer >= 1; --fewer)
     if (best_of(fewer, lattice, ranks_depth, ranks_token))
-      return "; the most ranks below that which do are " + text(fewer);
+      return "; the next smaller number that works is " + text(fewer);
   return {};
 }
 

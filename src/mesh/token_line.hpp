@@ -1,7 +1,7 @@
 #pragma once
 
 // The tokens of one depth cell: a line (text) or a W x H grid of patches (images), distributed over the ranks
-// of one communicator. It is all that operators within a depth cell know of the mesh.
+// of one communicator. Operators within a depth cell know nothing else of the mesh.
 
 #include <mpi.h>
 

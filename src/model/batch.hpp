@@ -15,15 +15,15 @@ struct Batch {
   std::vector<int> length;     ///< real tokens of each sample; empty: all are real
   std::vector<int> label;      ///< class of each sample
   std::vector<double> weight;  ///< of each sample in the loss; 0 for padding of the batch
-  std::vector<long> key = {};  ///< of each sample: what keys its random draws
+  std::vector<long> key = {};  ///< of each sample, for its random draws
 };
 
 /// Room for `capacity` samples of `data`, all of weight 0.
 Batch empty_batch(const data::Dataset& data, int capacity);
-/// Puts sample `index` of `data` into a slot, all but its tokens.
+/// Copies sample `index` of `data` into a slot, except its tokens.
 void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
            Batch& batch);
-/// Where the tokens of a slot are, [token][feature].
+/// The tokens of a slot, [token][feature].
 double* tokens_of(Batch& batch, std::size_t slot);
 
 }  // namespace fluxformer

@@ -96,7 +96,8 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
   const auto& attention = theirs.attention;
   if (attention.kernel != mine.attention.kernel || attention.normalisation != mine.attention.normalisation ||
       theirs.causal != mine.causal)
-    throw BadInput("distill.attention: the teacher's attention has another kernel, normalisation or mask");
+    throw BadInput(
+        "distill.attention: the teacher's attention has a different kernel, normalisation or mask");
   match_ = std::make_unique<AttentionMatch>(context, mine.attention);
 }
 

@@ -34,7 +34,7 @@ class Teacher {
   double square(int l, int sample) const {
     return squares_[static_cast<std::size_t>(l * context_.samples + sample)];
   }
-  /// Of layer l = 1 .. S: [sample][head][query][key].
+  /// Attention of layer l = 1 .. S: [sample][head][query][key].
   const std::vector<double>& attention(int l) const { return attention_[static_cast<std::size_t>(l - 1)]; }
 
  private:

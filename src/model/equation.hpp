@@ -36,9 +36,10 @@ class Equation {
   const Terms& all() const { return all_; }
   const Terms& implicit_terms() const { return implicit_; }
   const Terms& explicit_terms() const { return explicit_; }
-  /// One more term (a manufactured source, one from outside). Before solvers are made of this.
+  /// Adds a term (a manufactured source, or one from outside). To be called before solvers are built from this
+  /// object.
   void add(std::unique_ptr<Term> term);
-  /// Whether there is one: the march through depth does not know it.
+  /// Whether terms were added: the march through depth ignores them.
   bool has_added_terms() const { return added_; }
   int reach_below() const;
   int reach_above() const;
@@ -47,8 +48,8 @@ class Equation {
   DepthModel& model() const { return model_; }
   /// diagonal(cells) += scale * diagonal of the implicit terms.
   void add_implicit_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const;
-  /// The equation as its terms write it, with the values of its coefficients, in a few lines; `implicit` are
-  /// marked so.
+  /// The equation as printed by its terms, with the values of its coefficients, in a few lines; `implicit`
+  /// terms are marked.
   std::string text(const Terms& implicit) const;
 
  private:
@@ -66,7 +67,7 @@ struct StepRates {
   double transport = 0, diffusion = 0;
 };
 StepRates step_rates(const Equation::Terms& terms);
-/// The same as messages write it: "c dt/h + 2 epsilon dt/h^2"; "" where nothing limits the step.
+/// The same in words, for messages: "c dt/h + 2 epsilon dt/h^2"; "" where nothing limits the step.
 std::string step_rule(const Equation::Terms& terms);
 
 std::string to_word(DepthScheme scheme);

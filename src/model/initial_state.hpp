@@ -1,6 +1,6 @@
 #pragma once
 
-// The state at t = 0 and what flows in at s = 0.
+// The state at t = 0 and the inflow at s = 0.
 
 #include <petscvec.h>
 

@@ -30,9 +30,9 @@ struct ModelSpec {
   bool residual = true;
   Order order = Order::sequential;
   Subflow subflow = Subflow::euler;
-  bool own_halves = false;  ///< macaron: the first half step has weights of its own
+  bool own_halves = false;  ///< macaron: the first half step has its own weights
   bool kappa_per_channel = false;
-  bool causal = false;  ///< a token sees itself and earlier ones only; the context's mask must agree
+  bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
   int cells = 0;        ///< depth cells in training; 0: unknown
   int features = 0;     ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none

@@ -27,7 +27,7 @@ void describe(io::Description& description) {
        {"norm1_bias", {"d"}, "", "bias of the LayerNorm of attention"},
        {"norm2_gain", {"d"}, "", "gain of the LayerNorm of the reaction"},
        {"norm2_bias", {"d"}, "", "bias of the LayerNorm of the reaction"},
-       {"half_<name>", {}, "", "macaron: the same of the first reaction half step, if it has its own"},
+       {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
        {kappa, {"1 or d"}, "", "token diffusion"}});
   description.variables("/model/embedding",
                         {{"W", {"d", "inputs"}, "", "embedding weights"},

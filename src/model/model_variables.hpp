@@ -18,7 +18,7 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     heads{"heads", "attention heads"}, ffn{"ffn", "hidden width of the feed-forward network"},
     activation{"activation", "gelu_erf, gelu_tanh or relu"}, norm{"norm", "pre, post, sphere or none"},
     order{"order", "sequential, parallel or macaron"}, residual{"residual", "on or off"},
-    causal{"causal", "on: a token sees itself and earlier ones only; or off"},
+    causal{"causal", "on: a token attends only to itself and earlier ones; or off"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
     normalisation{"normalisation", "softmax or sinkhorn"}, iterations{"iterations", "Sinkhorn half-steps"};
 

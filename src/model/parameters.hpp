@@ -33,7 +33,7 @@ class ParameterLayout {
   /// Throws std::out_of_range for an unknown name.
   const ParameterView& at(const std::string& path) const;
   bool has(const std::string& path) const;
-  /// The block of knot k = 0 .. knots-1.
+  /// Offset of the block of knot k = 0 .. knots-1.
   std::size_t block_offset(int knot) const {
     return first_block_ + block_size_ * static_cast<std::size_t>(knot);
   }

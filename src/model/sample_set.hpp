@@ -18,7 +18,7 @@ namespace fluxformer {
 /// One of the groups of ranks that share samples: a token line of ranks, which sees whole samples.
 struct Replica {
   int index = 0, count = 1;
-  /// The most samples that any replica gets of so many.
+  /// The largest number of samples that any replica gets out of `samples`.
   int largest_share(std::size_t samples) const;
 };
 
@@ -30,7 +30,7 @@ Replica replica_of(MPI_Comm comm, int ranks);
 /// else of columns. Collective; throws BadInput for a rank without tokens.
 TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic = false);
 
-/// What a model has to take as its input, and its classes.
+/// The input sizes and number of classes that a model needs.
 InputShape shape_of(const data::Dataset& data);
 
 class SampleSet {
@@ -41,7 +41,7 @@ class SampleSet {
             int capacity);
   /// Other samples of the same data on the same ranks.
   SampleSet with(std::vector<std::size_t> others, int capacity) const;
-  /// The first `count` of these samples, no more at a time than the largest share of a replica.
+  /// The first `count` of these samples, in batches no larger than the largest share of a replica.
   SampleSet first(std::size_t count) const;
 
   const data::Dataset& data() const { return *data_; }

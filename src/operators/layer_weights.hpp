@@ -18,7 +18,7 @@ template <class P>
 struct AttentionWeights {
   P* gain = nullptr;   ///< LayerNorm gain [d]; for norm = post the norm that follows the sub-layer
   P* bias = nullptr;   ///< LayerNorm bias [d]
-  P* w_qkv = nullptr;  ///< W_Q, W_K, W_V one above the other [3d][d]
+  P* w_qkv = nullptr;  ///< W_Q, W_K, W_V stacked [3d][d]
   P* b_qkv = nullptr;  ///< [3d]
   P* w_o = nullptr;    ///< [d][d]
   P* b_o = nullptr;    ///< [d]

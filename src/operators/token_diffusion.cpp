@@ -150,7 +150,8 @@ void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, co
 template <class T>
 TokenDiffusion<T>::TokenDiffusion(const SlabContext& context) : context_(context) {
   if (context.mask.causal)
-    throw BadInput("attention.causal=true requires equation.kappa=0: diffusion lets a token feel later ones");
+    throw BadInput(
+        "attention.causal=true requires equation.kappa=0: diffusion makes a token depend on later ones");
 }
 
 template <class T>

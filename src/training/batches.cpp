@@ -31,7 +31,7 @@ Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, in
                    " groups of ranks");
   if (noise > 0 && data.vocabulary() > 0)
     throw BadInput(
-        "train.noise: words have no numbers to add it to; train.augment makes some of them unknown");
+        "train.noise: words have no features to add noise to; train.augment replaces some of them by <unk>");
 }
 
 int Batches::capacity() const {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The course of a training: what is stored of every step and of every epoch, and of the training as a whole.
+// The history of a training: what is stored for every step, every epoch, and the training as a whole.
 
 #include <vector>
 
@@ -10,13 +10,13 @@ namespace fluxformer::course {
 
 inline constexpr const char* group = "/training";
 
-inline const io::Attribute samples{"samples", "samples that are trained on"},
-    validation_samples{"validation_samples", "samples held back for validation"},
+inline const io::Attribute samples{"samples", "training samples"},
+    validation_samples{"validation_samples", "samples held out for validation"},
     test_samples{"test_samples", "samples of the test set"},
-    trained_parameters{"trained_parameters", "numbers that the optimiser changes"},
+    trained_parameters{"trained_parameters", "number of trained parameters"},
     baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"};
 
-/// A number of a row, and what it is stored as.
+/// A number of a row, and the variable it is stored as.
 template <class Row>
 struct Column {
   io::Variable variable;
@@ -38,7 +38,7 @@ inline const std::vector<Column<StepRow>>& step_columns() {
        &StepRow::depth_loss},
       {{"penalty", {"step"}, "", "penalty on how fast the weights change with depth, before the step"},
        &StepRow::penalty},
-      {{"batch_accuracy", {"step"}, "", "share of the batch that is classified correctly, before the step"},
+      {{"batch_accuracy", {"step"}, "", "fraction of the batch classified correctly, before the step"},
        &StepRow::batch_accuracy},
       {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
        &StepRow::gradient_norm},
@@ -64,14 +64,11 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
       {{"validation_accuracy",
         {"epoch"},
         "",
-        "share of the validation samples that is classified correctly, after the epoch"},
+        "fraction of the validation samples classified correctly, after the epoch"},
        &EpochRow::validation_accuracy},
       {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
        &EpochRow::test_loss},
-      {{"test_accuracy",
-        {"epoch"},
-        "",
-        "share of the test samples that is classified correctly, after the epoch"},
+      {{"test_accuracy", {"epoch"}, "", "fraction of the test samples classified correctly, after the epoch"},
        &EpochRow::test_accuracy},
       {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
        &EpochRow::wall_time}};

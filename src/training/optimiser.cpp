@@ -45,7 +45,7 @@ void Optimiser::step(double rate, std::span<const double> gradient, std::span<do
 
 void Optimiser::restore(State state) {
   if (state.first.size() != state_.first.size() || state.second.size() != state_.second.size())
-    throw std::invalid_argument("the optimiser's state is of another size or method");
+    throw std::invalid_argument("the optimiser's state has a different size or method");
   state_ = std::move(state);
 }
 

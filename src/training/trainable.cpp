@@ -29,7 +29,7 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
       const auto values = parameters.view(view.path());
       if (which.kappa && std::any_of(values.begin(), values.end(), [](double kappa) { return !(kappa > 0); }))
         throw BadInput(
-            "train.coefficients: kappa can be trained where all of it starts from equation.kappa > 0");
+            "train.coefficients: kappa can only be trained if all of it starts from equation.kappa > 0");
     } else if (view.name == "alpha") {
       set(view, which.alpha ? Kind::plain : Kind::frozen);
     } else if (view.name == "rho") {

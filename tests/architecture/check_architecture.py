@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The rules of the house that a compiler cannot see.
+"""Project rules that a compiler cannot check.
 
     check_architecture.py ROOT
 
 Prints one line per violation (file:line: what to do) and ends with status 1 if there is any. Reads the files below
 ROOT, writes nothing, needs the standard library only. tests/architecture/test_check_architecture.py plants a violation
-of each rule and asks that it is found.
+of each rule and checks that it is found.
 """
 
 import os
@@ -28,14 +28,14 @@ DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
 HANDLE = re.compile(r"\bHandle<\w+, \w+>")
 ARRAY = re.compile(r"\bVec(?:Get|Restore)Array\w*")
 HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')
-# Folders of one person's machine. Written so that the pattern does not match itself.
+# Folders of a particular machine. Written so that the pattern does not match itself.
 FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
                      r"|\b(?:TO" r"DO|FIX" r"ME)\b")
 NAMED_FILE = re.compile(r"(?<![\w/.-])((?:input|postprocess|jobscripts)/[\w/.-]*\.(?:ini|py|sh|sbatch))\b")
 
 
 def floor_of(path):
-    """The floor a path stands on, "" for a file of src/ itself, None outside the floors."""
+    """The floor a path belongs to, "" for a file directly in src/, None outside the floors."""
     parts = path.split("/")
     if parts[0] == "src":
         return parts[1] if len(parts) > 2 else ""
@@ -53,7 +53,7 @@ def without_comments(text):
 
 
 def check_floors(path, text):
-    """Includes go down the floors, and name their floor."""
+    """Includes only point to lower floors, and name their floor."""
     here = floor_of(path)
     if here is None:
         return
@@ -72,7 +72,7 @@ def check_floors(path, text):
 
 
 def check_links(path, text):
-    """The libraries link down the same floors."""
+    """Libraries only link to lower floors."""
     if os.path.basename(path) != "CMakeLists.txt":
         return
     for match in LINK.finditer(text):
@@ -83,7 +83,7 @@ def check_links(path, text):
 
 
 def check_handles(path, text):
-    """Only a handle's destructor releases what PETSc or HDF5 gave."""
+    """Only a handle's destructor releases PETSc and HDF5 objects."""
     if re.fullmatch(r"src/(base|io/hdf5)/\w*handles?\.hpp", path):
         return
     code = HANDLE.sub(lambda owner: " " * len(owner.group(0)), without_comments(text))
@@ -92,7 +92,7 @@ def check_handles(path, text):
 
 
 def check_arrays(path, text):
-    """Arrays of PETSc vectors are borrowed for a scope."""
+    """Arrays of PETSc vectors are accessed through scoped objects."""
     if path == "src/base/vector_arrays.hpp":
         return
     code = without_comments(text)
@@ -101,7 +101,7 @@ def check_arrays(path, text):
 
 
 def check_hdf5_paths(path, text):
-    """Paths of the output file are spelled where their variables are."""
+    """Paths of the output file are spelled out only where their variables are defined."""
     if floor_of(path) is None or re.search(r"_variables\.[ch]pp$|^src/io/layout\.[ch]pp$", path):
         return
     code = re.sub(r"^\s*#\s*include[^\n]*", "", without_comments(text), flags=re.M)
@@ -124,13 +124,13 @@ def check_length(path, text):
 
 
 def check_foreign_words(path, text):
-    """The project speaks of itself alone, and promises nothing."""
+    """No references to anything outside the project, and no promises."""
     for match in FOREIGN.finditer(text):
         yield line_of(text, match.start()), f"'{match.group(0)}' has no place in the project"
 
 
 def check_cycles(texts):
-    """No header includes itself by way of others."""
+    """No header includes itself indirectly."""
     graph = {}
     for path, text in texts.items():
         if floor_of(path) is not None and path.endswith(".hpp"):
@@ -141,12 +141,12 @@ def check_cycles(texts):
 
 
 def unit_of(path):
-    """A header and the sources that implement it are one unit, named by the header: path without src/ and ending."""
+    """A header and the sources that implement it are one unit, named after the header: path without src/ and suffix."""
     return path.removeprefix("src/").rsplit(".", 1)[0]
 
 
 def check_source_names(texts):
-    """A source carries the name of the header it implements: x.cpp, or x_part.cpp, for x.hpp in the same folder."""
+    """A source is named after the header it implements: x.cpp, or x_part.cpp, for x.hpp in the same folder."""
     headers = {unit_of(path) for path in texts if path.endswith(".hpp")}
     for path in texts:
         if floor_of(path) is None or not path.endswith(".cpp") or os.path.basename(path) == "main.cpp":
@@ -157,7 +157,7 @@ def check_source_names(texts):
 
 
 def check_folder_cycles(texts):
-    """Folders of a floor do not need each other in a circle. What lies in a floor itself counts piece by piece."""
+    """No circular dependencies between folders of a floor. Files directly in a floor count individually."""
     headers = {unit_of(path) for path in texts if path.endswith(".hpp")}
 
     def node(path):
@@ -180,12 +180,12 @@ def check_folder_cycles(texts):
                 where.setdefault((here, there), (path, line_of(text, match.start())))
     for cycle in cycles(graph):
         path, line = where[cycle[0], cycle[1]]
-        if any(one not in headers for one in cycle):  # at least one folder: parts of one folder may know each other
+        if any(one not in headers for one in cycle):  # at least one folder: files of one folder may depend on each other
             yield path, line, "folders need each other: " + " -> ".join(cycle)
 
 
 def cycles(graph):
-    """Circles of a graph, as lists that end where they begin; one for each node that closes one first."""
+    """Cycles of a graph, as lists that end where they begin; one for each node that closes one first."""
     done, trail = set(), []
 
     def visit(node):
@@ -208,7 +208,7 @@ NAMESPACE = re.compile(r"\bnamespace\s+([\w:]*)\s*\{|\b(?:class|struct)\s+(?:ali
 
 
 def definitions(text):
-    """(qualified name, line) of the classes that a file defines at namespace scope, those of unnamed namespaces left out."""
+    """(qualified name, line) of the classes that a file defines at namespace scope, except in unnamed namespaces."""
     code = re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', '""', without_comments(text))
     code = re.sub(r"template\s*<>", "specialisation", code)
     scopes = []  # names of the open braces; None: neither namespace nor class
@@ -228,7 +228,7 @@ def definitions(text):
 
 
 def check_one_definition(texts):
-    """No two classes of the program have one name: the linker would take one for the other."""
+    """No two classes of the program share a name: the linker would confuse them."""
     seen = {}
     for path in sorted(texts):
         if floor_of(path) is None or not path.endswith(CPP):
@@ -239,14 +239,14 @@ def check_one_definition(texts):
             seen.setdefault(name, path)
 
 
-# Words of the model, the data and the solvers, too: as a quoted word they say nothing of the experiment.
+# Also words of the model, the data and the solvers: as quoted words they do not refer to the experiment.
 COMMON_WORDS = {"evolve", "train", "attention"}
 REGISTERED = re.compile(r'^\s*\{"(\w+)",\s*"(\w+)",', re.M)
 
 
 def check_experiment_names(texts):
-    """An experiment is named in its own places only: its folder in drivers, its decks, its figures, its tests, documents, and one
-    line of the registry."""
+    """An experiment is named only in its own places: its folder in drivers, its decks, figures, tests, documents, and
+    one line of the registry."""
     registry = texts.get("drivers/registry.cpp", "")
     for name, family in REGISTERED.findall(registry):
         quoted = "" if name in COMMON_WORDS else rf'"{name}"|'

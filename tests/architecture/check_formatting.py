@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every C++ file is as .clang-format would write it.
+"""Checks that every C++ file is formatted as .clang-format requires.
 
     check_formatting.py ROOT [CLANG_FORMAT]
 

@@ -1,4 +1,4 @@
-"""The project's files: what git tracks or would track, or every file where there is no git."""
+"""The project's files: those git tracks or would track, or every file without git."""
 
 import os
 import subprocess

@@ -19,7 +19,7 @@ CLEAN = {
     "src/model/layer.hpp": '#pragma once\n#include "mesh/mesh.hpp"\n',
     "src/CMakeLists.txt": "fluxformer_floor(mesh DEPENDS fluxformer_base)\n",
     "solvers/march.hpp": '#pragma once\n#include "model/layer.hpp"\n',
-    # The same name where it cannot meet the other: in another namespace, in an unnamed one, within a class, as a specialisation.
+    # The same name where it cannot clash: in another namespace, in an unnamed one, within a class, as a specialisation.
     "src/io/reader.hpp": "#pragma once\nnamespace a::b {\nclass Reader {\n  struct Part {};\n};\nclass Writer;\n}\nnamespace a {\nstruct Reader {};\n}\n",
     "src/io/reader.cpp": '#include "io/reader.hpp"\nnamespace a::b {\nnamespace {\nstruct Reader {\n};\n}\nvoid f() { struct Reader {}; }\n}\n',
     "drivers/registry.hpp": "#pragma once\n",

@@ -45,7 +45,7 @@ class Case {
     settings.on_disk = name.ends_with("disk");
     return std::make_unique<AdjointMarch>(*model_, depth, 1, settings);
   }
-  /// Milliseconds of processor time of one forward and backward march: others may be at work on the machine.
+  /// Milliseconds of processor time of one forward and backward march (the machine may be shared).
   double run(DepthMarch& march) {
     std::vector<double> u(context_.size());
     for (std::size_t j = 0; j < u.size(); ++j) u[j] = std::sin(static_cast<double>(j));

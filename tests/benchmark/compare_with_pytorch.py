@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The same network in this program and in PyTorch, one thread each: pre-norm, GELU.
+"""Compares the same network in this program and in PyTorch, one thread each: pre-norm, GELU.
 
     /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT]
 
 forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
-          ffn 256; float and double. PyTorch's better mode counts (its fused path or the plain one).
+          ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
 training  a whole step in float - embedding, positions, layers, mean, classifier, cross entropy, all gradients, clipping, AdamW -
           against PyTorch's; the same network, and batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
 
-The two take turns; medians of processor time (which a busy machine disturbs least) over the rounds and the median ratio are
-printed as a table, with the share of the matrix-product peak that ours reached.
+The two programs alternate; medians of processor time (least affected by other load) over the rounds and the median
+ratio are printed as a table, with the fraction of the matrix-product peak that ours reached.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def network(size, dtype):
 
 
 def median_time(action, times):
-    """Milliseconds of processor time, the median of some after two to warm up."""
+    """Median of several timings in milliseconds of processor time, after two warm-up runs."""
     taken = []
     for _ in range(times + 2):
         start = time.process_time()
@@ -85,7 +85,7 @@ class Classifier(torch.nn.Module):
 
 
 def training_time(size):
-    """Of PyTorch's faster AdamW: one tensor after the other, or all at once."""
+    """With the faster of PyTorch's AdamW variants: tensor by tensor, or all at once."""
     features, classes = 16, 10
     x = torch.randn(size["batch"], size["tokens"], features)
     labels = torch.arange(size["batch"]) % classes

@@ -1,6 +1,6 @@
 #pragma once
 
-// The network and the problem that the benchmarks time.
+// The network and the problem timed by the benchmarks.
 
 #include <cmath>
 #include <memory>
@@ -18,7 +18,7 @@ struct Size {
   int layers = 6, columns = 7, rows = 7, batch = 32, width = 64, heads = 4, ffn = 256;
   int ranks_depth = 0, ranks_token = 0;
 
-  /// Of one right-hand side: projections, network, logits and mixing.
+  /// Flops of one right-hand side: projections, network, logits and mixing.
   double flops() const {
     const double n = columns * rows, d = width;
     return layers * (2 * batch * n * (4 * d * d + 2 * d * ffn) + 4 * batch * n * n * d);

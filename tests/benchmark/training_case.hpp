@@ -1,7 +1,7 @@
 #pragma once
 
-// Whole training steps of the networks that the benchmarks time: embedding, layers, readout, loss, all
-// gradients, their sum over the ranks, clipping, AdamW.
+// Whole training steps of the benchmark networks: embedding, layers, readout, loss, all gradients, their sum
+// over the ranks, clipping, AdamW.
 
 #include <cmath>
 #include <memory>

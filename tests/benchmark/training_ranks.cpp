@@ -1,8 +1,8 @@
-// A training step of one global batch on all ranks against the same on one rank:
+// A training step of one global batch on all ranks, compared with the same on one rank:
 //
 //   mpiexec -n 2 build/tests/fluxformer_training_ranks
 //
-// speed-up = time on one rank / time on all, wall time, medians of alternating rounds. While one rank works
+// speed-up = wall time on one rank / wall time on all, medians of alternating rounds. While one rank works
 // the others sleep.
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whole training steps, and the forward and backward pass of each term alone. compare_with_pytorch.py runs
-// the steps beside PyTorch.
+// Whole training steps, and the forward and backward pass of each term alone. compare_with_pytorch.py
+// compares the steps with PyTorch.
 
 #include <benchmark/benchmark.h>
 
@@ -23,7 +23,7 @@ void training_step(benchmark::State& state, const bench::Size& size, Precision p
   bench::TrainingCase training(MPI_COMM_SELF, size, precision);
   training.step();  // the first step allocates
   for (auto _ : state) training.step();
-  // The adjoint multiplies each matrix twice: by the cotangent and into the gradient.
+  // The adjoint has two products per matrix: with the cotangent and for the gradient.
   state.counters["GFLOP/s"] =
       benchmark::Counter(3e-9 * size.flops(), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["kept MB"] = training.kept_megabytes();
@@ -33,7 +33,7 @@ BENCHMARK_CAPTURE(training_step, small_double, small, Precision::dbl)->Unit(benc
 BENCHMARK_CAPTURE(training_step, large_float, large, Precision::single)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, large_double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
 
-/// One term's evaluation, what it keeps included, and its adjoint with parameter gradients.
+/// One term's evaluation, including what it stores, and its adjoint with parameter gradients.
 template <class Term>
 class TermCase {
  public:

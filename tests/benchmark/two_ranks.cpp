@@ -1,6 +1,6 @@
-// Parallel efficiency on the ranks at hand, relative to as many one-rank runs of an equal share of the depth
-// cells at the same time (a shared machine slows down when all cores work, and that is not the program's
-// doing):
+// Parallel efficiency on the available ranks, relative to the same number of simultaneous one-rank runs with
+// an equal share of the depth cells (cores that share memory slow each other down, which is not the program's
+// fault):
 //
 //   mpiexec -n 2 build/tests/fluxformer_two_ranks
 //

@@ -1,5 +1,5 @@
-// T10-T12: with scaled identities for weights and without depth, the equation is that of interacting
-// particles, for which exact statements are known (docs/model.md sources C, D and E).
+// T10-T12: with scaled identities as weights and without depth, the equation describes interacting particles,
+// for which exact results are known (docs/model.md sources C, D and E).
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ double product(const Whole& u, std::size_t i, std::size_t j) {
   return sum;
 }
 
-/// The scalar law, by classical Runge-Kutta with steps of 1/2000 (error below 1e-13).
+/// The scalar ODE, by classical Runge-Kutta with steps of 1/2000 (error below 1e-13).
 double law_of_gamma(double gamma, double beta, double time) {
   const auto rate = [&](double g) {
     const double e = std::exp(beta * g);
@@ -229,7 +229,7 @@ TEST(HeatLimit, softmax_has_the_rate_of_the_closed_form) {
 }
 
 TEST(HeatLimit, sinkhorn_has_the_rate_of_the_closed_form) {
-  const auto spec = heat(Normalisation::sinkhorn, 41);  // converged: 81 half-steps change the ninth digit
+  const auto spec = heat(Normalisation::sinkhorn, 41);  // converged: 81 change the ninth digit
   EXPECT_NEAR(variance_rate(spec, 0.5, quantiles(1)) / 0.8768943744, 1, half_percent);
 }
 

@@ -20,11 +20,11 @@ ProblemSpec pde(DepthScheme scheme, int cells, int tokens_x, int tokens_y) {
   spec.model.variation = DepthVariation::linear;
   spec.mesh = {.cells = cells, .tokens_x = tokens_x, .tokens_y = tokens_y, .samples = 2};
   spec.scheme = scheme;
-  spec.weight_scale = 0.4;  // contractive: there is a steady state, and it is reached soon
+  spec.weight_scale = 0.4;  // contractive: a steady state exists and is reached quickly
   return spec;
 }
 
-/// Root mean square error of the steady state evolve comes to.
+/// Root mean square error of the steady state found by evolve.
 double error(const ProblemSpec& spec, const ManufacturedWaves& waves, EvolveSettings settings) {
   Problem problem(MPI_COMM_WORLD, spec);
   const Manufactured exact(*problem.model, problem.equation->spec(), waves);
@@ -87,7 +87,7 @@ std::vector<double> token_errors(bool along_x) {
   for (const int n : {6, 12, 24}) {
     auto spec = pde(DepthScheme::upwind, 2, along_x ? n : 3, along_x ? 3 : n);
     spec.kappa = 0.05 * n * n;
-    // Constant through depth: the error of transport is none.
+    // Constant in depth: transport has no error.
     errors.push_back(error(spec, {.omega = 0, .waves_x = along_x ? 2 : 0, .waves_y = along_x ? 0 : 2},
                            steps("arkimex", 0.5)));
   }

@@ -21,7 +21,7 @@ ProblemSpec pde(Order order, Subflow subflow, int cells) {
   ProblemSpec spec;
   spec.model = small_model(layers);
   spec.model.variation = DepthVariation::linear;
-  spec.model.knots = 1;  // the same parameters everywhere: what is measured is the splitting
+  spec.model.knots = 1;  // the same parameters everywhere, so that only the splitting is measured
   spec.model.order = order;
   spec.model.subflow = subflow;
   spec.mesh = {.cells = cells, .tokens_x = 3, .tokens_y = 2, .samples = 1};
@@ -38,7 +38,7 @@ Whole end_of_march(const Problem& problem, const MarchSettings& settings = {}) {
 double observed_order_of(Order order, Subflow subflow) {
   const Problem fine(MPI_COMM_WORLD, pde(order, subflow, 256));
   MarchSettings rk;
-  rk.method = "rk";  // fourth order on F_s itself: the order of sub-layers plays no part in it
+  rk.method = "rk";  // fourth order on F_s itself, independent of the order of sub-layers
   const auto exact = end_of_march(fine, rk);
   std::vector<double> errors;
   for (const int cells : {64, 128, 256})

@@ -1,5 +1,5 @@
-// T4, time: on one mesh, the same equations integrated with halved steps against a solution far more exact
-// than they.
+// T4, time: on one mesh, the same equations integrated with halved steps, compared with a far more accurate
+// solution.
 
 #include <gtest/gtest.h>
 
@@ -38,11 +38,11 @@ double observed_order_of(const ProblemSpec& spec, const std::string& method, con
     settings.time = end;
     return evolve(problem, settings, start, inflow);
   };
-  const auto exact = run("rk", "8vr", 1.0 / 256);  // eighth order: nothing but round-off
+  const auto exact = run("rk", "8vr", 1.0 / 256);  // eighth order: only round-off is left
   std::vector<double> errors;
   for (const double dt : {largest_step, largest_step / 2, largest_step / 4})
     errors.push_back(rms_difference(run(method, variant, dt), exact));
-  // A reference must be far more exact than what it judges.
+  // The reference must be far more accurate than the solutions it is compared with.
   EXPECT_GT(errors.back(), 100 * rms_difference(run("rk", "8vr", 1.0 / 192), exact));
   return observed_order(errors);
 }

@@ -1,5 +1,5 @@
-// A disk that runs full under an archive or a checkpoint ends in the same error on every rank, without a
-// hang, and leaves what an earlier run wrote as it was. Needs the right to mount a small tmpfs.
+// A disk that fills up while an archive or checkpoint is written gives the same error on every rank, without
+// a hang, and leaves earlier files untouched. Needs permission to mount a small tmpfs.
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -49,7 +49,7 @@ class AFullDisk : public testing::Test {
     MPI_Barrier(world);
   }
 
-  // A field of 2 MiB per time, split over depth; with fewer cells than ranks some hold nothing.
+  // A field of 2 MiB per output time, split over depth; with fewer cells than ranks some ranks hold nothing.
   static io::FieldPart part() {
     io::FieldPart part{
         .cells = 4, .tokens_x = 16, .tokens_y = 16, .block = {0, 16, 0, 16}, .samples = 2, .channels = 128};
@@ -117,7 +117,7 @@ TEST_F(AFullDisk, leaves_a_readable_part) {
   EXPECT_TRUE(fails_for_want_of_space("run.h5.part", [&] { archive("run.h5", 40); }));
   const io::ArchiveReader part(world, (folder_ / "run.h5.part").string());
   EXPECT_EQ(part.text(names::status), names::running);
-  EXPECT_GE(part.shape("/field/u").front(), 4U);  // 16 MiB hold at least four of 2 MiB and the margins
+  EXPECT_GE(part.shape("/field/u").front(), 4U);  // 16 MiB hold four of 2 MiB plus margins
   const io::Array last = part.array("/field/u");
   EXPECT_EQ(last.values.front(), 1.0);
 }

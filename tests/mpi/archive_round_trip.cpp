@@ -1,5 +1,5 @@
-// What is written on any number of ranks is what stands in the file, entry by entry: whole fields,
-// selections, compressed fields, ranks that hold nothing, and checkpoints read on another layout.
+// Files contain exactly what was written, on any number of ranks: whole fields, selections, compressed
+// fields, ranks that hold nothing, and checkpoints read with a different layout.
 
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ using test::sum_over;
 
 const MPI_Comm world = MPI_COMM_WORLD;
 
-// The rank's share of `size` things over `parts`; later parts get the larger shares, so the first may get
-// none.
+// The share of one part when `size` items are split into `parts`; later parts get the larger shares, so the
+// first may get none.
 std::pair<int, int> share(int size, int parts, int part) {
   const int first = size * part / parts;
   return {first, size * (part + 1) / parts - first};
 }
 
-// Ranks as depth x (px x py); with more parts than things some ranks hold nothing.
+// Ranks as depth x (px x py); with more parts than items some ranks hold nothing.
 io::FieldPart cut(int pz, int px, int py) {
   const int rank = rank_in(world);
   io::FieldPart part{.cells = 5, .tokens_x = 7, .tokens_y = 3, .block = {}, .samples = 2, .channels = 11};
@@ -54,7 +54,7 @@ std::vector<io::FieldPart> every_cut() {
   return cuts;
 }
 
-// A number that says where it belongs; not exact in decimal, so that every bit counts.
+// A number that identifies its position; not exact in decimal, so that every bit matters.
 double entry(int time, int cell, int token, int sample, int channel) {
   return std::sqrt(2.0 + time + 10 * cell + 100 * token + 10000 * sample + 100000 * channel);
 }
@@ -76,7 +76,7 @@ int differences(const std::vector<double>& one, const std::vector<double>& other
   return static_cast<int>(sum_over(world, count));
 }
 
-// The whole of /field/u at a time, replicated; compared on every rank with what should stand there.
+// The whole of /field/u at one time, replicated and compared with the expected values on every rank.
 int wrong_entries(const io::ArchiveReader& reader, int times, const io::FieldSelection& taken) {
   const io::Array field = reader.array(names::in(names::field, "u"));
   const std::vector<std::size_t> shape = {static_cast<std::size_t>(times), taken.depths.size(),

@@ -1,5 +1,5 @@
-// A run that grows past max_norm or meets a number that is not finite fails on every rank alike, and leaves
-// the last state that was good, with its clock (T11, last sentence).
+// A run that exceeds max_norm or meets a non-finite number fails the same way on every rank and leaves the
+// last good state with its time (T11, last sentence).
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-/// Without normalisation and with W_V = 3 I the states grow by a constant factor a unit of time.
+/// Without normalisation and with W_V = 3 I the states grow by a constant factor per unit of time.
 ProblemSpec growing() {
   ProblemSpec spec;
   spec.model = small_model(6);

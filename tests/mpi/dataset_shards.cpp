@@ -1,4 +1,4 @@
-// Samples are keyed by global index: which rank asks does not matter, and together the shards hold every
+// Samples are keyed by global index: they do not depend on the rank, and the shards together contain every
 // sample once.
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(DatasetShards, put_together_are_bit_for_bit_the_set_one_rank_sees) {
     out[i * (numbers + 1) + numbers] = set->label(i);
   };
   for (std::size_t i = mine.first; i < mine.first + mine.count; ++i) fill(i, together);
-  // One addend per sample is not zero, so the sum is exact.
+  // Only one term per sample is non-zero, so the sum is exact.
   MPI_Allreduce(MPI_IN_PLACE, together.data(), static_cast<int>(together.size()), MPI_DOUBLE, MPI_SUM,
                 MPI_COMM_WORLD);
   for (std::size_t i = 0; i < samples; ++i) fill(i, whole);

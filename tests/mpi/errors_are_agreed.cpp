@@ -1,6 +1,6 @@
-// A failure that one rank sees is thrown by all, with the same text and code; so are stops, and where a
-// result comes from. A rank that did not agree would leave the others waiting: the test would run into its
-// time-out.
+// A failure on one rank is thrown by all, with the same text and code; stop requests and the source of a
+// result are agreed likewise. A rank that did not agree would leave the others waiting until the test times
+// out.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -53,14 +53,14 @@ TEST(Agree, is_silent_where_every_rank_is_well) {
   EXPECT_EQ(thrown_by([] { agree(MPI_COMM_WORLD, true, "never said"); }), "nothing");
 }
 
-// Every set of failing ranks: the lowest of them speaks for all.
+// Every set of failing ranks: the error of the lowest is thrown.
 TEST(Agree, every_rank_throws_what_the_lowest_failing_rank_says) {
   const int rank = world_rank();
   for (int failing = 1; failing < 1 << world_size(); ++failing) {
     int lowest = 0;
     while ((failing >> lowest & 1) == 0) ++lowest;
     const bool ok = (failing >> rank & 1) == 0;
-    // Texts of different lengths, so that a rank's own would show.
+    // Texts of different lengths, so that a rank throwing its own would be noticed.
     const std::string why = "rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '!');
     EXPECT_EQ(
         thrown_by([&] { agree(MPI_COMM_WORLD, ok, why); }),
@@ -70,7 +70,7 @@ TEST(Agree, every_rank_throws_what_the_lowest_failing_rank_says) {
 
 TEST(Agree, the_exit_code_travels_with_the_text) {
   const bool ok = world_rank() != world_size() - 1;
-  // What a rank that is well would have said does not matter.
+  // The text of a rank that did not fail is ignored.
   const auto outcome = [&](ExitCode code) {
     return thrown_by([&] { agree(MPI_COMM_WORLD, ok, ok ? "" : "why", ok ? ExitCode::failure : code); });
   };

@@ -1,5 +1,5 @@
-// A march that fails on one replica ends the step on all of them with the same message, whatever of the
-// gradient is on its way; the next step is taken as if nothing had happened.
+// A march that fails on one replica ends the step on all of them with the same message, even with parts of
+// the gradient in flight; the next step works as usual.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using namespace test;
 
 constexpr int cells = 4, on_the_way_up = cells + 1, never = -1;
 
-/// The march of `inner`, which fails at row `at` of the way back.
+/// The march of `inner`, failing at row `at` of the backward march.
 class Failing final : public DepthMarch {
  public:
   explicit Failing(DepthMarch& inner) : inner_(inner) {}
@@ -55,7 +55,7 @@ struct Troubled {
   }
   static TrainingSpec spec() {
     TrainingSpec spec{.cells = cells, .global = 6};
-    spec.settings.bucket = 50;  // several pieces are on their way
+    spec.settings.bucket = 50;  // several pieces are in flight
     return spec;
   }
   /// Only the last replica fails.
@@ -67,7 +67,7 @@ struct Troubled {
   Trainer trainer;
 };
 
-/// 0 if `work` throws a NumericalFailure that says `expected`.
+/// 0 if `work` throws a NumericalFailure with the text `expected`.
 template <class Work>
 double unless_it_fails_with(const std::string& expected, Work&& work) {
   try {

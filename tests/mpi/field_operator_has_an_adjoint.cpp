@@ -1,5 +1,5 @@
-// The right-hand side over ranks: its tangent against differences, its adjoint against its tangent, its
-// parameter gradient against differences and against one rank (T7).
+// The distributed right-hand side: its tangent against finite differences, its adjoint against its tangent,
+// its parameter gradient against differences and against one rank (T7).
 
 #include <gtest/gtest.h>
 

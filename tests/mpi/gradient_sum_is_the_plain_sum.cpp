@@ -1,5 +1,5 @@
-// GradientSum: whatever the size of its buckets and the order of the pieces, every rank ends up with the sum
-// of all ranks' numbers, each once.
+// GradientSum: for any bucket size and order of the pieces, every rank ends up with the sum over all ranks,
+// each number counted once.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ std::vector<Piece> descending(std::uint64_t seed) {
 
 void expect_sum(const std::vector<Piece>& pieces, std::size_t bucket, const char* what) {
   GradientSum sum(MPI_COMM_WORLD, bucket);
-  for (int round = 0; round < 3; ++round) {  // it is used again from step to step
+  for (int round = 0; round < 3; ++round) {  // reused from step to step
     auto gradient = share(rank_in(MPI_COMM_WORLD), round);
     for (const auto& piece : pieces) sum.add(gradient, piece.first, piece.count);
     sum.finish();
@@ -77,7 +77,7 @@ TEST(GradientSum, takes_pieces_in_any_order) {
     expect_sum(pieces, bucket, "any order");
     std::sort(pieces.begin(), pieces.end(), [](Piece a, Piece b) { return a.first < b.first; });
     expect_sum(pieces, bucket, "ascending");
-    // As GradientEvaluator tells them: final norm and head, blocks from the last, alpha and rho, embedding.
+    // In the order of GradientEvaluator: final norm and head, blocks from the last, alpha and rho, embedding.
     expect_sum({{900, 107}, {600, 300}, {300, 300}, {120, 180}, {1007, 2}, {0, 120}}, bucket, "as told");
   }
 }

@@ -1,6 +1,5 @@
-// T9, at the level of the integrator: the state and the clock of a step are all that the next steps depend
-// on. Methods with memory forget it at scheduled steps, in the run that goes on as in the one that is
-// restarted.
+// T9, at the level of the integrator: the next steps depend only on the state and time of the current one.
+// Methods with memory discard it at scheduled steps, in uninterrupted and restarted runs alike.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ using namespace test;
 struct Method {
   std::string name, variant;
   bool adaptive = false;
-  bool scheduled = false;  ///< exact where the integrator forgets its history in every run
+  bool scheduled = false;  ///< exact because the integrator discards its history in every run
 };
 
 ProblemSpec problem_spec() {

@@ -1,6 +1,6 @@
-// Data-parallel training is the training of one rank: losses and parameters of 20 steps on replicas, with
-// ranks over the tokens of each, against the same run on MPI_COMM_SELF; batches that do not divide, samples
-// of different lengths, random variants of them, dropout.
+// Data-parallel training matches training on one rank: losses and parameters of 20 steps on replicas, each
+// with ranks over its tokens, against the same run on MPI_COMM_SELF; with batches that do not divide evenly,
+// samples of different lengths, random variants and dropout.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ namespace {
 using namespace test;
 
 constexpr int steps = 20;
-// Only the order of sums over samples and tokens differs: some 1e-16 of a gradient, which 20 steps carry
-// from one to the next.
+// Only the order of sums over samples and tokens differs: about 1e-16 of a gradient, accumulated over 20
+// steps.
 constexpr double tolerance = 1e-10;
 
 struct Case {
@@ -113,7 +113,7 @@ TEST(Training, does_not_depend_on_replicas_nor_on_ranks_over_tokens) {
       EXPECT_NEAR(together.after.loss, alone.after.loss, tolerance * alone.after.loss) << what;
       EXPECT_NEAR(together.after.correct, alone.after.correct, tolerance) << what;
       EXPECT_LT(relative_difference(together.parameters, alone.parameters), tolerance) << what;
-      // Every rank holds the same bits, or they would drift apart.
+      // All ranks must have identical bits, or they would drift apart.
       auto most = together.parameters;
       MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_DOUBLE, MPI_MAX,
                     MPI_COMM_WORLD);
@@ -130,7 +130,7 @@ TEST(Training, keeps_kappa_below_its_largest_value_on_any_ranks) {
   auto pde = every_case(data)[1];
   const double cap = pde.training.settings.largest_kappa;
   const auto course = train(MPI_COMM_WORLD, 1, pde, data);
-  EXPECT_DOUBLE_EQ(course.largest_kappa.front(), cap);  // one step of Adam does not lead so far down
+  EXPECT_DOUBLE_EQ(course.largest_kappa.front(), cap);  // one Adam step does not get below the cap
   for (const double kappa : course.largest_kappa) EXPECT_LE(kappa, cap);
   Parameters p(pde.model);
   p.values = course.parameters;

@@ -1,5 +1,5 @@
-// The gradient of the march through depth over a token line of ranks: that of one rank, and the slope of
-// differences (T7, T8).
+// The gradient of the march through depth over a token line of ranks agrees with that of one rank and with
+// finite differences (T7, T8).
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Whole gradient_on(MPI_Comm comm, const ProblemSpec& spec, const AdjointSettings&
 class MarchOverRanks : public testing::TestWithParam<std::string> {};
 
 TEST_P(MarchOverRanks, has_the_gradient_of_one_rank) {
-  // Explicit methods differ by the order of sums over tokens, implicit ones by what the solvers leave undone.
+  // Explicit methods differ by the order of sums over tokens, implicit ones by the solver tolerance.
   const double tolerance = GetParam() == "cn" ? 1e-9 : 1e-12;
   const auto alone = gradient_on(MPI_COMM_SELF, adjoint_pde(), adjoint_by(GetParam()));
   const auto whole = gradient_on(world, adjoint_pde(), adjoint_by(GetParam()));

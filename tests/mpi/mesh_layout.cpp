@@ -1,4 +1,4 @@
-// The mesh on several ranks: who holds what, and what the exchanges along tokens and depth bring.
+// The mesh on several ranks: its distribution, and the exchanges along tokens and depth.
 
 #include <gtest/gtest.h>
 #include <petscdmda.h>
@@ -19,7 +19,7 @@ using test::every_split;
 using test::max_over;
 using test::sum_over;
 
-/// Non-square, prime where it can be; six depth ranks hold one or two of the seven cells each.
+/// Non-square, with primes where possible; six depth ranks hold one or two of the seven cells each.
 MeshSpec lattice(int cells = 7, int tokens_x = 5, int tokens_y = 4, bool periodic = false) {
   return {.cells = cells,
           .tokens_x = tokens_x,
@@ -56,7 +56,7 @@ VecHandle filled(const Mesh& mesh, Value&& value) {
   return u;
 }
 
-/// A number without pattern for each point: what is mixed up does not cancel.
+/// A number without pattern for each point, so that mix-ups do not cancel.
 double noise(int cell, int y, int x, int k, double seed) {
   return std::sin(seed * (1.7 * cell + 2.9 * y + 4.3 * x + 7.1 * k) + seed);
 }
@@ -74,7 +74,7 @@ TEST(Mesh, a_rank_holds_its_cells_one_after_the_other_each_row_by_row) {
     PetscInt size = 0;
     check(VecGetLocalSize(u, &size));
     EXPECT_EQ(static_cast<std::size_t>(size), mesh.slab_size() * static_cast<std::size_t>(mesh.cells()));
-    double**** view = nullptr;  // PETSc's own idea of where things are
+    double**** view = nullptr;  // PETSc's own ownership ranges
     check(DMDAVecGetArrayDOFRead(mesh.dm(), u, &view));
     int wrong = 0;
     for_each_number(mesh, [&](int cell, int y, int x, int k, std::size_t) {
@@ -213,7 +213,7 @@ TEST(TokenHalo, the_way_back_is_the_transpose) {
     }
 }
 
-/// One cell per rank where there are as many cells as ranks: two cells upstream lie on two ranks.
+/// One cell per rank if there are as many cells as ranks: the two upstream cells are on two ranks.
 std::vector<MeshSpec> depth_splits() {
   std::vector<MeshSpec> specs;
   for (const int cells : {7, test::size_of(MPI_COMM_WORLD)})
@@ -277,7 +277,7 @@ TEST(DepthGhosts, the_way_back_is_the_transpose_inflow_included) {
 
         double forward = 0;  // <E v, w>
         const VecHandle v_bar = mesh.create_vector();
-        for (int round = 0; round < 2; ++round) {  // the second time nothing of the first may be left
+        for (int round = 0; round < 2; ++round) {  // a second call must not see anything of the first
           check(VecSet(v_bar, 0));
           ghosts.clear_bars();
           forward = 0;

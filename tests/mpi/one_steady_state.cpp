@@ -1,4 +1,4 @@
-// T3: what evolve comes to rest at is what march finds: forward Euler in depth for `shift`, backward Euler
+// T3: the steady state of evolve is the solution of march: forward Euler in depth for `shift`, backward Euler
 // for `upwind`, BDF2 for `upwind2`.
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 
 using namespace test;
 
-/// The PDE model on eight cells of half a layer, three knots: parameters at the wrong end of a cell would
-/// show.
+/// The PDE model on eight cells of half a layer with three knots, so that parameters at the wrong end of a
+/// cell would be noticed.
 ProblemSpec pde(DepthScheme scheme) {
   ProblemSpec spec;
   spec.model = small_model(4);
@@ -51,8 +51,8 @@ void expect_one_steady_state(ProblemSpec spec, const std::string& method, const 
   MarchSettings march;
   march.method = march_method;
   const auto expected = march_rows(problem, inflow, march);
-  // The rate at rest is 1e-12 of the state and the slowest signals decay at rates around 1, through eight
-  // cells.
+  // The rate at the steady state is 1e-12 of the state, and the slowest modes decay at rates around 1,
+  // through eight cells.
   EXPECT_LT(largest_row_difference(problem.gather(solver.state()), expected, problem.whole_slab()), 1e-9)
       << march_method;
 }

@@ -1,5 +1,5 @@
-// T8: a problem spread over ranks has the solution it has on one rank, and on the same split the same bits
-// twice.
+// T8: a distributed problem has the same solution as on one rank, and repeated runs on the same split give
+// the same bits.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The samples of a set are shared by the token lines of ranks: each is shown once, with its key and weight.
+// The samples of a set are distributed over token lines of ranks: each appears once, with its key and weight.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::vector<int> every_line_length() {
   return lengths;
 }
 
-/// Numbers of slots that do not hold the sample they say.
+/// Number of slots that do not hold the sample they claim to.
 double wrong_slots(const SampleSet& samples, const Batch& batch) {
   double wrong = 0;
   for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {

@@ -19,7 +19,7 @@ TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
   spec.model = small_model(layers);
   spec.mesh = small_mesh(layers);
   spec.speed =
-      3;  // steps of 1/3, which no binary fraction is: changes of the inflow must still meet the steps
+      3;  // steps of 1/3, not a binary fraction: changes of the inflow must still coincide with steps
   spec.weight_scale = 0.7;
   for (const auto& split : every_split(MPI_COMM_WORLD, spec.mesh)) {
     spec.mesh = split;

@@ -1,4 +1,4 @@
-// Every meter, filled by ranks that share the samples, holds after its reduction what one rank alone finds.
+// Every accumulator filled by several ranks gives after its reduction the result of one rank.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ Parameters model(std::uint64_t seed) {
   return random_parameters({.model = spec, .kappa = 0.1, .seed = seed});
 }
 
-/// All seven samples, shared by the ranks of a communicator, and a model for them.
+/// All seven samples, distributed over the ranks of a communicator, and a model for them.
 struct Shared {
   Shared(MPI_Comm comm, int at_a_time, std::uint64_t seed = 3)
       : line(token_line(MPI_COMM_SELF, data())),
@@ -139,7 +139,7 @@ std::vector<double> information(Shared& on) {
   auto all = information::states_by_depth(on.samples, on.probe, 0);
   const auto pooled = information::states_by_depth(on.samples, on.probe, -1);
   append(all, pooled);
-  // (Nearest neighbours of states that differ by round-off: the same, unless two are as near.)
+  // (States that differ by round-off have the same nearest neighbours, except for ties.)
   const auto estimates = information::estimates_by_depth(on.samples.comm(), pooled, labels, width,
                                                          {3, 2, 0.2, 2}, RandomStream(1, "noise"));
   for (const auto& one : estimates) append(all, one);

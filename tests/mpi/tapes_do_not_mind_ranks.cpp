@@ -1,4 +1,4 @@
-// The layer map with a tape on a split line of tokens: value and adjoint are those of the map without it.
+// The layer map with a tape on a distributed token line: value and adjoint agree with the map without a tape.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(Tape, of_a_split_line_gives_the_adjoint_of_the_map_without_it) {
         model.map_adjoint(at, 1, u.data(), *tape, w.data(), bar.data(), gradient);
         model.increment(at, 1, u.data(), expected.data());
         model.increment_adjoint(at, 1, u.data(), w.data(), expected_bar.data(), expected_gradient);
-        // Sums with u and w in another order: a few units of round-off. Whole slabs, so that ranks agree.
+        // Sums with u and w in a different order: a few units of round-off. Whole slabs, so that ranks agree.
         const auto x = problem.whole(value.data()), y = problem.whole(plus(u, 1, expected).data());
         EXPECT_LT(relative_difference(x, y), 1e-14);
         EXPECT_LT(relative_difference(problem.whole(bar.data()), problem.whole(expected_bar.data())), 1e-14);

@@ -1,5 +1,5 @@
-// What every term of the equation owes to those who call it, for every operator in all its settings, on every
-// split of the ranks over depth and tokens.
+// The contract of a term of the equation, checked for every operator in all its settings, on every split of
+// the ranks over depth and tokens.
 
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ TEST_P(TermConformance, parameter_gradient_is_the_central_difference) {
   }
 }
 
-// One by one, so that a wrong entry cannot hide behind large ones.
+// Entry by entry, so that a wrong entry is not masked by large ones.
 TEST_P(TermConformance, every_entry_of_the_parameter_gradient_is_right) {
   if (c.parameters.empty() || size_of(MPI_COMM_WORLD) > 1) return;
   Harness term = alone();
@@ -195,8 +195,8 @@ TEST_P(TermConformance, scale_multiplies_value_tangent_and_adjoint) {
   }
 }
 
-// Float has 24 bits; sums of some hundred numbers and LayerNorm's division lose up to two digits of the
-// seven.
+// Float has 24 bits; sums of a hundred numbers or so and LayerNorm's division lose up to two of the seven
+// digits.
 TEST_P(TermConformance, single_precision_kernels_agree_to_single_precision) {
   if (!c.build_single) return;
   for (const MeshSpec& split : splits()) {
@@ -240,7 +240,7 @@ TEST_P(TermConformance, an_implicit_term_is_linear_and_knows_its_diagonal) {
   }
 }
 
-// At the limit of a diffusion the new values are means of the old ones. The inflow is zero.
+// At the stability limit of a diffusion the new values are averages of the old ones. The inflow is zero.
 TEST_P(TermConformance, diffusion_at_its_step_limit_raises_no_maximum) {
   const auto limit = alone().step_limit(c.parameters);
   const State start = without_inflow(u);
@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(ModelTerm, TermConformance, testing::ValuesIn(every_mod
 
 }  // namespace
 
-/// Failure messages name the case, not its bytes.
+/// Failure messages print the name of the case, not its bytes.
 void PrintTo(const TermCase& c, std::ostream* out) {
   *out << c.name;
 }

@@ -1,5 +1,4 @@
-// Attention over a line of tokens spread over ranks: the split changes nothing but rounding, and memory
-// shrinks with it.
+// Attention over a distributed token line: the split changes only rounding, and memory per rank shrinks.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +14,8 @@ namespace {
 using namespace test;
 using reference::WholeLine;
 
-/// Ranks left over when a lattice cannot be cut into as many parts as there are ranks stay out: the first
-/// `ranks`.
+/// The first `ranks` ranks; the others stay out when a lattice cannot be cut into as many parts as there are
+/// ranks.
 struct SubLine {
   explicit SubLine(int ranks) : takes_part(rank_in(MPI_COMM_WORLD) < ranks) {
     MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &comm);
@@ -100,7 +99,8 @@ class TokenAttention : public testing::TestWithParam<Case> {
   std::vector<double> u, v, w;
 };
 
-// Sums over tokens are taken in another order: a few units of 1e-16 per term, relative to the largest number.
+// Sums over tokens are taken in a different order: a few units of 1e-16 per term, relative to the largest
+// number.
 constexpr double rounding = 1e-14;
 
 TEST_P(TokenAttention, does_not_depend_on_the_split) {
@@ -114,7 +114,7 @@ TEST_P(TokenAttention, does_not_depend_on_the_split) {
     SplitAttention<double> split(line, whole, settings);
     EXPECT_LT(relative_difference(split.rhs(p, u, 1.3, 0.1), rhs), rounding);
     EXPECT_LT(relative_difference(split.matrix(p, u, settings.heads), k), rounding);
-    // Derivatives cancel: the mean is taken off the logits' variations.
+    // Derivatives involve cancellation: the mean is subtracted from the logits' variations.
     EXPECT_LT(relative_difference(split.tangent(p, u, v, 1.3), tangent), 10 * rounding);
     EXPECT_LT(relative_difference(split.adjoint(p, u, w, gradient, 1.3), u_bar), 10 * rounding);
     EXPECT_LT(relative_difference(gradient, gradient_alone), 10 * rounding);
@@ -199,8 +199,8 @@ TEST(TokenRing, shows_every_block_to_every_rank_and_brings_the_sums_home) {
     EXPECT_EQ(home[i], 0.5 + size * (size + 1) / 2 * (100.0 * rank + static_cast<double>(i)));
 }
 
-/// Work space after everything was used once, for one sample of n tokens on the first `ranks` ranks; the
-/// largest.
+/// Largest work space after each function was called once, for one sample of n tokens on the first `ranks`
+/// ranks.
 std::size_t work_bytes(int tokens, int ranks, int sinkhorn_iterations) {
   const SubLine sub(ranks);
   double bytes = 0;

@@ -1,6 +1,6 @@
-// Training is the one everybody means: loss, gradient of every array, clipping, learning rates and the
-// parameters after three steps against numbers made by another implementation, PyTorch in float64
-// (tests/support/make_torch_training_reference.py), on every split of the ranks over samples and tokens.
+// Training agrees with PyTorch in float64: loss, gradient of every array, clipping, learning rates and the
+// parameters after three steps, on every split of the ranks over samples and tokens. The reference numbers
+// are made by tests/support/make_torch_training_reference.py.
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@ namespace {
 
 using namespace test;
 
-// Both sides round sums of at most some tens of products in another order, up and down two layers: some 1e-15
-// of the largest number of an array. A gradient is a sum over samples and tokens, which may cancel: the
-// largest entry of all arrays adds to the scale (the gradient of b_K is 0 in exact arithmetic, since the
-// softmax does not see it). Adam divides by |g|, which carries the relative error of the smallest entries
-// over; the promise is 1e-10.
+// Both sides round sums of a few tens of products in a different order, through two layers forward and
+// backward: about 1e-15 of the largest number of an array. A gradient is a sum over samples and tokens, which
+// may cancel, so the largest entry of all arrays is included in the scale (the gradient of b_K is 0 in exact
+// arithmetic, since the softmax is independent of it). Adam divides by |g|, which passes on the relative
+// error of the smallest entries; the required accuracy is 1e-10.
 constexpr double promised = 1e-10;
 constexpr double of_all_arrays = 1e-14;
 
@@ -93,7 +93,7 @@ class Reference {
   }
 
   /// The flat vector of a state: 0 at first, 1 the gradient, 2.. after each step. kappa = 0, alpha = rho = 1
-  /// are no parameters there.
+  /// are not parameters in PyTorch.
   Parameters state(std::size_t which) const {
     Parameters p(model());
     for (const auto& view : p.layout.views()) {
@@ -126,7 +126,7 @@ double largest(std::span<const double> x) {
   return most;
 }
 
-/// Array by array; the largest difference in units of what is allowed, times the promise.
+/// Array by array: the largest difference in units of the tolerance, times the required accuracy.
 double compare(const Parameters& ours, const Parameters& theirs, const std::string& what) {
   double worst = 0;
   const double floor = of_all_arrays / promised * largest(theirs.values);
@@ -184,7 +184,7 @@ TEST(TrainingMatchesPytorch, in_losses_norms_and_rates_of_three_steps_and_the_pa
       EXPECT_EQ(done.penalty, 0) << here;
       reached = std::max(reached, compare(run.parameters, reference.state(2 + step), here));
     }
-    // What PyTorch does not have stays.
+    // Parameters that PyTorch does not have are unchanged.
     for (const auto& view : run.parameters.layout.views()) {
       if (view.name != "kappa" && view.group != "equation") continue;
       EXPECT_EQ(run.parameters.values[view.offset], view.name == "kappa" ? 0 : 1) << what;

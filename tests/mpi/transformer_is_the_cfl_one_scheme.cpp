@@ -18,7 +18,7 @@ using namespace test;
 // Round-off of M = 6 layers of sums of some ten products, on starts ten times the size of the inflow.
 constexpr double round_off = 1e-13;
 
-/// Layer by layer, nothing but increments: what a Transformer's forward pass is.
+/// Layer by layer, adding increments: the forward pass of a Transformer.
 Whole forward_pass(Problem& problem, const Whole& inflow) {
   auto u = problem.local(inflow);
   std::vector<double> increment(u.size());
@@ -83,7 +83,7 @@ TEST(TransformerIsTheCflOneScheme, for_every_norm_order_and_residual) {
         spec.model.order = order;
         spec.model.residual = residual;
         spec.model.own_halves = order == Order::macaron;
-        if (norm == Norm::none) spec.weight_scale = 0.3;  // nothing keeps the state small
+        if (norm == Norm::none) spec.weight_scale = 0.3;  // nothing bounds the state
         expect_the_cfl_one_scheme(
             spec, to_word(norm) + " " + to_word(order) + (residual ? "" : " without residual"));
       }
@@ -114,7 +114,7 @@ TEST(TransformerIsTheCflOneScheme, for_the_pde_model_on_any_number_of_cells) {
 }
 
 TEST(TransformerIsTheCflOneScheme, one_step_too_few_is_not_enough) {
-  // The claim would be empty if the rows had been near their values all the time.
+  // The test would be empty if the rows had been close to their final values from the start.
   auto spec = transformer();
   Problem problem(MPI_COMM_WORLD, spec);
   const auto inflow = random_vector(problem.whole_slab(), 5);

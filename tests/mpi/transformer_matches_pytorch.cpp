@@ -1,6 +1,6 @@
-// The Transformer is the one everybody means: hidden states and attention against numbers made by another
-// implementation, PyTorch's nn.TransformerEncoderLayer in float64 (tests/support/make_torch_reference.py),
-// marched through depth and as the CFL-1 scheme (T1), on every split over depth and tokens.
+// The Transformer agrees with PyTorch: hidden states and attention, marched through depth and as the CFL-1
+// scheme (T1), on every split over depth and tokens, against nn.TransformerEncoderLayer in float64
+// (tests/support/make_torch_reference.py).
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace test;
 
-// Both sides round sums of at most 40 products in another order, three layers deep.
+// Both sides round sums of at most 40 products in a different order, three layers deep.
 constexpr double round_off = 1e-12;
 // The increments in float (2^-24 relative), the residual stream in double.
 constexpr double float_round_off = 1e-5;

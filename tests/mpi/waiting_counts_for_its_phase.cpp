@@ -1,4 +1,4 @@
-// The time that ranks wait for one that is late is that of the phase in which they wait.
+// Time spent waiting for a late rank is charged to the phase in which the others wait.
 
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ using namespace test;
 
 constexpr double late = 0.1;  // seconds
 
-/// The longest that a rank other than the first spends in `phase` during `work`, which the first begins late:
-/// the best of three, since a rank that gets no core starts late itself.
+/// The longest time that a rank other than the first spends in `phase` during `work`, which the first rank
+/// starts late. Best of three, since a rank without a free core starts late itself.
 double waited(Phase phase, const std::function<void()>& work) {
   double longest = 0;
   for (int trial = 0; trial < 3; ++trial) {
@@ -38,7 +38,7 @@ double waited(Phase phase, const std::function<void()>& work) {
   return max_over(MPI_COMM_WORLD, longest);
 }
 
-/// Half of it and more; with one rank nobody waits.
+/// At least half of it; with one rank there is no waiting.
 void expect_waiting(double seconds) {
   if (size_of(MPI_COMM_WORLD) == 1)
     EXPECT_EQ(seconds, 0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ablation trains what its variants say, measures their states, and takes a diverged training for a result."""
+"""The ablation trains its variants, measures their states, and records a diverged training as a result."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ file = out.h5
 STEPS, PER_EPOCH = 18, 9
 VARIANTS = [f"{kind}_{norm}{residual}" for kind in ("transformer", "pde") for norm in ("none", "pre", "post")
             for residual in ("", "_no_residual")]
-# The weights stay as they were drawn.
+# The weights keep their initial values.
 STILL = ("--train.rate=1e-30", "--train.coefficients=no")
 
 
@@ -56,7 +56,7 @@ class AblationTest(ProgramTest):
         return self.open(output)["analysis/ablation"]
 
     def train(self, *arguments, ranks=1):
-        """A training with the keys of the deck that are not the ablation's."""
+        """A training with the deck's keys except those of the ablation."""
         self.write("train.ini", DECK[DECK.index("[data]"):])
         return self.run_program("train", "train.ini", "--quiet", "--output.file=trained.h5", "--output.overwrite=true",
                                 *arguments, ranks=ranks)
@@ -86,7 +86,7 @@ class OutputFile(AblationTest):
                 self.assertTrue(np.isfinite(one[measure][...]).all(), f"{name} {measure}")
             self.assertFalse(one["drift"][:, 0].any() or one["step_change"][:, 0].any())
             self.assertNotEqual(*one["loss"][:, -1])  # each seed has its own
-        # Two knots for three layers: a layer's weights fewer, the rest the same.
+        # Two knots for three layers: one layer's weights fewer, the rest is the same.
         self.assertLess(group["pde_pre"].attrs["parameters"], group["transformer_pre"].attrs["parameters"])
 
     def test_is_a_deck_that_gives_the_same_and_is_not_replaced_unasked(self):
@@ -114,7 +114,7 @@ class Trainings(AblationTest):
             file.close()
 
     def test_say_the_same_on_any_number_of_ranks(self):
-        """Round-off of the sums, and what a few steps make of it; a long training amplifies it without bound."""
+        """Round-off of the sums, amplified over a few steps; a long training amplifies it without bound."""
         few = ("--train.epochs=1", "--train.samples=64", "--ablation.seeds=1")
         alone = self.ablate(*few, output="1.h5")
         for ranks in (2, 3):
@@ -136,10 +136,10 @@ class States(AblationTest):
                     np.testing.assert_allclose(same[measure][...], 0, atol=1e-14)
                 self.assertTrue((nothing["norm"][:, 0] > 0).all())
                 self.assertFalse(nothing["norm"][:, 1:].any())
-                # The whole state goes in the first layer; a state of norm 0 has cosine 0 with any other.
+                # The first layer removes the whole state; a state of norm 0 has cosine 0 with any other.
                 np.testing.assert_allclose(nothing["step_change"][...], [[0, 1, 0, 0]] * 2, rtol=1e-14)
                 np.testing.assert_allclose(nothing["drift"][...], [[0, 1, 1, 1]] * 2, rtol=1e-14)
-            # The first LayerNorm is all that happens; the next ones change a state of norm 1 by its eps, 1e-5 / variance.
+            # Only the first LayerNorm acts; the next ones change a state of norm 1 by its eps, 1e-5 / variance.
             normed = group[f"{kind}_post"]
             self.assertGreater(normed["drift"][:, 1].min(), 0.01)
             np.testing.assert_allclose(normed["drift"][:, 2:], normed["drift"][:, 1:2] * np.ones(2), rtol=1e-3)
@@ -168,13 +168,13 @@ class Diverged(AblationTest):
             self.assertEqual(one["diverged_epoch"][seed], step // PER_EPOCH + 1)
             finite = np.isfinite(one["loss"][seed])
             self.assertEqual(finite.tolist(), [j < step for j in range(STEPS)])
-            # The states are those of the last weights whose loss was finite.
+            # The states are those of the last weights with a finite loss.
             self.assertTrue(np.isfinite(one["norm"][seed]).all())
         # `train` ends at the same step of the same training.
         step = int(one["diverged_step"][0])
         end = self.train("--depth.norm=none", "--model.knots=0", "--equation.kappa=0", *self.WILD[3:], ranks=2)
         self.assert_refused(end, f"step {step} of the training", "the loss is not finite", code=3)
-        # The others go on.
+        # The others continue.
         self.assertTrue(np.isfinite(group["transformer_post"]["loss"][...]).all())
 
     def test_is_what_stays_above_the_limit_for_most_of_each_epoch(self):
@@ -197,7 +197,7 @@ class Diverged(AblationTest):
                 self.assertEqual((epoch, step), (first + 1, first * PER_EPOCH), name)
                 count += 1
             self.assertEqual(group[name].attrs["diverged"], count)
-        # All cases came: never above it, recovered from a bad start, above it all the time.
+        # All cases occurred: never above the limit, recovered from a bad start, always above it.
         self.assertLessEqual({(None, False), (None, True), (0, True)}, found)
 
 
@@ -209,11 +209,11 @@ class Ends(AblationTest):
                  (("--model.file=out.h5",), ("model.file",)),
                  (("--mesh.cells=6",), ("mesh.cells", "one cell per layer")),
                  (("--equation.c=2",), ("equation.c", "one cell per layer")),
-                 (("--equation.kappa=0.6",), ("equation.kappa = 0.6", "at most 0.5")),
+                 (("--equation.kappa=0.6",), ("equation.kappa = 0.6", "stable up to 0.5")),
                  (("--mesh.ranks_token=2",), ("mesh.ranks_token = 2",)),
                  (("--train.gradient=adjoint", "--adjoint.method=4"), ("adjoint.method = 4", "1fe")),
                  (("--ablation.norm=sphere",), ("ablation.norm", "sphere", "none, pre, post")),
-                 (("--ablation.seeds=1, 1",), ("ablation.seeds", "twice")),
+                 (("--ablation.seeds=1, 1",), ("ablation.seeds", "duplicates")),
                  (("--ablation.residual=",), ("ablation.residual",)),
                  (("--train.batch=999",), ("train.batch = 999",)),
                  (("--output.file=nowhere/out.h5",), ("nowhere",))]

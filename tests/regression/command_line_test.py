@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the command line promises: help, --validate, settings that run again, and bad input refused with exit code 2 and
-one message that says what to do, on any number of ranks, with nothing of an earlier result lost.
+"""The command line: help, --validate, settings that can be rerun, and bad input refused with exit code 2 and
+one message that says what to do, on any number of ranks, without losing earlier results.
 """
 
 import os
@@ -54,7 +54,7 @@ class Help(ProgramTest):
         self.assert_refused(self.run_program("evolve", "small.ini", "--validate", "--mesh.layers=0"), "mesh.layers")
 
     def test_validate_prints_the_equation_of_the_scheme(self):
-        """Put together from the terms, with values, what is implicit, and the step limit."""
+        """Assembled from the terms, with values, implicit parts, and the step limit."""
         shift = self.run_program("evolve", "small.ini", "--validate", "--equation.epsilon=0.25").out
         self.assertIn("du_i/dt = (c/h)(G_i(u_{i-1}; h/c) - u_i)\n        + epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2\n", shift)
         self.assertIn("G(u; h): v = u + h alpha A(N(u)), G = v + h rho R(N(v))\n", shift)
@@ -76,7 +76,7 @@ class Help(ProgramTest):
 
 class Settings(ProgramTest):
     def test_an_output_file_is_a_deck_that_gives_the_same_bits(self):
-        self.write("small.ini", DECK + "[petsc]\nts_max_reject = 7\n")  # forwarded settings are settings too
+        self.write("small.ini", DECK + "[petsc]\nts_max_reject = 7\n")  # forwarded settings count as given
         self.evolve("--model.seed=5", "--equation.c=0.75", "--depth.order=macaron", "--evolve.method=ssp",
                     "--evolve.cfl=0.5", ranks=2)
         self.evolve("--output.file=again.h5", deck="out.h5", ranks=2)
@@ -212,7 +212,7 @@ class ModelFiles(ProgramTest):
                 self.refuse(name, *parts)
 
     def spoil(self, change):
-        """A copy of a good model file, changed."""
+        """A modified copy of a valid model file."""
         if not os.path.exists(self.path("out.h5")):
             self.evolve()
         with open(self.path("out.h5"), "rb") as stream:

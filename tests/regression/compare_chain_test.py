@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""jobscripts/compare.sh: from a folder of decks to a page; called again it does what is missing or out of date, and no more.
+"""jobscripts/compare.sh: from a folder of decks to a report; called again it only redoes what is missing or out of date.
 
 Runs the decks of input/compare and input/paper on small built-in data. Status 77 if matplotlib is not installed.
 """
@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 try:
-    import matplotlib  # noqa: F401 (what the page needs)
+    import matplotlib  # noqa: F401 (needed by the report)
 except ImportError as missing:
     print(f"NOT RUN: {missing}", file=sys.stderr)
     sys.exit(77)
@@ -23,7 +23,7 @@ from program import BINARY, ENVIRONMENT, ROOT, ProgramTest, together  # noqa: E4
 
 EXPERIMENTS = [name for path in glob.glob(os.path.join(ROOT, "input", "compare", "*.ini"))
                if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "evolve")]
-# Narrow, short and few; layers and heads as in the decks.
+# Small widths, lengths and counts; layers and heads as in the decks.
 SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
          "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",
          "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.seeds=1", "--ablation.norm=pre",
@@ -66,10 +66,10 @@ class CompareChain(ProgramTest):
         trainings = {name for name in stages if name.startswith("train ")}
         everything = {*trainings, "evolve", *EXPERIMENTS}
         self.assertEqual(self.done_before(self.compare("compare", *without)), everything)
-        # Another setting is for the experiments that know it.
+        # An additional setting applies to the experiments that have it.
         again = self.compare("compare", *without, "--attention.matching=9")
         self.assertEqual(self.done_before(again), everything - {"attention"})
-        # What was made from a model is out of date when the model is newer: the evolution is that of pde_1.
+        # Results made from a model are out of date when the model is newer; the evolve run uses pde_1.
         os.utime(self.path("out/pde_2.h5"))
         again = self.compare("compare", *without, "--attention.matching=9")
         self.assertEqual(self.done_before(again), everything - (set(EXPERIMENTS) - {"ablation"}))
@@ -94,7 +94,7 @@ class CompareChain(ProgramTest):
                 decks[os.path.basename(path)[:-4]] = [line for line in lines if line]
             differ = {line.split(" = ")[0] for line in set(decks["transformer"]) ^ set(decks["pde"]) if not line.startswith("[")}
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "norm", "smoothness", "seed", "file"}, folder)
-            for name in {*decks} - {"ablation", "evolve"}:  # these stand for themselves, or name a split
+            for name in {*decks} - {"ablation", "evolve"}:  # these are placeholders or names of a split
                 self.assertEqual(self.section(decks[name], "data"), self.section(decks["transformer"], "data"), f"{folder}/{name}")
 
     def section(self, lines, name):

@@ -17,7 +17,7 @@ NAMES = ("transformer", "independent", "distilled", "inherited")
 
 
 class CompareTest(ProgramTest):
-    """Each test has a folder of its own, with the models of the class in models/."""
+    """Each test has its own folder, with the models of the class in models/."""
 
     @classmethod
     def setUpClass(cls):
@@ -41,7 +41,7 @@ class CompareTest(ProgramTest):
         shutil.copytree(self.shared, self.path("models"))
 
     def train_text(self):
-        """A Transformer on short texts in models/; what names it, and itself inherited."""
+        """A Transformer on short texts in models/; returns the keys that select it and itself as inherited model."""
         text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
         end = self.run_program("train", "--quiet", *text, "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
                                "--attention.heads=2", "--train.samples=160", "--train.epochs=1", "--train.batch=16",
@@ -50,7 +50,7 @@ class CompareTest(ProgramTest):
         return *text, "--models.transformer=models/text.h5", "--models.inherited=2", "--samples.count=30"
 
     def compare(self, experiment, *arguments, ranks=1, output="out.h5", models=ALL):
-        """A run that must succeed; its numbers by name."""
+        """A run that must succeed; returns its arrays by name."""
         end = self.run_program(experiment, "--quiet", *models, f"--output.file={output}", *arguments, ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.numbers(output, experiment)
@@ -62,7 +62,7 @@ class CompareTest(ProgramTest):
         return found
 
     def assert_same_numbers(self, one, other):
-        """Up to the order in which samples are summed: 1e-10, as the comparisons promise."""
+        """Equal up to the order in which samples are summed: 1e-10, as documented for comparisons."""
         self.assertEqual(sorted(one), sorted(other))
         for name in one:
             if not name.endswith("seconds"):

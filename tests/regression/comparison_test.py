@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What all comparisons share, and the first three of them: every seed and model in one file, the same numbers on any
+"""What all comparisons have in common, and three of them: every seed and model in one file, the same numbers on any
 number of ranks, known answers, and clear refusals.
 """
 
@@ -45,7 +45,7 @@ class Frame(CompareTest):
         for name, depths in (("transformer", 3), ("independent", 5), ("inherited", 5)):
             self.assertEqual(group[name]["norm"].shape, (2, depths))
             np.testing.assert_allclose(file[f"{name}_depth"][...], np.linspace(0, 2, depths))
-        # Each seed has numbers of its own, and they do not depend on which others are there.
+        # Each seed has its own numbers, independent of which other seeds are present.
         self.assertNotEqual(*group["transformer"]["norm"][:, -1])
         second = self.compare("information_flow", "--models.seeds=2", output="second.h5")
         np.testing.assert_array_equal(second["transformer/norm"][0], group["transformer"]["norm"][1])
@@ -55,14 +55,14 @@ class Frame(CompareTest):
                  (("--models.transformer=models/none_{seed}.h5",), ("models/none_1.h5",)),
                  (("--models.transformer=models/transformer_1.h5",), ("models.transformer", "{seed}")),
                  (("--models.independent=models/distilled_{seed}.h5",), ("models.independent", "distilled")),
-                 (("--models.distilled=models/independent_{seed}.h5",), ("models.distilled", "labels alone")),
+                 (("--models.distilled=models/independent_{seed}.h5",), ("models.distilled", "labels only")),
                  (("--models.independent=models/transformer_{seed}.h5",), ("models.independent", "transformer")),
                  (("--models.seeds=1", "--models.distilled=models/distilled_2.h5"), ("distilled from", "transformer_2.h5")),
-                 (("--models.seeds=1", "--models.independent=models/independent_2.h5"), ("another order", "run.seed")),
+                 (("--models.seeds=1", "--models.independent=models/independent_2.h5"), ("different order", "run.seed")),
                  (("--models.independent=models/twin_{seed}.h5",), ("not independent", "model.seed")),
                  (("--models.seeds=1", "--models.transformer=models/quick.h5"), ("models/quick.h5", "equation.c")),
                  (("--models.seeds=1", "--models.transformer=models/halted.h5"), ("models/halted.h5", "interrupted")),
-                 (("--models.seeds=1,1",), ("models.seeds", "twice")),
+                 (("--models.seeds=1,1",), ("models.seeds", "duplicates")),
                  (("--models.seeds=",), ("models.seeds",)),
                  (("--models.sedes=1",), ("models.sedes", "models.seeds")),
                  (("--samples.count=99999",), ("samples.count", "99999")),
@@ -121,7 +121,7 @@ class KnownAnswers(CompareTest):
             np.testing.assert_array_equal(flow[f"inherited/{name}"], flow[f"transformer/{name}"], err_msg=name)
 
     def test_scores_are_those_of_the_rows(self):
-        """One sample and one head: the stored maps are the rows that were scored."""
+        """One sample and one head: the stored maps are exactly the scored rows."""
         for seed in (1, 2):
             for name, more in (("t", (f"--model.seed={seed}",)), ("p", (*PDE, f"--model.seed={seed + 10}"))):
                 end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8",
@@ -152,7 +152,7 @@ class KnownAnswers(CompareTest):
                                    (-t * np.log(t)).sum(-1).mean(-1) / np.log(n), rtol=1e-12)
 
     def test_states_and_attention_are_those_that_evolve_comes_to(self):
-        """One sample; forward Euler at Courant number 1 reaches row i in i steps, by other code."""
+        """One sample; forward Euler at Courant number 1 reaches row i in i steps, through different code."""
         one = ("--samples.count=1", "--flow.examples=1", "--models.seeds=1")
         flow = self.compare("information_flow", *one, output="flow.h5")
         sample = int(self.open("flow.h5")["example"][0])
@@ -165,14 +165,14 @@ class KnownAnswers(CompareTest):
         u = file["field/u"][-1, :, :, 0, :].reshape(4, -1)  # after cells 1 .. 4, h = 1/2
         before, last = u[1], u[3]  # where layers end
         norms = np.sqrt((u**2).mean(axis=1))
-        # Round-off, and that of the march to the same states.
+        # Round-off of this and of the march to the same states.
         np.testing.assert_allclose(flow["independent/norm"][0, 1:], norms, rtol=1e-10)
         change = np.linalg.norm(last - before) / np.linalg.norm(before)
         np.testing.assert_allclose(flow["independent/step_change"][0, 2], change, rtol=1e-10)
         np.testing.assert_allclose(flow["independent/correlation"][0, 2], np.corrcoef(last, before)[0, 1], rtol=1e-10)
         rows = file["attention/weights"][:, 0].mean(axis=1)  # of each cell, over the heads
         np.testing.assert_allclose(attention["independent/map"][0], rows[[0, 2]], atol=1e-12)  # s = 0 and 1
-        self.assertGreater(np.abs(rows[1] - rows[2]).max(), 1e-3)  # other cells would be noticed
+        self.assertGreater(np.abs(rows[1] - rows[2]).max(), 1e-3)  # different cells would be noticed
 
     def test_the_untrained_model_is_another_one(self):
         found = self.compare("attention", "--attention.matching=9", "--run.seed=0")
@@ -181,14 +181,15 @@ class KnownAnswers(CompareTest):
             self.assertTrue((found[f"{name}/centred_untrained"] != found[f"{name}/centred"]).all(), name)
 
     def test_labels_stand_with_their_samples(self):
-        """Trained models know more of the label than of that of another sample."""
+        """States of trained models contain more information on the label than on that of another sample."""
         end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=16",
                                "--model.ffn=16", "--attention.heads=2", "--train.samples=1600", "--train.epochs=4",
                                "--train.rate=1e-2", "--train.test_samples=10", "--output.file=models/better.h5")
         self.assertEqual(end.code, 0, end)
         found = self.compare("bottleneck", "--models.transformer=models/better.h5", "--samples.count=300",
                              "--data.tokens=rows", models=())
-        # Nearest neighbours of labels that tell nothing scatter around 0 by about 1/sqrt(300).
+        # For uninformative labels the nearest-neighbour estimate scatters around 0 by about
+        # 1/sqrt(300).
         self.assertGreater(found["transformer/label_ksg"][0, -1], 0.3)
 
     def test_texts_of_different_lengths(self):
@@ -197,7 +198,7 @@ class KnownAnswers(CompareTest):
                  for experiment in ("information_flow", "attention", "bottleneck")}
         for numbers in found.values():
             for name, values in numbers.items():
-                if not name.endswith("example_norm"):  # NaN marks padding there
+                if not name.endswith("example_norm"):  # NaN marks padding
                     self.assertTrue(np.isfinite(values).all(), name)
         self.assertTrue(np.isnan(found["information_flow"]["transformer/example_norm"]).any())
         np.testing.assert_array_equal(found["attention"]["inherited/scored_samples"], 30)
@@ -214,7 +215,7 @@ class KnownAnswers(CompareTest):
             self.assertTrue((found[f"{name}/input_binning"] <= np.log(120) + 1e-12).all())
             self.assertTrue((found[f"{name}/label_binning"] <= entropy + 1e-12).all())
             self.assertTrue((found[f"{name}/sigma"] > 0).all())
-            # The copy after the last epoch is the trained model.
+            # The snapshot after the last epoch is the trained model.
             for measure in ("input_kde", "label_ksg", "input_gaussian"):
                 np.testing.assert_allclose(found[f"{name}/epoch_{measure}"][:, 1], found[f"{name}/{measure}"], rtol=1e-13)
                 self.assertTrue((found[f"{name}/epoch_{measure}"][:, 0] != found[f"{name}/{measure}"]).any())

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Damaged data is refused: a file that is cut, forged or not what its name says ends the run with exit code 2 and one line that
+"""Damaged data are refused: a file that is truncated, forged or not what its name says ends the run with exit code 2 and
+one line that
 names the file or the key, on one rank and on several.
 """
 
@@ -40,7 +41,7 @@ def png(width=105, height=105):
 
 
 def zip_of(members):
-    """A zip of {name: content} or {name: (content, what its headers say instead)}, which Python's zipfile would not write."""
+    """A zip of {name: content} or {name: (content, false header values)}, which Python's zipfile would not write."""
     body = table = b""
     for name, content in members.items():
         content, forged = content if isinstance(content, tuple) else (content, {})
@@ -60,7 +61,7 @@ LAST = list(DRAWINGS)[-1]
 
 
 def with_last(content, **forged):
-    """All drawings, the last of them with these bytes and these lies about them."""
+    """All drawings, the last one with these bytes and these false header values."""
     return zip_of({**DRAWINGS, LAST: (content, forged)})
 
 
@@ -113,7 +114,7 @@ class DamagedData(ProgramTest):
         return self.data("mnist", {IMAGES + suffix: first, LABELS + suffix: second})
 
     def stop(self, process):
-        """So that one run that hangs leaves no other behind."""
+        """So that a run that hangs does not leave others behind."""
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -134,7 +135,7 @@ class DamagedData(ProgramTest):
                 with self.subTest(claim, ranks=ranks):
                     self.assert_refused(end, *parts)
                     self.assertEqual(end.out, "", end)
-                    if ranks == 1:  # mpiexec adds words of its own
+                    if ranks == 1:  # mpiexec adds its own lines
                         self.assertEqual(len(end.err.splitlines()), 1, end)
 
     def test_whole_data_is_read_whatever_else_is_packed_with_it(self):
@@ -176,7 +177,7 @@ class DamagedData(ProgramTest):
         tar = tar_of(posts())
         whole = gzip.compress(tar)
         more = tar_of({".": b"", "20news-bydate-train/sci.med/8": b"one post among others", **posts()})
-        forged = more[:512 + 148] + b"9" + more[512 + 149:]  # the check sum of the second header
+        forged = more[:512 + 148] + b"9" + more[512 + 149:]  # the checksum of the second header
         endless = tarfile.TarInfo("20news-bydate-train/sci.med/8")
         endless.size = 1 << 40
         self.refuse([(claim, self.news(content), [TAR, part]) for claim, content, part in (
@@ -216,14 +217,14 @@ class DamagedData(ProgramTest):
     def test_a_data_directory_that_is_none_is_named(self):
         self.write("file", "")
         cases = [("omniglot", "nowhere"), ("20news", "file"), ("mnist", "x" * 5000)]
-        if os.geteuid() != 0:  # root reads everything
+        if os.geteuid() != 0:  # root can read everything
             os.mkdir(self.path("locked"), mode=0)
             cases += [(name, "locked") for name in ("omniglot", "20news", "mnist")]
         self.refuse([(f"{name} in {folder[:10]}", [f"--data.set={name}", f"--data.directory={folder}", *SMALL],
                       [f"data.directory = {folder}"]) for name, folder in cases])
 
     def spoilt(self, change):
-        """Arguments that name a copy of good.h5 to which `change` was done."""
+        """Arguments that name a copy of good.h5 modified by `change`."""
         name = f"spoilt{len(os.listdir(self.folder))}.h5"
         shutil.copy(self.path("good.h5"), self.path(name))
         with h5py.File(self.path(name), "r+") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MNIST from its IDX files: what is missing, damaged or does not fit together is refused by name, and what is whole runs."""
+"""MNIST from its IDX files: missing, damaged or inconsistent files are refused by name, and intact ones run."""
 
 import gzip
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Examples are tests: every deck of input/ runs small, the numbers its comments promise hold, its figures are drawn, and
-programs that know nothing of us open the file.
+"""Examples are tests: every deck of input/ runs at a small size, the numbers stated in its comments hold, its figures are
+drawn, and other programs can open the file.
 """
 
 import glob
@@ -15,18 +15,19 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from program import ROOT, ProgramTest, together  # noqa: E402
 
-# "evolve/particles": the deck of that name for the experiment of its folder. Families with tests of their own are not here.
+# "evolve/particles": the deck of that name for the experiment of its folder. Families with their own tests are not
+# included.
 DECKS = {f"{experiment}/{os.path.basename(path)[:-4]}": path for experiment in ("evolve", "train")
          for path in glob.glob(os.path.join(ROOT, "input", experiment, "*.ini"))}
 EXPERIMENT = {name: name.split("/")[0] for name in DECKS}
-# Data that need files, and what is built in and like them.
+# Data sets that need files, and similar built-in ones.
 BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "--data.alphabets=0"),
             "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
 
 
 def mnist_folder():
-    """Where the real images are: FLUXFORMER_DATA; None if nowhere."""
+    """The folder with the real images: FLUXFORMER_DATA; None if unset."""
     for folder in filter(None, (os.environ.get("FLUXFORMER_DATA"),)):
         for path in (folder, os.path.join(folder, "mnist")):
             if glob.glob(os.path.join(path, "t10k-images-idx3-ubyte*")):
@@ -35,7 +36,7 @@ def mnist_folder():
 
 
 def built_in(name):
-    """Settings that put built-in data in the place of files."""
+    """Settings that replace data files by built-in data."""
     return [setting for data, settings in BUILT_IN.items() if data in name for setting in settings]
 
 
@@ -63,7 +64,7 @@ class DeckTest(ProgramTest):
 
 class AllDecks(DeckTest):
     def test_are_known_here(self):
-        """A new deck wants a test of its own below."""
+        """A new deck needs its own test below."""
         trained = [f"train/{data}{kind}" for data in ("20news", "digits", "mnist", "omniglot") for kind in ("", "_pde")]
         self.assertEqual(sorted(DECKS), ["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles", *trained])
 
@@ -86,7 +87,7 @@ class Evolve(DeckTest):
         self.assertEqual(file["field/u"].shape, (6, 3, 49, 2, 16))  # t = 0, 2, 4, 6, 8 and the end
         np.testing.assert_allclose(file["time"][...], [0, 2, 4, 6, 8, 9], rtol=1e-12)
         arrival = file["analysis/evolve/arrival_time"][...]
-        # The front moves at one layer per unit of time; the 5 % of its tail come later.
+        # The front moves at one layer per unit of time; the last 5 % arrive later.
         self.assertTrue((np.diff(arrival) > 0).all(), arrival)
         self.assertTrue((arrival > file["depth"][...]).all(), arrival)
         distance = file["history/distance"][...]
@@ -98,7 +99,7 @@ class Evolve(DeckTest):
 
     def test_euler_with_courant_number_1_is_the_transformer_layer_by_layer(self):
         file = self.run_deck("evolve/evolve", *SMALL, "--evolve.method=euler", "--evolve.cfl=1", "--output.every=1")
-        # Row i is settled from step i on, as the deck says; u* is kept in single precision.
+        # Row i is steady from step i on, as the deck says; u* is stored in single precision.
         distance = file["history/distance"][...]
         for row in range(3):
             self.assertLess(distance[row:, row].max(), 1e-6)
@@ -143,13 +144,13 @@ class EvolveMnist(DeckTest):
             self.skipTest("no MNIST files")
         file = self.run_deck("evolve/mnist", *SMALL, f"--data.directory={folder}", ranks=2)
         distance = file["history/distance"][...]
-        for row in range(3):  # Courant number 1; u* is kept in single precision
+        for row in range(3):  # Courant number 1; u* is stored in single precision
             self.assertLess(distance[row:, row].max(), 1e-6)
         np.testing.assert_array_equal(file["sample"][...], [0, 1])
 
 
 class Train(DeckTest):
-    # Narrow and short: some steps of each.
+    # Small width and length: a few steps of each.
     SMALL = ("--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16", "--model.width=8",
              "--model.ffn=12", "--attention.heads=2")
 
@@ -173,7 +174,7 @@ class Train(DeckTest):
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "smoothness", "file"}, name)
 
     def test_the_digits_are_learnt(self):
-        # The deck itself makes 1776 steps of 32; these are 177.
+        # The deck itself takes 1776 steps of batch 32; these are 177.
         for name in ("train/digits", "train/digits_pde"):
             file = self.train_deck(name, "--train.samples=2000", "--train.test_samples=400", "--train.epochs=3", output=name[6:] + ".h5",
                                    ranks=2)

@@ -1,4 +1,4 @@
-"""Whether a file holds what the program says its files hold (fluxformer --describe=json)."""
+"""Checks that a file matches the program's description of its files (fluxformer --describe=json)."""
 
 import functools
 import json
@@ -15,13 +15,13 @@ OF_HDF5 = {"CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid",
 
 @functools.lru_cache(maxsize=None)
 def description():
-    """What --describe=json prints."""
+    """The output of --describe=json."""
     return json.loads(subprocess.run([BINARY, "--describe=json"], check=True, capture_output=True, text=True).stdout)
 
 
 @functools.lru_cache(maxsize=None)
 def entries(experiment):
-    """(pattern of a path, entry) for all that files of that experiment may hold, those without <...> first."""
+    """(pattern of a path, entry) for everything that files of that experiment may contain, those without <...> first."""
     found = next(one for one in description()["experiments"] if one["name"] == experiment)["variables"]
 
     def pattern(path):
@@ -31,7 +31,7 @@ def entries(experiment):
 
 
 def entry_of(experiment, path):
-    """The entry of a path and what its <...> stood for; None if there is none."""
+    """The entry of a path and the text matched by its <...>; None if there is none."""
     for pattern, entry in entries(experiment):
         if match := pattern.match(path):
             return entry, dict(zip(re.findall(r"<[^>]*>", entry["path"]), match.groups()))
@@ -46,7 +46,7 @@ def axes_of(dataset):
 
 
 def undescribed(file):
-    """Whatever in an open file differs from its description: a list of sentences."""
+    """The differences between an open file and its description: a list of sentences."""
     problems = []
     experiment = file.attrs["experiment"]
 
@@ -74,7 +74,7 @@ def differences(experiment, name, dataset):
         return
     wanted = [functools.reduce(lambda axis, pair: axis.replace(*pair), stands_for.items(), axis) for axis in entry["axes"]]
     axes = axes_of(dataset)
-    # Where not all depths are stored, a field has an axis of its own.
+    # If not all depths are stored, a field has its own depth axis.
     axes = ["depth" if axis == "stored_depth" and "stored_depth" not in wanted else axis for axis in axes]
     if axes != wanted:
         yield f"{name} is over {axes}, described as {wanted}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""postprocess/fluxformer_io.py reads what is a finished run, and says what to do about anything else.
+"""postprocess/fluxformer_io.py reads finished runs, and says what to do about anything else.
 
-Makes its own small files, so that it needs no run. Status 0 if all holds.
+Makes its own small files, so no run is needed. Status 0 if all tests pass.
 """
 
 import os
@@ -29,7 +29,7 @@ FIELD = np.arange(2 * 3 * 4 * 1 * 2, dtype=float).reshape(2, 3, 4, 1, 2)
 
 
 def write(path, **changes):
-    """A run of 3 depths and 2 times; an attribute set to None is left out."""
+    """A run of 3 depths and 2 times; attributes set to None are omitted."""
     with h5py.File(path, "w") as file:
         file.attrs.update({name: value for name, value in {**ATTRIBUTES, **changes}.items() if value is not None})
         for name, values in (("depth", [1.0, 2.0, 3.0]), ("time", [0.0, 0.5])):

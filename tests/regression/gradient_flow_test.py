@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gradient_flow: the same numbers on any number of ranks, numbers that agree with each other, and clear refusals."""
+"""gradient_flow: the same numbers on any number of ranks, consistent numbers, and clear refusals."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ class GradientFlow(CompareTest):
     def test_says_the_same_on_any_number_of_ranks(self):
         more = (*QUICK, "--gradient.epochs=0,2", "--samples.batch=3")
         alone = self.compare("gradient_flow", *more)
-        for ranks in (2, 3, 7):  # 7: more than samples of the Jacobians
+        for ranks in (2, 3, 7):  # 7: more than the samples used for Jacobians
             with self.subTest(ranks=ranks):
                 self.assert_same_numbers(alone, self.compare("gradient_flow", *more, ranks=ranks, output=f"{ranks}.h5"))
 
@@ -33,11 +33,13 @@ class GradientFlow(CompareTest):
             ends = of["gradient_norm"][:, :: (of["gradient_norm"].shape[1] - 1) // 2]  # two layers
             np.testing.assert_allclose(of["gradient_ratio"][:, :-1], ends[:, :-1] / ends[:, 1:], rtol=1e-13)
             np.testing.assert_allclose(of["disparity"], ends.max(1) / ends.min(1), rtol=1e-13)
-            # The copy after the last epoch is the trained model, that before the first is not.
+            # The snapshot after the last epoch is the trained model, the one before the first is
+            # not.
             for measure in ("loss", "gradient_norm", "gradient_ratio", "disparity", "embedding_gradient", "knot_gradient"):
                 np.testing.assert_allclose(of["epoch_" + measure][:, 1], of[measure], rtol=1e-13, err_msg=measure)
                 self.assertTrue((of["epoch_" + measure][:, 0] != of[measure]).any(), measure)
-            # 224 numbers: after as many steps the singular values are exact, and products grow no faster than they say.
+            # 224 numbers: after as many steps the singular values are exact, and products grow no faster than they
+            # allow.
             largest, smallest = of["largest_singular_value"], of["smallest_singular_value"]
             self.assertTrue((of["largest_singular_error"] < 1e-12 * largest).all())
             self.assertTrue((of["smallest_singular_error"] < 1e-12 * largest).all())
@@ -68,7 +70,8 @@ class GradientFlow(CompareTest):
         few, many = (self.compare("gradient_flow", *QUICK, f"--samples.count={count}", output=f"{count}.h5")
                      for count in (10, 40))
         for name in NAMES:
-            # That of the mean does not grow with the samples; a sum would, fourfold where they agree.
+            # The gradient of the mean does not grow with the number of samples; a sum would, fourfold
+            # where they agree.
             for group in ("head", "embedding"):
                 ratio = many[f"{name}/{group}_gradient"] / few[f"{name}/{group}_gradient"]
                 self.assertTrue((ratio < 1.5).all(), (name, group, ratio))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""postprocess/import_weights.py: a state dict comes out as the model PyTorch had, or is refused with a reason.
+"""postprocess/import_weights.py: a state dict is converted to the same model as in PyTorch, or refused with a reason.
 
-Runs the script as a user would. The judge is tests/support/torch_reference.h5: a plain numpy forward pass over the
-imported file must give PyTorch's hidden states. Status 0 if all holds.
+Runs the script as a user would. The reference is tests/support/torch_reference.h5: a plain numpy forward pass over the
+imported file must give PyTorch's hidden states. Status 0 if all tests pass.
 """
 
 import math
@@ -48,7 +48,7 @@ def layer_norm(x, gain, bias):
 
 
 def forward(model, u):
-    """Hidden states after each layer of a pre- or post-norm Transformer without masks, by the book."""
+    """Hidden states after each layer of a pre- or post-norm Transformer without masks, from the textbook formulas."""
     heads, pre = int(model.attrs["heads"]), model.attrs["norm"] == "pre"
     samples, tokens, width = u.shape
     states = [u]
@@ -74,7 +74,7 @@ def forward(model, u):
 
 
 def limit_file_size(most):
-    """Writing past `most` bytes fails from now on, as on a full disk."""
+    """Makes writing past `most` bytes fail, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
@@ -119,7 +119,8 @@ class ImportWeights(unittest.TestCase):
         with h5py.File(REFERENCE, "r") as file:
             expected = file[case]["hidden"][...]
             got = forward(model, file[case]["input"][...])
-        # Three layers of sums of at most 40 terms of order one: some hundred roundings of 1.1e-16.
+        # Three layers of sums of at most 40 terms of order one: about a hundred roundings of
+        # 1.1e-16.
         self.assertLess(abs(got - expected).max(), 1e-13 * abs(expected).max())
 
     def test_the_imported_model_has_pytorchs_hidden_states(self):
@@ -134,7 +135,7 @@ class ImportWeights(unittest.TestCase):
         nested = {name.replace(".", "/"): value for name, value in state.items()}
         formats = [("flat.h5", state), ("nested.h5", nested)]
         try:
-            import torch  # noqa: F401  only whether it is there
+            import torch  # noqa: F401  only to see whether it is installed
             formats.append(("state.pt", state))
         except ImportError:
             print("PyTorch is not installed: .pt is not tested", file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs that are stopped by a signal, by the clock or by kill -9, and go on as if nothing had happened (T9).
+"""Runs that are stopped by a signal, the time limit or kill -9, and continue as if nothing had happened (T9).
 
-The states have the same bits, and the history the same lines, as those of a run nobody stopped.
+States and history are bit for bit those of an uninterrupted run (except for wall times).
 """
 
 import os
@@ -23,12 +23,12 @@ CHECKPOINTS = ("out.checkpoint.h5", "out.checkpoint.previous.h5")
 
 class InterruptionTest(ProgramTest):
     def long_run(self, end, *more):
-        """Settings of a run of four steps in a unit of time whose state never settles: the inflow keeps changing."""
+        """Settings of a run with four steps per unit of time that never becomes steady, since the inflow keeps changing."""
         return ("evolve", "small.ini", "--quiet", "--evolve.method=ssp", "--evolve.cfl=0.25", f"--evolve.time={end}",
                 "--output.history=7", f"--output.every={end / 8}", "--inflow.every=0.75", *more)
 
     def stopped(self, stop, *more, ranks=1):
-        """Starts a run and stops it by `stop(process)`; a longer one if that came too late.
+        """Starts a run and stops it with `stop(process)`; retries with a longer run if that came too late.
 
         Returns its settings and how it ended."""
         end = 512
@@ -45,7 +45,7 @@ class InterruptionTest(ProgramTest):
             os.remove(self.path("out.h5"))
 
     def assert_interrupted_and_goes_on(self, settings, ended, ranks, reason):
-        """Exit code 4 and a file that says so; continued, it ends like a run that was never stopped."""
+        """Exit code 4 and a file with that status; when continued, it ends like an uninterrupted run."""
         self.assert_refused(ended, reason, GO_ON, code=4)
         with h5py.File(self.path("out.h5"), "r") as file:
             self.assertEqual(file.attrs["status"], "interrupted")
@@ -64,7 +64,7 @@ class InterruptionTest(ProgramTest):
 
 
 def send(number):
-    """Sends a signal to the program, or to mpiexec alone, as a queue does, while the run is under way."""
+    """Sends a signal to the program, or only to mpiexec, as a queue does, while the run is in progress."""
     def stop(process):
         time.sleep(0.1)
         os.kill(process.pid, number)
@@ -90,13 +90,14 @@ class Kill(InterruptionTest):
         self.killed_again_and_again(8192, *self.long_run(8192))
 
     def test_at_any_moment_error_controlled_steps(self):
-        # These remember earlier steps; at a scheduled checkpoint they forget them, restarted or not.
+        # These methods use earlier steps; at a scheduled checkpoint they discard them, restarted or
+        # not.
         self.killed_again_and_again(16384, "evolve", "small.ini", "--quiet", "--evolve.method=rk",
                                     "--evolve.variant=3bs", "--evolve.tolerance=1e-7", "--evolve.time=16384",
                                     "--output.every=2048", "--output.history=11")
 
     def killed_again_and_again(self, end, *settings):
-        """The earlier output stays until the run is complete, and what was checkpointed is not lost."""
+        """The earlier output is kept until the run is complete, and checkpointed results are not lost."""
         self.evolve("--model.seed=9")
         earlier = self.checksum("out.h5")
         settings = (*settings, f"--checkpoint.every={end / 64}", "--output.overwrite=true")
@@ -109,10 +110,10 @@ class Kill(InterruptionTest):
                 os.killpg(process.pid, signal.SIGKILL)
             ended = self.ended(process)
             if ended.code == 0:
-                break  # it was faster
+                break  # it finished first
             self.assertEqual(ended.code, -signal.SIGKILL, ended)
             kills += 1
-            if self.checksum("out.h5") != earlier:  # complete already; what died had nothing left to do but to end
+            if self.checksum("out.h5") != earlier:  # already complete; the killed process only had to exit
                 self.assertEqual(self.open("out.h5").attrs["status"], "done", f"after {moment} s")
                 break
             self.assert_checkpoints_are_whole()
@@ -125,7 +126,7 @@ class Kill(InterruptionTest):
         self.assert_same_bits("out.h5", "whole.h5")
 
     def wait_for_another(self, name, process):
-        """Until a file of that name is there that was not there before; false if the program ended first."""
+        """Waits until a new file of that name exists; false if the program ended first."""
         def identity():
             try:
                 return os.stat(self.path(name)).st_ino
@@ -167,7 +168,8 @@ class Checkpoints(InterruptionTest):
         self.assertEqual(before, self.checksum("out.h5"))
 
     def test_from_elsewhere_are_refused(self):
-        """A checkpoint of another shape, a file that is none, a missing one: nothing is run, nothing is lost."""
+        """A checkpoint of a different shape, a file that is not a checkpoint, a missing one: nothing is run, nothing is
+        lost."""
         self.evolve("--checkpoint.every=1")
         before = self.checksum("out.h5")
         self.write("text.h5", "not HDF5")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PETSc's log shows where the time of a run goes: phases of communication and the pieces of a layer as events."""
+"""PETSc's log shows where a run spends its time: communication phases and parts of a layer are events."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Small made-up data in the files of MNIST, which a network learns in a few steps."""
+"""Small synthetic data in MNIST's file format, which a network learns in a few steps."""
 
 import os
 import struct

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Memory of a run: at most four copies of the state, and half a one more (u* in single precision) where a front is followed."""
+"""Memory of a run: at most four copies of the state, plus half a copy (u* in single precision) if a front is tracked."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ TOKENS, WIDTH, SAMPLES = 49, 16, 128
 
 
 def peak(arguments):
-    """Peak resident memory in bytes of one run, from the kernel's account of a child that ran nothing else."""
+    """Peak resident memory of one run in bytes, as reported by the kernel for a child process that ran nothing else."""
     watcher = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)")
     return int(subprocess.run([sys.executable, "-c", watcher, BINARY, *arguments], check=True, capture_output=True,
@@ -21,7 +21,7 @@ def peak(arguments):
 
 class MemoryTest(unittest.TestCase):
     def copies(self, method, threshold):
-        """How many copies of the state a run holds: what more depth costs, so that libraries do not count."""
+        """Number of copies of the state that a run holds, from the increase with depth, so that libraries do not count."""
         with tempfile.TemporaryDirectory() as folder:
             def run(layers):
                 return peak(["evolve", "--quiet", f"--mesh.layers={layers}", f"--mesh.tokens_x={TOKENS}", "--model.kind=pde",
@@ -33,7 +33,7 @@ class MemoryTest(unittest.TestCase):
             state = 8 * (many - few) * TOKENS * WIDTH * SAMPLES
             return (run(many) - run(few)) / state
 
-    # 0.15 above: the weights of each cell (0.02 copies here) and what the allocator rounds up.
+    # 0.15 margin: the weights of each cell (0.02 copies here) and allocator overhead.
     def test_euler_holds_three_copies(self):
         self.assertLess(self.copies("euler", 0), 3.15)
 

@@ -49,7 +49,7 @@ every = 1
 
 class OutputTest(ProgramTest):
     def mount(self, name, options):
-        """A small file system of its own at that name; needs root."""
+        """A small separate file system mounted there; needs root."""
         os.mkdir(self.path(name))
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.path(name)], capture_output=True)
         if done.returncode != 0:
@@ -83,7 +83,7 @@ class ExistingFiles(OutputTest):
 
 
 class TwoRuns(OutputTest):
-    """One at a time writes a file: the other is refused at its start, and what a dead run left is replaced."""
+    """Only one run may write a file: a second one is refused at its start, and the part file of a dead run is replaced."""
 
     def test_of_evolve_take_turns(self):
         with open(self.path("out.h5.part"), "w", encoding="utf-8") as held:
@@ -105,7 +105,7 @@ class TwoRuns(OutputTest):
 class Folders(OutputTest):
     def refused(self, name, *parts):
         for ranks in (1, 3):
-            # epsilon > 0: were the folder looked at late, a steady state would be computed first.
+            # epsilon > 0: if the folder were checked late, a steady state would be computed first.
             end = self.run_program("evolve", "small.ini", f"--output.file={name}", "--equation.epsilon=0.01",
                                    "--evolve.cfl=0.5", ranks=ranks)
             self.assert_refused(end, "output.file", name, *parts)
@@ -127,7 +127,7 @@ class Folders(OutputTest):
 
 
 class FullDisk(OutputTest):
-    """Exit code 1, one message, the earlier file intact, and a later run succeeds where there is room again."""
+    """Exit code 1, one message, the earlier file intact, and a later run succeeds once there is space again."""
 
     def filled(self, size, *arguments):
         self.mount("disk", f"size={size}")
@@ -164,7 +164,7 @@ class BlowUp(OutputTest):
             self.assertIn("evolve.max_norm = 100", end.err)
             largest = np.abs(file["field/u"][...]).max(axis=(1, 2, 3, 4))
             self.assertLess(largest[-1], 100)
-            # One step more would have passed it: growth is at most e^t, 0.1 a step.
+            # One more step would have exceeded it: growth is at most e^t, with steps of 0.1.
             self.assertGreater(largest[-1], 100 * np.exp(-0.1))
             failed_at = float(end.err.split("t = ")[1].split()[0])
             self.assertAlmostEqual(file["time"][-1] + 0.1, failed_at, places=9)

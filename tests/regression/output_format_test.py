@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/output-format.md and postprocess/experiments.json are what the program says of itself, and so are its files: runs of every
-experiment are looked at where they are tested (described.undescribed)."""
+"""docs/output-format.md and postprocess/experiments.json match the program's description. Files of every experiment are
+compared with it in the tests of that experiment (described.undescribed)."""
 
 import json
 import os

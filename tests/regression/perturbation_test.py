@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The perturbation experiment: the same draws for every model and any number of ranks, and what must follow from levels of
-nothing, of everything and of stronger attacks.
+"""The perturbation experiment: the same draws for every model and any number of ranks, and the expected limits for zero
+levels, full levels and stronger attacks.
 """
 
 import os
@@ -41,7 +41,7 @@ class Perturbation(CompareTest):
         for name in NAMES:
             for kind in KINDS:
                 np.testing.assert_array_equal(found[f"{name}/{kind}_accuracy"][:, 0], found[f"{name}/accuracy"])
-                # The features are embedded again, but not otherwise.
+                # The features are embedded again without changes.
                 np.testing.assert_array_equal(found[f"{name}/{kind}_loss"][:, 0], found[f"{name}/loss"])
                 np.testing.assert_array_equal(found[f"{name}/{kind}_change"], 0)
                 self.assertTrue(np.isnan(found[f"{name}/{kind}_sensitivity"]).all())
@@ -56,7 +56,7 @@ class Perturbation(CompareTest):
             np.testing.assert_allclose(found[f"{name}/noise_change"], [[0.1, 0.2, 0.5, 1, 2]] * 2, rtol=0.03)
             for kind in ("fgsm", "worst"):
                 np.testing.assert_allclose(found[f"{name}/{kind}_change"], [[1e-4, 0.1]] * 2, rtol=1e-9)  # 1e-16 / 1e-4
-            # Small steps: what is optimal to first order shows.
+            # Small steps, so that first-order optimality is visible.
             clean, noise = found[f"{name}/loss"], found[f"{name}/noise_loss"][:, 0]
             fgsm, pgd, worst = (found[f"{name}/{kind}_loss"] for kind in ("fgsm", "pgd", "worst"))
             for raised in (fgsm, pgd, worst):
@@ -68,7 +68,7 @@ class Perturbation(CompareTest):
                                        found[f"{name}/relative_singular_value"], rtol=1e-2)
             for kind in ("noise", "fgsm"):
                 self.assertTrue((found[f"{name}/{kind}_sensitivity"][:, 0] < found[f"{name}/relative_singular_value"]).all())
-            # Without its tokens every image is the same one: each gets the same class.
+            # With all tokens blanked all images are identical and get the same class.
             emptied = self.open("out.h5")["analysis/perturbation"][name]["dropped_accuracy"][:, 1] * 40
             labels = np.round(emptied)
             np.testing.assert_allclose(emptied, labels, atol=1e-12)

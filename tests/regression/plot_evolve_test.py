@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Examples are tests, plots are tests: each built-in deck runs small, and plot_evolve.py draws its result without a display.
+"""Examples are tests, plots are tests: each built-in deck runs at a small size, and plot_evolve.py draws its result without
+a display.
 
 Needs the program (FLUXFORMER_BINARY) and what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
 """
@@ -21,7 +22,7 @@ except ImportError as failure:
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PLOT = os.path.join(ROOT, "postprocess", "plot_evolve.py")
 BINARY = os.environ["FLUXFORMER_BINARY"]
-# deck -> (what makes it small, what is drawn). Decks that need files of others are not built in.
+# deck -> (what makes it small, what is drawn). Decks that need downloaded files are not built in.
 SMALL = {
     "evolve": (["--inflow.samples=2", "--evolve.time=4"], ["front", "profiles", "token_maps"]),
     "diffusion": (["--evolve.time=1"], ["histories", "tokens"]),

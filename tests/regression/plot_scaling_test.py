@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""plot_scaling.py puts on one line what belongs together, and its numbers are those worked out by hand.
+"""plot_scaling.py groups runs into the right studies, and its numbers match those worked out by hand.
 
-Real runs of `fluxformer scaling` (program.py), and made-up files for exact numbers. Needs what postprocess/ needs; status 77 if
+Uses real runs of `fluxformer scaling` (program.py), and synthetic files for exact numbers. Needs what postprocess/ needs;
+status 77 if
 matplotlib or h5py is not installed.
 """
 
@@ -49,7 +50,7 @@ class ScalingTest(ProgramTest):
             return Measured(run)
 
     def plot(self, *arguments, draw=False):
-        """What the script does, without a new Python for each call, and without figures (a second each) unless they matter."""
+        """Calls the script without starting a new Python each time, and without figures (a second each) unless they matter."""
         code, out, err = 0, io.StringIO(), io.StringIO()
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(sys, "argv", [PLOT, *arguments]))
@@ -75,7 +76,7 @@ class ScalingTest(ProgramTest):
             self.assertAlmostEqual(one, other, delta=1e-12 * abs(other))  # a few roundings of doubles
 
     def assert_drawn(self, *names, folder="figures"):
-        """Exactly these, each as .csv, .png and .pdf, none of them an empty picture."""
+        """Exactly these files, each as .csv, .png and .pdf, with no empty pictures."""
         there = sorted(os.listdir(self.path(folder)))
         self.assertEqual(there, sorted(n + kind for n in names for kind in (".csv", "_scaling.png", "_scaling.pdf")))
         for name in names:
@@ -118,7 +119,7 @@ class RealRuns(ScalingTest):
 
 class Numbers(ScalingTest):
     def test_strong_speed_up_and_efficiency_are_against_the_fewest_ranks(self):
-        self.sample("a.h5", 2, [7.0, 8.0, 9.0])  # out of order, and not from one rank on
+        self.sample("a.h5", 2, [7.0, 8.0, 9.0])  # out of order, and not starting at one rank
         self.sample("b.h5", 8, [2.0, 2.5, 4.0])
         self.sample("c.h5", 4, [1.0, 2.0, 4.0], {"compute": 0.8})
         self.assertEqual(self.plot(self.folder).failure, "")
@@ -264,7 +265,7 @@ class Grouping(ScalingTest):
 
 class Figure(ScalingTest):
     def test_axes_show_all_that_was_measured_and_the_ideal(self):
-        """Also speed-ups above the ideal, slow-downs, and repetitions far from the median."""
+        """Includes superlinear speed-ups, slow-downs, and repetitions far from the median."""
         for ranks, step in ((3, [0.5, 1.0, 8.0]), (6, [0.2, 0.25, 0.3]), (12, [1.9, 2.0, 2.1])):
             self.sample(f"{ranks}.h5", ranks, step, {"compute": 0.75, "ghosts": 0.2})
         with mock.patch("scaling_figures.save") as save:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plot_training.py draws a training that is over, one that goes on, and several in one figure, without a display.
+"""plot_training.py draws a finished training, a running one, and several in one figure, without a display.
 
 Needs what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
 """
@@ -42,7 +42,7 @@ class PlotTraining(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def plot(self, *arguments):
-        """What the script does, without a new Python for each figure."""
+        """Calls the script without starting a new Python for each figure."""
         code, out = 0, io.StringIO()
         with mock.patch.object(sys, "argv", [PLOT, *arguments]), contextlib.redirect_stdout(out):
             try:
@@ -73,10 +73,10 @@ class PlotTraining(unittest.TestCase):
         self.drawn(self.plot(self.path("a.h5"), self.path("b.h5")), "trainings_compared")
 
     def test_one_that_goes_on_is_drawn_from_its_history(self):
-        for epochs in (0, 2):  # before the end of the first epoch too
+        for epochs in (0, 2):  # also before the end of the first epoch
             write_training(self.path("a.history.h5"), epochs=epochs, status="running")
             with h5py.File(self.path("a.history.h5"), "r+", libver="latest") as file:
-                file.swmr_mode = True  # held open as the program holds it
+                file.swmr_mode = True  # kept open, as by the program
                 self.drawn(self.plot(self.path("a.h5")), "a_training")
             os.remove(self.path("a.history.h5"))
 

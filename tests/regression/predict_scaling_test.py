@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The prediction finds the rates it was given, adds up messages and work by hand, and says which term limits."""
+"""The prediction recovers given rates, matches sums of messages and work done by hand, and names the limiting term."""
 
 import csv
 import dataclasses
@@ -31,7 +31,7 @@ def case(cells=4, tokens=64, samples=2, passes=1.0, summed=24, workload="evolve"
 
 
 def work(cells, tokens, samples, of):
-    """Seconds that a pass through so many cells takes for rows of a line of `of` tokens."""
+    """Seconds for a pass through this many cells, for rows of a line of `of` tokens."""
     rows = tokens * samples
     return cells * (rows * (8 * WIDTH**2 + 4 * WIDTH * FFN) * A + rows * of * WIDTH * B + E)
 
@@ -52,7 +52,7 @@ class ModelTest(unittest.TestCase):
     def test_a_message_that_work_does_not_hide_is_waited_for(self):
         small = case(cells=2, tokens=1, samples=1)
         slab = ALPHA + 8 * WIDTH / BETA
-        # One cell each: none is left to work on while the slab travels.
+        # One cell each: no other cell to work on while the slab is in flight.
         self.assertAlmostEqual(MACHINE.step(small, (2, 1, 1))["ghosts"], slab, places=15)
         line = case(cells=1, tokens=4, samples=1)
         block = 1 * 1 * WIDTH * B  # a row of attention's kernel against one token

@@ -1,7 +1,7 @@
-"""Runs the program as a user would, and says what a run left behind. Shared by the scripts of this folder.
+"""Runs the program as a user would, and inspects its results. Shared by the scripts of this folder.
 
 The environment names the program (FLUXFORMER_BINARY), the source (FLUXFORMER_SOURCE_DIR) and the launcher (MPIEXEC).
-Open MPI's own settings for roots and busy machines come from ctest.
+Open MPI's settings for root users and oversubscription come from ctest.
 """
 
 import concurrent.futures
@@ -21,9 +21,9 @@ ROOT = os.environ.get("FLUXFORMER_SOURCE_DIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("FLUXFORMER_BINARY") or os.path.join(ROOT, "build", "bin", "fluxformer")
 MPIEXEC = os.environ.get("MPIEXEC") or "mpiexec"
-# A run of these tests takes about a second; one that takes this long hangs.
+# Runs in these tests take about a second; one that takes this long hangs.
 TIMEOUT = 100
-# The program warns of a kernel that is not the processor's own, which is no matter of these tests.
+# The program warns about a BLAS kernel that does not match the processor, which is irrelevant here.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
 
 # Two layers of width 8 on 3 x 2 tokens: four Euler steps at Courant number 1.
@@ -99,7 +99,7 @@ cfl = 1
 
 
 class Ended:
-    """A finished run: its exit code and what it said."""
+    """A finished run: its exit code and output."""
 
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
@@ -118,7 +118,7 @@ def command(arguments, ranks):
 
 
 class ProgramTest(unittest.TestCase):
-    """Gives each test a folder of its own with the deck small.ini in it."""
+    """Gives each test its own folder with the deck small.ini in it."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="fluxformer-")
@@ -134,7 +134,7 @@ class ProgramTest(unittest.TestCase):
         return name
 
     def start(self, *arguments, ranks=1, environment=None):
-        """A running program in a process group of its own, so that kill -9 reaches every rank."""
+        """A running program in its own process group, so that kill -9 reaches every rank."""
         return subprocess.Popen(command(arguments, ranks), cwd=self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                 env={**ENVIRONMENT, **(environment or {})})
@@ -158,7 +158,7 @@ class ProgramTest(unittest.TestCase):
         return end
 
     def assert_refused(self, end, *parts, code=2):
-        """Ended with `code` and one message that holds every part."""
+        """Asserts that the run ended with `code` and one message that contains every part."""
         self.assertEqual(end.code, code, end)
         self.assertEqual(len(end.messages), 1, end)
         for part in parts:
@@ -167,7 +167,7 @@ class ProgramTest(unittest.TestCase):
             self.assertNotIn(noise, end.err, end)
 
     def wait_for(self, name, process):
-        """Until the file is there; false if the program ended first."""
+        """Waits until the file exists; false if the program ended first."""
         while not os.path.exists(self.path(name)):
             if process.poll() is not None:
                 return False
@@ -175,8 +175,8 @@ class ProgramTest(unittest.TestCase):
         return True
 
     def open(self, name):
-        """A file of the program, which holds nothing but what the program says its files hold."""
-        from described import undescribed  # it asks the program, and so stands above this module
+        """Opens a file of the program and checks that it matches the program's description of its files."""
+        from described import undescribed  # imported late: it runs the program through this module
 
         file = h5py.File(self.path(name), "r")
         self.addCleanup(file.close)
@@ -185,7 +185,7 @@ class ProgramTest(unittest.TestCase):
         return file
 
     def assert_same_bits(self, first, second):
-        """The same states and the same history, but for the clock on the wall."""
+        """The same states and history, except for wall times."""
         one, other = self.open(first), self.open(second)
         self.assertEqual(one["time"][...].tolist(), other["time"][...].tolist())
         self.assertEqual(one["field/u"][...].tobytes(), other["field/u"][...].tobytes(), "the states differ")
@@ -205,7 +205,7 @@ class ProgramTest(unittest.TestCase):
 
 
 class TrainTest(ProgramTest):
-    """Gives each test a folder of its own with the deck train.ini in it."""
+    """Gives each test its own folder with the deck train.ini in it."""
 
     def setUp(self):
         super().setUp()
@@ -218,13 +218,13 @@ class TrainTest(ProgramTest):
         return end
 
     def stop(self, process):
-        """kill -9 for all ranks of a run that goes on, and the end of it."""
+        """kill -9 for all ranks of a running program; waits for its end."""
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         return self.ended(process)
 
     def wait_until(self, holds, process):
-        """Polls until it holds; the program must not end before."""
+        """Polls until the condition holds; the program must not end first."""
         deadline = time.monotonic() + TIMEOUT
         while not holds():
             self.assertIsNone(process.poll(), "the run ended too early")
@@ -232,7 +232,7 @@ class TrainTest(ProgramTest):
             time.sleep(0.01)
 
     def arrays(self, group):
-        """name -> numbers, of all datasets below it."""
+        """name -> array, for all datasets below the group."""
         found = {}
         group.visititems(lambda name, item: found.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None)
         return found
@@ -244,7 +244,7 @@ class TrainTest(ProgramTest):
             self.assertEqual(one[name].tobytes(), other[name].tobytes(), f"{name}: {first} and {second} differ")
 
     def assert_same_training(self, first, second):
-        """The same weights and the same course, bit by bit, but for the clock on the wall."""
+        """The same weights and training history, bit for bit, except for wall times."""
         self.assert_same_model(first, second)
         one, other = (self.arrays(self.open(name)["training"]) for name in (first, second))
         self.assertEqual(sorted(one), sorted(other))
@@ -253,7 +253,7 @@ class TrainTest(ProgramTest):
 
 
 def together(works):
-    """Runs the works side by side (they mostly wait for launchers) and raises what they raise."""
+    """Runs the functions concurrently (they mostly wait for launchers) and re-raises their exceptions."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(work) for work in works]:
             future.result()

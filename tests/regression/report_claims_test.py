@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verdicts on claims: what means, spreads over seeds and null controls allow, and no more. On made-up files, so no run is needed.
+"""Verdicts on claims follow from means, spreads over seeds and null controls. Uses synthetic files, so no run is needed.
 
 Status 77 if matplotlib or h5py is not installed.
 """
@@ -30,7 +30,7 @@ RULE = {"margin": 5.0, "least_seeds": 3}
 
 
 def claim(**entries):
-    """Of an attention score, unless said otherwise."""
+    """A claim on an attention score by default."""
     return claims.Claim(**{"id": "a", "sentence": "b", "source": "c", "experiment": "attention", "quantity": ["cosine"], "test": "value",
                            "expected": 0.987, "tolerance": 0.01, "nulls": ["uniform", "permuted", "untrained"], **entries})
 
@@ -45,7 +45,7 @@ class ClaimTest(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def findings(self, one, write, **how):
-        """The verdicts of a claim on a made-up file, by model."""
+        """The verdicts of a claim on a synthetic file, by model."""
         path = self.path("made_up.h5")
         write(path, **how)
         with open_run(path) as run:
@@ -99,7 +99,7 @@ class AgainstTheTransformer(ClaimTest):
         """e^-s has another mean on other depths; the factor 3 between the models is exact on the same ones."""
         norm = claim(experiment="gradient_flow", quantity=["gradient_norm"], nulls=[], test="larger")
         outcome = self.findings(norm, sample.write_gradient_flow, spread=0)["independent"].outcomes[0]
-        np.testing.assert_allclose(outcome.measured, 3 * outcome.reference, rtol=1e-11)  # twelve digits are kept
+        np.testing.assert_allclose(outcome.measured, 3 * outcome.reference, rtol=1e-11)  # twelve digits are stored
 
     def test_ratios_are_judged_by_their_logarithms(self):
         """Norms e^(3 2) and more beside e^0.3: a spread of as much as the mean still leaves a wide lead as a ratio."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""report.py draws every experiment that is there on a page that needs nothing else, and refuses what is not ours.
+"""report.py draws all available experiments on a self-contained page, and refuses foreign files.
 
-Makes its own small files, so that it needs no run. Status 77 if matplotlib or h5py is not installed.
+Makes its own small files, so no run is needed. Status 77 if matplotlib or h5py is not installed.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class ReportTest(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def report(self, *arguments):
-        """What the script does, without a new Python for each."""
+        """Calls the script without starting a new Python each time."""
         code, out = 0, io.StringIO()
         with mock.patch.object(sys, "argv", [REPORT, *arguments]), contextlib.redirect_stdout(out):
             try:
@@ -60,7 +60,7 @@ class ReportTest(unittest.TestCase):
 class Page(ReportTest):
     @classmethod
     def setUpClass(cls):
-        """One report of everything there is, for all tests below; the figures are looked at while it is made."""
+        """One report with everything, for all tests below; the figures are inspected while it is made."""
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.files = []

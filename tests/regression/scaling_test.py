@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `scaling` counts is what the formulas say, on up to 16 ranks; its phases share a step's time; sizes grow as asked."""
+"""The counts of `scaling` match the formulas on up to 16 ranks; its phases add up to a step's time; sizes grow as requested."""
 
 import glob
 import os
@@ -62,17 +62,17 @@ class ScalingTest(ProgramTest):
     def over_depth(self, ranks):
         found = self.scaling("evolve.ini", ranks=ranks)
         self.assertEqual(found.attrs["ranks_depth"], ranks)
-        # One evaluation a step; each boundary between ranks is crossed by one slab.
+        # One evaluation per step; one slab crosses each boundary between ranks.
         self.assert_sent(found, "ghosts", ranks - 1, 8 * SLAB * (ranks - 1))
         self.assert_sent(found, "ring", 0, 0)
-        # Largest |u|, largest change, whether all is finite: three numbers of each rank.
+        # Largest |u|, largest change, whether everything is finite: three numbers per rank.
         self.assert_sent(found, "reduction", ranks * (ranks > 1), 24 * ranks * (ranks > 1))
         self.assertEqual(found.attrs["flops"], FIELD)
 
     def over_tokens(self, ranks):
         found = self.scaling("evolve.ini", "--scaling.over=tokens", ranks=ranks, output=f"tokens{ranks}.h5")
         self.assertEqual(found.attrs["ranks_token"], ranks)
-        # In each cell all keys, values and one number per head see every other rank.
+        # In each cell all keys, values and one number per head are sent to every other rank.
         self.assert_sent(found, "ring", LAYERS * ranks * (ranks - 1),
                          8 * LAYERS * (ranks - 1) * TOKENS * SAMPLES * (2 * WIDTH + HEADS))
         self.assert_sent(found, "ghosts", 0, 0)
@@ -81,11 +81,11 @@ class ScalingTest(ProgramTest):
     def over_samples(self, ranks):
         found = self.scaling("train.ini", ranks=ranks)
         self.assertEqual((found.attrs["groups"], found.attrs["samples"]), (ranks, 16))
-        # The gradient in three pieces (head and layers, coefficients, embedding: nothing fills a bucket), three losses, and an
-        # integer that says whether all went well.
+        # The gradient in three pieces (head and layers, coefficients, embedding: none fills a bucket), three losses, and an
+        # integer success flag.
         several = ranks * (ranks > 1)
         self.assert_sent(found, "reduction", 5 * several, (8 * (found.attrs["parameters"] + 3) + 4) * several)
-        # A forward pass and twice that backwards, through both layers; all groups have room for as many samples.
+        # A forward pass and twice that backwards, through both layers; all groups have the same number of slots.
         rows = 28 * ranks * -(-16 // ranks)
         self.assertEqual(found.attrs["flops"], 3 * 2 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
 
@@ -100,7 +100,8 @@ class ScalingTest(ProgramTest):
         for ranks, grid in ((1, ()), (16, ("--mesh.ranks_depth=4", "--mesh.ranks_token=4"))):
             self.evolve("--mesh.layers=4", "--mesh.tokens_y=3", *grid, f"--output.file=u{ranks}.h5", ranks=ranks)
         one, other = (self.open(f"u{n}.h5")["field/u"][...] for n in (1, 16))
-        # Sums over keys in another order: round-off of 9 terms, over 8 layers of growth below 10.
+        # Sums over keys in a different order: round-off of 9 terms, over 8 layers with growth below
+        # 10.
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-13 * np.abs(one).max() * 10)
 
     def test_halos_are_counted_where_tokens_diffuse(self):
@@ -138,13 +139,14 @@ class ScalingTest(ProgramTest):
         step = found["step_seconds"][...]
         self.assertEqual(step.shape, (3,))
         least, middle, greatest = (sum(found[phase]["seconds"][:, k] for phase in PHASES) for k in range(3))
-        # The slowest rank's phases add up to the step; leasts are below, greatests above any rank's sum.
+        # The slowest rank's phases add up to the step; sums of minima are below, sums of maxima above
+        # any rank's.
         self.assertTrue(np.all(least <= step) and np.all(step <= greatest * (1 + 1e-12)), (least, step, greatest))
         self.assertTrue(np.all(least <= middle) and np.all(middle <= greatest))
         self.assertGreater(found["compute/seconds"][0, 0], 0)
         np.testing.assert_allclose(found["flop_rate"][...], found.attrs["flops"] / step / 2, rtol=1e-12)
         self.assertTrue(np.all(found["output/seconds"][:, 0] > 0))
-        self.assertGreater(found["output"].attrs["bytes"], 8 * LAYERS * SLAB)  # u and what stands around it
+        self.assertGreater(found["output"].attrs["bytes"], 8 * LAYERS * SLAB)  # u and its metadata
         self.assertGreater(found["memory"][0], 1e6)
 
     def test_the_machine_is_measured(self):
@@ -204,7 +206,7 @@ class ScalingTest(ProgramTest):
 
         refused("evolve.ini", "--scaling.over=samples", parts=["scaling.over = samples"])
         refused("train.ini", "--scaling.over=depth", parts=["scaling.over = depth"])
-        refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["the data fix the tokens"])
+        refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["fixed by the data"])
         refused("evolve.ini", "--train.batch=4", parts=["train.batch: needs scaling.workload = train"])
         refused("evolve.ini", "--mesh.layers=1", parts=["mesh.ranks_depth"])
         refused("evolve.ini", "--evolve.stop=steady", parts=["evolve.stop"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trainings that are stopped, killed, run into a full disk or into numbers that are not finite: what they leave can be used,
-and a training that goes on ends with the bits of one that nobody stopped.
+"""Trainings that are stopped, killed, or hit a full disk or non-finite numbers: their files can be used, and a continued
+training ends with the same bits as an uninterrupted one.
 """
 
 import os
@@ -19,7 +19,7 @@ from program import TrainTest, together  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
 NEWEST, PREVIOUS = "out.checkpoint.h5", "out.checkpoint.previous.h5"
-# Everything that is drawn at random, and a momentum for each number.
+# Every random feature, and a momentum for each parameter.
 RANDOM = ("--train.dropout=0.2", "--train.augment=0.5")
 # 36 epochs of 9 steps: about a second.
 LONG = ("--train.epochs=36",)
@@ -38,7 +38,7 @@ class RestartTest(TrainTest):
         self.assertEqual(self.open("out.h5").attrs["status"], "done")
 
     def steps_of(self, checkpoint):
-        """The steps a whole checkpoint was made after, its numbers being finite; None if there is none."""
+        """The step count of the complete checkpoint, which must be finite; None if there is none."""
         if not os.path.exists(self.path(checkpoint)):
             return None
         with h5py.File(self.path(checkpoint), "r") as file:
@@ -50,7 +50,8 @@ class RestartTest(TrainTest):
 
 class PoliteStops(RestartTest):
     def test_the_time_limit_in_the_middle_of_an_epoch(self):
-        # The limit is over at once: each of these makes one step, and the third goes to the end.
+        # The time limit expires immediately: each of these takes one step, and the third runs to
+        # the end.
         for steps in (1, 2):
             more = (GO_ON,) if steps > 1 else ()
             end = self.run_program("train", "train.ini", "--quiet", *RANDOM, "--run.time_limit=1e-6", *more, ranks=2)
@@ -82,7 +83,7 @@ class PoliteStops(RestartTest):
             self.assertLess(len(self.open("out.h5")["step"]), 324)
             if ranks == 1:
                 self.assert_goes_on(*LONG)
-            else:  # another layout goes on too, with sums in another order
+            else:  # a different layout can continue too, with sums in a different order
                 self.train(*LONG, GO_ON)
                 np.testing.assert_allclose(self.open("out.h5")["training/test_loss"][...],
                                            self.open("whole.h5")["training/test_loss"][...], rtol=1e-6)
@@ -90,7 +91,7 @@ class PoliteStops(RestartTest):
 
 class Kill(RestartTest):
     def killed(self, *settings, moments, ranks=1):
-        """kill -9 some time after a new checkpoint has come, again and again; what is there stays whole."""
+        """Repeated kill -9 some time after each new checkpoint; the existing files stay intact."""
         for moment in moments:
             before = self.steps_of(NEWEST) or -1
             process = self.start("train", "train.ini", "--quiet", *settings, GO_ON, ranks=ranks)
@@ -106,7 +107,7 @@ class Kill(RestartTest):
             with h5py.File(self.path(NEWEST), "r") as file:
                 return file["state"].attrs["steps"] > before
         except OSError:
-            return False  # none yet, or between two names
+            return False  # none yet, or between the two renames
 
     def test_with_checkpoints_at_the_ends_of_epochs_sgd(self):
         settings = (*LONG, "--train.optimiser=sgd", "--train.rate=0.05")
@@ -147,7 +148,7 @@ class Checkpoints(RestartTest):
         with open(self.path(NEWEST), "r+b") as stream:
             stream.truncate(os.path.getsize(self.path(NEWEST)) // 2)
         self.assert_goes_on("--checkpoint.every=4", source=PREVIOUS)
-        # Neither of them can be read: it says so, and does not begin again from nothing.
+        # Neither can be read: the run says so and does not restart from scratch.
         for name in (NEWEST, PREVIOUS):
             self.write(name, "no HDF5")
         self.assert_refused(self.run_program("train", "train.ini", GO_ON), NEWEST)
@@ -186,21 +187,21 @@ class Failures(RestartTest):
             print(f"NOT CHECKED: {self.id()}: no file system can be mounted here (needs root)", file=sys.stderr)
             self.skipTest("mount needs root")
         self.addCleanup(subprocess.run, ["umount", "--lazy", self.path("disk")], check=True)
-        # One copy of the weights after each epoch: they fill any disk.
+        # A weight snapshot after each epoch fills any disk.
         settings = ("--train.epochs=48", "--output.snapshots=1", "--output.file=disk/out.h5", "--model.width=64")
         for ranks in (1, 2):
             end = self.run_program("train", "train.ini", "--quiet", *settings, GO_ON, ranks=ranks)
             self.assert_failed(end)
         steps = self.steps_of("disk/" + NEWEST)
         self.assertGreater(steps, 0)
-        # With room again it goes on to the bits of a training that always had it.
+        # With space again, the result is bit for bit that of a training that always had enough.
         subprocess.run(["mount", "-o", "remount,size=64m", self.path("disk")], check=True)
         self.train("--train.epochs=48", "--output.file=whole.h5", "--model.width=64")
         self.train("--train.epochs=48", "--output.file=disk/out.h5", "--model.width=64", GO_ON)
         self.assert_same_training("disk/out.h5", "whole.h5")
 
     def assert_failed(self, end):
-        """Exit code 1 and one message that says why; a history that can no longer grow may be told beside it."""
+        """Exit code 1 and one message with the reason; a second message about the history file is allowed."""
         self.assertEqual(end.code, 1, end)
         self.assertIn("no space left", end.messages[-1], end)
         self.assertIn("disk/out.", end.messages[-1], end)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`train` as a user sees it: it learns, says in its file what it did, gives evolve weights whose steady state is the
-trained network, and refuses what has no meaning. Stopping and going on: train_restart_test.py.
+"""`train` as seen by a user: it learns, documents itself in its file, gives evolve weights whose steady state is the
+trained network, and refuses meaningless settings. Stopping and continuing: train_restart_test.py.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 from made_up_images import write_mnist  # noqa: E402
 from program import TrainTest, together  # noqa: E402
 
-# The network of train.ini on made-up images: all 40 test images are looked at, in their order.
+# The network of train.ini on synthetic images: all 40 test images are used, in order.
 IMAGES = ("--data.set=mnist", "--data.directory=data", "--train.samples=0", "--train.test_samples=0",
           "--train.validation=0.25")
 
@@ -107,13 +107,13 @@ class Weights(TrainTest):
         self.labels = write_mnist(self.path("data"), training=160, test=40)
 
     def logits_after_evolving(self, *settings, ranks=1):
-        """evolve at Courant number 1 for twice as many steps as there are cells: the last row is the network's."""
+        """evolve at Courant number 1 for twice as many steps as cells: the last row is the network's output."""
         end = self.run_program("evolve", "--model.file=out.h5", "--data.set=mnist", "--data.directory=data",
                                "--data.split=test", "--data.tokens=rows", "--inflow.samples=40", "--evolve.method=euler",
                                "--evolve.cfl=1", "--output.file=e.h5", "--output.overwrite=true",
                                "--quiet", *settings, ranks=ranks)
         self.assertEqual(end.code, 0, end)
-        self.assertLess(self.open("e.h5")["history/distance"][-1].max(), 1e-6)  # u* is kept in single precision
+        self.assertLess(self.open("e.h5")["history/distance"][-1].max(), 1e-6)  # u* is stored in single precision
         return classify(self.open("out.h5")["model"], self.open("e.h5")["field/u"][-1, -1])
 
     def test_evolve_comes_to_rest_at_the_trained_transformer(self):
@@ -121,7 +121,7 @@ class Weights(TrainTest):
         loss, accuracy = loss_and_accuracy(self.logits_after_evolving(ranks=2), self.labels)
         file = self.open("out.h5")
         self.assertGreater(accuracy, 0.5)  # chance: 0.1
-        # The same sums in another order.
+        # The same sums in a different order.
         self.assertAlmostEqual(loss, file["training/test_loss"][-1], delta=1e-11)
         self.assertAlmostEqual(accuracy, file["training/test_accuracy"][-1], places=12)
 
@@ -140,7 +140,7 @@ class Weights(TrainTest):
         one = self.open("r10.h5")
         for name in ("r20", "r30", "r21", "r41"):
             for column in ("loss", "gradient_norm", "test_loss", "validation_accuracy"):
-                # Sums in another order, through 15 steps of Adam.
+                # Sums in a different order, through 15 steps of Adam.
                 np.testing.assert_allclose(self.open(name + ".h5")["training/" + column][...],
                                            one["training/" + column][...], rtol=1e-9, err_msg=f"{name} {column}")
 
@@ -151,16 +151,16 @@ class Weights(TrainTest):
                                  "out.epoch2.h5", "out.epoch4.h5", "out.h5", "out.history.h5"])
         accuracy = self.open("out.h5")["training/validation_accuracy"][...]
         best = int(accuracy.argmax()) + 1  # the first of equals
-        # The same training, with a copy after each epoch.
+        # The same training, with a snapshot after each epoch.
         self.train(*IMAGES, "--output.snapshots=1", "--train.epochs=5", "--train.rate=5e-2", "--output.file=each.h5")
         self.assert_same_model("out.best.h5", f"each.epoch{best}.h5")
         self.assert_same_model("out.h5", "each.epoch5.h5")
         self.assert_same_model("out.epoch2.h5", "each.epoch2.h5")
-        # Epoch 0 is the start: what evolve draws from the same seed.
+        # Epoch 0 is the start: the same weights as evolve draws from that seed.
         start = self.open("out.epoch0.h5")["model/layers/1/W_Q"][...]
         self.assertLess(np.abs(start).max(), math.sqrt(6 / 16))
         self.assertFalse(np.array_equal(start, self.open("out.h5")["model/layers/1/W_Q"][...]))
-        # Going on from a copy: its loss before the first step is that of its weights.
+        # Continuing from a snapshot: the loss before the first step is that of its weights.
         self.train(*IMAGES, "--model.file=out.epoch4.h5", "--output.file=more.h5", "--train.epochs=1", "--train.rate=1e-9")
         self.assertAlmostEqual(self.open("more.h5")["training/test_loss"][0], self.open("out.h5")["training/test_loss"][3],
                                delta=1e-5)
@@ -172,7 +172,7 @@ class Weights(TrainTest):
         self.train(*IMAGES, *pde, "--model.seed=2")
         course = self.open("out.h5")["training/depth_loss"][...]
         self.assertLess(course[-5:].mean(), 0.7 * course[:3].mean())
-        # One cell per layer from the teacher's own weights: nothing is left to match, and nothing to learn it with.
+        # One cell per layer with the teacher's own weights: there is nothing left to match.
         self.train(*IMAGES, "--model.file=teacher.h5", "--distill.teacher=teacher.h5", "--distill.hidden=1",
                    "--distill.attention=1", "--output.file=twin.h5", "--train.epochs=1")
         self.assertLess(self.open("twin.h5")["training/depth_loss"][0], 1e-14)  # round-off of log
@@ -196,7 +196,7 @@ class OutputFile(TrainTest):
             self.assertIn(line, about["settings"])
         training = file["training"].attrs
         self.assertEqual([training[name] for name in ("samples", "validation_samples", "test_samples")], [152, 8, 40])
-        # Everything but kappa, alpha and rho.
+        # Everything except kappa, alpha and rho.
         numbers = sum(array.size for array in self.arrays(file["model"]).values())
         self.assertEqual(training["trained_parameters"], numbers - 2 * 1 - 2)
         self.assertEqual(file["step"][...].tolist(), list(range(18)))
@@ -208,13 +208,14 @@ class OutputFile(TrainTest):
         for name in ("loss", "gradient_norm", "samples_per_second"):
             self.assertTrue((file["training/" + name][...] > 0).all(), name)
         self.assertFalse(file["training/depth_loss"][...].any())
-        # The history holds the same courses; no checkpoint was wanted.
+        # The history has the same curves; no checkpoint was requested.
         with h5py.File(self.path("out.history.h5"), "r") as history:
             self.assertEqual(history.attrs["status"], "done")
             for name in file["training"]:
                 np.testing.assert_array_equal(history["training/" + name][...], file["training/" + name][...], name)
         self.assertNotIn("out.checkpoint.h5", os.listdir(self.folder))
-        # It is a deck that gives the same bits, and it is not replaced unasked.
+        # The output works as a deck that gives the same bits, and is not overwritten without
+        # permission.
         self.assert_refused(self.run_program("train", "out.h5", ranks=2), "output.file", "out.h5", "output.overwrite")
         self.train("--output.file=again.h5", deck="out.h5", ranks=2)
         self.assert_same_training("out.h5", "again.h5")
@@ -262,7 +263,7 @@ class Refusals(TrainTest):
             (1, [adjoint, "--adjoint.method=4", "--depth.norm=post"], ["depth.norm"]),
             (2, ["--equation.epsilon=0.1"], ["equation.epsilon", "march"]),
             (1, ["--equation.c=0"], ["equation.c"]),
-            (1, ["--equation.kappa=0.6"], ["equation.kappa = 0.6", "at most 0.5", "mesh.cells"]),
+            (1, ["--equation.kappa=0.6"], ["equation.kappa = 0.6", "stable up to 0.5", "mesh.cells"]),
             (1, ["--depth.scheme=upwind"], ["depth.scheme = upwind", "adjoint.method"]),
             (1, ["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),
             (1, ["--data.set=mnist", "--data.directory=nowhere"], ["data.directory = nowhere", "data.set = digits"]),

@@ -1,4 +1,4 @@
-"""A private SLURM, and a project folder on it: the job scripts as they are, with the facts of this site in machine.sh."""
+"""A private SLURM with a project folder: the unmodified job scripts, with the site's settings in machine.sh."""
 
 import os
 import re
@@ -16,7 +16,8 @@ from program import BINARY, DECK, ENVIRONMENT, ROOT, TRAIN_DECK  # noqa: E402 (t
 NEEDED = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")
 PATIENCE = 120  # seconds; what these jobs do takes one or two, and a time limit is looked at twice a minute
 
-# Nodes that are one machine: their ranks share its cores, and meet over TCP as those of real nodes do.
+# Virtual nodes on one machine: their ranks share its cores and communicate over TCP like those of real
+# nodes.
 SITE = f"""
 site_options=(--account=tests --comment=site)
 cores_per_node=1
@@ -51,7 +52,7 @@ class Cluster:
         os.mkdir(state)
         self.environment = {**ENVIRONMENT, "SLURM_CONF": os.path.join(state, "slurm.conf"), "FLUXFORMER_PYTHON": sys.executable}
         self.environment.pop("SLURM_JOB_ID", None)
-        # Stops the cluster when its input ends: when it is told to, or when this process has died in whatever way.
+        # Stops the cluster when its input ends: on request, or when this process has died for any reason.
         self.stopper = subprocess.Popen(["bash", "-c", 'read -r _; exec "$0" "$1"', os.path.join(HERE, "stop.sh"), state],
                                         stdin=subprocess.PIPE, start_new_session=True)
         subprocess.run([os.path.join(HERE, "start.sh"), state, str(nodes), str(cpus)], env=self.environment, check=True,
@@ -76,12 +77,12 @@ class Cluster:
             return ""
 
     def call(self, *words, folder=None, **environment):
-        """A finished command, in the project unless another folder is named."""
+        """Runs a command, in the project folder by default."""
         return subprocess.run(words, cwd=folder or self.project, env={**self.environment, **environment}, capture_output=True,
                               text=True, check=False, stdin=subprocess.DEVNULL, timeout=PATIENCE)
 
     def told(self, *words, **more):
-        """What a command that must succeed says."""
+        """The output of a command that must succeed."""
         done = self.call(*words, **more)
         if done.returncode:
             raise AssertionError(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -95,7 +96,7 @@ class Cluster:
         return re.search(r"^Submitted batch job (\d+)$", said, re.MULTILINE).group(1)
 
     def job(self, job):
-        """What SLURM knows of a job, or of a task of an array: {name: value}."""
+        """SLURM's record of a job or array task: {name: value}."""
         return dict(re.findall(r"(\S+?)=(.*?)(?= \S+?=|\s*$)", self.told("scontrol", "show", "job", "-o", job).splitlines()[0]))
 
     def until(self, holds, what):
@@ -106,7 +107,7 @@ class Cluster:
             time.sleep(0.1)
 
     def ended(self, job):
-        """The job when it has ended and is not to go on."""
+        """The job, once it has ended and will not be requeued."""
         self.until(lambda: self.job(job)["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED"),
                    f"the end of job {job}")
         return self.job(job)

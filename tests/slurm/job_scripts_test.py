@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The job scripts on a real SLURM of three virtual nodes: what they are for, and what a user does wrong.
+"""The job scripts on a real SLURM with three virtual nodes: normal use and user errors.
 
-All jobs are submitted at the start, so that they wait for the clock together. Status 77 if SLURM is not installed.
+All jobs are submitted at the start, so that their waiting times overlap. Status 77 if SLURM is not installed.
 """
 
 import concurrent.futures
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
 from program import ProgramTest  # noqa: E402
 
-# Seconds of tiny steps, whose state never settles.
+# Seconds of tiny steps that never become steady.
 LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=6144", "--output.history=7",
         "--output.every=768", "--inflow.every=0.75")
 # The same, writing nearly all the time.
@@ -38,7 +38,7 @@ def setUpModule():
     site.write("table.txt", TABLE)
     pool = concurrent.futures.ThreadPoolExecutor(1)
     unittest.addModuleCleanup(pool.shutdown)
-    # A signal that is due a second before the limit is sent between a half and a whole minute after the start.
+    # A signal due one second before the limit is sent between half a minute and a minute after the start.
     job = {"chain": site.submit("--time=1", "--signal=B:USR1@1", CHAIN, *LONG)}
     job["after chain"] = site.submit("--ntasks=1", "--dependency=afterok:" + job["chain"], RUN, "evolve", "small.ini")
     driven = pool.submit(drive_the_chain)
@@ -65,11 +65,11 @@ def out(name):
 
 
 def drive_the_chain():
-    """Interrupts it by the time limit and by a signal, and spares it the two minutes that a requeued job waits."""
+    """Interrupts it by the time limit and by a signal, and skips the two minutes that a requeued job waits."""
     def restarted(times):
         site.until(lambda: site.job(chain)["JobState"] == "PENDING" and site.job(chain)["Restarts"] == str(times), f"restart {times}")
         after.append(site.job(job["after chain"])["JobState"])
-        # Not now: slurmd refuses a job in the second in which it ended it.
+        # Not immediately: slurmd refuses a job in the same second in which it ended.
         site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2")
 
     def said(what):
@@ -135,7 +135,8 @@ class JobScripts(ProgramTest):
         for name in ("cancelled", "cancelled mpirun", "killed"):
             ended = site.ended(job[name])
             self.assertEqual((ended["JobState"], ended["Restarts"]), ("FAILED" if name == "killed" else "CANCELLED", "0"), name)
-            # What was asked may have had the time to write a checkpoint and say that it is not whole.
+            # The interrupted run may have had time to write a checkpoint and report that it is
+            # incomplete.
             if os.path.exists(self.path(out(name))):
                 with self.open(out(name)) as result:
                     self.assertEqual(result.attrs["status"], "interrupted", name)
@@ -180,7 +181,7 @@ class JobScripts(ProgramTest):
                 self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
                 self.assertTrue(done.stderr.startswith(what), done.stderr)
         self.assertEqual(site.told(*queue), before)
-        # Given to sbatch as they are, they say so in the log.
+        # Passed to sbatch directly, they report it in the log.
         for words, folder, what in (((RUN, "evolve"), self.folder, "run.sbatch: an experiment and a deck are needed"),
                                     ((self.path(RUN), *LONG), site.folder, "run.sbatch: no jobscripts/job.sh in "),
                                     ((SWEEP, "table.txt", "evolve", "small.ini"), self.folder, "sweep.sbatch: this is a job array: --array=1-4")):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Scaling studies on a real SLURM of two virtual nodes: a job per size, one after the other, and one that draws them.
+"""Scaling studies on a real SLURM with two virtual nodes: one job per size in sequence, and one that plots them.
 
-All studies are submitted at the start, so that their jobs run side by side. Status 77 if SLURM is not installed.
+All studies are submitted at the start, so that their jobs run concurrently. Status 77 if SLURM is not installed.
 """
 
 import glob
@@ -23,7 +23,7 @@ def setUpModule():
     site = Cluster(nodes=2, cpus=6)
     unittest.addModuleCleanup(site.stop)
     site.write("tiny.ini", SCALING_DECK.replace("layers = 6", "layers = 3"))
-    # By mode and number of ranks; 0 is the job that draws.
+    # By mode and number of ranks; 0 is the plotting job.
     studies = {"strong": study(STRONG, "--time=5", "tiny.ini", "1 2 3"),
                "weak": study(WEAK, "--nodes=2", "--quiet", "tiny.ini", "2,1", "--scaling.study=grown"),
                "one cannot run": study(STRONG, "tiny.ini", "2 4 1", "--mesh.layers=2"),
@@ -31,7 +31,7 @@ def setUpModule():
 
 
 def study(*words):
-    """{ranks: job} of a study that is submitted, with 0 for the job that draws."""
+    """Submits a study; returns {ranks: job}, with 0 for the plotting job."""
     said = site.told(*words)
     jobs = {int(ranks or 0): job for job, ranks in re.findall(r"^job (\d+)  (?:ranks (\d+)$)?", said, re.MULTILINE)}
     end = re.search(r"^to cancel: scancel (.*)$", said, re.MULTILINE).group(1)

@@ -24,7 +24,7 @@ inline ProblemSpec adjoint_pde() {
   spec.kappa = 0.1;
   spec.alpha = 0.9;
   spec.rho = 1.1;
-  spec.weight_scale = 0.7;  // so that Newton's method finds its way over a long step
+  spec.weight_scale = 0.7;  // so that Newton's method converges on long steps
   return spec;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// One attention problem on the whole line of tokens, seeded, and the operator on any split of it: states are
-// global on every rank, so that results of different splits can be compared number by number.
+// A seeded attention problem on the whole token line, and the operator on any split of it. States are global
+// on every rank, so that results of different splits can be compared number by number.
 
 #include <mpi.h>
 
@@ -32,7 +32,7 @@ struct AttentionParameters {
     weights.attention = {begin, begin + d, w_qkv, w_qkv + 3 * d * d, w_o, w_o + d * d, alpha};
     return weights;
   }
-  /// First number of each part, and the end.
+  /// Offset of each part, and the end.
   std::vector<std::size_t> offsets() const {
     const std::size_t qkv = 2 * d, o = qkv + 3 * d * d + 3 * d;
     return {0, d, qkv, qkv + 3 * d * d, o, o + d * d, o + d * d + d, flat.size()};

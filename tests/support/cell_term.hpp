@@ -1,6 +1,6 @@
 #pragma once
 
-// A term that acts within one depth cell, as a term of all depth cells a rank holds.
+// Turns a term that acts within one depth cell into a term on all depth cells of a rank.
 
 #include <functional>
 #include <memory>
@@ -12,11 +12,11 @@
 
 namespace fluxformer {
 
-/// The weights of cell i = 1..M, and the gradient of the same weights as views into the model's flat vector.
+/// The weights of cell i = 1..M, and their gradient, as views into the model's flat vector.
 template <class T>
 struct CellWeights {
   std::function<LayerWeights<const T>(int cell)> of;
-  /// Called only with a span that is not empty.
+  /// Only called with a non-empty span.
   std::function<LayerWeights<double>(int cell, std::span<double> parameters)> gradient;
 };
 
@@ -39,8 +39,8 @@ class CellTerm final : public Term {
   CellWeights<T> weights_;
 };
 
-/// The same with value and adjoint through the seam for back-propagation. The adjoint keeps the activations
-/// of all cells before it reads those of the first.
+/// The same with value and adjoint through KeepsActivations. The adjoint stores the activations of all cells
+/// before it reads those of the first.
 template <class T>
 class KeptCellTerm final : public Term {
  public:

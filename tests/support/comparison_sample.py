@@ -15,7 +15,7 @@ ROOT = {
 
 
 class ComparisonFile:
-    """One file that is being written. Numbers of a measure: one per seed, then noise that differs from seed to seed."""
+    """A file being written. Values of a measure: one per seed, plus noise that differs from seed to seed."""
 
     def __init__(self, path, experiment, seeds=(1, 2, 3), spread=0.01, **attributes):
         self.file = h5py.File(path, "w")
@@ -43,7 +43,7 @@ class ComparisonFile:
             self.axis(f"{model}_depth", self.depth(model))
 
     def add(self, model, measure, values):
-        """`values` of any shape, the same for every seed but for noise; its deviation over seeds is about `spread`."""
+        """`values` of any shape, the same for every seed except for noise; their deviation over seeds is about `spread`."""
         values = np.asarray(values, dtype=float)
         scatter = self.noise.standard_normal((len(self.seeds),) + (1,) * values.ndim)
         self.exact(model, measure, values[None] * (1 + self.spread * scatter))
@@ -62,7 +62,7 @@ class ComparisonFile:
 
 
 def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **how):
-    """`score`, `null`: cosine of the models and of every null control; spread over seeds as ComparisonFile has it."""
+    """`score`, `null`: cosine of the models and of every null control; spread over seeds as in ComparisonFile."""
     with ComparisonFile(path, "attention", **how) as out:
         out.depths(("transformer", *models))
         for name, count in (("layer", LAYERS), ("head", HEADS), ("query", TOKENS), ("key", TOKENS)):
@@ -101,7 +101,7 @@ def write_information_flow(path, **how):
 
 
 def write_bottleneck(path, falls=None, **how):
-    """`falls`: of I(X;T) from the first depth to the last, by model, in every estimator."""
+    """`falls`: decrease of I(X;T) from the first depth to the last, by model, in every estimator."""
     falls = falls or {"transformer": 1.0, "independent": 2.0}
     with ComparisonFile(path, "bottleneck", **how) as out:
         out.depths(falls)
@@ -180,7 +180,7 @@ def write_ablation(path, **how):
 
 
 def write_evolve(path):
-    """A run in time with depth, on the same data."""
+    """A time-dependent run with depth, on the same data."""
     with h5py.File(path, "w") as file:
         file.attrs.update({**ROOT, "experiment": "evolve", "command_line": "bin/fluxformer evolve input/compare/evolve.ini"})
         depth, time = np.arange(1, 4) / 1.0, np.linspace(0.5, 6, 12)

@@ -8,7 +8,7 @@
 
 namespace fluxformer::test {
 
-/// A state spread over the ranks, its inflow and its ghosts.
+/// A distributed state with its inflow and ghosts.
 struct Harness::Filled {
   Filled(const Harness& harness, const Term& term, const State& global)
       : vector(harness.scatter(global)),
@@ -66,10 +66,11 @@ State Harness::gather(const double* owned, const double* inflow_slab) const {
       global[global_index(mesh_.first_cell() + k, i)] = owned[static_cast<std::size_t>(k) * slab + i];
   for (std::size_t i = 0; inflow_slab != nullptr && i < slab; ++i)
     global[global_index(0, i)] = inflow_slab[i];
-  return sum_over(mesh_.comm(), std::move(global));  // each number comes from one rank: nothing is rounded
+  return sum_over(mesh_.comm(),
+                  std::move(global));  // each number comes from a single rank, so the sum is exact
 }
 
-/// As a solver does it: the cells that need no ghosts while those travel, then the rest.
+/// As in a solver: cells that need no ghosts while these are exchanged, then the rest.
 template <class Apply>
 State Harness::through(const State& p, const State& u, const State* v, double start, Apply&& apply) {
   const BuiltTerm built = build_(mesh_, context_, p);

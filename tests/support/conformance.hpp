@@ -1,10 +1,9 @@
 #pragma once
 
-// A term seen from outside: a function of the whole state, whatever ranks the lattice is spread over.
+// A term as seen from outside: a function of the whole state, on any distribution over ranks.
 //
-// A state is [cell 0..M][token][sample][channel] on every rank; cell 0 is the inflow. What the harness
-// returns is the same on every rank. Between it and the term stand the mesh, the ghosts and the gathering, as
-// in a solver.
+// A state is [cell 0..M][token][sample][channel] on every rank; cell 0 is the inflow. The harness returns the
+// same on every rank. It calls the term through mesh, ghosts and gathering, as a solver does.
 
 #include <functional>
 #include <memory>
@@ -20,13 +19,13 @@ namespace fluxformer::test {
 
 using State = std::vector<double>;
 
-/// A term and whatever it borrows from.
+/// A term and the objects it borrows from.
 struct BuiltTerm {
   std::shared_ptr<void> owned;
   std::unique_ptr<Term> term;
 };
 
-/// One term with one choice of settings, on one lattice.
+/// One term with one set of settings, on one lattice.
 struct TermCase {
   using Build = std::function<BuiltTerm(const Mesh&, const SlabContext&, const State& parameters)>;
   using Reference = std::function<State(const State& parameters, const State& u)>;
@@ -34,13 +33,13 @@ struct TermCase {
   std::string name;
   MeshSpec lattice = {};
   TokenMask mask = {};
-  State parameters = {};        ///< all cells one after the other; empty: none
+  State parameters = {};        ///< all cells in order; empty: none
   Build build = {};             ///< in double
   Build build_single = {};      ///< kernels in float; may be empty
   Build build_scaled = {};      ///< the term times `scale`; may be empty
-  Build build_keeping = {};     ///< through KeepsActivations; empty where the term has no such seam
+  Build build_keeping = {};     ///< through KeepsActivations; empty if the term does not have it
   Reference reference = {};     ///< naive
-  bool compare_padding = true;  ///< whether what stands in padded rows is defined
+  bool compare_padding = true;  ///< whether values in padded rows are defined
 
   std::size_t slab() const {
     return static_cast<std::size_t>(lattice.tokens_x * lattice.tokens_y * lattice.samples * lattice.width);
@@ -48,7 +47,7 @@ struct TermCase {
   std::size_t size() const { return slab() * static_cast<std::size_t>(lattice.cells + 1); }
 };
 
-/// What build_scaled multiplies with.
+/// The factor of build_scaled.
 inline constexpr double conformance_scale = -0.37;
 
 /// The operators, in all their settings.
@@ -65,13 +64,13 @@ class Harness {
   Harness(MPI_Comm comm, const TermCase& term_case, const MeshSpec& split)
       : Harness(comm, term_case, split, term_case.build) {}
 
-  /// term(u; p) in cells 1..M, 0 in cell 0. `start` is what every number of the output holds before.
+  /// term(u; p) in cells 1..M, 0 in cell 0. `start`: initial value of every number of the output.
   State rhs(const State& p, const State& u, double start = 0);
   State tangent(const State& p, const State& u, const State& v, double start = 0);
   Adjoint adjoint(const State& p, const State& u, const State& w, double start = 0);
-  /// start + scale * diagonal in cells 1..M, 0 in cell 0; nothing where the term is not an ImplicitTerm.
+  /// start + scale * diagonal in cells 1..M, 0 in cell 0; empty if the term is not an ImplicitTerm.
   std::optional<State> diagonal(const State& p, double scale, double start);
-  /// As the term on this rank says.
+  /// As reported by the term on this rank.
   std::optional<StepLimit> step_limit(const State& p);
   TermText text(const State& p);
 

@@ -16,7 +16,7 @@
 namespace fluxformer::test {
 namespace {
 
-/// A slab term with a factor in front: the `scale` of its calls.
+/// A slab term times a factor, passed as the `scale` of its calls.
 template <class T>
 class Scaled final : public SlabTerm<T> {
  public:
@@ -38,7 +38,7 @@ class Scaled final : public SlabTerm<T> {
   double scale_;
 };
 
-/// A slab term on all cells: its context, its parameters (all cells one after the other) in T and in double.
+/// A slab term on all cells: its context, and its parameters (all cells in order) in T and in double.
 template <class T>
 struct Owned {
   SlabContext context;
@@ -50,7 +50,7 @@ struct Owned {
 /// How a case calls its slab term.
 struct Calls {
   double scale = 1;
-  bool keeping = false;  ///< through the seam for back-propagation
+  bool keeping = false;  ///< through KeepsActivations
 };
 
 template <class T, class Made>
@@ -153,7 +153,7 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
                    MeshSpec mesh = lattice()) {
   TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
   c.mask = std::move(mask);
-  // Sinkhorn balances rows and columns of real tokens; what a padded row holds is nobody's business.
+  // Sinkhorn balances rows and columns of real tokens; padded rows are unspecified.
   c.compare_padding = settings.normalisation == Normalisation::softmax;
   const std::size_t d = static_cast<std::size_t>(mesh.width), per_cell = 4 * d * d + 6 * d + 1;
   return slab_case(
@@ -174,7 +174,7 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
       });
 }
 
-/// A reaction with hidden width 5; `make` makes it, or it under dropout; `reference` is its value.
+/// A reaction with hidden width 5; `make` makes it, possibly wrapped in dropout; `reference` is its value.
 template <class Make, class Reference>
 TermCase reaction_case(TermCase c, bool first_half, Make make, Reference reference) {
   const std::size_t d = static_cast<std::size_t>(c.lattice.width), f = 5;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double speed = 1.6;
 
-/// What a model term borrows from.
+/// The objects a model term borrows from.
 struct OwnedModel {
   OwnedModel(const ModelSpec& spec, const SlabContext& mesh_context, const State& values)
       : parameters(spec), context(mesh_context) {
@@ -102,7 +102,8 @@ ProblemSpec knotted(Norm norm) {
   return spec;
 }
 
-/// The source of a manufactured solution: no function of the state; its values are those of one rank.
+/// The source of a manufactured solution: independent of the state; the reference values are those of one
+/// rank.
 TermCase source() {
   auto spec = base();
   spec.scheme = DepthScheme::upwind;

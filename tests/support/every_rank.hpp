@@ -1,6 +1,6 @@
 #pragma once
 
-// Reductions for MPI tests: every rank compares the same number, so that none is left waiting for another.
+// Reductions for MPI tests: every rank checks the same number, so that none is left waiting.
 
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Every way to spread a lattice over the ranks a test runs on.
+// Every way to distribute a lattice over the ranks of a test.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A data set of a handful of samples that are held in memory.
+// A data set of a few samples held in memory.
 
 #include <algorithm>
 #include <string>
@@ -44,7 +44,7 @@ class ListedSamples final : public data::Dataset {
   Content c_;
 };
 
-/// `count` samples of normal numbers; lengths and labels go through their values in turn.
+/// `count` samples of normal numbers; lengths and labels cycle through the given values.
 inline ListedSamples random_samples(int count, int tokens_x, int tokens_y, int features, int classes,
                                     unsigned seed) {
   const int tokens = tokens_x * tokens_y;

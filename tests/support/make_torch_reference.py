@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Reference numbers of a Transformer made with another implementation: PyTorch's nn.TransformerEncoderLayer, float64.
+"""Reference numbers for a Transformer from an independent implementation: PyTorch's nn.TransformerEncoderLayer, float64.
 
     /usr/bin/python3 tests/support/make_torch_reference.py [FILE]      default: torch_reference.h5 beside this script
 
@@ -9,7 +9,7 @@ ffn 40, 3 layers, 11 tokens, 3 samples; GELU in its erf form; no dropout; every 
 One group per case, {pre,post}_{plain,padding,causal}:
     input               [sample, token, channel]
     hidden              [layer, sample, token, channel]   layer 0 is the input, layer l the state after layer l
-    lengths             [sample]   real tokens; rows of `hidden` after them mean nothing
+    lengths             [sample]   real tokens; rows of `hidden` after them are meaningless
     attention_layer_1   [sample, head, query, key]        pre_plain only
     model/              a model file's /model group; attribute causal of the case: 0 or 1
 All cases share the weights and the input (hard links). There is no final LayerNorm.
@@ -120,7 +120,7 @@ def main():
                 write_model(case.create_group("model"), norm, layers_group)
                 if (norm, mask) == ("pre", "plain"):
                     case["attention_layer_1"] = attention_of(layers[0], torch.from_numpy(u))
-        del file["shared"]  # the cases hold the links
+        del file["shared"]  # the cases keep the links
     print(f"{path}: {os.path.getsize(path)} bytes")
 
 

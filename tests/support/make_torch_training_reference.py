@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Three training steps made with another implementation: PyTorch's layers, losses, optimisers and schedules, float64.
+"""Three training steps from an independent implementation: PyTorch's layers, losses, optimisers and schedules, float64.
 
     /usr/bin/python3 tests/support/make_torch_training_reference.py [FILE]
                                                          default: torch_training_reference.h5 beside this script
@@ -14,7 +14,7 @@ One group per case:
     input               [sample, token, feature]   word indices where vocabulary > 0 (features = 1)
     lengths, labels     [sample]
     losses              [step]   mean over the samples, before the step
-    correct             [step]   share of the samples, before the step
+    correct             [step]   fraction of the samples, before the step
     gradient_norms      [step]   before clipping
     rates               [step]   learning rates
     parameters/<path>   [state, ...]   the array called <path> in a model file; states: at first, its gradient at
@@ -32,8 +32,8 @@ WIDTH, HEADS, FFN, LAYERS, TOKENS, CLASSES, FEATURES, WORDS, STEPS = 6, 2, 10, 2
 LENGTHS = [5, 3, 5, 1, 4, 5, 2]
 SCHEMA_VERSION = 1
 
-# Of Adam's epsilon: the gradient of b_K is 0 in exact arithmetic, and what round-off leaves of it, 1e-17, moves b_K by
-# rate * 1e-17 / epsilon; with 1e-6 that is nothing, with 1e-8 it is 1e-10 of b_K.
+# Adam's epsilon: the gradient of b_K is 0 in exact arithmetic, and its round-off, 1e-17, moves b_K by rate * 1e-17 /
+# epsilon; with 1e-6 that is nothing, with 1e-8 it is 1e-10 of b_K.
 COMMON = dict(norm="pre", features=FEATURES, vocabulary=0, loss="cross_entropy", smoothing=0.1, optimiser="adamw",
               momentum=0.9, beta1=0.9, beta2=0.999, epsilon=1e-6, decay=0.05, clip=0.0, schedule="cosine", peak=2e-2,
               warm_up=0, steps=5, last=1e-3, factor=0.3, at=[0.25, 0.5])
@@ -149,7 +149,7 @@ def make_loss(case, labels):
 
 
 def clip(model, largest):
-    """The norm of the gradient, and the gradient made no longer than `largest` (0: left alone)."""
+    """The norm of the gradient, and the gradient clipped to `largest` (0: no clipping)."""
     norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters())).item()
     if 0 < largest < norm:
         # PyTorch divides by norm + 1e-6 to be safe from 0; this argument makes it divide by the norm.
@@ -162,7 +162,8 @@ def train(case, random):
     model = Classifier(case)
     randomise(model, random)
     if case["vocabulary"] > 0:
-        # Index 0 stands in the padding and, as any other word, in real places; the last word never occurs.
+        # Index 0 occurs in the padding and, like any other word, at real positions; the last word never
+        # occurs.
         x = random.randint(0, WORDS - 1, (len(LENGTHS), TOKENS))
         x[np.arange(TOKENS)[None, :] >= np.array(LENGTHS)[:, None]] = 0
         x[0, 2] = x[4, 0] = 0

@@ -1,5 +1,5 @@
 // main of every test executable: GoogleTest under MPI. A test fails if it fails on any rank; ranks above 0
-// only speak when something is wrong.
+// only print failures.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,4 +1,4 @@
-"""Reads the sample archive of tests/unit/io/strangers.cpp as programs do that know nothing of Fluxformer: xarray (netCDF-4)
+"""Reads the sample archive of tests/unit/io/strangers.cpp with generic tools that know nothing of Fluxformer: xarray (netCDF-4)
 and an XDMF reader (here: the XML and the hyperslabs it names; VTK's own reader too where it is installed).
 
     read_as_stranger.py sample.h5      exit code 0: as expected, 77: a module is missing
@@ -24,7 +24,7 @@ SAMPLE, SHOWN = 1, (0, 3)
 path = sys.argv[1]
 expected = np.arange(np.prod(SHAPE), dtype=float).reshape(SHAPE) / 7
 
-# netCDF-4: every group opens, every dimension has its name, coordinates stand at the root.
+# netCDF-4: every group opens, every dimension is named, coordinates are at the root.
 field = xarray.open_dataset(path, engine="h5netcdf", group="field")
 assert field.u.dims == ("time", "depth", "token", "sample", "channel"), field.u.dims
 assert np.array_equal(field.u.values, expected)

@@ -1,7 +1,7 @@
 #pragma once
 
-// Attention as plainly as it can be written: the whole line of tokens on one process, n x n kernels, loops in
-// double, no logarithms and no running maximum. What the blocked, distributed operator is compared with.
+// Attention written as simply as possible: the whole token line on one process, n x n kernels, loops in
+// double, no logarithms and no running maximum. The reference for the blocked, distributed operator.
 
 #include <vector>
 
@@ -16,9 +16,9 @@ struct WholeLine {
   TokenMask mask = {};
 };
 
-/// k as [sample][head][query][key]; 0 where a key is hidden. Rows of padded queries are filled: sinkhorn
-/// normalises them in odd half-steps, but no column counts them. With weights w, rows sum to 1 and columns
-/// obey sum_x w_x k(x, y) / w_y = 1 after an even half-step.
+/// k as [sample][head][query][key]; 0 for masked keys. Rows of padded queries are filled: sinkhorn normalises
+/// them in odd half-steps, but column sums exclude them. With weights w, rows sum to 1 and columns obey sum_x
+/// w_x k(x, y) / w_y = 1 after an even half-step.
 std::vector<double> attention_matrix(const WholeLine& line, const AttentionSettings& settings,
                                      const AttentionWeights<const double>& weights, const Rows& u);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The parts of a layer that act token by token, as plain as they can be written: loops in double, formula by
-// formula, nothing shared with the kernels they check. Rows are tokens, `width` numbers each.
+// The parts of a layer that act token by token, written as simply as possible: loops in double, formula by
+// formula, sharing nothing with the kernels they check. Rows are tokens, `width` numbers each.
 
 #include <vector>
 

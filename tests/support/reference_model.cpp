@@ -56,7 +56,7 @@ Slab tangent_part(const Slab& u, const Slab& f, std::size_t d) {
 
 WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
   const auto& spec = parameters.spec;
-  // between which knots (from 1), and how far towards the upper
+  // interval between knots (from 1), and position within it
   int knot = at.layer;
   double share = 0;
   if (spec.variation == DepthVariation::linear) {

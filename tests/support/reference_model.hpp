@@ -1,7 +1,8 @@
 #pragma once
 
-// The layer map and the field of a model once more, as the formulas of docs/model.md read: arrays looked up
-// by name, knots interpolated one array at a time, sub-layers written out. What SlabModel is compared with.
+// A second implementation of a model's layer map and field, directly from the formulas of docs/model.md:
+// arrays looked up by name, knots interpolated one array at a time, sub-layers written out. The reference for
+// SlabModel.
 
 #include <map>
 #include <string>

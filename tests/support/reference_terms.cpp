@@ -120,7 +120,7 @@ Slab attention(const Tokens& tokens, const AttentionSettings& settings, const We
       for (std::size_t x = 0; x < n; ++x)
         for (std::size_t y = 0; y < n; ++y) {
           if (!tokens.mask.real(s, static_cast<int>(y)) || (tokens.mask.causal && y > x)) continue;
-          // A padded query looks at real tokens, but takes no part in the balance of columns.
+          // A padded query attends to real tokens, but does not enter the column sums.
           if (settings.normalisation == Normalisation::sinkhorn && !tokens.mask.real(s, static_cast<int>(x)))
             continue;
           const double weight = tokens.mask.weight.empty() ? 1.0 : tokens.mask.weight[y];

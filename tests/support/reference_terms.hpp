@@ -1,7 +1,8 @@
 #pragma once
 
-// Every term of the equation once more, as slowly and plainly as the formulas of docs/model.md read: whole
-// lattice on one rank, full n x n kernels, loops over everything. What the operators are compared with.
+// A second, slow and simple implementation of every term of the equation, directly from the formulas of
+// docs/model.md: whole lattice on one rank, full n x n kernels, loops over everything. The reference for the
+// operators.
 //
 // A slab here is the whole token lattice of one depth cell, [token][sample][channel].
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Equation (1) on a small lattice with random weights: model, mesh and terms in one object, and its states as
-// whole arrays that every rank knows, so that runs on different ranks can be compared number by number.
+// Equation (1) on a small lattice with random weights: model, mesh and terms in one object, with states as
+// whole arrays known to every rank, so that runs on different rank counts can be compared number by number.
 
 #include <cstdint>
 #include <memory>
@@ -37,7 +37,7 @@ ModelSpec small_model(int layers);
 /// 12 tokens on a 4 x 3 grid, 2 samples.
 MeshSpec small_mesh(int cells);
 
-/// Standard initialisation, then every bias and gain moved a little: nothing is zero or one by accident.
+/// Standard initialisation, then every bias and gain is perturbed, so that none is exactly zero or one.
 Parameters random_parameters(const ProblemSpec& spec);
 
 class Problem {
@@ -50,13 +50,13 @@ class Problem {
 
   std::size_t whole_slab() const;
   std::size_t whole_size() const { return whole_slab() * static_cast<std::size_t>(mesh.total_cells()); }
-  /// This rank's part of one cell, and the whole of it again (collective over the token line).
+  /// This rank's part of one cell, and the inverse (gather is collective over the token line).
   std::vector<double> local(const Whole& slab) const;
   Whole whole(const double* local_slab) const;
   /// The same for all cells (gather is collective over the mesh).
   void scatter(const Whole& state, Vec u) const;
   Whole gather(Vec u) const;
-  /// An inflow of this slab for all time.
+  /// A constant inflow of this slab.
   InflowSource inflow(const Whole& slab) const;
 
   Parameters parameters;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Training on a handful of samples, on any number of replicas and of ranks over the tokens.
+// Training on a few samples, with any number of replicas and of ranks over tokens.
 
 #include <memory>
 #include <utility>
@@ -50,7 +50,7 @@ class TrainingRun {
     return {comm, line, data, std::move(members), batches.capacity()};
   }
 
-  /// The gradient of a batch, of which each replica gives its share, on every rank.
+  /// The gradient of a batch, summed over the replicas, on every rank.
   std::vector<double> gradient(const Batch& batch) {
     std::vector<double> share(parameters.values.size());
     evaluator.gradient(batch, share);
@@ -78,7 +78,7 @@ class TrainingRun {
   }
 };
 
-/// Each number of ranks over the tokens that divides the ranks of `comm` and cuts no column.
+/// Every number of ranks over tokens that divides the size of `comm` and does not cut a column.
 inline std::vector<int> every_token_split(MPI_Comm comm, int tokens_x) {
   std::vector<int> splits;
   for (int ranks = 1; ranks <= tokens_x; ++ranks)

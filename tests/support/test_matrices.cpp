@@ -6,7 +6,7 @@
 namespace fluxformer::test {
 
 using Eigen::MatrixXd;
-// Of square matrices only: it is the QR before those of others that takes long to compile.
+// Square matrices only: the preceding QR for other shapes takes long to compile.
 using Jacobi = Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner>;
 
 MatrixXd product(const MatrixXd& a, const MatrixXd& b) {
@@ -23,7 +23,7 @@ MatrixXd orthogonal_factor(const MatrixXd& a) {
   MatrixXd q = a;
   for (Eigen::Index j = 0; j < q.cols(); ++j) {
     const auto before = q.leftCols(j);
-    for (int pass = 0; pass < 2; ++pass)  // Gram and Schmidt twice: enough (Giraud et al. 2005)
+    for (int pass = 0; pass < 2; ++pass)  // Gram-Schmidt twice is enough (Giraud et al. 2005)
       q.col(j) -= before * (before.transpose() * q.col(j));
     q.col(j).normalize();
   }

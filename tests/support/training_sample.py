@@ -7,7 +7,7 @@ STEPS = ("loss", "depth_loss", "penalty", "batch_accuracy", "gradient_norm", "le
 
 
 def write_training(path, epochs=6, per_epoch=20, tau=2.0, seed=0, validation=True, baseline=None, **attributes):
-    """A loss that falls as exp(-epochs/tau) with noise, `epochs` of `per_epoch` steps of 32 samples; half an epoch more if
+    """A loss that decays as exp(-epochs/tau) with noise, `epochs` of `per_epoch` steps of 32 samples; half an epoch more if
     the status is running."""
     noise = np.random.default_rng(seed)
     running = attributes.get("status") == "running"

@@ -41,7 +41,7 @@ inline const io::Variable centred_heads{
     "",
     "the centred cosine of each of the Transformer's heads with its match"},
     matched_head{
-        "matched_head", {"layer", "head"}, "", "head of the PDE model that stands for this one; -1: none"},
+        "matched_head", {"layer", "head"}, "", "head of the PDE model that is matched to this one; -1: none"},
     entropy_transformer{
         "entropy_transformer", {"layer", "head"}, "", "mean entropy of the Transformer's rows over log n"},
     entropy{"entropy", {"layer", "head"}, "", "mean entropy of the matched head's rows over log n"},

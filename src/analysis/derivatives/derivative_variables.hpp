@@ -13,7 +13,7 @@ inline const io::Variable knot = io::index("knot", "parameter set of a model, co
                           exponent =
                               io::index("exponent", "Lyapunov exponent, counted from 1, the largest first");
 inline const io::Attribute jacobian_samples{"jacobian_samples",
-                                            "samples at which the Jacobians of layers were taken"};
+                                            "samples at which the Jacobians of layers were computed"};
 
 inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the samples"},
     gradient_norm{"gradient_norm",
@@ -46,22 +46,22 @@ inline const io::Variable& of_group(const std::string& name) {
                                 : equation_gradient;
 }
 
-inline const io::Variable largest_singular_value{"largest_singular_value",
-                                                 {"layer"},
-                                                 "",
-                                                 "largest singular value of the Jacobian of a layer, mean "
-                                                 "over samples; a bound from below"},
+inline const io::Variable largest_singular_value{
+    "largest_singular_value",
+    {"layer"},
+    "",
+    "largest singular value of the Jacobian of a layer, mean over samples; a lower bound"},
     largest_singular_error{
         "largest_singular_error", {"layer"}, "", "within it there is a singular value, in every sample"},
-    smallest_singular_value{"smallest_singular_value",
-                            {"layer"},
-                            "",
-                            "smallest singular value of the Jacobian of a layer, mean over samples; a bound "
-                            "from above"},
+    smallest_singular_value{
+        "smallest_singular_value",
+        {"layer"},
+        "",
+        "smallest singular value of the Jacobian of a layer, mean over samples; an upper bound"},
     smallest_singular_error{
         "smallest_singular_error", {"layer"}, "", "within it there is a singular value, in every sample"},
     lyapunov{
         "lyapunov", {"exponent"}, "1/layer", "leading Lyapunov exponents over all layers, mean over samples"},
-    jacobian_seconds{"jacobian_seconds", {}, "s", "wall time that singular values and exponents took"};
+    jacobian_seconds{"jacobian_seconds", {}, "s", "wall time spent on singular values and exponents"};
 
 }  // namespace fluxformer::derivatives::variables

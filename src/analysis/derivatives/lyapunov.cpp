@@ -19,7 +19,7 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
   need_whole_line(*context.line, "Lyapunov exponents");
   if (exponents < 1 || exponents > context.width)
     throw BadInput(std::to_string(exponents) + " Lyapunov exponents: 1 to model.width = " +
-                   std::to_string(context.width) + " can be had");
+                   std::to_string(context.width) + " are possible");
   for (int b = 0; b < context.samples; ++b) {
     const auto of_sample = start.item(static_cast<std::uint64_t>(samples[static_cast<std::size_t>(b)]));
     MatrixXd& directions = directions_.emplace_back(take_sample(context, in_.data(), b).size(), exponents);

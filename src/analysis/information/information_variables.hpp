@@ -8,8 +8,8 @@
 
 namespace fluxformer::information::variables {
 
-inline const io::Attribute ceiling{"ceiling", "ln N: no estimate from N samples can vouch for more", "nat"},
-    label_entropy{"label_entropy", "H(Y): what I(T;Y) cannot exceed", "nat"};
+inline const io::Attribute ceiling{"ceiling", "ln N: no estimate from N samples can show more", "nat"},
+    label_entropy{"label_entropy", "H(Y): upper bound of I(T;Y)", "nat"};
 
 /// All that one set of states gives, in the order in which estimates are returned: input_* is I(X;T), of kde, ksg
 /// and gaussian I(X; T + sigma Z); label_* is I(T;Y), of kde and gaussian I(T + sigma Z; Y).
@@ -19,8 +19,8 @@ inline const std::vector<io::Variable>& estimates() {
   };
   const auto bounded = [&](std::vector<io::Variable>& list, const io::Variable& of) {
     list.push_back(of);
-    list.push_back(io::variant(of, "lower", "lower bound of it"));
-    list.push_back(io::variant(of, "upper", "upper bound of it"));
+    list.push_back(io::variant(of, "lower", "lower bound of that estimate"));
+    list.push_back(io::variant(of, "upper", "upper bound of that estimate"));
   };
   static const auto all = [&] {
     std::vector<io::Variable> list{nats("input_binning", "I(X;T) by binning of the principal components"),
@@ -33,8 +33,10 @@ inline const std::vector<io::Variable>& estimates() {
     bounded(list,
             nats("label_gaussian", "I(T + sigma Z; Y) as if classes were Gaussian, middle of its bounds"));
     list.push_back({"sigma", {"<model>_depth"}, "", "sigma of T + sigma Z"});
-    list.push_back(
-        {"kept_variance", {"<model>_depth"}, "", "share of the variance of T in the principal components"});
+    list.push_back({"kept_variance",
+                    {"<model>_depth"},
+                    "",
+                    "fraction of the variance of T in the principal components"});
     return list;
   }();
   return all;

@@ -10,24 +10,23 @@
 
 namespace fluxformer::perturbation::variables {
 
-inline const io::Variable noise_level = io::coordinate(
-                              "noise_level", "",
-                              "deviation of the noise over the root mean square of the sample's embedded "
-                              "input"),
-                          feature_noise_level = io::coordinate(
-                              "feature_noise_level", "",
-                              "deviation of the noise in units of the features (images: of a pixel's "
-                              "deviation, 0.3081 of black to white)"),
-                          dropped_share = io::coordinate("dropped_share", "",
-                                                         "share of the tokens of a sample that is emptied"),
-                          attack_level = io::coordinate(
-                              "attack_level", "",
-                              "step over the size of the sample's embedded input: maximum norm over root "
-                              "mean square (FGSM, PGD), norm over norm (worst)"),
-                          feature_attack_level = io::coordinate(
-                              "feature_attack_level", "",
-                              "largest step of a feature in its units (images: of a pixel's deviation; "
-                              "pixels stay between black and white)");
+inline const io::Variable
+    noise_level = io::coordinate(
+        "noise_level", "",
+        "standard deviation of the noise relative to the root mean square of the sample's embedded input"),
+    feature_noise_level =
+        io::coordinate("feature_noise_level", "",
+                       "standard deviation of the noise in units of the features (images: standard deviation "
+                       "of a pixel, 0.3081 of the range from black to white)"),
+    dropped_share = io::coordinate("dropped_share", "", "fraction of the tokens of a sample that is blanked"),
+    attack_level =
+        io::coordinate("attack_level", "",
+                       "size of the step relative to the sample's embedded input: maximum norm over root "
+                       "mean square (FGSM, PGD), Euclidean norm over Euclidean norm (worst)"),
+    feature_attack_level =
+        io::coordinate("feature_attack_level", "",
+                       "size of the step in the maximum norm and units of the features (images: standard "
+                       "deviation of a pixel; pixels stay between black and white)");
 
 /// One kind of perturbation: its name, the axis of its levels, and how the input was changed.
 struct Kind {
@@ -39,7 +38,7 @@ inline const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
       {"noise", noise_level, "with Gaussian noise on the embedded input"},
       {"feature_noise", feature_noise_level, "with Gaussian noise on the features of the tokens"},
-      {"dropped", dropped_share, "with that share of the tokens emptied"},
+      {"dropped", dropped_share, "with that fraction of the tokens blanked"},
       {"fgsm", attack_level, "after one sign step of the embedded input (FGSM)"},
       {"pgd", attack_level, "after projected sign steps of the embedded input (PGD)"},
       {"worst", attack_level, "after a step along the worst direction of the embedded input"},
@@ -56,7 +55,7 @@ inline Response response(const Kind& kind) {
   const auto variable = [&](const char* name, const std::string& long_name) {
     return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};
   };
-  return {variable("accuracy", "share of the samples that is classified correctly " + kind.how),
+  return {variable("accuracy", "fraction of the samples classified correctly " + kind.how),
           variable("loss", "mean cross entropy " + kind.how + ", of the samples with finite logits"),
           variable("change", "relative change of the embedded input " + kind.how + ", mean over samples"),
           variable("sensitivity", "relative change of the logits over that of the embedded input " +
@@ -65,13 +64,13 @@ inline Response response(const Kind& kind) {
 }
 
 inline const io::Variable accuracy{
-    "accuracy", {}, "", "share of the samples that is classified correctly, inputs as they are"},
-    loss{"loss", {}, "", "mean cross entropy, inputs as they are"},
+    "accuracy", {}, "", "fraction of the samples classified correctly, unperturbed inputs"},
+    loss{"loss", {}, "", "mean cross entropy, unperturbed inputs"},
     growth{"growth",
            {"<model>_depth"},
            "",
-           "size of a small random perturbation of the embedded input over its size at depth 0, mean over "
-           "samples"},
+           "size of a small random perturbation of the embedded input relative to its size at depth 0, mean "
+           "over samples"},
     tangent_growth{
         "tangent_growth", {"<model>_depth"}, "", "the same of an infinitesimal one in the same direction"},
     largest_singular_value{
@@ -80,10 +79,11 @@ inline const io::Variable accuracy{
         "",
         "largest singular value of the Jacobian of the logits with respect to the embedded "
         "input, mean over samples"},
-    relative_singular_value{"relative_singular_value",
-                            {},
-                            "",
-                            "it times the norm of the embedded input over that of the logits: the relative "
-                            "sensitivity to the worst small perturbation, mean over samples"};
+    relative_singular_value{
+        "relative_singular_value",
+        {},
+        "",
+        "largest singular value times the norm of the embedded input over that of the logits: the relative "
+        "sensitivity to the worst small perturbation, mean over samples"};
 
 }  // namespace fluxformer::perturbation::variables

@@ -7,7 +7,7 @@
 
 namespace fluxformer::states::variables {
 
-inline const io::Variable example = io::index("example", "sample that is shown, its index in the test split");
+inline const io::Variable example = io::index("example", "index of the example in the test split");
 inline const io::Attribute example_labels{"example_labels", "class of each example"};
 
 inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidden state (root mean square)"},
@@ -21,12 +21,12 @@ inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidde
     step_change{"step_change",
                 {"layer_end"},
                 "",
-                "norm of the change over a layer over the norm before it, mean over samples"},
+                "norm of the change over a layer relative to the norm before it, mean over samples"},
     example_norm{"example_norm",
                  {"example", "<model>_depth", "token"},
                  "",
                  "norm of the state of each token (root mean square over channels); NaN for padding"},
-    accuracy{"accuracy", {}, "", "share of the samples that is classified correctly"},
+    accuracy{"accuracy", {}, "", "fraction of the samples classified correctly"},
     cka{"cka",
         {"transformer_depth", "<model>_depth"},
         "",
@@ -38,7 +38,7 @@ namespace history {
 
 inline const io::Variable norm{"norm", {"step", "depth"}, "", "norm of the hidden state (root mean square)"},
     rate{"rate", {"step", "depth"}, "1/time", "norm of its rate of change (root mean square)"},
-    distance{"distance", {"step", "depth"}, "", "distance to the steady state over the steady state's norm"},
+    distance{"distance", {"step", "depth"}, "", "distance to the steady state relative to its norm"},
     token_variance{"token_variance", {"step", "depth"}, "", "mean square distance to the token mean"},
     dirichlet_energy{"dirichlet_energy", {"step", "depth"}, "", "Dirichlet energy over the tokens"},
     flux{"flux", {"step", "depth"}, "1/time", "flux through depth, c <u> - epsilon d<u>/ds"};

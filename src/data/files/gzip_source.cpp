@@ -41,7 +41,7 @@ void GzipSource::seek(std::size_t place) {
 
 void GzipSource::expect_end() {
   char beyond = 0;
-  if (read(&beyond, 1) != 0) refuse_("goes on after the last record its header announces");
+  if (read(&beyond, 1) != 0) refuse_("continues after the last record its header announces");
 }
 
 void GzipSource::check_state() {

@@ -88,7 +88,7 @@ void PackedFile::fail(const std::string& what) {
 }
 
 void PackedFile::refuse(const std::string& what) const {
-  throw BadInput(path_.string() + " " + what + ". Get the file again (sha256sum tells a good copy).");
+  throw BadInput(path_.string() + " " + what + ". Download the file again (check it with sha256sum).");
 }
 
 std::vector<std::string> path_parts(const std::string& name) {

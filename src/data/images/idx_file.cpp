@@ -78,7 +78,7 @@ void IdxFile::check_length(bool compressed) const {
   } else if (stored < announced) {
     refuse("is truncated: " + claim + ", but it has " + std::to_string(stored));
   } else if (stored > announced) {
-    refuse("goes on after its last record: " + claim + ", but it has " + std::to_string(stored));
+    refuse("continues after its last record: " + claim + ", but it has " + std::to_string(stored));
   }
 }
 
@@ -115,7 +115,7 @@ std::vector<std::uint8_t> IdxFile::read(std::size_t first, std::size_t count) co
 
 void IdxFile::refuse(const std::string& what) const {
   throw BadInput(path_.string() + " " + what + (what.ends_with('?') ? "" : ".") +
-                 " Get the file again (gzip -t and sha256sum tell a good copy).");
+                 " Download the file again (check it with gzip -t and sha256sum).");
 }
 
 }  // namespace fluxformer::data

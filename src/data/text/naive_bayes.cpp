@@ -58,7 +58,7 @@ void NaiveBayes::fit(const Dataset& train) {
 }
 
 int NaiveBayes::predict(const Dataset& data, std::size_t index) const {
-  if (prior_.empty()) throw BadInput("naive Bayes was asked before it was fitted");
+  if (prior_.empty()) throw BadInput("naive Bayes was used before it was fitted");
   if (static_cast<std::size_t>(data.vocabulary()) != vocabulary_) {
     throw BadInput("naive Bayes was fitted to " + std::to_string(vocabulary_) + " words, " + data.name() +
                    " has " + std::to_string(data.vocabulary()));

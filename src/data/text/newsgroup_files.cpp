@@ -103,7 +103,7 @@ void NewsgroupFiles::for_each_unpacked(const std::string& split, const Visit& vi
       const auto id = post_id(file.path().filename().string());
       if (!id || !file.is_regular_file()) continue;
       if (file.file_size() > PackedFile::largest) {
-        throw BadInput(file.path().string() + " is no post: it has more than " +
+        throw BadInput(file.path().string() + " is not a post: it has more than " +
                        std::to_string(PackedFile::largest) + " bytes");
       }
       std::ifstream stream(file.path(), std::ios::binary);

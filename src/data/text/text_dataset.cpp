@@ -28,7 +28,7 @@ void check_text(const DatasetSpec& spec) {
                      std::to_string(least));
     }
   };
-  at_least("data.length", spec.length, 1, "tokens of a text");
+  at_least("data.length", spec.length, 1, "tokens per text");
   at_least("data.vocabulary", spec.vocabulary, 3, "words with <pad> and <unk>");
   at_least("data.least_count", spec.least_count, 1, "training documents that a word occurs in");
 }

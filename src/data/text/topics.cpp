@@ -64,7 +64,7 @@ Topics::Topics(const DatasetSpec& spec)
       size_(std::min(spec.at_most, spec.split == "train" ? training_samples : test_samples)) {
   if (classes_ < 4 || classes_ > 20 || classes_ % 4 != 0) {
     throw BadInput("data.classes = " + std::to_string(classes_) +
-                   ": data.set = topics has 4, 8, 12, 16 or 20");
+                   ": data.set = topics supports 4, 8, 12, 16 or 20");
   }
   if (spec.length < stretch) {
     throw BadInput("data.length = " + std::to_string(spec.length) + ": data.set = topics needs at least " +

@@ -9,12 +9,12 @@ namespace fluxformer::data {
 
 Vocabulary::Vocabulary(std::vector<std::string> words) : words_(std::move(words)) {
   if (words_.size() < 3 || words_[pad] != pad_word || words_[unknown] != unknown_word) {
-    throw BadInput("the vocabulary given has " + std::to_string(words_.size()) +
+    throw BadInput("the given vocabulary has " + std::to_string(words_.size()) +
                    " words; it must begin with <pad> and <unk> and hold at least one more");
   }
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if (!indices_.emplace(words_[i], static_cast<std::uint32_t>(i)).second) {
-      throw BadInput("the vocabulary given holds the word '" + words_[i] + "' twice");
+      throw BadInput("the given vocabulary contains the word '" + words_[i] + "' twice");
     }
   }
 }
@@ -48,7 +48,8 @@ Vocabulary Lexicon::vocabulary(int largest, int least_count) const {
   }
   if (order.empty()) {
     throw BadInput("data.least_count = " + std::to_string(least_count) +
-                   ": no word occurs in so many of the " + std::to_string(document_) + " training documents");
+                   ": no word occurs in that many of the " + std::to_string(document_) +
+                   " training documents");
   }
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return documents_[a] != documents_[b] ? documents_[a] > documents_[b] : *words_[a] < *words_[b];

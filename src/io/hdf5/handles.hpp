@@ -8,7 +8,7 @@
 
 namespace fluxformer::io {
 
-/// Owns one HDF5 identifier; `Close` is HDF5's H5Xclose. Moves, never copies.
+/// Owns one HDF5 identifier; `Close` is HDF5's H5Xclose. Move-only.
 template <herr_t (*Close)(hid_t)>
 class Hdf5Handle {
  public:
@@ -25,8 +25,7 @@ class Hdf5Handle {
 
   operator hid_t() const noexcept { return id_; }  // NOLINT(google-explicit-constructor): HDF5 takes hid_t
   bool open() const noexcept { return id_ >= 0; }
-  /// Closes now (closing a file writes, so its caller wants the result); negative on failure, 0 if nothing is
-  /// open.
+  /// Closes now and returns HDF5's result (closing a file writes): negative on failure, 0 if nothing is open.
   herr_t close() { return id_ >= 0 ? Close(std::exchange(id_, H5I_INVALID_HID)) : 0; }
 
  private:

@@ -14,7 +14,7 @@ herr_t collect(unsigned, const H5E_error2_t* entry, void* out) {
 }
 
 // "unable to open file: name = 'a.h5', errno = 2, error message = 'No such file or directory', ..." without
-// what is of no use to anybody.
+// the uninformative parts.
 std::string in_short(const std::string& entry) {
   static constexpr std::string_view tag = "error message = '";
   const auto begin = entry.find(tag), end = entry.find('\'', begin + tag.size());
@@ -37,7 +37,7 @@ std::string hdf5_complaint() {
     if (entry.find("No space left") != std::string::npos ||
         entry.find("MPI_ERR_NO_SPACE") != std::string::npos)
       return "no space left on device";
-  // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the call it came from says more.
+  // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the failing call is more informative.
   return in_short(entries[0]) + (entries.size() > 1 ? " (" + entries[1] + ")" : "");
 }
 

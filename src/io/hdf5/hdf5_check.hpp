@@ -1,6 +1,6 @@
 #pragma once
 
-// The bridge from HDF5's return codes to our errors.
+// Turns HDF5's return codes into Error.
 
 #include <string>
 #include <string_view>
@@ -10,15 +10,14 @@
 
 namespace fluxformer::io {
 
-/// From now on HDF5 does not print its error stack; its innermost message becomes part of ours.
+/// Stops HDF5 from printing its error stack; its innermost message becomes part of ours.
 void quiet_hdf5();
 
-/// The innermost messages of HDF5's error stack, and "no space left on device" if that is what the system
-/// said.
+/// The innermost messages of HDF5's error stack, and "no space left on device" if that was the system error.
 std::string hdf5_complaint();
 
 /// Returns `result`; throws Error (exit code 1) "<doing>: <HDF5's innermost message>" if it is negative.
-/// Rank-local: callers that hold several ranks wrap it in `collectively`.
+/// Rank-local: collective callers wrap it in `collectively`.
 template <class Result>
 Result h5(Result result, std::string_view doing) {
   if (result < 0) throw Error(ExitCode::failure, std::string(doing) + ": " + hdf5_complaint());

@@ -96,7 +96,7 @@ DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, co
                                                                    shape.dims.data(), limits.data()),
                              path));
   const PropertyHandle create(h5(H5Pcreate(H5P_DATASET_CREATE), path));
-  // Creating or growing a dataset must not write it twice.
+  // Do not fill: a dataset would be written twice.
   h5(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), path);
   if (!shape.chunk.empty())
     h5(H5Pset_chunk(create, static_cast<int>(shape.chunk.size()), shape.chunk.data()), path);
@@ -166,7 +166,7 @@ void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* da
     h5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
        "selecting rows");
   }
-  static constexpr double nothing = 0;  // HDF5 wants an address even for no data
+  static constexpr double nothing = 0;  // HDF5 needs a valid address even for no data
   h5(H5Dwrite(dataset, memory_type, memory, space, collective_transfer(), data != nullptr ? data : &nothing),
      "writing");
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Groups, attributes and datasets in the few shapes the files use. Rank-local calls: on a file opened for
-// MPI-IO every rank makes the same ones with the same arguments. Failures throw Error with HDF5's innermost
-// message.
+// Groups, attributes and datasets in the few forms the files use. Rank-local calls: on a file opened for
+// MPI-IO every rank must make the same calls with the same arguments. Failures throw Error with HDF5's
+// innermost message.
 
 #include <hdf5.h>
 
@@ -17,7 +17,8 @@ namespace fluxformer::io {
 
 using AttributeValue = std::variant<std::string, long, double>;
 
-/// What a dataset is made with; dims of size 0 in `dims` together with `extendible` grow along the first.
+/// Properties of a new dataset; with `extendible` and a first dimension of size 0 it grows along that
+/// dimension.
 struct DatasetShape {
   std::vector<hsize_t> dims;
   std::vector<hsize_t> chunk = {};  ///< empty: contiguous
@@ -25,17 +26,17 @@ struct DatasetShape {
   int deflate = 0;                  ///< 0: none, 1 .. 9
 };
 
-/// Opens the group at an absolute path, made with all its parents if it is missing.
+/// Opens the group at an absolute path; creates it and its parents if missing.
 GroupHandle open_group(hid_t file, const std::string& path);
 /// Whether every link of an absolute path exists.
 bool path_exists(hid_t file, const std::string& path);
 
 /// Sets (or replaces) an attribute of a group or dataset. Text is UTF-8 of variable length.
 void write_attribute(hid_t object, const std::string& name, const AttributeValue& value);
-/// Empty if there is no such attribute; throws Error if it is not one number or one text.
+/// Empty if there is no such attribute; throws Error if it is neither a single number nor a single text.
 std::optional<AttributeValue> read_attribute(hid_t object, const std::string& name);
 
-/// Creates a dataset at an absolute path, its parents included; not filled, so whoever creates it writes all
+/// Creates a dataset and its parent groups at an absolute path. It is not filled: the caller must write all
 /// of it.
 DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, const DatasetShape& shape);
 /// The shape of an open dataset; empty for a scalar.
@@ -43,7 +44,7 @@ std::vector<hsize_t> dataset_shape(hid_t dataset);
 /// The largest chunk of at most a megabyte that keeps the last dimensions whole: one depth cell of a field,
 /// or less.
 std::vector<hsize_t> chunk_within_a_depth_cell(const std::vector<hsize_t>& field_shape);
-/// Numbers a dataset of this shape takes on the disk once its chunks are rounded up.
+/// Numbers that a dataset of this shape occupies on disk, with chunks rounded up.
 hsize_t stored_numbers(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk);
 
 /// A type of UTF-8 text of `size` bytes, padded with zero bytes, or of variable length (H5T_VARIABLE).
@@ -51,11 +52,11 @@ TypeHandle utf8_type(std::size_t size);
 
 /// Collective transfer properties.
 PropertyHandle collective_transfer();
-/// One rank alone writes all of a contiguous dataset (one in chunks would need the others: finding a chunk
-/// reads metadata, which all ranks do together).
+/// One rank alone writes a whole contiguous dataset (a chunked one would need all ranks: finding a chunk
+/// reads metadata, which is collective).
 void write_contiguous(hid_t dataset, hid_t memory_type, const void* data);
 /// Collective: rank 0 writes `data` (of type `memory_type`) into rows first_row .. first_row + rows - 1 of
-/// `dataset`; the other ranks take part with nothing.
+/// `dataset`; the other ranks participate without data.
 void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
                      std::pair<hsize_t, hsize_t> rows);
 

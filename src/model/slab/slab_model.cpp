@@ -77,7 +77,9 @@ void SlabModel<T>::refresh() {
       largest_kappa_ = std::max(largest_kappa_, kappa);
     }
   if (largest_kappa_ > 0 && diffusion_ == nullptr)
-    throw BadInput("attention.causal = on needs equation.kappa = 0: diffusion would carry later tokens back");
+    throw BadInput(
+        "attention.causal = on needs equation.kappa = 0: diffusion would carry information from later to "
+        "earlier tokens");
   sub_layers_ = compose();
 }
 

@@ -41,7 +41,7 @@ void refuse_bad_mask(const SlabContext& context) {
   for (const double weight : mask.weight)
     if (!(weight > 0) || !std::isfinite(weight))
       throw BadInput("a quadrature weight of " + std::to_string(weight) +
-                     ": weights are positive and finite (padding is told by lengths)");
+                     ": weights must be positive and finite (padding is given by lengths)");
 }
 
 }  // namespace

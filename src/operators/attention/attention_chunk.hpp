@@ -1,7 +1,7 @@
 #pragma once
 
-// Attention for a few samples at a time: what the right-hand side, its derivatives and the output of the
-// kernel share. Internal to the operator.
+// Attention for a few samples at a time: the code shared by the right-hand side, its derivatives and the
+// output of the kernel. Internal to the operator.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,8 +37,8 @@ struct AttentionChunk : AttentionForward<T> {
   Forward make_forward() const;
   std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
 
-  /// body() for one chunk after the other; all members below refer to the present one. Every rank makes the
-  /// same chunks.
+  /// Calls body() for each chunk in turn; all members below refer to the current one. The chunks are the same
+  /// on every rank.
   template <class Body>
   void for_chunks(Body&& body) {
     for (first_ = 0; first_ < context.samples; first_ += samples_) {
@@ -119,7 +119,7 @@ struct AttentionChunk : AttentionForward<T> {
   const std::vector<int>& indices_of(int rank);
   int real_items(const std::vector<int>& index, std::size_t sample) const;
 
-  int most_, first_ = 0, samples_ = 0;       // samples at a time; those of the present chunk
+  int most_, first_ = 0, samples_ = 0;       // samples at a time; those of the current chunk
   std::vector<int> my_index_, their_index_;  // global indices
   int whose_index_ = -1;
 };

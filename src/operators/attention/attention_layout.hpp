@@ -1,6 +1,6 @@
 #pragma once
 
-// Where things lie in the buffers of attention.
+// The layout of attention's buffers.
 //
 // Rows of a chunk are [sample][token]. Two layouts: "lanes" [channel][row] (or [head][row], one number per
 // head) with row stride `ld`, which leaves room for a vector load past the last row; and "items", which
@@ -47,11 +47,11 @@ void set_product(Y&& y, const A& a, const B& b, bool add = false) {
     }
 }
 
-/// Which side stays on its rank: queries (rows of the kernel; keys and values travel) or keys (columns;
+/// The side that stays on its rank: queries (rows of the kernel; keys and values travel) or keys (columns;
 /// queries travel).
 enum class Side { rows, columns };
 
-/// Where one head of one sample lies: in lanes buffers, and in the travelling block.
+/// The position of one head of one sample: in lanes buffers, and in the travelling block.
 struct Place {
   std::size_t sample, head;
   std::size_t lane, lane_number;  ///< of its first token in [channel][row] and [head][row]

@@ -21,7 +21,7 @@ class AttentionMatch {
   AttentionMatch(const SlabContext& context, const AttentionSettings& settings);
 
   /// L; `target` is [sample][head][query][key] as Attention::matrix gives it. u_bar (if not null) += dL/du,
-  /// gradient (then not null) += those of W_Q, W_K, b_Q, b_K and the LayerNorm.
+  /// gradient (then not null) += dL/d(W_Q, W_K, b_Q, b_K and the LayerNorm).
   double add(const LayerWeights<const double>& weights, const double* target,
              const std::vector<double>& weight, const double* u, double* u_bar,
              const LayerWeights<double>* gradient);

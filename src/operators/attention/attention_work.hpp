@@ -31,7 +31,7 @@ struct AttentionActivations final : Activations {
     for (const auto& one : forwards) total += one.bytes();
     return total;
   }
-  /// Exchanges the memory of the present chunk with the chunk's own.
+  /// Swaps the memory of the current chunk with the chunk's own.
   void swap(AttentionChunk<T>& chunk) {
     std::swap(static_cast<AttentionForward<T>&>(chunk), forwards[chunk.number()]);
   }

@@ -3,7 +3,7 @@
 // Blocks of numbers that travel once around the ranks of a token line.
 //
 // Every rank owns one block (its tokens); after size() steps every rank has seen every block, its own first,
-// then those of rank-1, rank-2, ... Communication overlaps with the visitor's work on the present block. A
+// then those of rank-1, rank-2, ... Communication overlaps with the visitor's work on the current block. A
 // rank holds at most two blocks of other ranks, whatever the number of ranks.
 
 #include <mpi.h>
@@ -34,7 +34,7 @@ class TokenRing {
   void visit_and_collect(const T* own, std::size_t per_token, std::size_t bar_per_token,
                          const VisitBack& visitor, T* own_bar);
 
-  /// Lets messages progress; visitors call it now and then. Without it most MPI libraries move large messages
+  /// Lets messages progress; visitors call it occasionally. Without it most MPI libraries move large messages
   /// only within a wait.
   void progress();
 
@@ -44,7 +44,7 @@ class TokenRing {
   int before() const { return (line_.rank() + line_.size() - 1) % line_.size(); }
   int after() const { return (line_.rank() + 1) % line_.size(); }
   int visited(int step) const { return (line_.rank() + line_.size() - step) % line_.size(); }
-  /// Posts the exchange that brings the block of step + 1; `present` is the block of this step.
+  /// Posts the exchange for the block of step + 1; `present` is the block of this step.
   const T* begin_exchange(int step, const T* present, std::size_t per_token);
   void end_exchange();
 

@@ -1,5 +1,4 @@
-// What the comparisons see of a model is the model: its logits, its attention, and derivatives that belong to
-// its map.
+// The probe gives access to the model itself: its logits, its attention, and the derivatives of its map.
 
 #include "analysis/model_probe.hpp"
 
@@ -88,7 +87,7 @@ TEST_F(Probes, go_back_by_the_transpose_of_what_they_go_forward_by) {
   const double slope =
       (dot(look(c.probe, plus).logits, logits_bar) - dot(look(c.probe, minus).logits, logits_bar)) / (2 * h);
   EXPECT_NEAR(rows[0], slope, 1e-8 * (1 + std::abs(slope)));
-  // The adjoint does not use up what the march kept.
+  // The adjoint does not consume what the march stored.
   std::vector<double> again;
   c.probe.adjoint(logits_bar, again);
   EXPECT_EQ(again, u_bar);

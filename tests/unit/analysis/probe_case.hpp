@@ -1,6 +1,6 @@
 #pragma once
 
-// A small model behind a ModelProbe, with batches whose samples are known by their keys.
+// A small model behind a ModelProbe, with batches whose samples are identified by their keys.
 
 #include <cmath>
 #include <vector>
@@ -34,7 +34,7 @@ inline Parameters probe_parameters(const ProbeSpec& spec) {
 }
 
 struct ProbeCase {
-  /// `samples`: places in a batch.
+  /// `samples`: slots in a batch.
   ProbeCase(const ProbeSpec& spec, int samples)
       : tokens(spec.tokens_x * spec.tokens_y),
         line(TokenLine::even(MPI_COMM_SELF, spec.tokens_x, spec.tokens_y)),
@@ -42,7 +42,7 @@ struct ProbeCase {
   ProbeCase(const ProbeCase&) = delete;
   ProbeCase& operator=(const ProbeCase&) = delete;
 
-  /// The samples of these keys, of 12, 9, 6, 3, 12, ... real tokens, or all of full length; places left over
+  /// The samples of these keys, of 12, 9, 6, 3, 12, ... real tokens, or all of full length; remaining slots
   /// are fillers.
   Batch batch(const std::vector<long>& keys, bool full = false) const {
     Batch out;

@@ -1,4 +1,4 @@
-// Conditions and roles at work in settings, and settings made from others.
+// Conditions and roles in settings, and settings derived from others.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Options that count under conditions, and one of every role.
+// Options with conditions, and one of every role.
 std::shared_ptr<const Options> conditional() {
   return std::make_shared<const Options>([](Options& o) {
     o.declare(
@@ -46,7 +46,7 @@ TEST(Settings, refuse_a_value_that_does_not_count_and_say_what_it_needs) {
   EXPECT_EQ(said("a.theta = 0.7\na.gradient = adjoint\na.method = theta"), "");
   EXPECT_EQ(said("a.length = 30"), "a.length: needs b.set = news or topics");
   EXPECT_EQ(said("a.length = 30\nb.set = topics"), "");
-  // Resolved settings hold all keys: a default is no offence.
+  // Resolved settings contain all keys, so defaults are accepted.
   EXPECT_EQ(said("a.theta = 0.5\na.length = 256"), "");
   EXPECT_EQ(said(Settings(conditional(), "", {}).resolved()), "");
 }
@@ -63,7 +63,7 @@ TEST(Settings, leave_to_a_file_what_it_decides_unless_the_deck_gives_it) {
   Settings settings(conditional(), "b.halves = own", {});
   EXPECT_EQ(idle(settings), "b.halves: needs b.kind = post");
   for (const char* name : {"b.kind", "b.halves"}) settings.leave_to_file(name);
-  EXPECT_EQ(idle(settings), "");  // the file may say post
+  EXPECT_EQ(idle(settings), "");  // the file may have post
   EXPECT_THAT(settings.resolved(), HasSubstr("[b]\nhalves = own\nset = digits\n"));
   Settings given(conditional(), "b.halves = own\nb.kind = none", {});
   given.leave_to_file("b.kind");

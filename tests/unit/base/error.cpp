@@ -47,7 +47,7 @@ TEST(Check, shows_what_petsc_said_and_where_it_was_called_and_prints_nothing) {
                           HasSubstr("called at error.cpp:"), Not(HasSubstr("/"))));
 }
 
-// The functions on the way out report the error too; they have nothing to say.
+// The functions up the call stack report the error too, without a text of their own.
 TEST(Check, shows_the_innermost_text_of_a_nested_error) {
   check(PetscOptionsSetValue(nullptr, "-vec_type", "nonsense"));
   VecHandle v;
@@ -64,7 +64,7 @@ TEST(Check, does_not_lend_the_text_of_one_error_to_another) {
   EXPECT_THAT(thrown_by([] { check(PETSC_ERR_ARG_INCOMP); }, code), Not(HasSubstr("VecSetSizes")));
   VecHandle v;
   check(VecCreate(PETSC_COMM_SELF, v.out()));
-  EXPECT_NE(VecSetSizes(v, 3, 2), 0);  // nobody asks
+  EXPECT_NE(VecSetSizes(v, 3, 2), 0);  // never checked
   EXPECT_THAT(thrown_by([] { check(PETSC_ERR_MEM); }, code), Not(HasSubstr("VecSetSizes")));
 }
 
@@ -104,7 +104,7 @@ PetscErrorCode residual_out_of_memory(SNES, Vec, Vec, void*) {
   return guarded([] { throw std::bad_alloc(); });
 }
 
-// A solver inside a callback of another: the innermost exception arrives.
+// A solver inside a callback of another: the innermost exception is thrown.
 PetscErrorCode nested_residual(SNES, Vec, Vec, void*) {
   return guarded([] { Nonlinear(throwing_residual).solve(); });
 }
@@ -116,7 +116,7 @@ TEST(Guarded, the_exception_of_a_callback_crosses_petsc_unchanged) {
   EXPECT_EQ(code, ExitCode::numerical);
   EXPECT_EQ(thrown_by([] { Nonlinear(nested_residual).solve(); }, code), "the state is not finite at t = 3");
   EXPECT_THROW(Nonlinear(residual_out_of_memory).solve(), std::bad_alloc);
-  EXPECT_THROW(check(PETSC_ERR_MEM), Error);  // the next error is its own
+  EXPECT_THROW(check(PETSC_ERR_MEM), Error);  // the next error is independent
 }
 
 TEST(Guarded, an_exception_that_petsc_coped_with_is_not_blamed_on_a_later_error) {

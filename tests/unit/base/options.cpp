@@ -35,7 +35,7 @@ TEST(Options, refuse_wrong_declarations) {
                std::logic_error);
 }
 
-// A condition that names what is not there would never be noticed otherwise.
+// Otherwise a condition on an unknown key would go unnoticed.
 TEST(Options, refuse_wrong_conditions) {
   const auto complaint = [](const std::string& when) -> std::string {
     try {
@@ -113,13 +113,13 @@ TEST(OptionsHelp, wraps_at_a_hundred_columns_and_keeps_every_word) {
   const std::size_t column = std::string("  a.short = 1  ").size();
   std::istringstream lines(help);
   std::string kept;
-  std::size_t before = 0;  // width of the line that this one goes on from
+  std::size_t before = 0;  // width of the preceding line
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(line.size(), 100U) << line;
     if (line.size() <= column || line.starts_with("  a.with")) continue;
     EXPECT_EQ(line[column - 1], ' ') << line;
     const std::string text = line.substr(column);
-    // Lines are full: the first word of this one would not have fitted into the one before.
+    // Lines are full: the first word of this one would not have fitted on the line before.
     EXPECT_TRUE(before == 0 || before + 1 + text.find(' ') > 100) << line;
     before = text.ends_with(')') ? 0 : line.size();
     kept += (kept.empty() ? "" : " ") + text;

@@ -1,4 +1,4 @@
-// Time and messages by phase of the work.
+// Time and messages by phase.
 
 #include "base/phases.hpp"
 
@@ -31,14 +31,14 @@ TEST(Phases, share_all_the_time_and_an_inner_one_takes_it_from_the_one_around) {
   }
   const auto counts = work_counts();
   const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  // Waits end at the earliest after the time they were told: bounds from below hold on any machine.
+  // Waits last at least as long as requested, so lower bounds hold on any machine.
   EXPECT_GE(counts.at(Phase::compute).seconds, 2e-3);
   EXPECT_GE(counts.at(Phase::ring).seconds, 4e-3);
   EXPECT_GE(counts.at(Phase::reduction).seconds, 4e-3);
   EXPECT_EQ(counts.at(Phase::ghosts).seconds, 0);
   const double sum = std::accumulate(counts.phases.begin(), counts.phases.end(), 0.0,
                                      [](double s, const PhaseCount& one) { return s + one.seconds; });
-  EXPECT_LE(sum, all);  // counted once: nested phases would come to more
+  EXPECT_LE(sum, all);  // counted once: nested phases would add up to more
   EXPECT_GE(sum, 10e-3);
 }
 

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
-// Standard error becomes a terminal of the given width for as long as this lives.
+// Makes standard error a terminal of the given width for the lifetime of this object.
 class Terminal {
  public:
   explicit Terminal(unsigned short columns) {
@@ -44,12 +44,12 @@ class Terminal {
     close(screen_);
   }
 
-  // What was shown; standard error is itself again.
+  // What was printed; restores standard error.
   std::string shown() {
     restore();
     std::string text;
     char part[256];
-    // With the other end closed a read ends with an error once everything was read.
+    // With the other end closed, reading fails once everything has been read.
     for (ssize_t length = 0; (length = read(screen_, part, sizeof part)) > 0;)
       text.append(part, static_cast<std::size_t>(length));
     return text;
@@ -176,7 +176,7 @@ TEST(Progress, leaves_the_line_to_an_error_message) {
     }
     text = terminal.shown();
   }
-  EXPECT_THAT(text, StartsWith("\revolve 3 steps, "));  // nobody knows of how many: no bar, no time left
+  EXPECT_THAT(text, StartsWith("\revolve 3 steps, "));  // unknown total: no bar, no time left
   EXPECT_EQ(text.find("left"), std::string::npos);
   EXPECT_EQ(text.back(), '\n');
 }

@@ -26,7 +26,8 @@ TEST(Philox, matches_the_reference_vectors) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Everything drawn from a seed (weights, digits, shards) is in archived results: these bits may not change.
+// Archived results depend on everything drawn from a seed (weights, digits, shards), so these bits must not
+// change.
 TEST(RandomStream, keeps_its_numbers_from_version_to_version) {
   const RandomStream stream(42, "weights");
   EXPECT_EQ(stream.below(7, 1'000'000'000), 639438107U);
@@ -43,8 +44,8 @@ TEST(RandomStream, gives_the_same_number_in_any_order) {
   for (std::uint64_t i = 100; i-- > 0;) EXPECT_EQ(again.normal(i), forwards[i]);
 }
 
-// Families that differ in seed, purpose, item or the way items are nested share no number. 53-bit values:
-// a chance meeting among these 11 000 has probability n^2 / 2^53 = 1e-8.
+// Streams that differ in seed, purpose, item or nesting of items share no number. 53-bit values: a chance
+// collision among these 11 000 has probability n^2 / 2^53 = 1e-8.
 TEST(RandomStream, families_and_items_never_meet) {
   const RandomStream family(1, "weights");
   const std::vector<RandomStream> streams = {family,
@@ -64,7 +65,7 @@ TEST(RandomStream, families_and_items_never_meet) {
   EXPECT_EQ(seen.size(), streams.size() * 1000);
 }
 
-// Neighbouring items are as good as independent: the correlation of n pairs has deviation 1/sqrt(n).
+// Neighbouring items are effectively independent: the correlation of n pairs has deviation 1/sqrt(n).
 TEST(RandomStream, neighbouring_items_are_uncorrelated) {
   const RandomStream family(5, "noise");
   constexpr int n = 100'000;

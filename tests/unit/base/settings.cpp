@@ -70,7 +70,7 @@ TEST(Settings, end_at_the_comment_and_without_outer_blanks) {
   EXPECT_EQ(read("[output]\nfile = a \"b\";c.h5\t#d\n").word("output.file"), "a \"b\";c.h5");
 }
 
-// Else the settings in an output file could not repeat its run.
+// Otherwise the settings in an output file could not reproduce its run.
 TEST(Settings, hold_nothing_from_the_command_line_that_no_deck_can) {
   const std::string why = ": must not hold #, a line break, or blanks around it (a deck could not repeat it)";
   for (const std::string key : {"output.file", "petsc.prefix"})
@@ -174,8 +174,8 @@ TEST(PetscKeys, are_kept_apart_and_overridden_by_the_command_line) {
                                             Pair("snes_rtol", "1e-9"), Pair("log_view", "")));
 }
 
-// A value comes back with the same bits from the deck that `resolved` writes: random bit patterns, extremes,
-// and words with signs that mean something elsewhere.
+// A value is read back bit for bit from the deck written by `resolved`: random bit patterns, extremes, and
+// words with special characters.
 TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
   std::vector<Option> list;
   const RandomStream stream(1, "options test");
@@ -200,7 +200,7 @@ TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
   const auto declare_all = [&](Options& options) {
     for (const Option& option : list) options.declare(option);
   };
-  // The same keys with other defaults, so that every value comes out of the deck.
+  // The same keys with different defaults, so that every value comes from the deck.
   const auto declare_zeros = [&](Options& options) {
     for (Option option : list) {
       std::visit([](auto& value) { value = {}; }, option.fallback);

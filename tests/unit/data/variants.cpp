@@ -16,7 +16,7 @@ namespace {
 
 using Image = std::array<double, data::image_pixels>;
 
-/// A round blot about the centre; `x`, `y` shift it.
+/// A round blob around the centre, shifted by `x`, `y`.
 Image blot(double x = 0, double y = 0) {
   Image image;
   constexpr double centre = (data::image_side - 1) / 2.0;
@@ -45,7 +45,7 @@ TEST(Variant, of_an_image_of_strength_zero_is_the_image) {
   auto image = blot(3, -2);
   warp_image(RandomStream(1, "warp"), 0, image.data());
   const auto same = blot(3, -2);
-  // cos 0 = 1, sin 0 = 0: the map is the identity up to the round-off of places below 28.
+  // cos 0 = 1, sin 0 = 0: the map is the identity up to the round-off of coordinates below 28.
   for (std::size_t j = 0; j < same.size(); ++j) EXPECT_NEAR(image[j], same[j], 1e-14);
 }
 

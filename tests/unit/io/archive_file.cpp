@@ -1,4 +1,4 @@
-// The life of an output file, and what may be put into it.
+// The life cycle of an output file, and what may be written to it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -78,12 +78,12 @@ TEST_F(ArchiveFile, that_one_run_writes_is_refused_to_a_second) {
               HasSubstr("another run"));
   first.finish(names::done);
   EXPECT_EQ(ArchiveReader(self, file("a.h5")).text(names::experiment), "first");
-  ArchiveWriter(self, file("a.h5"), true).finish(names::done);  // and free again
+  ArchiveWriter(self, file("a.h5"), true).finish(names::done);  // and released again
 }
 
 TEST_F(ArchiveFile, whose_part_was_replaced_is_told_and_leaves_the_new_one_alone) {
   ArchiveWriter first(self, file("a.h5"), true);
-  std::filesystem::remove(file("a.h5.part"));  // as a second run does where the file system has no locks
+  std::filesystem::remove(file("a.h5.part"));  // as a second run would on a file system without locks
   ArchiveWriter second(self, file("a.h5"), true);
   second.attribute(names::experiment, "second");
   EXPECT_THAT(complaint<Error>([&] { first.finish(names::done); }), HasSubstr("another run"));
@@ -147,7 +147,7 @@ TEST_F(ArchiveFile, keeps_arrays_of_any_shape) {
 }
 
 TEST_F(ArchiveFile, holds_the_arrays_of_a_hundred_layers) {
-  // 1700 arrays share a few dimension scales, whose lists of users outgrow an object header.
+  // 1700 arrays share a few dimension scales, whose reference lists exceed the size of an object header.
   const std::vector<double> weights(16, 0.25);
   {
     ArchiveWriter writer(self, file("a.h5"), false);

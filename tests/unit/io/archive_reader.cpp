@@ -1,4 +1,4 @@
-// What cannot be read is refused as bad input, with a message that names the file and the reason.
+// Unreadable files are refused as bad input, with a message that names the file and the reason.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

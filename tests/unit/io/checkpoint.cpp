@@ -50,7 +50,7 @@ TEST_F(Checkpoints, interrupted_while_written_do_not_count) {
   EXPECT_EQ(newest(), 1);
   EXPECT_THAT(complaint<BadInput>([&] { CheckpointReader(self, file("run.checkpoint.h5.part")); }),
               HasSubstr("incomplete"));
-  save(3);  // the left-over part is no obstacle
+  save(3);  // a left-over part file does not get in the way
   EXPECT_EQ(newest(), 3);
 }
 

@@ -1,4 +1,4 @@
-// The course of a training can be read while it is written, and survives what happens to its writer.
+// A training history can be read while it is written, and survives failures of its writer.
 
 #include "io/history_file.hpp"
 
@@ -57,7 +57,7 @@ TEST_F(HistoryFileTest, holds_all_rows_once_closed) {
     add_steps(history, 0, 3);
     history.flush();
     history.flush();
-    add_steps(history, 3, 5003);  // more than is kept in memory, and several chunks
+    add_steps(history, 3, 5003);  // more than is buffered, and several chunks
     history.add_epoch(1, std::vector{0.5});
     history.close(names::done);
   }
@@ -85,7 +85,7 @@ TEST_F(HistoryFileTest, can_be_watched_while_it_is_written) {
   std::FILE* reader = stranger(3000);
   ASSERT_NE(reader, nullptr);
   char line[64] = "";
-  // The reader says what it saw first; the rest is written before its eyes.
+  // The reader prints what it saw first; the rest is written while it watches.
   const bool ready = std::fgets(line, sizeof line, reader) != nullptr;
   EXPECT_TRUE(!ready || std::string(line) == "10\n") << line;
   for (int step = 10; ready && step < 3000; step += 10) {
@@ -119,7 +119,7 @@ TEST_F(HistoryFileTest, names_the_file_that_cannot_be_made) {
   EXPECT_THAT(complaint<Error>(make), AllOf(HasSubstr("missing/a.h5"), HasSubstr("No such file")));
 }
 
-// A limit on the length of files stands for a disk that fails: room was promised, the write is refused.
+// A file size limit simulates a failing disk: space was reserved, but the write fails.
 TEST_F(HistoryFileTest, of_a_failing_disk_is_one_error_and_stays_readable) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -138,7 +138,7 @@ TEST_F(HistoryFileTest, of_a_failing_disk_is_one_error_and_stays_readable) {
       }
     });
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  }  // closing must not bring the program down
+  }  // closing must not crash the program
   std::signal(SIGXFSZ, ignored);
   EXPECT_THAT(message, HasSubstr("a.history.h5: writing /"));
   std::FILE* reader = stranger(100);

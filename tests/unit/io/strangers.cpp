@@ -1,5 +1,4 @@
-// Programs that know nothing of Fluxformer read its files: xarray as netCDF-4, ParaView through the XDMF
-// side-car.
+// Other programs can read the files: xarray as netCDF-4, ParaView through the XDMF side-car file.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -18,7 +17,7 @@ namespace {
 
 class Strangers : public test::InAFolder {
  protected:
-  // The sample tests/support/read_as_stranger.py expects.
+  // The sample that tests/support/read_as_stranger.py expects.
   void write_sample(const std::string& path) const {
     ArchiveWriter writer(MPI_COMM_SELF, path, true);
     writer.attribute(names::deck, "κ = ½\n");

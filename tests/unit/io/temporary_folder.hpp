@@ -1,6 +1,6 @@
 #pragma once
 
-// A folder of its own for each test, removed afterwards.
+// A separate folder for each test, removed afterwards.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class InAFolder : public testing::Test {
   std::filesystem::path folder_;
 };
 
-/// What `work` says when it throws `Failure`; "" if it does not.
+/// The message of the `Failure` that `work` throws; "" if it does not throw.
 template <class Failure, class Work>
 std::string complaint(const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// Variables, what is derived from them, and the names of a run's files.
+// Variables, their derived variants, and the names of a run's files.
 
 #include "io/variable.hpp"
 

@@ -83,17 +83,17 @@ TEST(ProcessGrid, refusals_name_the_key_and_what_is_allowed) {
   EXPECT_THAT(refusal(7, lattice, 1, 7),
               AllOf(HasSubstr("mesh.ranks_token=7"), HasSubstr("px <= 5"), HasSubstr("py <= 3")));
   EXPECT_THAT(refusal(7, lattice, 1), HasSubstr("cannot be cut into 7"));
-  // Enough token ranks asked for that depth runs out of cells.
+  // Few token ranks, so that depth runs out of cells.
   EXPECT_THAT(refusal(10, lattice, 0, 1),
-              AllOf(HasSubstr("10 ranks"), HasSubstr("4 depth cells"), HasSubstr("are 4")));
+              AllOf(HasSubstr("10 ranks"), HasSubstr("4 depth cells"), HasSubstr("is 4")));
   EXPECT_THAT(refusal(2, {0, 5, 3}), HasSubstr("mesh.cells=0"));
   EXPECT_THAT(refusal(2, {4, 5, -3}), HasSubstr("mesh.tokens_y=-3"));
 }
 
 TEST(ProcessGrid, more_ranks_than_can_be_used_are_refused_with_the_number_that_can) {
   const Lattice lattice{2, 3, 1};
-  EXPECT_THAT(refusal(7, lattice), AllOf(HasSubstr("7 ranks"), HasSubstr("are 6")));
-  EXPECT_THAT(refusal(5, lattice), HasSubstr("are 4"));  // 5 = 5 x 1 x 1 does not fit, 4 = 2 x 2 does
+  EXPECT_THAT(refusal(7, lattice), AllOf(HasSubstr("7 ranks"), HasSubstr("is 6")));
+  EXPECT_THAT(refusal(5, lattice), HasSubstr("is 4"));  // 5 = 5 x 1 x 1 does not fit, 4 = 2 x 2 does
   EXPECT_EQ(choose_process_grid(6, lattice).token(), 3);
 }
 

@@ -1,5 +1,5 @@
-// Distillation: nothing to learn from a copy of oneself, values against plain sums, gradients by differences
-// through both marches.
+// Distillation: zero loss for a model that is its own teacher, values against plain sums, gradients by
+// differences through both marches.
 
 #include "model/distillation.hpp"
 
@@ -85,7 +85,8 @@ class Student {
 TEST(Distillation, from_a_copy_of_oneself_is_nothing) {
   Student same(classifier(), layers, {1, 1}, false);
   const auto result = same.evaluator->evaluate(batch());
-  // Both models do the same sums: what is left is the round-off of log(p / q) and of soft-max in two kernels.
+  // Both models compute the same sums: only the round-off of log(p / q) and of softmax in two kernels is
+  // left.
   EXPECT_NEAR(result.depth_loss, 0, 1e-14);
   Student other(pde(), 2 * layers, {1, 1}, false);
   EXPECT_GT(other.evaluator->evaluate(batch()).depth_loss, 1e-3);

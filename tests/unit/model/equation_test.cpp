@@ -1,4 +1,4 @@
-// The equation as it is put together: what is implicit, what limits the step, and how it is written.
+// The assembled equation: what is implicit, what limits the step, and how it is printed.
 
 #include "model/equation.hpp"
 

@@ -1,5 +1,5 @@
-// Loss and gradient of a batch: every array of parameters by Taylor's formula, the pieces as they are told
-// of, padding and fillers that count for nothing.
+// Loss and gradient of a batch: every parameter array by a Taylor test, the order in which pieces are
+// reported, padding and fillers without influence.
 
 #include "model/gradient_evaluator.hpp"
 
@@ -121,7 +121,7 @@ class GradientOf : public testing::TestWithParam<Case> {
         squares(run.parameters, run.context, GetParam().cells),
         batch(batch_of(GetParam().model)) {}
 
-  /// The loss whose gradient is taken: with the numbers that the keys of the batch drop, if any.
+  /// The loss that is differentiated, including the dropout determined by the keys of the batch, if any.
   double loss() {
     if (GetParam().dropout == 0) return run.evaluator.evaluate(batch).total();
     std::vector<double> ignored(run.parameters.values.size());
@@ -150,7 +150,7 @@ TEST_P(GradientOf, every_array_leaves_a_remainder_of_second_order) {
     const auto gradient = run.gradient(batch);
     const double start = loss();
     for (const auto& view : p.layout.views()) {
-      if (view.name == "kappa" && GetParam().kappa == 0) {  // diffusion is left out and cannot be trained
+      if (view.name == "kappa" && GetParam().kappa == 0) {  // diffusion is disabled and cannot be trained
         for (std::size_t j = 0; j < view.size(); ++j) EXPECT_EQ(gradient[view.offset + j], 0) << view.path();
         continue;
       }
@@ -161,7 +161,7 @@ TEST_P(GradientOf, every_array_leaves_a_remainder_of_second_order) {
       const auto remainder = [&](double step) {
         return std::abs(loss_at(plus(p.values, step, direction)) - start - step * slope);
       };
-      // The smaller step shows a wrong digit in the fourth place of the slope; round-off is far below.
+      // The smaller step reveals an error in the fourth digit of the slope; round-off is far below.
       constexpr double large = 4e-4, small = 1e-4, round_off = 2e-15;
       const double first = remainder(large), second = remainder(small);
       const auto what = view.path() + (depth_losses ? " with losses on the way" : "");
@@ -170,8 +170,8 @@ TEST_P(GradientOf, every_array_leaves_a_remainder_of_second_order) {
         continue;
       }
       const double order = std::log(first / second) / std::log(large / small);
-      // A gradient that is wrong by 1e-4 of itself brings the order down to 1. Where the second order nearly
-      // cancels along the direction, the third raises it.
+      // A relative gradient error of 1e-4 reduces the order to 1. Where the second-order term nearly cancels
+      // along the direction, the third raises the order.
       EXPECT_GT(order, 1.85 - 4 * round_off / second) << what;
     }
   }
@@ -193,15 +193,15 @@ TEST_P(GradientOf, is_told_of_in_pieces_that_are_complete_and_cover_it_once) {
   });
   EXPECT_EQ(times, std::vector<int>(gradient.size(), 1));
   EXPECT_EQ(told, gradient);
-  // Head, coefficients, embedding, and the blocks one by one: they travel while the march goes on. The first
-  // two knots are done together, by the first cells.
+  // Head, coefficients, embedding, and the blocks one by one: they are communicated while the march
+  // continues. The first two knots are completed together, by the first cells.
   const bool linear = GetParam().model.variation == DepthVariation::linear;
   EXPECT_EQ(pieces, 3 + GetParam().model.knots - (linear ? 1 : 0));
 }
 
 TEST_P(GradientOf, comes_with_the_loss_that_evaluate_gives) {
   run.evaluator.add_depth_loss(squares);
-  if (GetParam().dropout > 0) {  // but for dropout, which is for training only
+  if (GetParam().dropout > 0) {  // except for dropout, which is for training only
     const double trained = loss(), plain = run.evaluator.evaluate(batch).total();
     EXPECT_GT(std::abs(trained - plain), 1e-3 * plain);
     batch.key = {5, 6, 7};
@@ -213,13 +213,13 @@ TEST_P(GradientOf, comes_with_the_loss_that_evaluate_gives) {
   const auto logits = run.evaluator.logits();
   std::vector<double> gradient(run.parameters.values.size());
   const auto with = run.evaluator.gradient(batch, gradient);
-  // The march that keeps its activations adds to the state in another order: some units of round-off.
+  // The march that keeps its activations adds to the state in a different order: a few units of round-off.
   EXPECT_NEAR(with.loss, plain.loss, 1e-14 * plain.loss);
   EXPECT_NEAR(with.depth_loss, plain.depth_loss, 1e-14 * plain.depth_loss);
   EXPECT_EQ(with.correct, plain.correct);
   EXPECT_LT(relative_difference(run.evaluator.logits(), logits), 1e-13);
   EXPECT_GT(plain.depth_loss, 0);
-  // And to the bit when it is done again.
+  // Repeating it gives the same bits.
   std::vector<double> again(gradient.size(), 3.0);
   EXPECT_EQ(run.evaluator.gradient(batch, again).total(), with.total());
   EXPECT_EQ(again, gradient);

@@ -1,4 +1,4 @@
-// States to begin with: what each kind promises.
+// Initial states: the properties of each kind.
 
 #include "model/initial_state.hpp"
 

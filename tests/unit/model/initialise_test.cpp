@@ -1,4 +1,4 @@
-// What initialisation puts into the parameters, and the embedding made of some of them.
+// Initial values of the parameters, and the embedding.
 
 #include <gtest/gtest.h>
 
@@ -69,13 +69,13 @@ TEST(InitialiseStandard, matrices_are_uniform_with_the_variance_of_xavier) {
 
 TEST(InitialiseStandard, numbers_depend_on_seed_array_and_index_alone) {
   Parameters a(full_model()), b(full_model()), c(full_model());
-  b.values.assign(b.values.size(), 42);  // what was there before does not matter
+  b.values.assign(b.values.size(), 42);  // previous values do not matter
   initialise_standard(a, 7, 0, 1, 1);
   initialise_standard(b, 7, 0, 1, 1);
   initialise_standard(c, 8, 0, 1, 1);
   EXPECT_EQ(a.values, b.values);
   EXPECT_NE(a.view("layers/1/W_Q")[0], c.view("layers/1/W_Q")[0]);
-  std::set<double> firsts;  // no two arrays begin alike
+  std::set<double> firsts;  // no two arrays start with the same numbers
   int matrices = 0;
   for (const auto& view : a.layout.views())
     if (view.shape.size() == 2) {

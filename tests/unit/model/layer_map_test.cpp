@@ -1,5 +1,5 @@
-// The layer map on one rank, for every order, place of normalisation, residual, sub-flow and arithmetic:
-// value against the plain formulas, tangent, adjoint, parameter gradient (T7).
+// The layer map on one rank, for every order, normalisation, residual, sub-flow and arithmetic: value against
+// the plain formulas, tangent, adjoint, parameter gradient (T7).
 
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ TEST_P(LayerMap, single_precision_follows_double_to_its_round_off) {
   EXPECT_LT(relative_difference(jv, tangent(u_, v_)), round_off);
   EXPECT_LT(relative_difference(bar, exact_bar), round_off);
   EXPECT_LT(relative_difference(gradient, exact_gradient), round_off);
-  EXPECT_GT(relative_difference(value, increment(u_)), 1e-12);  // it is single
+  EXPECT_GT(relative_difference(value, increment(u_)), 1e-12);  // single precision is really used
 }
 
 INSTANTIATE_TEST_SUITE_P(EverySetting, LayerMap, testing::ValuesIn(every_setting()),

@@ -58,7 +58,7 @@ inline ProblemSpec problem_of(const Setting& s) {
 }
 
 inline constexpr DepthPoint at{2, 1.3};  // layer 2; between the knots
-inline constexpr double h = 1;           // what post and residual off ask for
+inline constexpr double h = 1;           // required by post and residual off
 
 inline naive::Tokens tokens_of(const ProblemSpec& spec) {
   return {spec.mesh.tokens_x, spec.mesh.tokens_y, spec.mesh.samples, spec.model.width, false, spec.mask};

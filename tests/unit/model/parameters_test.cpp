@@ -54,7 +54,8 @@ TEST(ParameterLayout, shapes_are_those_of_the_formulas) {
   EXPECT_THROW(static_cast<void>(layout.at("layers/4/W_Q")), std::out_of_range);
   auto post = full_model();
   post.norm = Norm::post;
-  EXPECT_FALSE(ParameterLayout(post).has("final_norm/gain"));  // with post-norm the state is normal already
+  EXPECT_FALSE(
+      ParameterLayout(post).has("final_norm/gain"));  // with post-norm the state is already normalised
 }
 
 TEST(ParameterLayout, a_layer_is_made_of_its_named_arrays) {

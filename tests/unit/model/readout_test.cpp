@@ -74,7 +74,7 @@ class ReadoutOf : public testing::TestWithParam<std::pair<Norm, std::vector<int>
 TEST_P(ReadoutOf, is_the_mean_over_the_real_tokens) {
   Readout readout(problem.parameters, problem.context);
   std::vector<double> z(w.size(), 7.0);
-  for (int time = 0; time < 2; ++time) {  // it is used again
+  for (int time = 0; time < 2; ++time) {  // reused
     readout.logits(u.data(), z.data());
     EXPECT_LT(relative_difference(z, naive(problem, u, GetParam().first == Norm::pre)), 1e-14);
   }

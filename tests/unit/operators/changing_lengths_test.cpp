@@ -1,4 +1,4 @@
-// The owner of a context may change the lengths of its samples between calls: each call sees the present
+// The owner of a context may change the lengths of its samples between calls; each call sees the current
 // ones.
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-/// Whatever a term computes, one after the other.
+/// Everything a term computes, concatenated.
 std::vector<double> everything(SlabTerm<double>& term, const LayerWeights<const double>& weights,
                                const LayerWeights<double>& gradient, std::vector<double>& gradient_values,
                                const Problem& problem) {
@@ -34,7 +34,7 @@ std::vector<double> everything(SlabTerm<double>& term, const LayerWeights<const 
   return all;
 }
 
-// Batch after batch: no padding, some, other, none again.
+// Successive batches: no padding, some, different padding, none again.
 const std::vector<std::vector<int>> batches = {{}, {7, 3, 1}, {2, 7, 5}, {1, 1, 1}, {}};
 
 TEST(ChangingLengths, are_seen_by_attention_at_each_call) {

@@ -1,5 +1,4 @@
-// Dropout: the share that is dropped, the scale of what is kept, and a term under it with tangent and
-// adjoints.
+// Dropout: the fraction dropped, the scaling of the rest, and a term with dropout, its tangent and adjoints.
 
 #include "operators/dropout.hpp"
 
@@ -91,7 +90,7 @@ TEST(DroppedTerm, is_the_masked_term_with_its_derivatives) {
   const auto kept = term.make_activations();
   const std::vector<double> zero(size, 0.0);
   term.set_rhs_keeping(w, u.data(), 0.7, zero.data(), kept_value.data(), *kept);
-  EXPECT_LT(relative_difference(kept_value, value), 1e-14);  // the same sums, the zero added at another place
+  EXPECT_LT(relative_difference(kept_value, value), 1e-14);  // the same sums, with the zero added elsewhere
 
   std::vector<double> tangent(size, 0.0), adjoint(size, 0.0), kept_adjoint(size);
   term.add_tangent(w, u.data(), v.data(), 0.7, tangent.data());

@@ -1,5 +1,5 @@
-// What a term keeps serves its adjoint: the same numbers as the adjoint that computes everything again, to
-// the bit, since the operations are the same.
+// The adjoint with kept activations equals the adjoint that recomputes everything, bit for bit, since the
+// operations are the same.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using namespace test;
 
 constexpr double scale = -0.37;
 
-/// A term with weights, a context of its own and a place for all gradients.
+/// A term with weights, its own context and room for all gradients.
 template <class T>
 struct Subject {
   SlabContext context;

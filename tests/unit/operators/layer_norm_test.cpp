@@ -83,7 +83,7 @@ TEST(LayerNorm, respects_strides_and_leaves_the_gaps_alone) {
   }
 }
 
-// Restart and repeated runs are compared bit for bit, and an allocator gives what address it likes.
+// Restarted and repeated runs are compared bit for bit, and allocators return arbitrary addresses.
 TEST(LayerNorm, does_not_depend_on_addresses) {
   const std::size_t d = 61;
   const std::vector<double> x = random_vector(d, 9), gain = random_vector(d, 10), bias = random_vector(d, 11);

@@ -1,4 +1,4 @@
-// T6: what diffusion over tokens must do, on a line and on a grid.
+// T6: properties of diffusion over tokens, on a line and on a grid.
 
 #include "operators/token_diffusion.hpp"
 

@@ -1,4 +1,4 @@
-// Batches: an epoch shows every sample at most once, and replicas share what one alone would see.
+// Batches: an epoch contains every sample at most once, and replicas divide up the batches of a single one.
 
 #include "training/batches.hpp"
 
@@ -29,7 +29,8 @@ std::vector<std::size_t> members() {
   return {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22};
 }
 
-/// What a slot holds must be one sample as the data set has it; its index. The numbers are all different.
+/// Checks that a slot holds exactly one sample of the data set and returns its index. All numbers are
+/// different.
 std::size_t sample_in(const Batch& batch, std::size_t slot) {
   constexpr std::size_t size = tokens * features;
   const std::vector<double> found(batch.input.begin() + static_cast<std::ptrdiff_t>(slot * size),
@@ -128,7 +129,7 @@ TEST(Batches, draw_a_new_variant_each_time_whoever_draws_it) {
   const double change = norm(plus(first.input, -1, original.input));
   EXPECT_NEAR(change, strength * std::sqrt(42), strength * std::sqrt(42) / 3);
   EXPECT_EQ(varied.at(0).input, first.input);
-  // The noise of another step is another one.
+  // Different steps have different noise.
   const auto noise = plus(first.input, -1, original.input);
   EXPECT_GT(norm(plus(plus(varied.at(1).input, -1, plain.at(1).input), -1, noise)), change / 3);
   std::vector<double> together;

@@ -1,4 +1,4 @@
-// Learning rates at the places where a schedule begins, turns and ends.
+// Learning rates where a schedule begins, changes and ends.
 
 #include "training/schedule.hpp"
 
@@ -18,7 +18,7 @@ TEST(WarmUp, is_linear_and_reaches_the_peak_with_its_last_step) {
     EXPECT_DOUBLE_EQ(schedule.rate(0), 0.2);
     EXPECT_DOUBLE_EQ(schedule.rate(1), 0.4);
     EXPECT_DOUBLE_EQ(schedule.rate(3), 0.8);
-    // Continuous: what follows begins where it ends.
+    // Continuous: the decay starts at the final warm-up value.
     EXPECT_DOUBLE_EQ(schedule.rate(4), 0.8);
   }
 }

@@ -1,4 +1,4 @@
-// The penalty on weights that change with depth, against the integral it stands for.
+// The penalty on weights that change with depth, against the integral it approximates.
 
 #include "training/smoothness.hpp"
 
@@ -81,7 +81,7 @@ TEST(Smoothness, adds_the_gradient_of_its_differences) {
     p.values[j] = kept - step;
     const double down = penalty(p, strength);
     p.values[j] = kept;
-    // Quadratic: central differences are exact but for round-off of the value.
+    // Quadratic: central differences are exact up to round-off.
     EXPECT_NEAR(gradient[j] - before[j], (up - down) / (2 * step), 1e-14 * value / step + 1e-15) << j;
   }
 }

@@ -92,8 +92,8 @@ TEST(Trainable, kappa_is_the_softplus_of_its_variable) {
   auto raw = trainable.raw(p.values);
   EXPECT_NEAR(raw[at], 0, 1e-15);
   raw[at] = std::log(3);  // log(1 + 3)
-  raw[at + 1] = -40;      // as good as exp
-  raw[at + 2] = 900;      // as good as itself
+  raw[at + 1] = -40;      // effectively exp
+  raw[at + 2] = 900;      // effectively the identity
   trainable.apply(raw, p.values, no_cap);
   EXPECT_DOUBLE_EQ(p.values[at], std::log(4));
   EXPECT_DOUBLE_EQ(p.values[at + 1], std::exp(-40));
@@ -139,12 +139,12 @@ TEST(Trainable, keeps_kappa_and_its_variable_at_the_cap) {
   EXPECT_EQ(p.values[at], 0.5);
   EXPECT_DOUBLE_EQ(raw[at], std::log(std::exp(0.5) - 1));
   EXPECT_DOUBLE_EQ(p.values[at + 1], 0.4);
-  // From there one small step down leads below at once.
+  // From there one small step down goes below immediately.
   raw[at] -= 0.01;
   trainable.apply(raw, p.values, 0.5);
   EXPECT_LT(p.values[at], 0.5);
   EXPECT_GT(p.values[at], 0.49);
-  // The variable alone gives the value again to the bit: a restart has nothing else.
+  // The variable alone reproduces the value bit for bit: a restart has nothing else.
   for (double cap = 0.05; cap < 0.5; cap *= 1.03) {
     raw[at] = 3;
     trainable.apply(raw, p.values, cap);

@@ -1,4 +1,4 @@
-// The trainer around evaluator and optimiser: clipping, restart, and what it does when numbers run away.
+// The trainer around evaluator and optimiser: clipping, restart, and handling of divergence.
 
 #include "training/trainer.hpp"
 
@@ -84,7 +84,7 @@ TEST_P(Restart, goes_on_to_the_bit) {
   writer.commit();
 
   auto other = start();
-  for (double& value : other.values) value *= 1.5;  // whatever it begins with
+  for (double& value : other.values) value *= 1.5;  // for any initial values
   TrainingRun later(MPI_COMM_SELF, 1, spec_of(settings), data(), other);
   later.trainer.load(io::CheckpointReader::newest(MPI_COMM_SELF, file("run.h5")));
   EXPECT_EQ(later.trainer.steps(), 5);
@@ -128,7 +128,7 @@ TEST(Trainer, keeps_the_parameters_when_the_loss_is_not_finite) {
   EXPECT_THAT(text, testing::AllOf(testing::HasSubstr("step 1"), testing::HasSubstr("train.rate")));
   EXPECT_EQ(run.parameters.values, before);
   EXPECT_EQ(run.trainer.steps(), 1);
-  // And goes on with another batch.
+  // And continues with another batch.
   EXPECT_TRUE(std::isfinite(run.trainer.step(run.batches.at(1)).loss));
 }
 
@@ -156,7 +156,7 @@ TEST(Trainer, can_learn_a_batch_by_heart) {
   StepReport report;
   for (long step = 0; step < 150; ++step) report = run.trainer.step(run.batches.at(step));
   EXPECT_NEAR(report.accuracy, 1, 1e-15);  // ten times a tenth
-  EXPECT_LT(report.loss, 0.01);            // log 3 = 1.1 for one that knows nothing
+  EXPECT_LT(report.loss, 0.01);            // log 3 = 1.1 for an untrained model
 }
 
 }  // namespace

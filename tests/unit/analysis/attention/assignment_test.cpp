@@ -1,4 +1,4 @@
-// Optimal assignment against trying every assignment there is.
+// Optimal assignment against exhaustive search.
 
 #include "analysis/attention/assignment.hpp"
 
@@ -24,9 +24,9 @@ double total(const std::vector<double>& cost, int columns, const Columns& column
   return sum;
 }
 
-/// The least total over all ways to give as many rows as possible a column of their own.
+/// The smallest total over all ways to give as many rows as possible their own column.
 double least_total(const std::vector<double>& cost, int rows, int columns) {
-  // Slots beyond the columns stand for "none", so that every permutation of the slots is a way.
+  // Slots beyond the columns mean "none", so that every permutation of the slots is an assignment.
   Columns slots(static_cast<std::size_t>(std::max(rows, columns)));
   std::iota(slots.begin(), slots.end(), 0);
   double least = INFINITY;
@@ -44,7 +44,7 @@ TEST(Assignment, is_the_cheapest_of_all) {
        {std::pair{1, 1}, {2, 2}, {3, 3}, {6, 6}, {4, 6}, {6, 4}, {1, 5}, {5, 1}})
     for (unsigned seed = 0; seed < 10; ++seed) {
       auto cost = test::random_vector(static_cast<std::size_t>(rows * columns), seed);
-      // Every other time whole numbers, so that many costs are equal.
+      // Integers every other time, so that many costs are equal.
       if (seed % 2 == 1)
         for (double& x : cost) x = std::round(2 * x);
       const auto found = optimal_assignment(cost, rows, columns);
@@ -74,7 +74,7 @@ TEST(Assignment, recovers_a_permutation_of_many) {
 
 TEST(Assignment, avoids_costs_that_are_not_finite) {
   EXPECT_EQ(optimal_assignment({NAN, 5, 1, INFINITY}, 2, 2), (Columns{1, 0}));
-  // A row that has nothing finite takes what the others leave.
+  // A row without finite costs takes what the others leave.
   EXPECT_EQ(optimal_assignment({NAN, NAN, NAN, 3, 1, 9, 1, 2, 9}, 3, 3), (Columns{2, 1, 0}));
 }
 

@@ -18,7 +18,7 @@ constexpr double rounding = 1e-12;
 constexpr RowScore every_score[] = {RowScore::cosine, RowScore::kl, RowScore::js, RowScore::tv,
                                     RowScore::centred};
 
-/// Attention of random logits: [head][query][key]; what is beyond `length` is NaN.
+/// Attention of random logits: [head][query][key]; NaN beyond `length`.
 std::vector<double> attention(int heads, int tokens, int length, unsigned seed, double deviation = 1) {
   std::vector<double> k(static_cast<std::size_t>(heads * tokens * tokens), NAN);
   const auto logits = test::random_vector(static_cast<std::size_t>(heads * length * length), seed, deviation);
@@ -36,7 +36,7 @@ std::size_t index(RowScore s) {
   return static_cast<std::size_t>(s);
 }
 
-/// Some of five samples of 3 to 7 tokens at two layers, on lines with `padding` more tokens.
+/// A subset of five samples of 3 to 7 tokens at two layers, on lines with `padding` extra tokens.
 AttentionMeter meter_of(const std::vector<long>& which, int padding) {
   AttentionMeter meter({2, 3, 2}, 1);
   for (const long sample : which)
@@ -50,7 +50,7 @@ AttentionMeter meter_of(const std::vector<long>& which, int padding) {
   return meter;
 }
 
-/// All means that such a meter has.
+/// All means of such an accumulator.
 std::vector<double> means_of(const AttentionMeter& meter) {
   std::vector<double> all;
   for (int layer = 0; layer < 2; ++layer)
@@ -138,7 +138,7 @@ TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
 }
 
 TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
-  // The same row at all queries: the null control samples its n! orders.
+  // The same row for all queries: the null control samples its n! permutations.
   constexpr int n = 4, samples = 2000;
   const std::vector<double> row{.5, .3, .15, .05};
   std::vector<double> k;

@@ -1,4 +1,4 @@
-// Scores of two rows of attention, by hand and for rows that have nothing to do with each other.
+// Scores of two attention rows: by hand and for unrelated rows.
 
 #include "analysis/attention/row_scores.hpp"
 
@@ -59,7 +59,7 @@ TEST(RowScores, of_disjoint_rows_are_the_worst_and_finite) {
 }
 
 TEST(RowScores, a_uniform_row_scores_0_centred_and_is_told) {
-  const float third = 1.0f / 3;  // uniform as single precision has it
+  const float third = 1.0f / 3;  // uniform up to single precision
   const float above = std::nextafter(third, 1.0f);
   for (const auto& row : {std::vector<double>{third, third, third}, {third, above, third}}) {
     const auto s = scores_of({.7, .2, .1}, row);
@@ -83,9 +83,9 @@ TEST(RowScores, entropy_is_log_n_for_a_uniform_row_and_0_for_one_key) {
 }
 
 TEST(RowScores, of_unrelated_rows_are_those_of_the_theory) {
-  // Rows softmax(s N(0, 1)) over 32 keys; the table is the mean over 10^6 pairs of rows that have nothing to
-  // do with each other. The more rows vary, the more of them it takes: over seeds, these means have
-  // deviations of 4e-5, 1e-4, 1.3e-4 and 1.7e-4, so that the tolerance is 3 of them or more.
+  // Rows softmax(s N(0, 1)) over 32 keys; the table is the mean over 10^6 pairs of unrelated rows. The more
+  // the rows vary, the more pairs are needed: over seeds, these means have standard deviations of 4e-5, 1e-4,
+  // 1.3e-4 and 1.7e-4, so that the tolerance is at least three of them.
   constexpr int n = 32;
   struct Case {
     double s, cosine, kl;

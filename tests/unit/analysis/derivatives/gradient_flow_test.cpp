@@ -1,6 +1,6 @@
-// Gradient flow where theory knows it: token diffusion alone, whose modes are cosines with the gain g_k = 1 -
-// 4 a sin^2(pi k / 2n) per step, a = kappa h; attention alone, which cannot grow faster than exp(t); a causal
-// mask. All through the layer map of a real model.
+// Gradient flow where it is known from theory: token diffusion alone, whose modes are cosines with the gain
+// g_k = 1 - 4 a sin^2(pi k / 2n) per step, a = kappa h; attention alone, which cannot grow faster than
+// exp(t); a causal mask. All through the layer map of a real model.
 
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr int n = 64;
-constexpr double rounding = 1e-13;  // of a dense SVD: n times 1e-16, some times
+constexpr double rounding = 1e-13;  // of a dense SVD: a small multiple of n times 1e-16
 
-/// Of one step, by falling size for a <= 1/4.
+/// Gains of one step, in descending order for a <= 1/4.
 double gain(int k, double a) {
   return 1 - 4 * a * std::pow(std::sin(std::numbers::pi * k / (2 * n)), 2);
 }
@@ -176,7 +176,7 @@ TEST(PureAttention, with_values_of_one_grows_no_faster_than_exp_t) {
       EXPECT_LE(largest(state), std::pow(1 + 3.0 / cells, row) * start * (1 + 1e-14));
       EXPECT_LE(largest(state), std::exp(probe.depth(row)) * start);
     });
-    // Near tokens that look at themselves alone it is reached.
+    // It is nearly reached when tokens attend only to themselves.
     const double reached = largest(u.data()) / (std::pow(1 + 3.0 / cells, cells) * start);
     EXPECT_GT(reached, query_key == 3 ? 0.9 : 0) << query_key;
   }

@@ -1,4 +1,4 @@
-// Gradients by depth: by hand, against differences, and what they must not depend on.
+// Gradients by depth: by hand, against differences, and invariances.
 
 #include "analysis/derivatives/gradient_measures.hpp"
 
@@ -35,7 +35,7 @@ std::vector<double> logits_bar(const ModelProbe& probe, const Batch& batch,
   return bar;
 }
 
-/// What the meter finds for these samples, and the gradient of the sum of their losses.
+/// The accumulator's result for these samples, and the gradient of the sum of their losses.
 struct Found {
   GradientMeasures measures;
   std::vector<double> parameters;
@@ -106,7 +106,7 @@ TEST(GradientMeasures, of_a_batch_are_those_of_its_samples_together) {
 }
 
 TEST(GradientMeasures, do_not_see_padding) {
-  // Nine tokens, on a line of their own and followed by three that are not real.
+  // Nine tokens, alone on a line and followed by three tokens of padding.
   ModelSpec spec = test::small_model(2);
   spec.norm = Norm::none;
   spec.attention.layer_norm = false;

@@ -1,4 +1,4 @@
-// Gradients of the mean loss over a sample set, and the Jacobians of layers where they are known.
+// Gradients of the mean loss over a sample set, and layer Jacobians in known cases.
 
 #include "analysis/derivatives/loss_gradients.hpp"
 

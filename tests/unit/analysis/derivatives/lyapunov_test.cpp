@@ -129,7 +129,7 @@ TEST(Lyapunov, sweeps_back_and_forth_find_the_singular_values_of_the_whole_march
   const VectorXd exact = test::singular_values(product).array().log() / 5;
   auto meter = linear.meter(2);
   linear.forwards(meter, 0, 10);
-  // Of random directions: two never grow more than the best two.
+  // Random directions: two never grow more than the best two.
   EXPECT_LT(meter.exponents(0, 5).sum(), exact.head(2).sum());
   for (int sweep = 0; sweep < 30; ++sweep) {
     linear.backwards(meter);
@@ -142,7 +142,7 @@ TEST(Lyapunov, sweeps_back_and_forth_find_the_singular_values_of_the_whole_march
 }
 
 TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
-  // Sample b is multiplied by b + 2, in its real tokens; what lies in the padding must not matter.
+  // Sample b is multiplied by b + 2, in its real tokens; the content of the padding must not matter.
   const auto exponents = [](int tokens, std::vector<int> length, std::vector<long> keys) {
     const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
     const SlabContext context{

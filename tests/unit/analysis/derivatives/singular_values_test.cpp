@@ -1,4 +1,4 @@
-// Largest and smallest singular values against a dense SVD, and what their errors promise.
+// Largest and smallest singular values against a dense SVD, and their error bounds.
 
 #include "analysis/derivatives/singular_values.hpp"
 
@@ -79,7 +79,7 @@ TEST(SingularValues, of_as_many_steps_as_numbers_are_those_of_a_dense_svd) {
   const auto ranges = samples.ranges(40);
   for (std::size_t b = 0; b < ranges.size(); ++b) {
     const auto exact = test::singular_values(samples.matrices[b]);
-    const double rounding = 1e-14 * exact(0);  // some times the dimension times 1e-16
+    const double rounding = 1e-14 * exact(0);  // a small multiple of the dimension times 1e-16
     EXPECT_NEAR(ranges[b].largest, exact(0), rounding);
     EXPECT_NEAR(ranges[b].smallest, exact(exact.size() - 1), rounding);
     EXPECT_EQ(ranges[b].steps, exact.size());
@@ -91,7 +91,7 @@ TEST(SingularValues, of_few_steps_are_within_their_errors_and_inside_the_true_ra
   const MatrixXd a = MatrixXd::Identity(150, 150) + 0.05 * random_matrix(150, 4);
   const auto exact = test::singular_values(a);
   const auto distance = [&](double value) { return (exact.array() - value).abs().minCoeff(); };
-  constexpr double rounding = 1e-13;  // of the dense SVD: the dimension times 1e-16, some times
+  constexpr double rounding = 1e-13;  // of the dense SVD: a small multiple of the dimension times 1e-16
   double before = HUGE_VAL;
   for (const int steps : {4, 12, 36, 100}) {
     const auto found = range_of(a, steps);
@@ -100,7 +100,7 @@ TEST(SingularValues, of_few_steps_are_within_their_errors_and_inside_the_true_ra
     EXPECT_GE(found.smallest, exact(149) - rounding);
     EXPECT_LE(distance(found.largest), found.largest_error + rounding);
     EXPECT_LE(distance(found.smallest), found.smallest_error + rounding);
-    // Honest, and not only by being huge: the largest converges.
+    // The error bounds hold, and not just because they are huge: the largest value converges.
     EXPECT_LT(found.largest_error, before);
     before = found.largest_error;
   }
@@ -108,12 +108,13 @@ TEST(SingularValues, of_few_steps_are_within_their_errors_and_inside_the_true_ra
 }
 
 TEST(SingularValues, over_many_orders_need_the_full_reorthogonalisation) {
-  // Without it the directions of the large ones come back, and the smallest is not found in n steps.
+  // Without reorthogonalisation the directions of large singular values reappear, and the smallest is not
+  // found in n steps.
   VectorXd values(40);
   for (int j = 0; j < 40; ++j) values(j) = std::pow(10, -j / 5.0);
   const auto found = range_of(with_singular_values(values, 5), 40);
   EXPECT_NEAR(found.largest, 1, 1e-14);
-  EXPECT_NEAR(found.smallest, values(39), 1e-14);  // 1e-16 of the largest, some times
+  EXPECT_NEAR(found.smallest, values(39), 1e-14);  // a few times 1e-16 of the largest
 }
 
 TEST(SingularValues, that_repeat_end_the_search_early) {

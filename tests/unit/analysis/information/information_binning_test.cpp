@@ -1,4 +1,4 @@
-// Information of binned states: counted by hand, ln N for a layer that keeps samples apart, principal
+// Information of binned states: counted by hand, ln N for a layer that keeps samples distinct, principal
 // components.
 
 #include <gmock/gmock.h>
@@ -39,13 +39,14 @@ TEST(Binning, tells_cells_apart_by_every_component) {
 }
 
 TEST(Binning, of_an_injective_layer_with_fine_bins_is_exactly_ln_n) {
-  // tanh(W x) with an invertible W; the closest two of 500 uniform numbers are some 1e-5 apart.
+  // tanh(W x) with an invertible W; the closest two of 500 uniform numbers are about 1e-5 apart.
   const Rows x = normal_rows(500, 2, 1);
   const Rows t = product(x, rotation(2, 2)).array().tanh();
   const auto labels = random_labels(500, 3, 3);
   const auto found = binned_information(points_of(t), labels, {std::size_t{1} << 30, tanh_range});
   EXPECT_EQ(found.input.value, std::log(500.0));
-  EXPECT_NEAR(found.label.value, LabelGroups(labels).entropy(), 1e-12);  // all that Y holds, whatever Y is
+  EXPECT_NEAR(found.label.value, LabelGroups(labels).entropy(),
+              1e-12);  // all the information in Y, whatever Y is
 }
 
 TEST(Binning, of_a_constant_state_is_zero) {

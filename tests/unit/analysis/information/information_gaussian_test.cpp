@@ -127,7 +127,7 @@ TEST(Gaussian, bounds_of_two_classes_enclose_the_integral) {
       const auto found = gaussian_information(points_of(samples.t), samples.y, sigma).label;
       EXPECT_LE(*found.lower, truth + 1e-9) << gap << ' ' << wide;  // 1e-9: quadrature
       EXPECT_GE(*found.upper, truth - 1e-9) << gap << ' ' << wide;
-      // Narrow enough to be of use: half of what 0 <= I <= ln 2 says.
+      // Narrow enough to be useful: half of the trivial range 0 <= I <= ln 2.
       EXPECT_LE(*found.upper - *found.lower, 0.5 * std::log(2)) << gap << ' ' << wide;
     }
   }
@@ -160,7 +160,7 @@ TEST(Gaussian, of_labels_that_tell_nothing_is_about_zero) {
   const auto found =
       gaussian_information(points_of(normal_rows(2000, 3, 6)), random_labels(2000, 5, 7), 0.5).label;
   EXPECT_NEAR(found.value, 0, 0.03);
-  // A class of one sample has no covariance but the noise.
+  // The covariance of a class with one sample is the noise alone.
   std::vector<int> y(10, 0);
   y[4] = 1;
   const auto found_one = gaussian_information(points_of(normal_rows(10, 2, 8)), y, 0.5).label;

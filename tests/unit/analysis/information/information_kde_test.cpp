@@ -149,7 +149,7 @@ TEST(Kde, of_labels_that_tell_nothing_is_about_zero) {
 TEST(Kde, depends_neither_on_order_nor_on_rotation_nor_on_place) {
   const Rows t = normal_rows(400, 4, 7);
   const auto y = random_labels(400, 3, 8);
-  // The distance from the origin is not to cost digits: |x|^2 + |y|^2 - 2xy alone would be wrong by about
+  // The distance from the origin must not cost digits: |x|^2 + |y|^2 - 2xy alone would be wrong by about
   // 1e-6.
   const Rows moved = (product(t, rotation(4, 9)).rowwise() + Eigen::RowVector4d(1e5, -2e5, 3e4, 5)).eval();
   const auto one = kde_information(points_of(t), y, 0.7);

@@ -1,4 +1,4 @@
-// Nearest neighbours: known Gaussians, and every count against a search through all pairs.
+// Nearest neighbours: known Gaussians, and every count against a brute-force search over all pairs.
 
 #include <gtest/gtest.h>
 
@@ -82,11 +82,12 @@ TEST(Ksg, of_two_independent_pairs_is_their_sum) {
 }
 
 TEST(Ksg, through_trees_is_the_search_through_all_pairs) {
-  // Both components of every pair matter, so that a neighbour the tree loses changes the value.
+  // Both components of every pair matter, so that a neighbour missed by the tree changes the value.
   for (const auto& [of_a, of_b] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{3, 4}, std::pair{10, 2}}) {
     constexpr int count = 400;
     const Rows z = normal_rows(count, of_a + of_b, 3);
-    // Deviations between 0.8 and 1.2: nothing is scaled, distances are to the bit those of the oracle.
+    // Deviations between 0.8 and 1.2: nothing is scaled, and distances equal those of the reference bit for
+    // bit.
     const Rows a = z.leftCols(of_a);
     const Rows b = 0.7 * (z.rightCols(of_b).colwise() + z.col(0));
     for (const std::size_t k : {1, 5})
@@ -130,7 +131,8 @@ TEST(Ksg, of_labels_that_tell_nothing_is_about_zero) {
 }
 
 TEST(Ksg, is_exact_for_states_that_coincide) {
-  // A = B uniform on 4 values: psi(100) - psi(25) where the plug-in says ln 4; a constant tells nothing.
+  // A = B uniform on 4 values: psi(100) - psi(25) where the plug-in says ln 4; a constant carries no
+  // information.
   Rows a(100, 1), constant(100, 1);
   std::vector<int> y;
   for (int i = 0; i < 100; ++i) a(i, 0) = 0.1 * (i % 4), constant(i, 0) = 0.7, y.push_back(i % 4);

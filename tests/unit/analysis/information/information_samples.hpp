@@ -35,7 +35,7 @@ inline Rows stretched(Rows x, const std::vector<double>& factor) {
   return x;
 }
 
-/// Uniform on 0 .. labels - 1, told by nothing else.
+/// Uniform on 0 .. labels - 1, independent of everything else.
 inline std::vector<int> random_labels(int count, int labels, std::uint64_t seed) {
   const RandomStream stream(seed, "information test labels");
   std::vector<int> y;
@@ -45,7 +45,7 @@ inline std::vector<int> random_labels(int count, int labels, std::uint64_t seed)
   return y;
 }
 
-/// The places i -> 7 i + 3 mod count, a permutation for counts that 7 does not divide.
+/// The permutation i -> 7 i + 3 mod count, for counts that 7 does not divide.
 inline std::size_t place(std::size_t i, std::size_t count) {
   return (7 * i + 3) % count;
 }

@@ -1,4 +1,4 @@
-// Adversarial inputs: gradients against differences, steps against what they must do to the loss.
+// Adversarial inputs: gradients against differences, and the effect of steps on the loss.
 
 #include "analysis/perturbation/adversary.hpp"
 
@@ -114,7 +114,7 @@ TEST(Adversary, stays_in_ball_and_range) {
         EXPECT_GE(c.input.block(x, b).minCoeff(), range.lower);
         EXPECT_LE(c.input.block(x, b).maxCoeff(), range.upper);
       }
-      EXPECT_NEAR(farthest, 1, 1e-14);  // reached, but for the rounding of clean +- radius
+      EXPECT_NEAR(farthest, 1, 1e-14);  // reached, except for the rounding of clean +- radius
     }
 }
 
@@ -122,8 +122,8 @@ TEST(Adversary, pgd_is_not_weaker_than_fgsm) {
   for (const auto& spec : models())
     for (const auto space : both) {
       AttackCase c(spec, space, {0, 1, 2}, 3);
-      // In a small ball the loss bends little: no sample loses by more steps. In a large one a sample may end
-      // at a lower maximum; together they do not.
+      // In a small ball the loss is nearly linear: more steps make no sample worse. In a large ball a single
+      // sample may end at a lower maximum, but not their mean.
       const auto weak = c.losses(c.attacked(fgsm(0.03))), strong = c.losses(c.attacked(pgd(0.03, 20)));
       for (std::size_t b = 0; b < 3; ++b) EXPECT_GE(strong[b], weak[b] - 1e-12);
       EXPECT_GT(c.loss(c.attacked(pgd(0.3, 20))), c.loss(c.attacked(fgsm(0.3))));
@@ -131,7 +131,7 @@ TEST(Adversary, pgd_is_not_weaker_than_fgsm) {
 }
 
 TEST(Adversary, one_step_is_the_best_where_the_loss_is_a_function_of_one_linear_one) {
-  // Nothing but transport, two classes: the loss falls with z_0 - z_1, which is linear in the input.
+  // Transport only, two classes: the loss falls with z_0 - z_1, which is linear in the input.
   AttackCase c({.norm = Norm::none, .alpha = 0, .rho = 0, .classes = 2}, InputSpace::features, {0, 1, 2}, 3);
   const auto one = c.attacked(fgsm(0.4));
   EXPECT_LT(test::relative_difference(c.attacked(pgd(0.4, 5)), one), 1e-15);
@@ -155,7 +155,7 @@ TEST(Adversary, leaves_fillers_and_padding_alone) {
     EXPECT_GT(moved, 0U);
     for (int b = 0; b < 2; ++b)
       EXPECT_GT((c.input.block(x, b) - c.input.block(c.input.clean(), b)).cwiseAbs().maxCoeff(), 0);
-    // What lies outside of the blocks is what it was.
+    // Values outside the blocks are unchanged.
     auto rest = x;
     for (int b = 0; b < 4; ++b) c.input.block(rest, b) = c.input.block(c.input.clean(), b);
     EXPECT_EQ(rest, c.input.clean());

@@ -1,4 +1,4 @@
-// Random perturbations of inputs: how large they are, and what they must not depend on.
+// Random perturbations of inputs: their size and invariances.
 
 #include "analysis/perturbation/perturbations.hpp"
 
@@ -16,7 +16,7 @@ using test::ProbeCase;
 
 constexpr double rounding = 1e-13;
 
-/// What is added to the numbers of x of each sample; padding holds what is added there.
+/// What is added to x in each sample; for padding, what is added there.
 struct Noise {
   Noise(const std::vector<long>& keys, int places, InputSpace space, double level, std::uint64_t seed = 1)
       : model({}, places), batch(model.batch(keys)), input(model.probe, space) {

@@ -1,5 +1,4 @@
-// Growth of perturbations, the Jacobian of the logits and responses to perturbed inputs, where they are
-// known.
+// Growth of perturbations, the Jacobian of the logits and responses to perturbed inputs in known cases.
 
 #include <gtest/gtest.h>
 
@@ -111,7 +110,7 @@ TEST(LogitJacobian, of_a_linear_model_is_its_head) {
   const auto head = c.model.probe.parameters().view("head/W");
   const Eigen::Map<const RowMatrix> w(head.data(), 4, 6);
   const Eigen::VectorXd expected = test::singular_values(w);
-  for (int b = 0; b < 3; ++b)  // z = W mean(u): each of the tokens gives its share
+  for (int b = 0; b < 3; ++b)  // z = W mean(u): each token contributes its share
     EXPECT_LT(
         (jacobian.singular_values(b) - expected / std::sqrt(c.batch.length[static_cast<std::size_t>(b)]))
             .norm(),

@@ -20,7 +20,7 @@ RowMatrix random_matrix(int rows, int columns, unsigned seed) {
   return Eigen::Map<const RowMatrix>(values.data(), rows, columns);
 }
 
-/// Of all examples; the first `apart` of them are added before the others.
+/// CKA of all examples; the first `apart` of them are added separately.
 CkaMeter meter_of(const std::vector<RowMatrix>& a, const std::vector<RowMatrix>& b, int apart = 0) {
   const auto side = [](const std::vector<RowMatrix>& x) {
     return CkaMeter::Side{static_cast<int>(x.size()), static_cast<int>(x[0].cols())};
@@ -60,7 +60,7 @@ TEST(Cka, of_a_rotated_scaled_and_shifted_copy_is_1) {
   const Eigen::MatrixXd q = test::orthogonal_factor(random_matrix(7, 7, 2));
   const RowMatrix copy = (-3.5 * test::product(x, q)).rowwise() + random_matrix(1, 7, 3).row(0);
   EXPECT_NEAR(cka(x, copy), 1, rounding);
-  // A map that is not a rotation does not leave it so.
+  // It is not invariant under a map that is not a rotation.
   EXPECT_LT(cka(x, test::product(x, random_matrix(7, 7, 4))), 0.95);
 }
 

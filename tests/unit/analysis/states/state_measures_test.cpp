@@ -1,4 +1,4 @@
-// Measures of hidden states by depth: by hand, and what they must not depend on.
+// Measures of hidden states by depth: by hand, and invariances.
 
 #include "analysis/states/state_measures.hpp"
 
@@ -39,7 +39,7 @@ std::vector<double> all_numbers(const StateMeasures& m) {
   return out;
 }
 
-/// Some of the samples of slabs, on a line with `padding` more tokens that hold NaN.
+/// A subset of the samples of slabs, on a line with `padding` extra tokens that hold NaN.
 States part(const States& u, int tokens, int samples, int width, const std::vector<int>& which, int padding) {
   States out;
   for (const auto& slab : u) {
@@ -98,7 +98,7 @@ TEST(StateMeasures, see_a_drift_far_below_round_off_of_the_cosine) {
 TEST(StateMeasures, take_what_does_not_exist_as_0_and_a_drift_as_1) {
   const auto line = line_of(3);
   const SlabContext context{&line, 2, 1};
-  // Sample 0 goes from nothing to something; sample 1 ends constant, and its mean is not 0.1 to the bit.
+  // Sample 0 goes from zero to non-zero; sample 1 ends constant, with a mean that is not exactly 0.1.
   const auto m = measures_of(context, {{0, 0.1, 0, 0.2, 0, 0.3}, {1, 0.1, 2, 0.1, 4, 0.1}});
   EXPECT_NEAR(m.drift[0], 0.5, rounding);
   EXPECT_EQ(m.step_change[0], 0);

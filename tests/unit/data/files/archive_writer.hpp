@@ -1,6 +1,6 @@
 #pragma once
 
-// Small tar.gz and zip archives, trees and PNG files, made by other means than the readers under test use.
+// Small tar.gz and zip archives, trees and PNG files, made independently of the readers under test.
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -27,7 +27,7 @@ inline void write_tree(const std::filesystem::path& folder, const Members& membe
   for (const auto& [name, bytes] : members) write_text(folder / name, bytes);
 }
 
-/// A .zip or .tar if the path ends so, else a tar.gz.
+/// A .zip or .tar if the path has that suffix, else a tar.gz.
 inline void write_archive(const std::filesystem::path& path, const Members& members) {
   std::filesystem::create_directories(path.parent_path());
   archive* const out = archive_write_new();

@@ -31,7 +31,7 @@ Image image(const data::Digits& set, std::size_t index) {
 TEST(Digits, a_sample_depends_on_seed_split_and_index_alone) {
   const data::Digits once = digits(), again = digits();
   const Image late = image(once, 54321), early = image(once, 3);
-  EXPECT_EQ(image(again, 3), early);  // asked for in the other order, of another object
+  EXPECT_EQ(image(again, 3), early);  // read in a different order, from another object
   EXPECT_EQ(image(again, 54321), late);
   EXPECT_NE(early, image(digits(2), 3));
   EXPECT_NE(early, image(digits(1, false), 3));
@@ -90,8 +90,8 @@ TEST(Digits, brightness_is_that_of_mnist) {
   EXPECT_NEAR(std::sqrt(squares / (samples * data::image_pixels) - mean * mean), 1, 0.1);
 }
 
-/// Digits are what their labels say if a stranger can tell them apart: the nearest of 1500 other digits
-/// (squared distance, no learning) carries the right label nine times in ten; guessing would be right once in
+/// Digits match their labels if a simple classifier can tell them apart: the nearest of 1500 other digits
+/// (squared distance, no learning) has the right label nine times in ten; guessing would be right once in
 /// ten.
 TEST(Digits, the_nearest_neighbour_tells_the_label) {
   const data::Digits train = digits(), test = digits(1, false);
@@ -126,7 +126,7 @@ constexpr std::array<std::string_view, 10> display = {
 
 using Cloud = std::vector<data::PenPoint>;
 
-/// Dots brought to one position, slant and height: mean 0, x and y uncorrelated, y of deviation 1.
+/// Dots normalised in position, slant and height: mean 0, x and y uncorrelated, y of deviation 1.
 Cloud upright(Cloud dots) {
   const double n = static_cast<double>(dots.size());
   double x = 0, y = 0, xy = 0, yy = 0;
@@ -161,7 +161,7 @@ double distance(const Cloud& from, const Cloud& to) {
   return sum / static_cast<double>(from.size());
 }
 
-/// Of 50 pictures of a digit more are read right than as any other digit.
+/// Of 50 pictures of a digit, more are classified correctly than as any other digit.
 TEST(Digits, are_read_as_their_label_by_someone_who_knows_a_dot_matrix_display) {
   const data::Digits set = digits();
   std::vector<Cloud> known;

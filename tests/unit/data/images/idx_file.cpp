@@ -15,11 +15,11 @@ Bytes read_all(const std::filesystem::path& path, int dimensions) {
   return data::IdxFile(path, dimensions).read();
 }
 
-/// The file is refused, and the message names it, holds `what` and says what to do.
+/// The file is refused, and the message names it, contains `what` and says what to do.
 AssertionResult refused(const std::filesystem::path& path, int dimensions, const std::string& what) {
   const std::string message = complaint([&] { read_all(path, dimensions); });
   if (message.empty()) return AssertionFailure() << path << " was accepted";
-  for (const std::string& part : {path.string(), what, std::string("Get the file again")}) {
+  for (const std::string& part : {path.string(), what, std::string("Download the file again")}) {
     if (message.find(part) == std::string::npos)
       return AssertionFailure() << "'" << part << "' not in: " << message;
   }
@@ -85,7 +85,7 @@ TEST(IdxFile, refuses_what_is_not_an_idx_file_of_bytes) {
 TEST(IdxFile, refuses_a_length_that_contradicts_the_header) {
   const TemporaryFolder folder;
   for (const std::size_t length : {59U, 61U, 1U, 0U}) {
-    const std::string what = length > 60 ? "goes on after" : "is truncated";
+    const std::string what = length > 60 ? "continues after" : "is truncated";
     write(folder / "plain", idx({10, 3, 2}, ramp(length)));
     EXPECT_TRUE(refused(folder / "plain", 3, what)) << length;
     write_gzip(folder / "packed", idx({10, 3, 2}, ramp(length)));
@@ -96,8 +96,8 @@ TEST(IdxFile, refuses_a_length_that_contradicts_the_header) {
 TEST(IdxFile, refuses_absurd_sizes_before_allocating_for_them) {
   const TemporaryFolder folder;
   const std::uint32_t huge = 0xFFFFFFFFU;
-  // 2^32 x 28 x 28 = 3 TiB would be asked for; 2^96 does not fit 64 bits and may wrap round to something
-  // small.
+  // 2^32 x 28 x 28 = 3 TiB would be requested; 2^96 does not fit into 64 bits and may wrap around to a small
+  // number.
   for (const auto& shape :
        {std::vector<std::uint32_t>{huge, 28, 28}, {huge, huge, huge}, {1U << 31U, 1U << 31U, 4}}) {
     const bool countable = shape[1] == 28;
@@ -118,7 +118,7 @@ TEST(IdxFile, refuses_compressed_data_cut_off_anywhere) {
     EXPECT_NE(complaint([&] { read_all(folder / "cut", 3); }), "")
         << "cut to " << length << " of " << good.size();
   }
-  write(folder / "cut", Bytes(good.begin(), good.end() - 1));  // within the check sum: every record is there
+  write(folder / "cut", Bytes(good.begin(), good.end() - 1));  // within the checksum: all records are present
   EXPECT_TRUE(refused(folder / "cut", 3, "compressed data ends too early"));
 }
 
@@ -126,19 +126,19 @@ TEST(IdxFile, a_flipped_bit_never_gives_wrong_records_and_is_found_even_outside_
   const TemporaryFolder folder;
   write_gzip(folder / "good", idx({20, 3, 2}, ramp(120)));
   const Bytes good = contents(folder / "good");
-  constexpr std::size_t gzip_header = 10;  // time stamp and system, which no check sum covers
+  constexpr std::size_t gzip_header = 10;  // time stamp and system, not covered by any checksum
   for (std::size_t place = gzip_header; place < good.size(); ++place) {
     Bytes bad = good;
     bad[place] ^= 0x10U;
     write(folder / "bad", bad);
     const std::string message = complaint([&] { data::IdxFile(folder / "bad", 3).read(0, 1); });
-    // The bits that pad the last byte of the deflate stream (before the check sum and the length) mean
-    // nothing.
+    // The padding bits in the last byte of the deflate stream (before the checksum and the length) are
+    // unused.
     const bool may_be_padding = place + 9 == good.size();
     EXPECT_TRUE(!message.empty() || may_be_padding) << "byte " << place;
   }
   Bytes bad = good;
-  bad[bad.size() - 6] ^= 1U;  // the stored check sum
+  bad[bad.size() - 6] ^= 1U;  // the stored checksum
   write(folder / "bad", bad);
   EXPECT_TRUE(refused(folder / "bad", 3, "does not unpack (incorrect data check)"));
 }

@@ -156,7 +156,8 @@ TEST(RealMnistPixels, have_mean_0_and_variance_1_after_scaling) {
     for (const double x : tokens) sum += x, squares += x * x;
   }
   const double mean = sum / (60000.0 * 784);
-  // Mean and deviation are known to four places: 0.00005 / 0.3081 of a deviation either way.
+  // Mean and standard deviation are known to four decimals: an error of up to 0.00005 / 0.3081 standard
+  // deviations.
   EXPECT_NEAR(mean, 0, 1.7e-4);
   EXPECT_NEAR(std::sqrt(squares / (60000.0 * 784) - mean * mean), 1, 1.7e-4);
   EXPECT_EQ(set->label(0), 5);  // the first training digits: 5 0 4 1 9

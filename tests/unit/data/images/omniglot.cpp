@@ -91,7 +91,7 @@ TEST(Png, a_damaged_one_is_refused_by_name) {
     return complaint([&] { data::decode_png(bytes, "some.zip: a/b.png"); });
   };
   EXPECT_EQ(refused(good), "");
-  // The end marker is the last 12 bytes; nothing of the picture is lost with it.
+  // The end marker is the last 12 bytes; without it the picture is still complete.
   for (std::size_t kept = 0; kept < good.size() - 12; kept += 5) {
     EXPECT_THAT(refused(good.substr(0, kept)), HasSubstr("some.zip: a/b.png is not a readable PNG ("))
         << kept;
@@ -144,7 +144,7 @@ TEST(Omniglot, drawings_1_to_16_train_and_17_to_20_test) {
 
 TEST(Omniglot, only_the_alphabets_and_samples_asked_for_are_decoded) {
   const TemporaryFolder folder;
-  // The drawing that is none: character 2 (Hebrew), drawing 3.
+  // The invalid drawing: character 2 (Hebrew), drawing 3.
   write_archive(folder / "omniglot" / "images_background.zip", replaced(file_of(2, 3), "no picture"));
   EXPECT_THAT(refusal(spec(folder.path())),
               AllOf(HasSubstr("images_background.zip: "), HasSubstr(file_of(2, 3)),

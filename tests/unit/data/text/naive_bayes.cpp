@@ -44,7 +44,7 @@ TEST(NaiveBayes, predicts_what_the_formula_gives_by_hand) {
       {0, {b, b}},       // 0.0544              against 0.0533
       {1, {b, b, b}},    // 0.0155              against 0.0213
       {1, {c}},          // 0.095               against 0.133
-      {0, {unk}},        // the classes' shares alone
+      {0, {unk}},        // the class frequencies alone
       {0, {unk, b, b}},  // unknown words do not count
       {1, {a}},          // 0.38 against 0.07: predicted 0, not 1
   });

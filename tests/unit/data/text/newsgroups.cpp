@@ -220,7 +220,8 @@ TEST(NewsgroupFiles, groups_are_those_of_the_collection) {
               HasSubstr("holds no posts of the group comp.os.ms-windows.misc"));
 }
 
-/// Wherever the archive is cut or a byte is changed, it is refused, even if only the other split suffers.
+/// Wherever the archive is truncated or a byte is changed, it is refused, even if only the other split is
+/// affected.
 TEST(NewsgroupFiles, a_damaged_archive_is_refused) {
   const TemporaryFolder folder;
   const fs::path path = packed(folder);
@@ -252,7 +253,7 @@ TEST(NewsgroupFiles, a_damaged_archive_is_refused) {
   EXPECT_THAT(refusal(spec(folder.path())), HasSubstr("20news-bydate.tar.gz is not a file"));
 }
 
-/// What follows the last post, however much it is, is under the check sum too.
+/// Anything after the last post is covered by the checksum too.
 TEST(NewsgroupFiles, the_check_sum_is_compared_at_the_very_end) {
   const TemporaryFolder folder;
   const fs::path path = packed(folder);

@@ -75,7 +75,8 @@ TEST(Footer, is_what_follows_the_last_blank_or_dashed_line) {
   EXPECT_EQ(data::without_footer("text\n-----\nJoe\nhis town\n\n\n"), "text\n");
   EXPECT_EQ(data::without_footer("text\n\nJoe"), "text\n");
   EXPECT_EQ(data::without_footer("text\r\n\r\nJoe\r\n"), "text\r\n");
-  // One paragraph is the text itself, whatever blank lines surround it; dashes within a line do not part.
+  // A single paragraph is the text itself, regardless of surrounding blank lines; dashes within a line do not
+  // separate.
   EXPECT_EQ(data::without_footer("\n\ntext\nall - of it\n\n"), "\n\ntext\nall - of it\n\n");
   EXPECT_EQ(data::without_footer("\n \n"), "\n \n");
   EXPECT_EQ(data::without_footer(""), "");

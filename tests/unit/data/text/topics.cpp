@@ -25,7 +25,7 @@ data::DatasetSpec spec(int classes = 8, int length = 64, const char* split = "tr
 TEST(Topics, a_sample_depends_on_seed_split_and_index_alone) {
   const data::Topics once(spec()), again(spec());
   const Text late = once.text(12345), early = once.text(3);
-  EXPECT_EQ(again.text(3), early);  // asked for in the other order, of another object
+  EXPECT_EQ(again.text(3), early);  // read in a different order, from another object
   EXPECT_EQ(again.text(12345), late);
   EXPECT_NE(early, data::Topics(spec(8, 64, "train", 2)).text(3));
   EXPECT_NE(early, data::Topics(spec(8, 64, "test")).text(3));
@@ -110,8 +110,9 @@ int read_with_order(const data::Topics& set, const Text& text) {
   return first < second ? 4 * pair + 2 : 4 * pair + 3;
 }
 
-/// Whoever counts cannot pass 3/4: of the 2000 texts in 4000 that differ in order only, half are guessed;
-/// deviation sqrt(500) / 4000 = 0.0056. The one who reads the order errs only where a topic is mistaken.
+/// A classifier that only counts words cannot exceed 3/4: of the 2000 texts in 4000 that differ in order
+/// only, half are guessed; standard deviation sqrt(500) / 4000 = 0.0056. A classifier that uses the order
+/// only errs if it mistakes a topic.
 TEST(Topics, order_of_words_tells_what_their_counts_cannot) {
   const data::Topics train(spec(8, 128)), test(spec(8, 128, "test"));
   data::NaiveBayes counting(0.1);
@@ -125,7 +126,7 @@ TEST(Topics, order_of_words_tells_what_their_counts_cannot) {
   }
   EXPECT_GE(right, 0.98 * 4000);
   EXPECT_GE(ordered, 1900);
-  EXPECT_EQ(ordered_right, ordered);  // no noise: the topic known, the order never misleads
+  EXPECT_EQ(ordered_right, ordered);  // no noise: with the topic known, the order never misleads
 }
 
 TEST(Topics, every_pair_of_an_ordered_class_keeps_its_order) {
@@ -156,7 +157,7 @@ TEST(Topics, every_pair_of_an_ordered_class_keeps_its_order) {
 
 TEST(Topics, refuses_numbers_out_of_range_and_a_strange_vocabulary) {
   const auto refusal = [](data::DatasetSpec asked) { return complaint([&] { data::make_dataset(asked); }); };
-  EXPECT_THAT(refusal(spec(6)), HasSubstr("data.classes = 6: data.set = topics has 4, 8, 12, 16 or 20"));
+  EXPECT_THAT(refusal(spec(6)), HasSubstr("data.classes = 6: data.set = topics supports 4, 8, 12, 16 or 20"));
   EXPECT_THAT(refusal(spec(24)), HasSubstr("data.classes = 24"));
   EXPECT_THAT(refusal(spec(0)), HasSubstr("data.classes = 0"));
   EXPECT_THAT(refusal(spec(8, 15)), HasSubstr("data.length = 15"));

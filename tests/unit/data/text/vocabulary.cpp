@@ -47,7 +47,7 @@ TEST(Vocabulary, refuses_lists_that_are_none) {
   };
   EXPECT_THAT(refusal({"<pad>", "<unk>"}), HasSubstr("has 2 words"));
   EXPECT_THAT(refusal({"<unk>", "<pad>", "a"}), HasSubstr("must begin with <pad> and <unk>"));
-  EXPECT_THAT(refusal({"<pad>", "<unk>", "a", "b", "a"}), HasSubstr("holds the word 'a' twice"));
+  EXPECT_THAT(refusal({"<pad>", "<unk>", "a", "b", "a"}), HasSubstr("contains the word 'a' twice"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The options of all experiments: conditions can be read, roles are what other code takes them for.
+// The options of all experiments: conditions can be parsed, and roles are as other code assumes.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(ExperimentOptions, may_change_in_a_continued_run_where_they_do_not_change_t
   EXPECT_EQ(free, expected);
 }
 
-// Role `model` is what a model file decides: all of it but the coefficients, which win where they are given.
+// Role `model` is what a model file decides: everything but the coefficients, which override it if given.
 TEST(ModelSettings, describe_a_model_by_all_options_of_role_model) {
   const auto options = std::make_shared<const Options>(declare_model_options);
   ModelSpec spec;
@@ -66,7 +66,7 @@ TEST(ModelSettings, describe_a_model_by_all_options_of_role_model) {
   for (const Option& option : options->all())
     if (option.role == Role::model) of_model.insert(option.name);
   EXPECT_EQ(described, of_model);
-  EXPECT_NO_THROW(Settings(options, "", {}).with(settings_of(spec)));  // in their types and choices
+  EXPECT_NO_THROW(Settings(options, "", {}).with(settings_of(spec)));  // types and choices
 }
 
 TEST(ModelSettings, of_role_model_are_left_to_the_file) {

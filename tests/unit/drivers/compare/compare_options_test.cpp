@@ -1,4 +1,4 @@
-// Lists in decks, and the Transformer as the PDE model it is.
+// Lists in decks, and the Transformer as a PDE model.
 
 #include "drivers/compare/compare_options.hpp"
 

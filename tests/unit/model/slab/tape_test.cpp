@@ -40,8 +40,9 @@ void expect_near(const Taped& taped, const Plain& plain, double tolerance) {
   EXPECT_LT(relative_difference(taped.gradient, plain.gradient), tolerance);
 }
 
-// The same operations on the same numbers; only sums with the state u are in another order: some units of
-// round-off of doubles, which a kernel in single precision rounds away or makes one of its own.
+// The same operations on the same numbers; only sums with the state u are in a different order: a few units
+// of round-off in double, which a single-precision kernel either rounds away or turns into one unit of its
+// own.
 constexpr double double_round_off = 1e-14;
 constexpr double single_round_off = 1e-5;
 
@@ -54,7 +55,7 @@ TEST_P(TapeOfLayer, gives_the_value_and_the_adjoint_of_the_map_without_it) {
     Problem problem(MPI_COMM_WORLD, spec);
     const auto tape = problem.model->make_tape();
     const std::size_t size = problem.context.size();
-    // Twice: a tape is used again.
+    // Twice, since tapes are reused.
     for (const unsigned seed : {6u, 16u}) {
       const Whole u = random_vector(size, seed), w = random_vector(size, seed + 1);
       const Taped taped(problem, *tape, u, w);
@@ -120,7 +121,7 @@ TEST(Tape, of_one_layer_does_not_mind_what_the_model_does_in_between) {
   problem.model->map_keeping(at, h, u.data(), value.data(), *tape);
   const Taped later(problem, *second, other, w);
   const Plain without(problem, other, w);
-  // Twice from one tape, which stays as it is.
+  // Twice from one tape, which does not change.
   for (int k = 0; k < 2; ++k) {
     std::fill(gradient.begin(), gradient.end(), 0.25);
     problem.model->map_adjoint(at, h, u.data(), *tape, w.data(), bar.data(), gradient);

@@ -1,4 +1,4 @@
-// Statements about attention that need no reference (T5), and what it refuses.
+// Identities of attention that need no reference (T5), and invalid input.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(Attention, identical_tokens_are_a_fixed_point_of_the_mixing) {
   for (std::size_t i = row; i < problem.u.size(); ++i) problem.u[i] = problem.u[i - row];
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto all = split.rhs(problem.p, problem.u);
-  // One token alone: k = 1, A = W_O (W_V N(u) + b_V) + b_O.
+  // A single token: k = 1, A = W_O (W_V N(u) + b_V) + b_O.
   Problem one = plain({1, vit.samples, vit.width, vit.heads});
   one.u.assign(problem.u.begin(), problem.u.begin() + static_cast<std::ptrdiff_t>(row));
   const auto alone = SplitAttention<double>(one.line, one.whole, one.settings).rhs(one.p, one.u);

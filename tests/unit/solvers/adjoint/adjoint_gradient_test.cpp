@@ -12,8 +12,8 @@ namespace {
 
 using namespace test;
 
-/// Every array of the layout within `tolerance` of its largest number. Arrays whose gradient is zero (a bias
-/// of all keys is none to softmax) are compared with the round-off of the others.
+/// Every array of the layout within `tolerance` of its largest number. Arrays whose gradient is zero (softmax
+/// is invariant to a bias on all keys) are compared with the round-off of the others.
 void expect_same_arrays(const ParameterLayout& layout, const Whole& x, const Whole& y, double tolerance) {
   double whole = 0;
   for (const double value : y) whole = std::max(whole, std::abs(value));
@@ -46,13 +46,13 @@ TEST(AdjointMarch, by_1fe_is_back_propagation) {
   bare.model.order = Order::macaron;
   expect_back_propagation(bare);
   expect_back_propagation(adjoint_pde());
-  // In single precision the states differ by round-off of doubles, which the kernels round away or double.
+  // In single precision the states differ by double round-off, which the kernels round away or double.
   auto single = adjoint_transformer(3);
   single.precision = Precision::single;
   expect_back_propagation(single, 1e-5);
 }
 
-// Of differences of order 4: truncation ~ step^4, round-off 1e-15/step of the loss.
+// Differences of order 4: truncation ~ step^4, round-off 1e-15/step of the loss.
 constexpr double finite_step = 2e-4;
 
 class AdjointOfMethod : public testing::TestWithParam<std::string> {};
@@ -84,7 +84,7 @@ void expect_gradient_of_differences(AdjointCase& c, const AdjointSettings& setti
     EXPECT_NEAR(by_adjoint, by_differences, 1e-7 * std::abs(by_differences) + 1e-10)
         << settings.method << ' ' << name;
   }
-  // Taylor: what is left after the linear term falls with the square of the step.
+  // Taylor: the remainder after the linear term decreases with the square of the step.
   auto direction = random_vector(gradient.size(), 32);
   const double length = norm(direction);
   for (auto& value : direction) value /= length;

@@ -1,4 +1,4 @@
-// AdjointMarch: checkpoints, runs one after the other, memory, refusals.
+// AdjointMarch: checkpoints, consecutive runs, memory, refusals.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ TEST(AdjointMarch, nothing_is_left_from_one_march_to_the_next) {
       const auto march = c.march(adjoint_by(method, every));
       const auto first = c.gradient(*march);
       EXPECT_EQ(c.gradient(*march), first) << method;
-      // Two forward marches in a row, the first one's trajectory not used; one that keeps nothing in between.
+      // Two forward marches in a row, the trajectory of the first unused, with a march that keeps nothing in
+      // between.
       auto u = random_vector(size, 5);
       march->forward(u.data(), true, {});
       u = random_vector(size, 6);
@@ -226,7 +227,7 @@ TEST(AdjointMarch, refuses_what_is_not_defined) {
 
 TEST(AdjointMarch, that_does_not_converge_is_a_numerical_failure) {
   auto spec = adjoint_pde();
-  spec.weight_scale = 1e4;  // no Newton iteration finds its way from the state before
+  spec.weight_scale = 1e4;  // Newton's method does not converge from the previous state
   spec.model.norm = Norm::none;
   spec.model.attention.layer_norm = false;
   AdjointCase c(MPI_COMM_WORLD, spec);

@@ -1,4 +1,4 @@
-// How far implicit-explicit methods may step: the documented limits against a scan of PETSc's own steps.
+// Step limits of implicit-explicit methods: the documented limits against a scan of PETSc's own steps.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// How far explicit methods may step: the documented limits against a scan of their stability functions,
+// Step limits of explicit methods: the documented limits against a scan of their stability functions,
 // refusals that name the largest step, and growth just beyond it.
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ std::vector<Method> methods() {
 }
 
 TEST(StabilityFunctions, have_the_orders_of_their_methods) {
-  // Else the scan would be of other methods: R(z) - exp(z) shrinks by 2^(p+1) when z is halved.
+  // Otherwise the scan would be of different methods: R(z) - exp(z) shrinks by 2^(p+1) when z is halved.
   for (const auto& [r, order] :
        {std::pair<StabilityFunction, int>{rks2(5), 2}, {rks3, 3}, {rk104, 4}, {runge_kutta("5dp"), 5}}) {
     const auto error = [&, f = r](double z) { return std::abs(f(z) - std::exp(z)); };

@@ -1,4 +1,4 @@
-// Steps beyond the limits are refused with the largest stable one named, and rightly so: a tenth beyond,
+// Steps beyond the limits are refused with the largest stable one named, and rightly so: ten per cent beyond,
 // states grow.
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(StepRefusal, forward_euler_never_goes_with_second_order_upwind) {
   EXPECT_NE(refused.find("upwind2"), std::string::npos) << refused;
 }
 
-/// Of opposite signs in neighbouring cells and tokens: what grows first.
+/// Opposite signs in neighbouring cells and tokens: the mode that grows first.
 Whole alternating(const Problem& problem) {
   Whole u(problem.whole_size());
   const std::size_t slab = problem.whole_slab();
@@ -164,7 +164,7 @@ TEST(StepLimits, hold_at_the_limit_and_fail_a_tenth_beyond_it) {
     const Problem problem(MPI_COMM_WORLD, c.spec);
     const double limit = largest_stable_step(method_limits(stepper(c.type), c.spec.scheme),
                                              step_rates(problem.equation->all()));
-    // Convex combinations of states: no number grows at all, beyond round-off.
+    // Convex combinations of states: nothing grows beyond round-off.
     EXPECT_LE(growth(c.spec, c.type, limit), 1 + 1e-12) << c.name;
     EXPECT_GT(growth(c.spec, c.type, 1.1 * limit), 10) << c.name;
   }

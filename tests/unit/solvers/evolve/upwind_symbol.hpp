@@ -1,6 +1,6 @@
 #pragma once
 
-// What the depth transport schemes do to a wave.
+// Fourier symbols of the depth transport schemes.
 
 #include <complex>
 

@@ -40,7 +40,7 @@ Whole outflow(int cells, const MarchSettings& settings) {
 }
 
 TEST(March, methods_reach_their_orders) {
-  // The kink of the knots at s = 1 lies on a row, so that no method steps across it.
+  // The kink at the knot s = 1 lies on a row, so that no method steps across it.
   const auto exact = outflow(512, method("rk", "4"));
   for (const auto& [settings, nominal] : {std::pair{method("euler"), 1},
                                           {method("rk", "2a"), 2},
