@@ -46,7 +46,7 @@ class Chapter:
         for section, drawings in self.sections:
             parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
             if section.anchor == "models" and len(self.models) > 1:
-                parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, 7))]
+                parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, len(self.models[0])))]
             parts += [report_page.figure(one) for one in drawings]
             if section.table:
                 rows = section.table(self.study.of(section.experiment))

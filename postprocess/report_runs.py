@@ -13,7 +13,8 @@ def _last(run, name):
 
 def model_rows(study):
     """One row per kind of model: sizes, training state, accuracy, cost. The first row is the heading."""
-    rows = [("model", "training state", "parameters", "sets of weights", "norm", "test accuracy  [%]", "training  [s]")]
+    rows = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm", "test accuracy  [%]",
+             "training  [s]")]
     trained = by_kind(study.trainings)
     described = next((comparison for name, comparison in study.comparisons.items() if name != "ablation"), None)
     for name, style in MODELS.items():
@@ -22,7 +23,9 @@ def model_rows(study):
         if not facts and not runs:
             continue
         first = runs[0] if runs else None
-        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters") or _parameters(first)),
+        # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
+        trained_numbers = first.training_attributes.get("trained_parameters") if first else None
+        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
                      facts.get("knots", "–"), facts.get("norm") or first.settings.get("depth.norm", "–"),
                      mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
                      mean_and_spread([sum(run.timing.values()) for run in runs])))
@@ -36,10 +39,6 @@ def _state(name, facts, runs):
     if len(epochs) == 1 and None not in epochs:
         return f"trained, {epochs.pop()} epochs, {len(runs)} seed{'s' * (len(runs) > 1)}" + (", distilled" if name == "distilled" else "")
     return "; ".join(dict.fromkeys(seeds)) or COUPLINGS.get(name, "trained")
-
-
-def _parameters(run):
-    return run.training_attributes.get("trained_parameters") if run else None
 
 
 def _count(value):

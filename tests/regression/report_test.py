@@ -130,6 +130,11 @@ class Page(ReportTest):
     def test_what_it_cost_is_said(self):
         self.assertIn("wall time [s] 2.0 · of it for all seeds [s] Transformer 6.0; PDE, independent 6.0; PDE, distilled 6.0", self.page)
 
+    def test_trained_numbers_are_told_from_those_of_the_file(self):
+        for model, trained in (("Transformer", "123 456"), ("PDE, independent", "123 456"), ("PDE, inherited", "–")):
+            cells = re.search(rf"<tr><td>{model}</td>(.*?)</tr>", self.page)[1]
+            self.assertEqual(re.findall("<td class=number>(.*?)</td>", cells)[:2], ["123 462", trained], model)
+
     def test_markers_say_their_number(self):
         self.assertGreater(self.page.count("<title>PDE, independent: 0.99"), 2)
 
