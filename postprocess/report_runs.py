@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from report_data import COUPLINGS, MODELS, mean_and_spread, revision, seeds_of
+from report_data import COUPLINGS, MODELS, mean_and_spread, seeds_of
 from report_figures_training import by_kind
 
 
@@ -49,7 +49,7 @@ def run_rows(runs):
     """One row per file. The first row is the heading."""
     rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
-        rows.append((run.path, run.attributes["experiment"], revision(run), seeds_of(run), run.attributes.get("ranks", "–"),
+        rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
                      f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
 
