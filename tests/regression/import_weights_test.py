@@ -7,6 +7,7 @@ imported file must give PyTorch's hidden states. Status 0 if all holds.
 
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -202,6 +203,21 @@ class ImportWeights(unittest.TestCase):
         with self.accepted({**state, **torch_names("decoder.layers.")}, *USUAL, "--prefix", "decoder.", "--ignore",
                            "layers.*"):
             pass
+
+    def test_another_eps_is_refused_where_it_is_known(self):
+        names = ("eps", "layers.0.norm1.eps", "config.layer_norm_eps", "layernorm_epsilon")
+        for name in names:
+            with self.subTest(name=name):
+                self.refused({**torch_names(), name: np.float64(1e-6)}, f"{name} = 1e-06: fluxformer's LayerNorm has eps 1e-05")
+        same = {"layers.0.norm1.eps": np.float32(1e-5), "norm.eps": np.array([1e-5]), "pixels.eps": np.float64(1e-3)}
+        with self.accepted({**torch_names(), **same}, *USUAL, "--ignore", "pixels.*") as file:
+            self.same_as_torch(file["model"], "pre_plain")
+
+    def test_the_eps_it_takes_for_granted_is_said_and_is_the_programs(self):
+        done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, r"LayerNorm:\s+fluxformer has PyTorch's default of 1e-5")
+        with open(os.path.join(ROOT, "src", "operators", "layer_norm.hpp"), encoding="utf-8") as source:
+            self.assertEqual(float(re.search(r"layer_norm_eps = ([\de.-]+);", source.read())[1]), 1e-5)
 
     def test_files_that_are_not_state_dicts_are_refused(self):
         for ending in (".npz", ".h5", ".pt", ".txt"):
