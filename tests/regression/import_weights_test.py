@@ -5,7 +5,6 @@ Runs the script as a user would. The judge is tests/support/torch_reference.h5: 
 imported file must give PyTorch's hidden states. Status 0 if all holds.
 """
 
-import math
 import os
 import re
 import resource
@@ -14,14 +13,17 @@ import sys
 import tempfile
 import unittest
 
-import h5py
-import numpy as np
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from numpy_transformer import layer, weights  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.join(ROOT, "postprocess", "import_weights.py")
 REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
 USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
-erf = np.vectorize(math.erf)
 
 
 def torch_names(prefix="layers."):
@@ -43,34 +45,11 @@ def torch_names(prefix="layers."):
     return state
 
 
-def layer_norm(x, gain, bias):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias
-
-
 def forward(model, u):
-    """Hidden states after each layer of a pre- or post-norm Transformer without masks, by the book."""
-    heads, pre = int(model.attrs["heads"]), model.attrs["norm"] == "pre"
-    samples, tokens, width = u.shape
+    """Hidden states after each layer."""
     states = [u]
     for number in range(1, int(model.attrs["layers"]) + 1):
-        w = {name: item[...] for name, item in model[f"layers/{number}"].items()}
-
-        def attention(x):
-            q, k, v = ((x @ w["W_" + name].T + w["b_" + name]).reshape(samples, tokens, heads, -1).swapaxes(1, 2)
-                       for name in "QKV")
-            weights = np.exp(q @ k.swapaxes(2, 3) / math.sqrt(width / heads))
-            mixed = weights / weights.sum(-1, keepdims=True) @ v
-            return mixed.swapaxes(1, 2).reshape(u.shape) @ w["W_O"].T + w["b_O"]
-
-        def reaction(x):
-            z = x @ w["W_1"].T + w["b_1"]
-            return 0.5 * z * (1 + erf(z / math.sqrt(2))) @ w["W_2"].T + w["b_2"]
-
-        for term, norm in ((attention, "norm1"), (reaction, "norm2")):
-            gain, bias = w[norm + "_gain"], w[norm + "_bias"]
-            u = u + term(layer_norm(u, gain, bias)) if pre else layer_norm(u + term(u), gain, bias)
-        states.append(u)
+        states.append(layer(weights(model, number), states[-1], int(model.attrs["heads"]), model.attrs["norm"]))
     return np.array(states)
 
 
