@@ -47,9 +47,15 @@ def tables(described):
 
 
 def experiments(described):
-    """What the scripts know about the experiments: name, family and one sentence each."""
-    kept = ("name", "family", "sentence")
-    return json.dumps([{key: one[key] for key in kept} for one in described["experiments"]], indent=1) + "\n"
+    """Names and families of the experiments, and the keys that do not change a result, by role."""
+    entries = []
+    for one in described["experiments"]:
+        entry = {key: one[key] for key in ("name", "family", "sentence")}
+        for role in ("output", "free"):
+            entry[role] = [key["name"] for key in one["keys"] if key["role"] == role]
+        lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in entry.items())
+        entries.append(" {\n" + ",\n".join(lines) + "\n }")
+    return "[\n" + ",\n".join(entries) + "\n]\n"
 
 
 def main():

@@ -72,18 +72,37 @@ Arguments read_arguments(int argc, char** argv) {
   return a;
 }
 
+/// A line for each experiment, those of a family below each other; the family stands in the first of them.
+std::string experiments_by_family() {
+  std::vector<std::string> families;  // in the order of the registry
+  std::size_t widest_family = 0, widest_name = 0;
+  for (const auto& entry : experiments()) {
+    if (std::ranges::find(families, entry.family) == families.end()) families.push_back(entry.family);
+    widest_family = std::max(widest_family, entry.family.size());
+    widest_name = std::max(widest_name, entry.name.size());
+  }
+  const auto column = [](const std::string& word, std::size_t width) {
+    return word + std::string(width + 2 - word.size(), ' ');
+  };
+  std::string text;
+  for (const auto& family : families) {
+    std::string heading = family;
+    for (const auto& entry : experiments()) {
+      if (entry.family != family) continue;
+      text += "  " + column(heading, widest_family) + column(entry.name, widest_name) + entry.sentence + '\n';
+      heading.clear();
+    }
+  }
+  return text;
+}
+
 std::string overview() {
-  std::ostringstream text;
-  text << "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
-       << "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
-       << "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
-       << "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
-       << "experiments:\n";
-  std::size_t widest = 0;
-  for (const auto& entry : experiments()) widest = std::max(widest, entry.name.size());
-  for (const auto& entry : experiments())
-    text << "  " << entry.name << std::string(widest + 2 - entry.name.size(), ' ') << entry.sentence << '\n';
-  return text.str();
+  return "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
+         "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
+         "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
+         "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
+         "experiments, by family:\n" +
+         experiments_by_family();
 }
 
 const ExperimentEntry& find_experiment(const std::string& name) {

@@ -3,7 +3,7 @@
 namespace fluxformer {
 
 /// The whole program between MPI_Init and MPI_Finalize:
-///   fluxformer                                     lists the experiments
+///   fluxformer                                     lists the experiments by family
 ///   fluxformer EXPERIMENT --help                   its keys
 ///   fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]
 /// DECK is an INI file, or an output file whose settings are reused; it may be left out (all defaults).

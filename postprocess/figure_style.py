@@ -6,11 +6,13 @@ from fluxformer_io import missing_module
 
 try:
     import matplotlib
+    import numpy as np
 except ImportError as failure:
     raise ImportError(missing_module(failure.name)) from None
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (after the back end is chosen)
+from matplotlib.ticker import FuncFormatter  # noqa: E402
 
 INK, SOFT, ACCENT = "#1b1f24", "#6b7280", "#e4572e"
 HEADING, FOOTER, LINE = 0.78, 0.30, 0.13  # inches kept free at the top and at the bottom; per further line there
@@ -22,6 +24,15 @@ plt.rcParams.update({
     "axes.spines.top": False, "axes.spines.right": False, "grid.color": "#e5e7eb", "legend.frameon": False,
     "pdf.fonttype": 42,
 })
+
+
+plain_numbers = FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−"))
+
+
+def decades(numbers):
+    """How many powers of ten the finite numbers above 0 span; 0 if there are none."""
+    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
+    return np.log10(numbers.max() / numbers.min()) if len(numbers) else 0.0
 
 
 def sheet(width, height, heading, explanation, runs=1):

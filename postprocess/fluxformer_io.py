@@ -266,9 +266,14 @@ class Run:
         return "defaults"
 
     @property
+    def revision(self):
+        """Of the program that wrote the file, and whether it had changes that were not committed."""
+        dirty = self.attributes.get("git_dirty") in (1, True, "1", "true", "yes")
+        return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
+
+    @property
     def origin(self):
         """One line that identifies the run behind a figure."""
         get = self.attributes.get
-        dirty = " + changes" if get("git_dirty") in (1, True, "1", "true", "yes") else ""
-        return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision "
-                f"{str(get('git_revision', 'not recorded'))[:10]}{dirty} · seed {get('seed')} · {get('ranks')} rank(s)")
+        return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
+                f"seed {get('seed')} · {get('ranks')} rank(s)")

@@ -9,8 +9,10 @@ STATE is the result of `model.state_dict()`, saved as
     .pt     torch.save(state, path); needs python3-torch here
 Its names are those of nn.TransformerEncoder (layers.0.self_attn.in_proj_weight, ..., norm.weight) or of one
 nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict contains neither the
-number of heads nor the position of the norm nor the activation, so these must be given. Embedding, positions and head are
-named by options. Every array must be used; arrays to skip are named with --ignore.
+number of heads nor the position of the norm nor the activation, so these must be given. LayerNorm's eps is not in it either:
+Fluxformer uses PyTorch's default, 1e-5, and a model trained with another eps gives different numbers here. A state dict that
+contains an eps (an entry eps or layer_norm_eps behind any prefix) is refused unless it is 1e-5. Embedding, positions and head
+are named by options. Every array must be used; arrays to skip are named with --ignore.
 
 Numbers are stored in float64 as they are. Ends with status 2 and one message if the state dict does not
 fit, with status 1 if the disk is full.
@@ -34,6 +36,8 @@ except ImportError as failure:
 
 SCHEMA_VERSION = 1
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
+LAYER_NORM_EPS = 1e-5  # as in src/operators/layer_norm.hpp
+EPS = re.compile(r"(?:.*\.)?(?:layer_?norm_)?eps(?:ilon)?", re.IGNORECASE)
 # Arrays that are renamed; in_proj holds W_Q, W_K, W_V stacked.
 RENAMED = {"self_attn.out_proj.weight": "W_O", "self_attn.out_proj.bias": "b_O",
            "linear1.weight": "W_1", "linear1.bias": "b_1", "linear2.weight": "W_2", "linear2.bias": "b_2",
@@ -176,8 +180,18 @@ def read_layer(state, prefix, width, ffn):
     return layer
 
 
+def refuse_another_eps(state, ignored):
+    """A state dict holds no eps, but whoever saved it may have added it."""
+    for name in filter(EPS.fullmatch, state.left(ignored)):
+        eps = state.take(name, (), squeeze=True)
+        if not np.isclose(eps, LAYER_NORM_EPS, rtol=1e-6, atol=0):  # a float32 has seven digits
+            raise Unfit(f"{name} = {eps:g}: fluxformer's LayerNorm has eps {LAYER_NORM_EPS:g}, so this model would give other "
+                        "numbers; if it is not that of its layers, leave it out with --ignore")
+
+
 def convert(state, options):
     """(attributes of /model, {path below /model: array})."""
+    refuse_another_eps(state, options.ignore)
     encoder, prefixes = layer_prefixes(state, options.prefix)
     first = prefixes[0]
     width = state.take(first + "self_attn.in_proj_weight", (None, None)).shape[1]

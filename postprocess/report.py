@@ -3,8 +3,8 @@
 
     /usr/bin/python3 postprocess/report.py FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several. Writes FOLDER/report.html (everything inline: no network needed) and
-FOLDER/report.pdf; FOLDER is that of the first file unless given.
+FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several. Writes
+FOLDER/report.html (everything inline: no network needed) and FOLDER/report.pdf; FOLDER is that of the first file unless given.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 
 try:
     from fluxformer_io import RunError  # first: it says how to install what is missing
-    import report_page as html
+    import report_page
     import report_print
     from report_claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
     from report_data import MODELS, open_run, studies
@@ -46,11 +46,11 @@ class Chapter:
         for section, drawings in self.sections:
             parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
             if section.anchor == "models" and len(self.models) > 1:
-                parts += [html.couplings(self.kinds()), html.table(self.models, range(2, 7))]
-            parts += [html.figure(one) for one in drawings]
+                parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, len(self.models[0])))]
+            parts += [report_page.figure(one) for one in drawings]
             if section.table:
                 rows = section.table(self.study.of(section.experiment))
-                parts.append(html.table(rows, range(1, len(rows[0]))))
+                parts.append(report_page.table(rows, range(1, len(rows[0]))))
         return "".join(parts)
 
     def kinds(self):
@@ -60,7 +60,7 @@ class Chapter:
 def tally(chapters):
     """One sentence over all claims about independently trained models."""
     verdicts = [one.verdict for chapter in chapters for _, findings in chapter.weighed for one in findings
-                if html.column(one.model) == "independent"]
+                if report_page.column(one.model) == "independent"]
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys((REPRODUCED, NOT_REPRODUCED, NULL, *verdicts)))
     return f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
 
@@ -70,15 +70,15 @@ def claims_section(chapters, rule):
     weighed = [chapter for chapter in chapters if chapter.weighed]
     parts = ["<h2>What the source says, and what was measured</h2>", f"<p><b>{tally(weighed)}</b></p>"]
     for chapter in weighed:
-        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", html.overview(chapter.weighed)]
-    parts += ["<h3>How verdicts are given</h3>", html.legend(rule)]
+        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", report_page.overview(chapter.weighed)]
+    parts += ["<h3>How verdicts are given</h3>", report_page.legend(rule)]
     return "".join(parts)
 
 
 def details_section(chapters):
     """Every number behind the verdicts."""
     return "<h2>Every number behind the verdicts</h2>" + "".join(
-        f"<h3>{chapter.study.name}</h3>{html.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
+        f"<h3>{chapter.study.name}</h3>{report_page.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
 
 
 def write_page(path, chapters, rule, runs):
@@ -86,9 +86,9 @@ def write_page(path, chapters, rule, runs):
     sections = [("claims", "Claims", claims_section(chapters, rule))] if judged else []
     sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
     sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
-    sections.append(("runs", "Runs", "<h2>The runs</h2>" + html.runs(run_rows(runs))))
+    sections.append(("runs", "Runs", "<h2>The runs</h2>" + report_page.runs(run_rows(runs))))
     with open(path, "w", encoding="utf-8") as stream:
-        stream.write(html.page(html.TITLE, html.INTRODUCTION, sections))
+        stream.write(report_page.page(report_page.TITLE, report_page.INTRODUCTION, sections))
 
 
 def main():

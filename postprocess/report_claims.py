@@ -7,7 +7,7 @@ seeds; `rule` says it in words, as the page does.
 
 import tomllib
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from report_data import MODELS, mean_and_spread, number, spread
 REPRODUCED, NOT_REPRODUCED, NULL = "reproduced", "not reproduced", "not distinguishable from the null"
 FIT_ONLY, CONSTRUCTED, NONE = "fit only", "by construction", "no verdict"
 EARNED = {"distilled": FIT_ONLY, "inherited": CONSTRUCTED}  # in the place of "reproduced", which these cannot earn
-KEYS = {"id", "sentence", "source", "experiment", "quantity", "test", "reduce", "unit", "expected", "tolerance", "better", "nulls",
-        "start", "at", "against", "ratio"}
 TESTS = ("value", "larger", "smaller", "positive")
 
 
@@ -97,7 +95,7 @@ def read_claims(path):
 
 
 def _claim(entry):
-    if unknown := set(entry) - KEYS:
+    if unknown := set(entry) - {one.name for one in fields(Claim)}:
         raise ValueError(f"claim '{entry.get('id')}' has unknown keys {', '.join(sorted(unknown))}")
     claim = Claim(**entry)
     if claim.test not in TESTS or claim.reduce not in REDUCTIONS or claim.better not in ("higher", "lower"):

@@ -132,17 +132,12 @@ def origins(runs):
     groups = {}
     for run in runs:
         deck = f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
-        groups.setdefault(f"{deck} · revision {revision(run)}", []).append(run)
+        groups.setdefault(f"{deck} · revision {run.revision}", []).append(run)
     lines = []
     for made, members in groups.items():
         seeds = ", ".join(dict.fromkeys(seed for run in members for seed in seeds_of(run).split(", ")))
         lines.append(f"{', '.join(run.path for run in members)} · {made} · seed{'s' * (',' in seeds)} {seeds}")
     return lines
-
-
-def revision(run):
-    dirty = run.attributes.get("git_dirty") in (1, True, "1", "true", "yes")
-    return str(run.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
 
 
 class Study:

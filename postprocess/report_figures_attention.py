@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.ticker import FixedLocator
 
-from figure_style import INK, SOFT
+from figure_style import INK, SOFT, plain_numbers
 from report_data import number, spread
 from report_sections import Section
-from report_style import HEAT, Drawing, canvas, legend, over, panel, plain_numbers, style_of, tips
+from report_style import HEAT, Drawing, canvas, legend, name_row, over, panel, style_of, tips
 
 SCORES = (("cosine", "cosine", 1), ("kl", "KL divergence  [nat]", -1), ("centred", "centred cosine", 1))
 NULLS = (("uniform", "null: uniform rows", "_", 11), ("permuted", "null: keys permuted", "x", 6),
@@ -118,8 +118,7 @@ def _maps(comparison, models):
             axes.set_ylabel("query token" if j == 0 else "")
             if i == 0:
                 axes.set_title(f"layer {layer + 1}", loc="center", fontsize=10)
-        panels[i, 0].annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-28, 0),
-                              textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
+        name_row(panels[i, 0], model, 28)
     figure.colorbar(image, ax=panels, label="attention × number of tokens  (1: uniform)", aspect=40, pad=0.01, extend="max")
     return Drawing("attention-maps", "Attention of one test sample",
                    f"Mean over the heads, seed {comparison.seeds[0]}; rows are the tokens that look, columns those that are looked at, on one "
@@ -129,7 +128,7 @@ def _maps(comparison, models):
 def draw(study):
     """The figures of the attention experiment; none if it was not run."""
     comparison = study.of("attention")
-    models = [model for model in comparison.having("cosine")] if comparison else []
+    models = comparison.having("cosine") if comparison else []
     if not models:
         return []
     drawings = [_scores(comparison, models)]

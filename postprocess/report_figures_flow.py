@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import NullFormatter
 
-from figure_style import SOFT
+from figure_style import SOFT, decades, plain_numbers
 from report_sections import Section
-from report_style import HEAT, Drawing, canvas, legend, over, panel, plain_numbers, plt, style_of
+from report_style import HEAT, Drawing, canvas, legend, name_row, over, panel, plt, style_of
 
 TOKENS = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind readers, white in the middle
 PADDING = "#c4c9d1"
@@ -29,7 +29,8 @@ def _profiles(comparison):
             style = style_of(model)
             over(axes, place, values if by_depth else values[:, 1:], style, style.label)
         if (name, title, unit) in BY_DEPTH:
-            _logarithmic(axes)
+            if decades(np.concatenate([line.get_ydata() for line in axes.lines])) > 1:
+                axes.set_yscale("log")
         else:
             axes.set_xticks(comparison.axis("layer_end"))
             axes.set_ylim(0, None)
@@ -38,14 +39,6 @@ def _profiles(comparison):
     return Drawing("flow-profiles", "Hidden states through depth",
                    "Means over the test samples; lines are means over seeds, bands one standard deviation. Top: at every depth cell. Bottom: "
                    "from layer end to layer end, so that models with other steps compare.", figure, [comparison.run])
-
-
-def _logarithmic(axes):
-    """Where the lines span more than a decade."""
-    numbers = np.concatenate([line.get_ydata() for line in axes.lines])
-    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
-    if len(numbers) and numbers.max() > 10 * numbers.min():
-        axes.set_yscale("log")
 
 
 def _alignment(comparison, models):
@@ -124,13 +117,8 @@ def _grids(comparison, shown, grid, norm):
             axes.spines[:].set_visible(False)
             if i == 0:
                 axes.set_title(f"s = {depth:g}", loc="center", fontsize=10)
-        _name_row(panels[i, 0], model)
+        name_row(panels[i, 0], model)
     return figure, image, panels
-
-
-def _name_row(axes, model):
-    axes.annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-10, 0),
-                  textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
 
 
 def _lines(comparison, shown, _, norm):

@@ -97,8 +97,8 @@ def _models(pdf, chapters):
         if len(chapter.models) > 1:
             pages.row([(LEFT, 100, chapter.study.name, INK, "bold")])
             for k, row in enumerate(chapter.models):
-                pages.row([(LEFT + place, 60, str(cell), INK if k else SOFT, "normal")
-                           for place, cell in zip((0.2, 1.9, 5.0, 6.1, 7.4, 8.2, 9.7), row)])
+                pages.row([(LEFT + place, 46, str(cell), INK if k else SOFT, "normal")
+                           for place, cell in zip((0.2, 1.8, 4.4, 5.7, 6.7, 7.7, 8.3, 9.6), row, strict=True)])
     pages.close()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from report_data import COUPLINGS, MODELS, mean_and_spread, revision, seeds_of
+from report_data import COUPLINGS, MODELS, mean_and_spread, seeds_of
 from report_figures_training import by_kind
 
 
@@ -13,7 +13,8 @@ def _last(run, name):
 
 def model_rows(study):
     """One row per kind of model: sizes, training state, accuracy, cost. The first row is the heading."""
-    rows = [("model", "training state", "parameters", "sets of weights", "norm", "test accuracy  [%]", "training  [s]")]
+    rows = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm", "test accuracy  [%]",
+             "training  [s]")]
     trained = by_kind(study.trainings)
     described = next((comparison for name, comparison in study.comparisons.items() if name != "ablation"), None)
     for name, style in MODELS.items():
@@ -22,7 +23,9 @@ def model_rows(study):
         if not facts and not runs:
             continue
         first = runs[0] if runs else None
-        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters") or _parameters(first)),
+        # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
+        trained_numbers = first.training_attributes.get("trained_parameters") if first else None
+        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
                      facts.get("knots", "–"), facts.get("norm") or first.settings.get("depth.norm", "–"),
                      mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
                      mean_and_spread([sum(run.timing.values()) for run in runs])))
@@ -38,10 +41,6 @@ def _state(name, facts, runs):
     return "; ".join(dict.fromkeys(seeds)) or COUPLINGS.get(name, "trained")
 
 
-def _parameters(run):
-    return run.training_attributes.get("trained_parameters") if run else None
-
-
 def _count(value):
     return f"{int(value):,}".replace(",", " ") if value is not None else "–"
 
@@ -50,7 +49,7 @@ def run_rows(runs):
     """One row per file. The first row is the heading."""
     rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
-        rows.append((run.path, run.attributes["experiment"], revision(run), seeds_of(run), run.attributes.get("ranks", "–"),
+        rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
                      f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
 

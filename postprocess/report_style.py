@@ -7,9 +7,9 @@ from html import escape
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
-from figure_style import SOFT, plt  # chooses a back end that needs no display
+from figure_style import SOFT, plain_numbers, plt  # chooses a back end that needs no display
 from report_data import MODELS, Style, number, origins, spread
 
 WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
@@ -30,9 +30,6 @@ class Drawing(NamedTuple):
     runs: list
 
 
-plain_numbers = FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−"))
-
-
 def canvas(height):
     """An empty figure (inches)."""
     figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
@@ -43,6 +40,12 @@ def canvas(height):
 
 def style_of(model):
     return MODELS.get(model, Style(model.replace("_", " "), SOFT, "o", "-"))
+
+
+def name_row(axes, model, away=10):
+    """The name of a model to the left of its row of pictures, `away` points from the first."""
+    axes.annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-away, 0),
+                  textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
 
 
 def tips(axes, line, texts):

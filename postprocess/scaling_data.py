@@ -13,6 +13,7 @@ import re
 
 import numpy as np
 
+from experiments import keys_of
 from fluxformer_io import RunError
 
 PHASES = ("compute", "ghosts", "ring", "reduction")
@@ -20,8 +21,9 @@ SIZES = ("layers", "cells", "tokens", "samples", "width", "ffn", "heads")
 GROWN = {"depth": ("layers", "cells"), "tokens": ("tokens",), "samples": ("samples",)}  # in weak mode, with the ranks
 IDENTITY = ("study", "mode", "workload", "over", "precision")
 LAYOUT = ("ranks_depth", "ranks_token", "groups", "nodes")
-# How long is measured, by how many ranks, and where it is written does not change what is measured.
-FREE = re.compile(r"output\.|mesh\.ranks_|scaling\.(machine|repetitions|steps|warm_up)$|run\.time_limit$")
+# How long is measured, by how many ranks, where the data lie and where the result goes does not change what is measured.
+# adjoint.folder is free too, since it changes no result; but states kept there on disk are written and read in each step.
+FREE = keys_of("scaling", "output", "free") - {"adjoint.folder"}
 PROGRAM = ("git_revision", "git_dirty", "compiler", "blas", "mpi", "petsc")
 
 
@@ -54,7 +56,7 @@ class Measured:
         weak_in = GROWN.get(self.facts["over"], ()) if self.facts["mode"] == "weak" else ()
         problem = {name: self.facts[name] for name in IDENTITY}
         problem |= {name: self.facts[name] / (self.ranks if name in weak_in else 1) for name in SIZES}
-        return problem | {key: value for key, value in self.run.settings.items() if not FREE.match(key)}
+        return problem | {key: value for key, value in self.run.settings.items() if key not in FREE}
 
 
 class Point:

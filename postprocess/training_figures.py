@@ -3,10 +3,10 @@
 import os
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from evolve_figures import no_data, panel
-from figure_style import ACCENT, INK, SOFT, save, sheet
+from figure_style import ACCENT, INK, SOFT, decades, plain_numbers, save, sheet
 from fluxformer_io import RunError
 
 BLUE = "#2563eb"
@@ -78,18 +78,13 @@ def _panel(axes, title, ylabel, trainings):
     panel(axes, title, ylabel, "epochs done")
 
 
-_plain_numbers = FuncFormatter(lambda number, _: f"{number:g}")
-
-
 def _logarithmic(axes, columns):
     """A logarithmic axis if the values span more than a decade."""
-    numbers = np.concatenate([values[np.isfinite(values)] for values in columns])
-    numbers = numbers[numbers > 0]
-    if len(numbers) and numbers.max() > 10 * numbers.min():
+    span = decades(np.concatenate(columns))
+    if span > 1:
         axes.set_yscale("log")
-        narrow = numbers.max() < 1e3 * numbers.min()
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-        axes.yaxis.set_major_formatter(_plain_numbers)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if span < 3 else (1,)))
+        axes.yaxis.set_major_formatter(plain_numbers)
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -157,7 +152,7 @@ def _rates(axes, trainings):
     for k, (colour, training) in enumerate(zip(FILES, trainings)):  # the same schedule twice shows both colours
         _of_steps(axes, training, "learning_rate", colour, training.name, light=False, width=1.8 + 2 * (len(trainings) - 1 - k))
     axes.set_ylim(0, None)
-    axes.yaxis.set_major_formatter(_plain_numbers)
+    axes.yaxis.set_major_formatter(plain_numbers)
     _panel(axes, "Learning rate", "learning rate", trainings)
 
 

@@ -12,16 +12,24 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import h5py  # noqa: E402 (the folder is put on the path first)
 
+from described import description  # noqa: E402
 from program import DECK, TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 
 class Help(ProgramTest):
-    def test_the_bare_program_lists_the_experiments_one_line_each(self):
+    def test_the_bare_program_lists_the_experiments_by_family_one_line_each(self):
         end = self.run_program()
         self.assertEqual((end.code, end.err), (0, ""), end)
-        for experiment in ("evolve", "train"):
-            lines = [line for line in end.out.splitlines() if line.startswith(f"  {experiment} ")]
-            self.assertEqual(len(lines), 1, end)
+        experiments = description()["experiments"]
+        families = list(dict.fromkeys(one["family"] for one in experiments))
+        # The family stands once, where it begins; names and sentences are below each other.
+        rows = [(one["family"] if k == 0 else "", one["name"], one["sentence"]) for family in families
+                for k, one in enumerate(one for one in experiments if one["family"] == family)]
+        first, second = (max(len(row[k]) for row in rows) + 2 for k in (0, 1))
+        wanted = [f"  {family:{first}}{name:{second}}{sentence}" for family, name, sentence in rows]
+        lines = end.out.splitlines()
+        self.assertEqual(lines[lines.index("experiments, by family:") + 1:], wanted)
+        self.assertGreater(len(rows), len(families))
 
     def test_help_names_every_key_once_with_its_default_unit_and_choices(self):
         self.write("train.ini", TRAIN_DECK)

@@ -19,7 +19,9 @@ except ImportError as missing:
     print(f"NOT RUN: {missing}", file=sys.stderr)
     sys.exit(77)
 
-from program import BINARY, ENVIRONMENT, ROOT, ProgramTest, together  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+
+from program import BINARY, ENVIRONMENT, ROOT, ProgramTest  # noqa: E402
 
 EXPERIMENTS = [name for path in glob.glob(os.path.join(ROOT, "input", "compare", "*.ini"))
                if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "evolve")]
@@ -58,6 +60,14 @@ class CompareChain(ProgramTest):
         self.assertTrue(os.path.exists(self.path("out/report.pdf")))
         self.assertIn(os.path.join(os.path.realpath(self.folder), "out", "report.html"), self.said)
         self.assertFalse(self.done_before(stages))
+        # A Transformer is trained but for the coefficients of its equation, which its file holds too.
+        sizes = {}
+        self.open("out/transformer_1.h5")["model"].visititems(
+            lambda name, item: sizes.update({name: item.size}) if isinstance(item, h5py.Dataset) else None)
+        fixed = sum(size for name, size in sizes.items() if name.split("/")[-1] in ("kappa", "alpha", "rho"))
+        self.assertEqual(fixed, 4 + 2)
+        counts = (f"{count:,}".replace(",", " ") for count in (sum(sizes.values()), sum(sizes.values()) - fixed))
+        self.assertIn("".join(f"<td class=number>{count}</td>" for count in counts), page)
         file = self.open("out/distilled_2.h5")
         self.assertIn("teacher = " + self.path("out/transformer_2.h5"), file.attrs["settings"])
         self.assertEqual([file.attrs["seed"], self.open("out/attention.h5")["seed"][...].tolist()], [2, [1, 2]])

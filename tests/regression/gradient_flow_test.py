@@ -7,15 +7,82 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
-from program import ROOT, together  # noqa: E402
+from made_up_images import write_mnist  # noqa: E402
+from numpy_transformer import cross_entropy, layer, pooled, weights  # noqa: E402
+from program import ROOT, TRAIN_DECK, together  # noqa: E402
 
 QUICK = ("--gradient.jacobian_samples=5", "--gradient.steps=12", "--gradient.exponents=3", "--gradient.sweeps=2")
 
 
+class NumpyModel:
+    """Loss and gradients of a trained Transformer, or of the PDE that inherits its weights with `cells` per layer: its states from
+    numpy_transformer.py, their gradients by central differences, none of it from the program."""
+
+    def __init__(self, model, images, labels, cells=1):
+        self.model, self.labels, self.cells = model, labels, cells
+        self.layers, self.heads = int(model.attrs["layers"]), int(model.attrs["heads"])
+        pixels = (images / 255 - 0.1307) / 0.3081  # mean and deviation of MNIST's pixels
+        self.states = [pixels @ model["embedding/W"][...].T + model["embedding/b"][...] + model["embedding/position"][...]]
+        for cell in range(cells * self.layers):
+            self.states.append(self.behind(cell, self.states[-1]))
+
+    def behind(self, cell, u):
+        """The state behind a cell. Weights are linear in depth between the layers, and constant beyond the last."""
+        place, last = cell / self.cells, self.layers - 1
+        left, share = int(place), place - int(place)
+        one, other = weights(self.model, left + 1), weights(self.model, min(left + 1, last) + 1)
+        mixed = {name: (1 - share) * one[name] + share * other[name] for name in one}
+        return layer(mixed, u, self.heads, "pre", 1 / self.cells)
+
+    def loss(self, sample, row, u):
+        """Of one sample with states u [number, token, channel] in place of that in `row`."""
+        for cell in range(row, self.cells * self.layers):
+            u = self.behind(cell, u)
+        return cross_entropy(self.model, u, np.full(len(u), self.labels[sample]))[0]
+
+    def gradient_norms(self, step=1e-5):
+        """Root mean square over samples of the norm of each one's gradient, at all rows."""
+        _, tokens, width = self.states[0].shape
+        moves = step * np.eye(tokens * width).reshape(-1, tokens, width)  # of one number after the other
+        squares = [[np.sum(((self.loss(b, row, u[b] + moves) - self.loss(b, row, u[b] - moves)) / (2 * step))**2)
+                    for b in range(len(self.labels))] for row, u in enumerate(self.states)]
+        return np.sqrt(np.mean(squares, axis=1))
+
+    def loss_and_head_gradient(self):
+        """Mean loss, and the norm of its gradient by weights and biases of the classifier."""
+        loss, by_logits = cross_entropy(self.model, self.states[-1], self.labels)
+        matrix = by_logits.T @ pooled(self.model, self.states[-1]) / len(loss)
+        return loss.mean(), np.sqrt(np.sum(matrix**2) + np.sum(by_logits.mean(axis=0)**2))
+
+
 class GradientFlow(CompareTest):
+    def test_gradients_ratio_and_disparity_are_those_of_a_model_in_numpy(self):
+        labels = write_mnist(self.path("data"), training=160, test=5)
+        with open(self.path("data/t10k-images-idx3-ubyte"), "rb") as stream:
+            images = np.frombuffer(stream.read()[16:], np.uint8).reshape(-1, 28, 28)  # 28 tokens, the rows
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
+        end = self.run_program("train", "train.ini", "--quiet", *data, "--output.file=models/mnist.h5")
+        self.assertEqual(end.code, 0, end)
+        found = self.compare("gradient_flow", "--gradient.jacobian_samples=0", models=(
+            *data, "--models.transformer=models/mnist.h5", "--models.inherited=2", "--samples.count=5", "--samples.batch=2"))
+        with h5py.File(self.path("models/mnist.h5")) as file:
+            for name, cells in (("transformer", 1), ("inherited", 2)):
+                model = NumpyModel(file["model"], images, labels, cells)
+                norm = model.gradient_norms()
+                ends = norm[::cells]
+                loss, head = model.loss_and_head_gradient()
+                for measure, expected, error in (
+                        ("loss", loss, 1e-12), ("head_gradient", head, 1e-12),
+                        # Differences: step^2 from the third derivative, 1e-16 / step from round-off.
+                        ("gradient_norm", norm, 1e-8), ("gradient_ratio", [*ends[:-1] / ends[1:], 1], 1e-8),
+                        ("disparity", ends.max() / ends.min(), 1e-8)):
+                    np.testing.assert_allclose(found[f"{name}/{measure}"][0], expected, rtol=error, err_msg=f"{name} {measure}")
+
     def test_says_the_same_on_any_number_of_ranks(self):
         more = (*QUICK, "--gradient.epochs=0,2", "--samples.batch=3")
         alone = self.compare("gradient_flow", *more)

@@ -5,22 +5,25 @@ Runs the script as a user would. The reference is tests/support/torch_reference.
 imported file must give PyTorch's hidden states. Status 0 if all tests pass.
 """
 
-import math
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import unittest
 
-import h5py
-import numpy as np
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from numpy_transformer import layer, weights  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPT = os.path.join(ROOT, "postprocess", "import_weights.py")
 REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
 USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
-erf = np.vectorize(math.erf)
 
 
 def torch_names(prefix="layers."):
@@ -42,34 +45,11 @@ def torch_names(prefix="layers."):
     return state
 
 
-def layer_norm(x, gain, bias):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias
-
-
 def forward(model, u):
-    """Hidden states after each layer of a pre- or post-norm Transformer without masks, from the textbook formulas."""
-    heads, pre = int(model.attrs["heads"]), model.attrs["norm"] == "pre"
-    samples, tokens, width = u.shape
+    """Hidden states after each layer."""
     states = [u]
     for number in range(1, int(model.attrs["layers"]) + 1):
-        w = {name: item[...] for name, item in model[f"layers/{number}"].items()}
-
-        def attention(x):
-            q, k, v = ((x @ w["W_" + name].T + w["b_" + name]).reshape(samples, tokens, heads, -1).swapaxes(1, 2)
-                       for name in "QKV")
-            weights = np.exp(q @ k.swapaxes(2, 3) / math.sqrt(width / heads))
-            mixed = weights / weights.sum(-1, keepdims=True) @ v
-            return mixed.swapaxes(1, 2).reshape(u.shape) @ w["W_O"].T + w["b_O"]
-
-        def reaction(x):
-            z = x @ w["W_1"].T + w["b_1"]
-            return 0.5 * z * (1 + erf(z / math.sqrt(2))) @ w["W_2"].T + w["b_2"]
-
-        for term, norm in ((attention, "norm1"), (reaction, "norm2")):
-            gain, bias = w[norm + "_gain"], w[norm + "_bias"]
-            u = u + term(layer_norm(u, gain, bias)) if pre else layer_norm(u + term(u), gain, bias)
-        states.append(u)
+        states.append(layer(weights(model, number), states[-1], int(model.attrs["heads"]), model.attrs["norm"]))
     return np.array(states)
 
 
@@ -203,6 +183,21 @@ class ImportWeights(unittest.TestCase):
         with self.accepted({**state, **torch_names("decoder.layers.")}, *USUAL, "--prefix", "decoder.", "--ignore",
                            "layers.*"):
             pass
+
+    def test_another_eps_is_refused_where_it_is_known(self):
+        names = ("eps", "layers.0.norm1.eps", "config.layer_norm_eps", "layernorm_epsilon")
+        for name in names:
+            with self.subTest(name=name):
+                self.refused({**torch_names(), name: np.float64(1e-6)}, f"{name} = 1e-06: fluxformer's LayerNorm has eps 1e-05")
+        same = {"layers.0.norm1.eps": np.float32(1e-5), "norm.eps": np.array([1e-5]), "pixels.eps": np.float64(1e-3)}
+        with self.accepted({**torch_names(), **same}, *USUAL, "--ignore", "pixels.*") as file:
+            self.same_as_torch(file["model"], "pre_plain")
+
+    def test_the_eps_it_takes_for_granted_is_said_and_is_the_programs(self):
+        done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, r"LayerNorm:\s+fluxformer has PyTorch's default of 1e-5")
+        with open(os.path.join(ROOT, "src", "operators", "layer_norm.hpp"), encoding="utf-8") as source:
+            self.assertEqual(float(re.search(r"layer_norm_eps = ([\de.-]+);", source.read())[1]), 1e-5)
 
     def test_files_that_are_not_state_dicts_are_refused(self):
         for ending in (".npz", ".h5", ".pt", ".txt"):

@@ -26,7 +26,8 @@ except ImportError as failure:
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from program import ROOT, SCALING_DECK, ProgramTest, together  # noqa: E402 (its folder is put on the path first)
+from described import description  # noqa: E402 (its folder is put on the path first)
+from program import ROOT, SCALING_DECK, ProgramTest, together  # noqa: E402
 
 PLOT = os.path.join(ROOT, "postprocess", "plot_scaling.py")
 for part in ("postprocess", "tests/support"):
@@ -37,6 +38,7 @@ from fluxformer_io import Run  # noqa: E402
 from scaling_data import Measured, studies  # noqa: E402
 from scaling_figures import shares  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
+
 
 class ScalingTest(ProgramTest):
     def sample(self, name, *arguments, **changes):
@@ -211,6 +213,20 @@ class Grouping(ScalingTest):
         found = studies(self.measured("a.h5", "b.h5", *(f"other{k}.h5" for k in range(len(others)))))
         self.assertEqual(len(found), 1 + len(others))
         self.assertEqual(len({study.title for study in found}), 1 + len(others))
+
+    def test_one_study_may_differ_in_what_changes_no_step(self):
+        """Every key of the program: its role decides, but for the folder that takes part in a step."""
+        scaling = next(one for one in description()["experiments"] if one["name"] == "scaling")
+        found = {"one": set(), "two": set()}
+        for key in scaling["keys"]:
+            for name, value in (("a.h5", "1"), ("b.h5", "2")):
+                self.sample(name, 1, [1.0], settings={key["name"]: value})
+            count = len(studies(self.measured("a.h5", "b.h5")))
+            found["one" if count == 1 else "two"].add(key["name"])
+        free = {key["name"] for key in scaling["keys"] if key["role"] in ("output", "free")}
+        self.assertEqual(found["one"], free - {"adjoint.folder"})
+        self.assertLessEqual({"mesh.ranks_token", "scaling.steps", "data.directory", "output.file"}, found["one"])
+        self.assertLessEqual({"adjoint.folder", "mesh.layers", "data.set", "run.seed"}, found["two"])
 
     def test_a_title_says_what_differs(self):
         self.sample("a.h5", 1, [1.0])

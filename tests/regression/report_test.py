@@ -13,6 +13,7 @@ import sys
 import tempfile
 import types
 import unittest
+from html import escape
 from unittest import mock
 
 try:
@@ -32,6 +33,7 @@ for part in ("postprocess", "tests/support"):
 import comparison_sample as sample  # noqa: E402 (its folder is put on the path first)
 import report  # noqa: E402
 import report_claims as claims  # noqa: E402
+import report_page  # noqa: E402
 from training_sample import write_training  # noqa: E402
 
 SETTINGS = sample.ROOT["settings"]
@@ -77,8 +79,8 @@ class Page(ReportTest):
             cls.figures[drawing.name] = drawing
             return as_svg(drawing)
 
-        as_svg = report.html.as_svg
-        with mock.patch.object(report.html, "as_svg", look), contextlib.redirect_stdout(io.StringIO()), \
+        as_svg = report_page.as_svg
+        with mock.patch.object(report_page, "as_svg", look), contextlib.redirect_stdout(io.StringIO()), \
                 mock.patch.object(sys, "argv", [REPORT, *cls.files, "--claims", CLAIMS, "--output", folder.name]):
             report.main()
         with open(os.path.join(folder.name, "report.html"), encoding="utf-8") as stream:
@@ -120,13 +122,18 @@ class Page(ReportTest):
     def test_it_says_what_was_claimed_and_what_each_verdict_means(self):
         rule, all_claims = claims.read_claims(CLAIMS)
         for one in all_claims:
-            self.assertIn(report.html.escape(one.sentence), self.page)
+            self.assertIn(escape(one.sentence), self.page)
         for word, meaning in claims.rule_in_words(rule):
-            self.assertIn(report.html.escape(meaning), self.page)
+            self.assertIn(escape(meaning), self.page)
         self.assertIn("Of 11 findings about PDE models trained on the labels alone: 9 reproduced, 1 not reproduced, 1 not distinguishable", self.page)
 
     def test_what_it_cost_is_said(self):
         self.assertIn("wall time [s] 2.0 · of it for all seeds [s] Transformer 6.0; PDE, independent 6.0; PDE, distilled 6.0", self.page)
+
+    def test_trained_numbers_are_told_from_those_of_the_file(self):
+        for model, trained in (("Transformer", "123 456"), ("PDE, independent", "123 456"), ("PDE, inherited", "–")):
+            cells = re.search(rf"<tr><td>{model}</td>(.*?)</tr>", self.page)[1]
+            self.assertEqual(re.findall("<td class=number>(.*?)</td>", cells)[:2], ["123 462", trained], model)
 
     def test_markers_say_their_number(self):
         self.assertGreater(self.page.count("<title>PDE, independent: 0.99"), 2)

@@ -6,6 +6,7 @@ import numpy as np
 MODELS = ("transformer", "independent", "distilled", "inherited")
 LAYERS, HEADS, TOKENS, CLASSES = 3, 2, 9, 10
 EPOCHS = (0, 2)
+PARAMETERS = 123462  # six more than training_sample.py says were trained, as in a Transformer of four layers
 LEVELS = {"noise_level": (0.5, 1.0), "feature_noise_level": (0.5, 1.0), "dropped_share": (0.2, 0.5), "attack_level": (0.05, 0.1),
           "feature_attack_level": (0.1, 0.2)}
 ROOT = {
@@ -58,7 +59,7 @@ class ComparisonFile:
 
     def describe_models(self, models):
         for model in models:
-            self.describe(model, files="a.h5", trained="trained, seed 1\ntrained, seed 2", parameters=1234, norm="pre", knots=2)
+            self.describe(model, files="a.h5", trained="trained, seed 1\ntrained, seed 2", parameters=PARAMETERS, norm="pre", knots=2)
 
 
 def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **how):

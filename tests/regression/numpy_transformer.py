@@ -1,0 +1,52 @@
+"""A Transformer by the book in numpy, from the arrays of a model file: no masks, exact GELU. import_weights_test.py holds it to
+PyTorch's hidden states."""
+
+import math
+
+import numpy as np
+
+erf = np.vectorize(math.erf)
+
+
+def layer_norm(x, gain, bias):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * gain + bias
+
+
+def weights(model, number):
+    """name -> array of layer `number`, counted from 1."""
+    return {name: item[...] for name, item in model[f"layers/{number}"].items()}
+
+
+def layer(w, u, heads, norm, step=1.0):
+    """The states u [sample, token, channel] behind a layer, or a part `step` of one, of weights w."""
+    samples, tokens, width = u.shape
+
+    def attention(x):
+        q, k, v = ((x @ w["W_" + name].T + w["b_" + name]).reshape(samples, tokens, heads, -1).swapaxes(1, 2) for name in "QKV")
+        scores = np.exp(q @ k.swapaxes(2, 3) / math.sqrt(width / heads))
+        mixed = scores / scores.sum(-1, keepdims=True) @ v
+        return mixed.swapaxes(1, 2).reshape(u.shape) @ w["W_O"].T + w["b_O"]
+
+    def reaction(x):
+        z = x @ w["W_1"].T + w["b_1"]
+        return 0.5 * z * (1 + erf(z / math.sqrt(2))) @ w["W_2"].T + w["b_2"]
+
+    for term, which in ((attention, "norm1"), (reaction, "norm2")):
+        gain, bias = w[which + "_gain"], w[which + "_bias"]
+        u = u + step * term(layer_norm(u, gain, bias)) if norm == "pre" else layer_norm(u + step * term(u), gain, bias)
+    return u
+
+
+def pooled(model, u):
+    """What the classifier sees: the mean over the tokens of the normalised last state."""
+    return layer_norm(u, model["final_norm/gain"][...], model["final_norm/bias"][...]).mean(axis=1)
+
+
+def cross_entropy(model, u, labels):
+    """(loss, its derivative by the logits) of each sample, from the last state of a pre-norm model."""
+    logits = pooled(model, u) @ model["head/W"][...].T + model["head/b"][...]
+    logits -= logits.max(axis=1, keepdims=True)
+    share = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    wanted = np.eye(logits.shape[1])[labels]
+    return -np.log((share * wanted).sum(axis=1)), share - wanted
