@@ -171,26 +171,26 @@ class Run:
     def __exit__(self, *_):
         self.close()
 
-    def _names(self, group):
+    def names(self, group):
         return sorted(self._file[group]) if group in self._file else []
 
     def _array(self, group, name):
         path = f"{group}/{name}"
         if path not in self._file:
-            there = ", ".join(self._names(group)) or "nothing"
+            there = ", ".join(self.names(group)) or "nothing"
             raise RunError(f"{self.path}: no /{path} (/{group} holds {there})")
         return Array(self._file[path])
 
     @property
     def fields(self):
-        return self._names("field")
+        return self.names("field")
 
     @property
     def histories(self):
-        return self._names("history")
+        return self.names("history")
 
     def analyses(self, kind):
-        return self._names(f"analysis/{kind}")
+        return self.names(f"analysis/{kind}")
 
     def field(self, name):
         """/field/<name>, lazy: [time, depth, token, sample, channel]."""
@@ -211,19 +211,15 @@ class Run:
     @property
     def timing(self):
         """Wall time of each phase, maximum over the ranks  [s]."""
-        return {name: float(self._file["timing"][name][2]) for name in self._names("timing")}
+        return {name: float(self._file["timing"][name][2]) for name in self.names("timing")}
 
-    def scaling(self, name):
-        """/scaling/<name> as a numpy array: step_seconds [repetition], memory [3], ghosts/seconds [repetition, 3], ..."""
-        return self._array("scaling", name)[...]
-
-    @property
-    def scalings(self):
-        return self._names("scaling")
+    def numbers(self, group, name):
+        """/<group>/<name> as a numpy array, for groups that one family of experiments writes."""
+        return self._array(group, name)[...]
 
     @property
     def trainings(self):
-        return self._names("training")
+        return self.names("training")
 
     def training(self, name):
         """/training/<name> as a numpy array: [step] or [epoch]."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from experiments import family_of
 from report_data import COUPLINGS, MODELS, mean_and_spread, seeds_of
 from report_figures_training import by_kind
 
@@ -16,7 +17,7 @@ def model_rows(study):
     rows = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm", "test accuracy  [%]",
              "training  [s]")]
     trained = by_kind(study.trainings)
-    described = next((comparison for name, comparison in study.comparisons.items() if name != "ablation"), None)
+    described = next((comparison for name, comparison in study.comparisons.items() if family_of(name) == "compare"), None)
     for name, style in MODELS.items():
         facts = described.facts(name) if described else {}
         runs = trained.get(name, [])

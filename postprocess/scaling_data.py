@@ -37,14 +37,14 @@ class Measured:
         lacking = [name for name in (*IDENTITY, *LAYOUT, *SIZES) if name not in self.facts]
         if lacking:
             raise RunError(f"{run.path}: /scaling does not say {', '.join(lacking)}")
-        self.step = run.scaling("step_seconds")
-        self.rate = run.scaling("flop_rate")
-        self.memory = run.scaling("memory")[2]
-        self.peak = run.scaling("peak_flop_rate")[1] if "peak_flop_rate" in run.scalings else np.nan
-        self.seconds = {phase: run.scaling(f"{phase}/seconds")[:, 1] for phase in PHASES}  # median over ranks
+        self.step = run.numbers("scaling", "step_seconds")
+        self.rate = run.numbers("scaling", "flop_rate")
+        self.memory = run.numbers("scaling", "memory")[2]
+        self.peak = run.numbers("scaling", "peak_flop_rate")[1] if "peak_flop_rate" in run.names("scaling") else np.nan
+        self.seconds = {phase: run.numbers("scaling", f"{phase}/seconds")[:, 1] for phase in PHASES}  # median over ranks
         traffic = [run.described(f"scaling/{phase}") for phase in PHASES]
         self.messages, self.bytes = (sum(phase[what] for phase in traffic) for what in ("messages", "bytes"))
-        self.checkpoint = run.described("scaling/output")["bytes"] / run.scaling("output/seconds")[:, 2]  # slowest rank
+        self.checkpoint = run.described("scaling/output")["bytes"] / run.numbers("scaling", "output/seconds")[:, 2]  # slowest rank
 
     @property
     def name(self):
