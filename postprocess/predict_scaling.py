@@ -53,7 +53,7 @@ class Sized(Measured):
         self.median = float(np.median(self.step))
         self.work = float(np.median(run.numbers("scaling", "compute/seconds")[:, 2]))  # of the slowest rank
         self.network = None  # (latency, bandwidth) of messages, and of a doubling of the ranks in a sum
-        if self.ranks > 1 and "machine" in run.scalings:
+        if self.ranks > 1 and "machine" in run.names("scaling"):
             sizes, sums = run.coordinate("message_bytes"), run.numbers("scaling", "machine/sum_seconds") / np.log2(self.ranks)
             self.network = fit_line(sizes, run.numbers("scaling", "machine/message_seconds")), fit_line(sizes, sums)
 
