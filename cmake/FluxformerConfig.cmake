@@ -1,5 +1,8 @@
 # What Fluxformer's libraries stand on. PETSc, HDF5 and BLAS are those they were built with, at the places they had then.
 include(CMakeFindDependencyMacro)
+if(NOT CMAKE_C_COMPILER_LOADED)
+  message(FATAL_ERROR "Fluxformer needs MPI's C interface: project(... LANGUAGES C CXX)")
+endif()
 find_dependency(MPI COMPONENTS C)
 find_dependency(Eigen3 3.4 NO_MODULE)
 find_dependency(Boost 1.74 COMPONENTS program_options)

@@ -36,6 +36,9 @@ add_library(fluxformer_blas INTERFACE)
 target_link_libraries(fluxformer_blas INTERFACE Eigen3::Eigen)
 # The results of Eigen's own path for tiny products depend on the memory alignment of the operands; restarts must not.
 target_compile_definitions(fluxformer_blas INTERFACE EIGEN_GEMM_TO_COEFFBASED_THRESHOLD=1)
+# By default Eigen aligns its types for the widest vectors of the machine it is compiled on. Fixed, so that a program compiled on
+# another machine lays them out as the installed libraries do.
+target_compile_definitions(fluxformer_blas INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
 if(FLUXFORMER_BLAS STREQUAL "openblas")
   # The serial build: one thread per MPI rank, regardless of the environment.
   find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)
@@ -49,7 +52,7 @@ elseif(NOT FLUXFORMER_BLAS STREQUAL "eigen")
   message(FATAL_ERROR "FLUXFORMER_BLAS must be openblas, blis or eigen, not '${FLUXFORMER_BLAS}'")
 endif()
 
-# Ours alone: whoever builds on the libraries chooses warnings of his own.
+# Not exported: projects that use the libraries choose their own warnings.
 add_library(fluxformer_warnings INTERFACE)
 target_compile_options(fluxformer_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   -Woverloaded-virtual
@@ -57,10 +60,10 @@ target_compile_options(fluxformer_warnings INTERFACE -Wall -Wextra -Wpedantic -W
   -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
   $<$<BOOL:${FLUXFORMER_WERROR}>:-Werror>)
 
-# Exported too: Eigen's types are laid out for the vector instructions of the libraries.
+# Exported: the instructions of the machine that compiles, and the sanitizers of the libraries.
 add_library(fluxformer_flags INTERFACE)
 target_compile_features(fluxformer_flags INTERFACE cxx_std_20)
-target_compile_options(fluxformer_flags INTERFACE $<$<CONFIG:Release>:-O3 -fno-math-errno>
+target_compile_options(fluxformer_flags INTERFACE $<$<CONFIG:Release>:-fno-math-errno>
   $<$<BOOL:${FLUXFORMER_NATIVE}>:-march=native>)
 # The same source gives bitwise identical results wherever it is inlined only if products and sums are always fused
 # by the same rule: the compiler's default (fast) is kept, kernels do not depend on position.

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/option.hpp"
 #include "base/options_help.hpp"
 #include "base/provenance.hpp"
 #include "base/session.hpp"
@@ -59,6 +60,8 @@ Arguments read_arguments(int argc, char** argv) {
       (a.experiment.empty() ? a.experiment : a.deck) = word;
     } else if (key == "describe=json") {
       a.describe = "json";
+    } else if (key.starts_with("describe")) {
+      throw BadInput("--" + key + ": the only format is --describe=json");
     } else if (!option.unregistered) {
       (key == "help" ? a.help : key == "validate" ? a.validate : key == "quiet" ? a.quiet : a.version) = true;
     } else if (key.find('=') != std::string::npos) {
@@ -108,9 +111,15 @@ std::string overview() {
 const ExperimentEntry& find_experiment(const std::string& name) {
   for (const auto& entry : experiments())
     if (entry.name == name) return entry;
-  std::string known;
-  for (const auto& entry : experiments()) known += (known.empty() ? "" : ", ") + entry.name;
-  throw BadInput(name + ": no such experiment; available: " + known);
+  std::vector<std::string> known;
+  std::string list;
+  for (const auto& entry : experiments()) {
+    known.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + entry.name;
+  }
+  const auto meant = nearest_word(name, known);
+  throw BadInput(name + ": no such experiment" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
+                 "; available: " + list);
 }
 
 bool is_hdf5(const std::string& text) {
@@ -151,6 +160,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
     return 0;
   }
   if (!arguments.describe.empty()) {
+    if (!arguments.experiment.empty()) find_experiment(arguments.experiment);  // throws
     if (root) std::cout << description_as_json(experiments(), arguments.experiment) << '\n';
     return 0;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables and figures of scaling studies: how much faster are more ranks, and what stands in their way?
+"""Tables and figures of scaling studies: speed-up with the number of ranks, and what limits it.
 
     mkdir -p out/scaling
     for n in 1 2 4 8; do

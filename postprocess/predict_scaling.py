@@ -6,11 +6,11 @@
 FIT are runs of one workload, precision and width, of several sizes (input/scaling/sizes.txt is a table of them), best on all cores of
 a node, which share its memory. Their compute phase gives the rates of the work; the messages that the run on most nodes has
 timed give latency and bandwidth (--latency, --bandwidth: of another network). --check compares with runs that were not used.
-The problem whose future is told is that of the first FIT, with other --tokens, --cells, --samples.
+The problem is that of the first FIT, with other --tokens, --cells, --samples.
 
 Prints the rates, prediction against measurement, and a table to 10 000 ranks: for each number of ranks the best grid of depth
 x token x sample ranks, the time of a step, its efficiency and the term that costs most. Writes prediction.csv, .png and .pdf.
-What is assumed stands in postprocess/scaling_model.py. A first guess: not a word on jitter, other jobs, or full networks.
+The assumptions are listed in postprocess/scaling_model.py. Jitter, other jobs and network contention are ignored.
 """
 
 import argparse

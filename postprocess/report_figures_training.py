@@ -1,4 +1,4 @@
-"""Trainings and the transient of the report: accuracy over epochs, and how a sample comes to rest in time."""
+"""Trainings and the transient of the report: accuracy over epochs, and how a sample reaches its steady state."""
 
 import numpy as np
 
@@ -70,8 +70,8 @@ def draw_evolution(study):
         figure = canvas(4.2)
         draw_front(figure, evolution, maps)
         speed = evolution.front_speed()
-        pace = f" On the average it passes {speed:.2f} layers per unit of time." if np.isfinite(speed) else ""
-        drawings.append(Drawing(f"evolve-{k}", "How a sample comes to rest, in time",
+        pace = f" On average it passes {speed:.2f} layers per unit of time." if np.isfinite(speed) else ""
+        drawings.append(Drawing(f"evolve-{k}", "How a sample reaches its steady state",
                                 "The input enters at depth 0 and is carried through the layers. Dots: the front τ(s), after which the state at "
                                 f"depth s stays within {100 * evolution.threshold:g} % of its steady state.{pace} Dashed: transport alone.",
                                 figure, [run]))

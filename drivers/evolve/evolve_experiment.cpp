@@ -32,8 +32,8 @@ class EvolveExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// The steady state u* of the front, from march or, if epsilon > 0, from evolve; none if it is not found.
-  void find_reference();
+  /// The steady state u* of the front; none if it is not found. False if asked to stop during the search.
+  bool find_reference();
   void restart(const Continuation& from, EvolveRecord& record);
   void checkpoint(EvolveRecord& record);
   /// After a step: history, fields, checkpoints; false when asked to stop.
@@ -59,17 +59,20 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
   if (settings.flag("output.attention")) require_storable_attention(problem_.mesh, problem_.equation);
 }
 
-void EvolveExperiment::find_reference() {
+bool EvolveExperiment::find_reference() {
   if (settings_.real("front.threshold") == 0 || problem_.equation.spec().speed == 0 ||
       problem_.solver_settings.inflow_every > 0)
-    return;
+    return true;
+  bool stopped = false;
   try {
-    meter_.set_reference(
-        front_reference(problem_.mesh, problem_.equation, problem_.solver_settings, problem_.inflow_slab));
+    meter_.set_reference(front_reference(problem_.mesh, problem_.equation, problem_.solver_settings,
+                                         problem_.inflow_slab,
+                                         [&] { return stopped = frame_.asked_to_stop(); }));
   } catch (const NumericalFailure& e) {
     if (frame_.root())
       std::cerr << "fluxformer: no arrival times, the steady state was not found: " << e.what() << '\n';
   }
+  return !stopped;
 }
 
 bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progress& progress) {
@@ -120,12 +123,15 @@ Report EvolveExperiment::run() {
   for (const char* part : {"reference", "solve", "output"}) frame_.add_seconds(part, 0);
   const auto continued = find_continuation(problem_.mesh.comm(), settings_);
   auto claim = frame_.claim(settings_.flag("output.overwrite") || (continued && continued->replaces_output));
-  frame_.timed("reference", [&] { find_reference(); });
+  frame_.announce(*this);
+  if (!frame_.timed("reference", [&] { return find_reference(); }))
+    return frame_.stopped(
+        "while searching for the steady state (front.threshold)",
+        "nothing was written; start the run again, with --checkpoint.restart=auto if it had begun");
   EvolveRecord record(settings_, std::move(claim), context_, problem_.mesh, problem_.equation,
                       problem_.parameters, problem_.inflow, meter_);
   if (continued) restart(*continued, record);
   if (problem_.solver.clock().step == 0) record.write_fields(0, problem_.solver.state());
-  frame_.announce(*this);
 
   Progress progress = frame_.progress(problem_.solver_settings.time, "time units");
   Report report;

@@ -11,8 +11,8 @@ namespace fluxformer {
 
 void describe_evolve(io::Description& description);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
-/// The same with more terms in the equation: an experiment of one's own declares their keys beside those of
-/// declare_evolve. Its files are those of describe_evolve.
+/// The same with additional terms in the equation. An experiment that uses this declares their keys in addition
+/// to those of declare_evolve; describe_evolve describes its files.
 std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
                                              const Settings& settings, const RunContext& context);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/session.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/march/march.hpp"
 
@@ -28,13 +27,13 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
 }
 
 std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSettings settings,
-                           const std::vector<double>& inflow_slab) {
+                           const std::vector<double>& inflow_slab, const std::function<bool()>& stop) {
   settings.steady_tolerance = 1e-6;
   settings.time = 50 * equation.spec().depth.layers / equation.spec().speed;
   Evolve steady(mesh, equation, settings);
   steady.set_inflow([&](long, double* slab) { std::copy(inflow_slab.begin(), inflow_slab.end(), slab); });
-  // A signal ends the search; the following run sees it too, writes a checkpoint and ends.
-  const auto end = steady.run([&](const Step&) { return stop_signal(mesh.comm()) == 0; });
+  const auto end = steady.run([&](const Step&) { return !stop(); });
+  if (end == EvolveEnd::stopped_by_hook) return {};
   if (end != EvolveEnd::steady)
     throw NumericalFailure("the state is not steady at t = " + std::to_string(steady.clock().time));
   const Reading u(steady.state());
@@ -44,9 +43,11 @@ std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSet
 }  // namespace
 
 std::vector<float> front_reference(const Mesh& mesh, const Equation& equation, const EvolveSettings& settings,
-                                   const std::vector<double>& inflow_slab) {
+                                   const std::vector<double>& inflow_slab,
+                                   const std::function<bool()>& stop) {
   const bool marchable = equation.spec().epsilon == 0 && !equation.has_added_terms();
-  return marchable ? marched(mesh, equation, inflow_slab) : evolved(mesh, equation, settings, inflow_slab);
+  return marchable ? marched(mesh, equation, inflow_slab)
+                   : evolved(mesh, equation, settings, inflow_slab, stop);
 }
 
 }  // namespace fluxformer

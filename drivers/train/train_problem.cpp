@@ -26,7 +26,7 @@ Communicator split(MPI_Comm comm, int colour, int key) {
   return Communicator(part);
 }
 
-RankLayout rank_layout(const Settings& settings, MPI_Comm comm) {
+RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
   refuse_what_training_ignores(settings);
   const int asked = std::max(1, settings.count("mesh.ranks_token"));
   const int ranks = RankOf(comm).ranks;
@@ -36,24 +36,21 @@ RankLayout rank_layout(const Settings& settings, MPI_Comm comm) {
   return {comm, asked};
 }
 
-std::vector<std::size_t> all_members(const data::Dataset& data, long wanted, const char* key) {
-  if (wanted > static_cast<long>(data.size()))
-    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
-                   std::to_string(data.size()) + " samples");
-  std::vector<std::size_t> all(data.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
-}
-
-/// `wanted` (0: all) samples of `data`, drawn at random because files may be sorted by class.
+/// `key` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
 std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings& settings, const char* key,
                                        const char* purpose) {
   const long wanted = settings.integer(key);
-  auto all = all_members(data, wanted, key);
-  if (wanted == 0) return all;
-  all = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
-  all.resize(static_cast<std::size_t>(wanted));
-  return all;
+  if (wanted > static_cast<long>(data.size()))
+    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
+                   std::to_string(data.size()) + " samples");
+  if (wanted == 0) {
+    std::vector<std::size_t> all(data.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return all;
+  }
+  auto drawn = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  drawn.resize(static_cast<std::size_t>(wanted));
+  return drawn;
 }
 
 Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test) {
@@ -69,7 +66,7 @@ Members draw_members(const Settings& settings, const data::Dataset& train, const
   return members;
 }
 
-TokenLine training_line(const Settings& settings, const data::Dataset& data, const RankLayout& ranks) {
+TokenLine checked_line(const Settings& settings, const data::Dataset& data, const RankLayout& ranks) {
   refuse_other_lattice(settings, data);
   return token_line(ranks.line, data, settings.flag("mesh.periodic"));
 }
@@ -187,13 +184,13 @@ RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
     : comm(world),
       epochs(settings.integer("train.epochs")),
-      ranks(rank_layout(settings, world)),
+      ranks(checked_rank_layout(settings, world)),
       train(open_data(settings, "train", stored_words(settings, world), world)),
       test(open_data(settings, "test", train->words(), world)),
       members(draw_members(settings, *train, *test)),
       teacher_parameters(read_teacher(settings, *train, world)),
       parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
-      line(training_line(settings, *train, ranks)),
+      line(checked_line(settings, *train, ranks)),
       batches(make_batches(settings, *train, members, ranks.replica)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
       slab(training_context(parameters.spec, line, batches.capacity(),

@@ -93,17 +93,18 @@ std::size_t AdjointMarch::kept_bytes() const {
   return impl_->most_bytes;
 }
 
-void AdjointMarch::forward(double* u, bool keep, const RowVisitor& row) {
+void AdjointMarch::forward(double* u, Keep keep, const RowVisitor& row) {
   auto& me = *impl_;
-  if (keep) me.kept = false;
+  const bool keeps = keep == Keep::activations;
+  if (keeps) me.kept = false;
   // The same segments whether kept or not: methods that reuse the last stage of a step restart there.
   for (int segment = 0; segment < me.segments; ++segment) {
     const bool last = segment + 1 == me.segments;
-    if (keep && !last) me.store->put(segment, u);
-    auto& stepper = keep && last ? me.keeping() : me.plain();
-    stepper.march(me.first(segment), me.count(segment), u, keep, row);
+    if (keeps && !last) me.store->put(segment, u);
+    auto& stepper = keeps && last ? me.keeping() : me.plain();
+    stepper.march(me.first(segment), me.count(segment), u, keeps, row);
   }
-  if (!keep) return;
+  if (!keeps) return;
   me.note_bytes();
   me.kept = true;
 }

@@ -42,7 +42,7 @@ class AdjointMarch final : public DepthMarch {
 
   DepthModel& model() const override;
   DepthCells depth() const override;
-  void forward(double* u, bool keep, const RowVisitor& row) override;
+  void forward(double* u, Keep keep, const RowVisitor& row) override;
   /// Throws NumericalFailure if a transposed linear solve does not converge.
   void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;
   std::size_t kept_bytes() const override;

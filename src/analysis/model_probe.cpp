@@ -40,11 +40,11 @@ void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   fluxformer::embed(parameters_, context_, batch.input.data(), u.data());
 }
 
-const std::vector<double>& ModelProbe::forward(std::vector<double>& u, bool keep, const RowVisitor& row) {
+const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep, const RowVisitor& row) {
   if (row) row(0, u.data());
   march_.forward(u.data(), keep, row);
   readout_.logits(u.data(), logits_.data());
-  if (keep) last_ = u;
+  if (keep == Keep::activations) last_ = u;
   return logits_;
 }
 

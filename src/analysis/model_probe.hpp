@@ -40,7 +40,8 @@ class ModelProbe {
   void embed(const Batch& batch, std::vector<double>& u);
   /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
   /// is called with all rows 0 .. M, each valid during the call. `keep`: keeps what `adjoint` needs.
-  const std::vector<double>& forward(std::vector<double>& u, bool keep = false, const RowVisitor& row = {});
+  const std::vector<double>& forward(std::vector<double>& u, Keep keep = Keep::nothing,
+                                     const RowVisitor& row = {});
   /// From the cotangent of the logits of the last forward(keep) to that of row 0, left in u_bar. `gradient`
   /// (flat, or empty) := that of the parameters between embedding and logits. `row` is called with rows M ..
   /// 0 and their cotangents. May be called again for the same forward.

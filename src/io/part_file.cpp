@@ -77,6 +77,7 @@ bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 
 PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
     : comm_(comm), path_(std::move(path)), overwrite_(overwrite) {
+  if (path_.empty()) throw BadInput("output.file: is empty; give the name of the file to write");
   collectively(comm_, [&] {
     if (!is_root(comm_)) return;
     struct stat found {};

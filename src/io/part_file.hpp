@@ -15,7 +15,7 @@ namespace fluxformer::io {
 class PartFile {
  public:
   /// Collective: creates an empty "<path>.part" (a left-over one is unlinked first). BadInput if `path`
-  /// exists and `overwrite` is false, if another run holds the part, or if the folder is missing or cannot be
+  /// is empty, or exists and `overwrite` is false, if another run holds the part, or if the folder is missing or cannot be
   /// written; Error if the disk is full.
   PartFile(MPI_Comm comm, std::string path, bool overwrite);
   PartFile(const PartFile&) = delete;

@@ -19,11 +19,11 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
   model_.prepare(points);
 }
 
-void Backpropagation::forward(double* u, bool keep, const RowVisitor& row) {
+void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   const std::size_t size = model_.context().size();
   for (int cell = 1; cell <= depth_.cells; ++cell) {
     const auto i = static_cast<std::size_t>(cell - 1);
-    if (keep) {
+    if (keep == Keep::activations) {
       states_[i].assign(u, u + size);
       if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape();
       model_.map_keeping(point(cell), step_, states_[i].data(), u, *tapes_[i]);

@@ -18,7 +18,7 @@ class Backpropagation final : public DepthMarch {
 
   DepthModel& model() const override { return model_; }
   DepthCells depth() const override { return depth_; }
-  void forward(double* u, bool keep, const RowVisitor& row) override;
+  void forward(double* u, Keep keep, const RowVisitor& row) override;
   void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;
   std::size_t kept_bytes() const override;
 

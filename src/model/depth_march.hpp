@@ -26,19 +26,22 @@ using RowVisitor = std::function<void(int row, const double* u)>;
 /// Row i of the backward march. May add to u_bar, as a loss at that depth does.
 using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 
+/// What a forward march stores: nothing, or what `backward` needs.
+enum class Keep { nothing, activations };
+
 class DepthMarch {
  public:
   virtual ~DepthMarch() = default;
   virtual DepthModel& model() const = 0;
   virtual DepthCells depth() const = 0;
 
-  /// Marches u (in: u_0, out: u_M) and calls `row` for rows 1..M. `keep`: stores what `backward` needs.
+  /// Marches u (in: u_0, out: u_M) and calls `row` for rows 1..M.
   /// Collective over the token line; throws NumericalFailure (agreed over it) if a solve fails. Does not
   /// check for states that are not finite: the loss shows them.
-  virtual void forward(double* u, bool keep, const RowVisitor& row) = 0;
+  virtual void forward(double* u, Keep keep, const RowVisitor& row) = 0;
   /// u_bar (in: the adjoint of u_M, out: of u_0); gradient += this rank's share of the gradient with respect
   /// to the parameters. `row` is called with i = M-1 .. 0, after cell i+1 has made all its contributions to
-  /// `gradient`. One call for each `forward(keep = true)`. Collective over the token line.
+  /// `gradient`. One call for each `forward` that kept activations. Collective over the token line.
   virtual void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) = 0;
   /// After the parameters changed. Not collective.
   virtual void refresh() { model().refresh(); }

@@ -50,6 +50,9 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
 }
 
 void Equation::add(std::unique_ptr<Term> term) {
+  if (model_.spec().norm == Norm::sphere && spec_.scheme != DepthScheme::shift)
+    refuse("depth.norm = sphere with depth.scheme = ", to_word(spec_.scheme),
+           ": an added term would carry the state off the sphere");
   append(std::move(term));
   added_ = true;
 }

@@ -37,7 +37,7 @@ class Equation {
   const Terms& implicit_terms() const { return implicit_; }
   const Terms& explicit_terms() const { return explicit_; }
   /// Adds a term (a manufactured source, or one from outside). To be called before solvers are built from this
-  /// object.
+  /// object. Throws BadInput for norm sphere with upwind schemes: the term would carry the state off the sphere.
   void add(std::unique_ptr<Term> term);
   /// Whether terms were added: the march through depth ignores them.
   bool has_added_terms() const { return added_; }

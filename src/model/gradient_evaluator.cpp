@@ -68,7 +68,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   };
   if (depth_losses) begin_depth_losses(batch);
   look(0, u_.data());
-  march_.forward(u_.data(), false, look);
+  march_.forward(u_.data(), Keep::nothing, look);
   auto result = finish(batch, nullptr);
   result.depth_loss = depth_loss;
   return result;
@@ -116,7 +116,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   try {
     embed_batch(batch, true);
     begin_depth_losses(batch);
-    march_.forward(u_.data(), true, {});
+    march_.forward(u_.data(), Keep::activations, {});
     result = finish(batch, logits_bar_.data());
     readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
     reach(cells);

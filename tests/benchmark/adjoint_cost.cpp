@@ -50,7 +50,7 @@ class Case {
     std::vector<double> u(context_.size());
     for (std::size_t j = 0; j < u.size(); ++j) u[j] = std::sin(static_cast<double>(j));
     const auto begin = std::clock();
-    march.forward(u.data(), true, {});
+    march.forward(u.data(), Keep::activations, {});
     march.backward(u.data(), gradient_, {});
     return 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   }

@@ -161,7 +161,9 @@ class Refusals(ProgramTest):
                       ("twice.ini", ["twice.ini", "mesh.layers is given twice"], 4),
                       ("nowhere.ini", ["nowhere.ini", "cannot be read"], 3),
                       (".", ["cannot be read"], 2)]])
-        self.assert_refused(self.run_program("evolv", "small.ini"), "evolv", "no such experiment", "evolve")
+        self.assert_refused(self.run_program("evolv", "small.ini"), "evolv", "no such experiment", "did you mean evolve?")
+        self.assert_refused(self.run_program("--describe=json", "evolv"), "no such experiment")
+        self.assert_refused(self.run_program("--describe=xml"), "--describe=json")
 
     def test_steps_above_the_limit_name_the_largest_stable_one(self):
         self.refuse([

@@ -84,6 +84,16 @@ class PoliteStops(InterruptionTest):
         settings, ended = self.stopped(lambda process: None, "--run.time_limit=0.2", ranks=2)
         self.assert_interrupted_and_goes_on(settings, ended, 2, "run.time_limit")
 
+    def test_during_the_search_for_the_steady_state(self):
+        # With diffusion in depth it takes 50 crossing times in 100 000 steps per unit of time, before the first step of the run.
+        search = ("evolve", "small.ini", "--quiet", "--equation.epsilon=0.1", "--evolve.cfl=1e-5", "--evolve.time=0.01")
+        ended = self.run_program(*search, "--run.time_limit=0.2", ranks=2)
+        self.assert_refused(ended, "run.time_limit", "steady state", "nothing was written", code=4)
+        self.assertNotIn("out.h5", os.listdir(self.folder))
+        self.assertNotIn(CHECKPOINTS[0], os.listdir(self.folder))
+        again = self.run_program(*search, "--evolve.cfl=0.5", "--evolve.time=1", GO_ON, ranks=2)
+        self.assertEqual(again.code, 0, again)
+
 
 class Kill(InterruptionTest):
     def test_at_any_moment_fixed_steps(self):

@@ -114,6 +114,7 @@ class Folders(OutputTest):
     def test_that_are_missing(self):
         self.refused("missing/out.h5", "folder missing")
         self.assertNotIn("missing", os.listdir(self.folder))
+        self.refused("", "output.file: is empty")
 
     def test_that_are_files(self):
         self.refused("small.ini/out.h5", "folder small.ini")

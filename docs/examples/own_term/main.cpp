@@ -1,5 +1,4 @@
-// An experiment of one's own: `drift` is `evolve` with one more term, TokenDrift. All other experiments are
-// there too.
+// Adds the experiment `drift` to the program: `evolve` with an additional term, TokenDrift.
 
 #include "base/session.hpp"
 #include "drivers/command_line.hpp"

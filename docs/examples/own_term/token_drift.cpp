@@ -64,7 +64,7 @@ void TokenDrift::add_adjoint(const Column<const double>&, const Column<const dou
   for (int cell = cells.begin; cell < cells.end; ++cell) {
     const double* weight = w.at(cell);
     double* result = u_bar.at(cell);
-    auto bar = context_.line->zero_halo(context_.row());  // the share of rows that other ranks hold
+    auto bar = context_.line->zero_halo(context_.row());  // for rows on other ranks
     for_each_pair([&](std::size_t row, std::size_t west, bool in_halo) {
       double* upstream = (in_halo ? bar.west.data() : result) + west;
       for (std::size_t c = 0; c < width; ++c) {

@@ -27,7 +27,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
     std::vector<long> members(batch.key.size());
     std::ranges::transform(batch.key, members.begin(),
                            [&](long key) { return static_cast<long>(samples.member(key)); });

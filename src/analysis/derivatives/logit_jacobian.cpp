@@ -12,7 +12,7 @@ void LogitJacobian::set() {
   auto& probe = input_.probe();
   const int classes = probe.spec().classes, samples = input_.samples();
   auto u = input_.clean_embedded();
-  logits_ = probe.forward(u, true);
+  logits_ = probe.forward(u, Keep::activations);
   rows_.resize(static_cast<std::size_t>(classes));
   for (int c = 0; c < classes; ++c) {
     std::vector<double> one(logits_.size(), 0.0);

@@ -15,7 +15,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   Sums sum(flat.size()), loss(1);
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    const auto& logits = probe.forward(u, true);
+    const auto& logits = probe.forward(u, Keep::activations);
     logits_bar.resize(logits.size());
     for (std::size_t b = 0; b < batch.label.size(); ++b) {
       const double share = batch.weight[b];  // 1/N, or 0 for a filler

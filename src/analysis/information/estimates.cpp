@@ -107,7 +107,7 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    probe.forward(u, false, [&](int row, const double* state) {
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       for (std::size_t b = 0; b < batch.label.size(); ++b) {
         if (batch.weight[b] == 0) continue;
         const auto tokens = sample_of(probe.counted(), state, static_cast<int>(b));

@@ -11,7 +11,7 @@ void Adversary::gradient(const std::vector<double>& x, std::vector<double>& g) {
   auto& probe = input_.probe();
   const auto& batch = input_.batch();
   input_.embed(x, u_);
-  const auto& logits = probe.forward(u_, true);
+  const auto& logits = probe.forward(u_, Keep::activations);
   const auto classes = static_cast<std::size_t>(probe.spec().classes);
   logits_bar_.assign(logits.size(), 0.0);
   for (std::size_t b = 0; b < batch.weight.size(); ++b)

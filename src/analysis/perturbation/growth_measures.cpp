@@ -39,10 +39,11 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
                 GrowthMeter& meter) {
   std::vector<std::vector<double>> rows;
   auto state = u;
-  probe.forward(state, false, [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
+  probe.forward(state, Keep::nothing,
+                [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
   state = moved;
   std::vector<double> du(u.size());
-  probe.forward(state, false, [&](int i, const double* row) {
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
     const auto& from = rows[static_cast<std::size_t>(i)];
     for (std::size_t j = 0; j < du.size(); ++j) du[j] = row[j] - from[j];
     meter.add(i, du.data());
@@ -52,7 +53,7 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
                         GrowthMeter& meter) {
   auto state = u, du = v, next = v;
-  probe.forward(state, false, [&](int i, const double* row) {
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
     meter.add(i, du.data());
     if (i == probe.cells()) return;
     probe.tangent(i, row, du.data(), next.data());

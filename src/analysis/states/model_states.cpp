@@ -14,7 +14,7 @@ std::vector<RowMatrix> examples_by_depth(ModelProbe& probe, const Batch& batch, 
   std::vector<RowMatrix> all;
   std::vector<double> u;
   probe.embed(batch, u);
-  probe.forward(u, false,
+  probe.forward(u, Keep::nothing,
                 [&](int, const double* state) { all.push_back(examples_of(probe.counted(), state, what)); });
   return all;
 }
@@ -46,7 +46,7 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
   std::vector<double> u, first, before;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    const auto& logits = probe.forward(u, false, [&](int row, const double* state) {
+    const auto& logits = probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       all.add(row, state, nullptr, nullptr);
       for (std::size_t b = 0; b < batch.label.size(); ++b) {
         const auto place = static_cast<std::size_t>(batch.key[b]);

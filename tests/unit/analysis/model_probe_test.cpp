@@ -24,7 +24,7 @@ struct Seen {
   std::vector<double> logits;
 };
 
-Seen look(ModelProbe& probe, std::vector<double> u, bool keep = false) {
+Seen look(ModelProbe& probe, std::vector<double> u, Keep keep = Keep::nothing) {
   Seen seen;
   seen.logits = probe.forward(u, keep, [&](int row, const double* state) {
     EXPECT_EQ(row, static_cast<int>(seen.states.size()));
@@ -64,7 +64,7 @@ TEST_F(Probes, leave_fillers_out_of_what_is_counted) {
 TEST_F(Probes, go_back_by_the_transpose_of_what_they_go_forward_by) {
   std::vector<double> u;
   c.probe.embed(batch, u);
-  const auto seen = look(c.probe, u, true);
+  const auto seen = look(c.probe, u, Keep::activations);
   const auto v = random_vector(u.size(), 11);
   const auto logits_bar = random_vector(seen.logits.size(), 12);
   std::vector<double> u_bar, rows(5, 0.0);

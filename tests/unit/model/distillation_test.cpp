@@ -129,7 +129,7 @@ TEST(Distillation, is_the_plain_sum_over_real_tokens) {
   };
   embed(s.parameters, s.context, b.input.data(), u.data());
   row_of_layer(0, u.data());
-  s.march->forward(u.data(), false, [&](int row, const double* state) {
+  s.march->forward(u.data(), Keep::nothing, [&](int row, const double* state) {
     if (row % 2 == 0) row_of_layer(row / 2, state);
   });
   EXPECT_NEAR(hidden, 2 * squares / layers, 1e-13 * hidden);

@@ -24,7 +24,7 @@ TEST(LayerAttention, is_that_of_the_cell_at_which_the_layer_begins) {
   std::vector<double> u, expected;
   c.probe.embed(batch, u);
   std::vector<std::vector<double>> rows;
-  c.probe.forward(u, false, [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
+  c.probe.forward(u, Keep::nothing, [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
   for (const int l : {1, 2}) {
     c.probe.attention(3 * (l - 1), rows[static_cast<std::size_t>(3 * (l - 1))].data(), expected);
     EXPECT_EQ(layers.of_layer(l), expected);

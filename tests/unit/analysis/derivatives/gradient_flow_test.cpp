@@ -51,7 +51,7 @@ struct Diffusion {
     p.view("head/W")[1] = 2;
     return p;
   }
-  void march(std::vector<double>& u, bool keep = false) {
+  void march(std::vector<double>& u, Keep keep = Keep::nothing) {
     probe.forward(u, keep, [&](int row, const double* state) { jacobian.keep(row, state); });
   }
 
@@ -137,7 +137,7 @@ TEST(PureDiffusion, leaves_the_gradient_through_the_mean_as_it_is) {
   // The mean over tokens is mode 0.
   Diffusion diffusion(0.3, 10, 1);
   std::vector<double> u = test::random_vector(n, 4), u_bar;
-  diffusion.march(u, true);
+  diffusion.march(u, Keep::activations);
   GradientMeter meter(11, diffusion.probe.counted());
   diffusion.probe.adjoint({1, -3}, u_bar, {}, [&](int i, const double* at) { meter.add(i, at); });
   meter.reduce(MPI_COMM_SELF);
@@ -172,7 +172,7 @@ TEST(PureAttention, with_values_of_one_grows_no_faster_than_exp_t) {
     ModelProbe probe(p, line, 1, cells, Precision::dbl);
     auto u = test::random_vector(tokens * 5, 6, 1, 0.5);
     const double start = largest(u.data());
-    probe.forward(u, false, [&](int row, const double* state) {
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       EXPECT_LE(largest(state), std::pow(1 + 3.0 / cells, row) * start * (1 + 1e-14));
       EXPECT_LE(largest(state), std::exp(probe.depth(row)) * start);
     });
@@ -199,7 +199,7 @@ TEST(CausalModel, shows_nothing_of_later_tokens_at_any_depth_and_nothing_goes_ba
   constexpr std::size_t seen = (x + 1) * 6;
   const auto states = [&](std::vector<double> u) {
     std::vector<double> all;
-    probe.forward(u, false, [&](int row, const double* state) {
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       all.insert(all.end(), state, state + seen);
       jacobian.keep(row, state);
     });

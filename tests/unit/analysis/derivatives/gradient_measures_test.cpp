@@ -46,7 +46,7 @@ Found found(ProbeCase& model, const std::vector<long>& keys) {
   Found out;
   out.parameters.resize(model.probe.parameters().values.size());
   model.probe.embed(batch, u);
-  const auto bar = logits_bar(model.probe, batch, model.probe.forward(u, true));
+  const auto bar = logits_bar(model.probe, batch, model.probe.forward(u, Keep::activations));
   GradientMeter meter(model.probe.depths(), model.probe.counted());
   model.probe.adjoint(bar, u_bar, out.parameters, [&](int i, const double* at) { meter.add(i, at); });
   meter.reduce(MPI_COMM_SELF);
@@ -121,7 +121,7 @@ TEST(GradientMeasures, do_not_see_padding) {
     batch.input.resize(static_cast<std::size_t>(tokens) * 3, 7);
     std::vector<double> u, u_bar, gradient(parameters.values.size());
     probe.embed(batch, u);
-    const auto bar = logits_bar(probe, batch, probe.forward(u, true));
+    const auto bar = logits_bar(probe, batch, probe.forward(u, Keep::activations));
     GradientMeter meter(probe.depths(), probe.counted());
     probe.adjoint(bar, u_bar, gradient, [&](int i, const double* at) { meter.add(i, at); });
     meter.reduce(MPI_COMM_SELF);
@@ -163,7 +163,7 @@ TEST(ProbeJacobian, is_the_derivative_of_the_march_and_its_transpose) {
     probe.embed(model.batch({0, 1, 2}), u);
     const auto start = u;
     ProbeJacobian jacobian(probe);
-    probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
     const auto v = random_vector(u.size(), 21), w = random_vector(u.size(), 22);
     const int last = probe.cells();
     std::vector<double> tangent(u.size()), back(u.size()), half(u.size()), halves(u.size());
@@ -194,8 +194,9 @@ TEST(ProbeJacobian, takes_the_gradient_from_depth_to_depth) {
     probe.embed(batch, u);
     ProbeJacobian jacobian(probe);
     const auto bar =
-        logits_bar(probe, batch,
-                   probe.forward(u, true, [&](int row, const double* state) { jacobian.keep(row, state); }));
+        logits_bar(probe, batch, probe.forward(u, Keep::activations, [&](int row, const double* state) {
+          jacobian.keep(row, state);
+        }));
     std::vector<std::vector<double>> rows(static_cast<std::size_t>(probe.depths()));
     probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) {
       rows[static_cast<std::size_t>(i)].assign(at, at + u.size());

@@ -70,7 +70,7 @@ struct LinearField {
         jacobian(probe),
         h(static_cast<double>(layers) / cells) {
     std::vector<double> u{1, -2, 0.5, 3};
-    probe.forward(u, false, [&](int row, const double* state) { jacobian.keep(row, state); });
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
   }
   LyapunovMeter meter(int exponents) const {
     return LyapunovMeter(probe.counted(), exponents, RandomStream(5, "lyapunov"), one_key);

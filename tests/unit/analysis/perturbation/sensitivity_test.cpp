@@ -141,7 +141,7 @@ TEST(LogitJacobian, agrees_with_power_iteration) {
       auto z = derivative(c.model.probe, c.u, v);
       for (int j = 12; j < 16; ++j) z[static_cast<std::size_t>(j)] = 0;  // the filler
       auto state = c.u;
-      c.model.probe.forward(state, true);
+      c.model.probe.forward(state, Keep::activations);
       c.model.probe.adjoint(z, v);
       for (int b = 0; b < 3; ++b) {
         auto block = c.input.slab_block(v, b);

@@ -46,18 +46,18 @@ TEST(AdjointMarch, nothing_is_left_from_one_march_to_the_next) {
       // Two forward marches in a row, the trajectory of the first unused, with a march that keeps nothing in
       // between.
       auto u = random_vector(size, 5);
-      march->forward(u.data(), true, {});
+      march->forward(u.data(), Keep::activations, {});
       u = random_vector(size, 6);
-      march->forward(u.data(), true, {});
+      march->forward(u.data(), Keep::activations, {});
       auto v = random_vector(size, 7);
-      march->forward(v.data(), false, {});
+      march->forward(v.data(), Keep::nothing, {});
       const auto bar = random_vector(size, 8);
       auto u_bar = bar;
       Whole gradient(first.size(), 0.0);
       march->backward(u_bar.data(), gradient, {});
       const auto other = c.march(adjoint_by(method, every));
       auto w = random_vector(size, 6);
-      other->forward(w.data(), true, {});
+      other->forward(w.data(), Keep::activations, {});
       EXPECT_EQ(w, u);
       auto w_bar = bar;
       Whole expected(first.size(), 0.0);
@@ -76,7 +76,7 @@ TEST(AdjointMarch, shows_the_rows_of_the_forward_march_on_the_way_back) {
       const auto march = c.march(adjoint_by(method, every));
       auto u = random_vector(size, 5);
       std::vector<Whole> rows = {u};
-      march->forward(u.data(), true, [&](int row, const double* slab) {
+      march->forward(u.data(), Keep::activations, [&](int row, const double* slab) {
         EXPECT_EQ(static_cast<std::size_t>(row), rows.size());
         rows.emplace_back(slab, slab + size);
       });
@@ -98,8 +98,8 @@ TEST(AdjointMarch, by_1fe_marches_as_the_layer_map_does) {
   AdjointCase c(MPI_COMM_WORLD, spec);
   Backpropagation direct(*c.problem.model, c.problem.depth, spec.speed);
   auto u = random_vector(c.problem.context.size(), 5), v = u;
-  c.march(adjoint_by("1fe"))->forward(u.data(), false, {});
-  direct.forward(v.data(), false, {});
+  c.march(adjoint_by("1fe"))->forward(u.data(), Keep::nothing, {});
+  direct.forward(v.data(), Keep::nothing, {});
   EXPECT_LT(relative_difference(u, v), 1e-14);
 }
 
@@ -129,7 +129,7 @@ TEST(AdjointMarch, by_a_kept_last_stage_starts_each_layer_with_its_own_weights) 
       1e-14);
   auto u = inflow;
   AdjointMarch adjoint(*two.model, two.depth, 1, adjoint_by("3bs"));
-  adjoint.forward(u.data(), true, {});
+  adjoint.forward(u.data(), Keep::activations, {});
   EXPECT_LT(relative_difference(u, state), 1e-14);
 }
 
@@ -161,7 +161,7 @@ TEST(AdjointMarch, leaves_no_file_behind_and_names_a_folder_that_is_none) {
   std::filesystem::create_directories(folder);
   const auto march = c.march(settings);
   auto u = random_vector(c.problem.context.size(), 5);
-  march->forward(u.data(), true, {});
+  march->forward(u.data(), Keep::activations, {});
   EXPECT_TRUE(std::filesystem::is_empty(folder));
   std::filesystem::remove_all(folder);
 }
@@ -174,13 +174,13 @@ TEST(AdjointMarch, goes_on_after_a_visitor_threw) {
       const auto march = c.march(adjoint_by(method, every));
       const auto expected = c.gradient(*march);
       auto u = random_vector(size, 5);
-      EXPECT_THROW(march->forward(u.data(), true,
+      EXPECT_THROW(march->forward(u.data(), Keep::activations,
                                   [](int row, const double*) {
                                     if (row == 3) throw NumericalFailure("enough");
                                   }),
                    NumericalFailure);
       EXPECT_EQ(c.gradient(*march), expected) << method;
-      march->forward(u.data(), true, {});
+      march->forward(u.data(), Keep::activations, {});
       auto u_bar = u;
       Whole gradient(expected.size(), 0.0);
       EXPECT_THROW(march->backward(u_bar.data(), gradient,
