@@ -4,6 +4,8 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <Eigen/SVD>
+#include <algorithm>
+#include <limits>
 
 namespace fluxformer {
 
@@ -18,6 +20,10 @@ SymmetricEigen symmetric_eigen(const MatrixXd& a, int what) {
 }
 
 LeftSvd left_svd(const MatrixXd& a) {
+  if (!a.allFinite()) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    return {VectorXd::Constant(a.rows(), nan), MatrixXd::Constant(a.rows(), a.rows(), nan)};
+  }
   const Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner> svd(a, Eigen::ComputeFullU);
   return {svd.singularValues(), svd.matrixU()};
 }

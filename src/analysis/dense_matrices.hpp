@@ -24,7 +24,7 @@ struct LeftSvd {
   Eigen::MatrixXd left;    ///< columns of U
 };
 
-/// Of a square matrix, by two-sided Jacobi rotations.
+/// Of a square matrix, by two-sided Jacobi rotations. NaN unless all of A is finite.
 LeftSvd left_svd(const Eigen::MatrixXd& a);
 
 /// A = Q R with as many columns in Q as in A. A has at least as many rows as columns.

@@ -51,6 +51,9 @@ PLANTED = {
     "a class of a name that is taken": ("src/mesh/token.hpp", "#pragma once\nnamespace a::b {\nclass Reader final : public Base {\n};\n}\n", 3,
                                         "a::b::Reader is defined in"),
     "an experiment named outside its places": ("src/io/archive.cpp", '\nconst char* a = "spectrum";\n', 2, "spectrum"),
+    "an experiment named in a script of all": ("postprocess/page.py", 'sections = [\n    "spectrum"]\n', 2, "spectrum"),
+    "a line of the registry that is not read": ("drivers/registry.cpp", "Entry all[] = {{name, family, declare_spectrum, make_spectrum}};\n", 1,
+                                                "not every line"),
     "a deck that does not exist": ("docs/b.md", "Run `input/missing.ini`.\n", 1, "does not exist"),
 }
 
