@@ -11,6 +11,7 @@
 #include "drivers/compare/gradient_flow_experiment.hpp"
 #include "drivers/compare/information_flow_experiment.hpp"
 #include "drivers/compare/perturbation_experiment.hpp"
+#include "drivers/compare/spectrum_of_states_experiment.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
@@ -32,6 +33,10 @@ std::vector<ExperimentEntry>& registry() {
        "follows the hidden states of a Transformer and of its PDE models through depth",
        "docs/model.md; arXiv 2408.09523; arXiv 1905.00414", declare_information_flow,
        describe_information_flow, make_information_flow},
+      {"spectrum_of_states", "compare",
+       "counts the directions that the states of a sample's tokens span, by depth",
+       "docs/model.md; Roy, Vetterli, EUSIPCO 2007, 606; arXiv 2103.03404", declare_spectrum_of_states,
+       describe_spectrum_of_states, make_spectrum_of_states},
       {"attention", "compare", "scores the attention of PDE models against that of a trained Transformer",
        "docs/model.md; arXiv 2408.09523", declare_attention, describe_attention, make_attention},
       {"bottleneck", "compare",

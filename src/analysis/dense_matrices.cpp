@@ -28,6 +28,12 @@ LeftSvd left_svd(const MatrixXd& a) {
   return {svd.singularValues(), svd.matrixU()};
 }
 
+VectorXd singular_values_of(const MatrixXd& a) {
+  if (!a.allFinite())  // Eigen would leave the values uninitialised
+    return VectorXd::Constant(std::min(a.rows(), a.cols()), std::numeric_limits<double>::quiet_NaN());
+  return Eigen::BDCSVD<MatrixXd>(a).singularValues();
+}
+
 ThinQr thin_qr(const MatrixXd& a) {
   const Eigen::HouseholderQR<MatrixXd> qr(a);
   return {qr.householderQ() * MatrixXd::Identity(a.rows(), a.cols()), qr.matrixQR().diagonal()};

@@ -27,6 +27,10 @@ struct LeftSvd {
 /// Of a square matrix, by two-sided Jacobi rotations. NaN unless all of A is finite.
 LeftSvd left_svd(const Eigen::MatrixXd& a);
 
+/// Of any matrix, in descending order; min(rows, columns) of them. By bidiagonalisation: the small ones to
+/// round-off of the largest. NaN unless all of A is finite.
+Eigen::VectorXd singular_values_of(const Eigen::MatrixXd& a);
+
 /// A = Q R with as many columns in Q as in A. A has at least as many rows as columns.
 struct ThinQr {
   Eigen::MatrixXd q;

@@ -19,6 +19,7 @@ from unittest import mock
 try:
     import h5py
     import matplotlib  # noqa: F401 (what the report needs)
+    import numpy as np
 except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
@@ -126,6 +127,15 @@ class Page(ReportTest):
         for word, meaning in claims.rule_in_words(rule):
             self.assertIn(escape(meaning), self.page)
         self.assertIn("Of 11 findings about PDE models trained on the labels alone: 9 reproduced, 1 not reproduced, 1 not distinguishable", self.page)
+
+    def test_the_spectrum_shows_rank_by_depth_and_the_last_singular_values(self):
+        rank, values = self.figures["data0-spectrum-depth"].figure.axes[:2]
+        shown = {line.get_label(): line.get_ydata() for line in (*rank.lines, *values.lines) if line.get_label()[0] != "_"}
+        # The made-up files scatter by 1 %: three seeds, five deviations of their mean.
+        near = {"rtol": 5 * 0.01 / 3 ** 0.5}
+        np.testing.assert_allclose(rank.lines[0].get_ydata(), [3, 2.5, 2, 1.5], **near)
+        np.testing.assert_allclose(shown["embedded input"], 0.5 ** np.arange(9), **near)
+        np.testing.assert_allclose(values.lines[1].get_ydata(), 0.5 ** np.arange(9), **near)
 
     def test_what_it_cost_is_said(self):
         self.assertIn("wall time [s] 2.0 · of it for all seeds [s] Transformer 6.0; PDE, independent 6.0; PDE, distilled 6.0", self.page)

@@ -195,5 +195,17 @@ def write_evolve(path):
         file["timing/steps"] = [1.0, 1.0, 1.0]
 
 
-WRITERS = {"attention": write_attention, "information_flow": write_information_flow, "bottleneck": write_bottleneck,
+def write_spectrum_of_states(path, **how):
+    with ComparisonFile(path, "spectrum_of_states", **how) as out:
+        out.depths(MODELS)
+        out.axis("mode", np.arange(1, TOKENS + 1))
+        out.describe_models(MODELS)
+        for model in MODELS:
+            depth = out.depth(model)
+            out.add(model, "singular_value", 0.5 ** np.arange(TOKENS) * np.ones((len(depth), 1)))
+            out.add(model, "effective_rank", 3 - 0.5 * depth)
+
+
+WRITERS = {"spectrum_of_states": write_spectrum_of_states,
+           "attention": write_attention, "information_flow": write_information_flow, "bottleneck": write_bottleneck,
            "gradient_flow": write_gradient_flow, "perturbation": write_perturbation, "ablation": write_ablation}

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of hidden states: of models in a comparison (state_measures.hpp, cka.hpp), and of a state that
-// evolves (depth_measures.hpp).
+// What is stored of hidden states: of models in a comparison (state_measures.hpp, cka.hpp, state_spectrum.hpp),
+// and of a state that evolves (depth_measures.hpp).
 
 #include "io/axes.hpp"
 
@@ -32,6 +32,19 @@ inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidde
         "",
         "linear CKA of the Transformer's states with those of the PDE model"},
     cka_unrelated = io::variant(cka, "unrelated", "the same for samples paired at random");
+
+inline const io::Variable mode = io::index("mode", "singular value, counted from 1, the largest first");
+inline const io::Variable singular_value{
+    "singular_value",
+    {"<model>_depth", "mode"},
+    "",
+    "singular value of a sample's token-by-channel state matrix over the "
+    "matrix's Frobenius norm, mean over samples"},
+    effective_rank{
+        "effective_rank",
+        {"<model>_depth"},
+        "",
+        "exponential of the entropy of a sample's singular values over their sum, mean over samples"};
 
 // Of a state on the depth x token mesh, step by step.
 namespace history {

@@ -1,0 +1,71 @@
+#include "analysis/states/state_spectrum.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/dense_matrices.hpp"
+#include "analysis/state_examples.hpp"
+
+namespace fluxformer::states {
+namespace {
+
+enum Sum : std::size_t { samples, rank, values };
+
+double effective_rank_of(const Eigen::VectorXd& sigma) {
+  const double sum = sigma.sum();
+  double entropy = 0;
+  for (const double s : sigma)
+    if (s != 0) entropy -= s / sum * std::log(s / sum);
+  return sum == 0 ? 0 : std::exp(entropy);
+}
+
+}  // namespace
+
+SpectrumMeter::SpectrumMeter(int depths, int modes, const SlabContext& context)
+    : context_(context), modes_(static_cast<std::size_t>(modes)) {
+  need_whole_line(*context.line, "spectra of hidden states");
+  set_size(static_cast<std::size_t>(depths) * (values + modes_));
+}
+
+void SpectrumMeter::add(int depth, const double* u) {
+  double* const s = local() + static_cast<std::size_t>(depth) * (values + modes_);
+  for (int b = 0; b < context_.samples; ++b) {
+    const auto sample = sample_of(context_, u, b);
+    if (sample.rows() == 0) continue;
+    const auto sigma = singular_values_of(sample);
+    s[samples] += 1;
+    s[rank] += effective_rank_of(sigma);
+    if (const double norm = sigma.norm(); norm != 0)
+      for (std::size_t k = 0; k < std::min(modes_, static_cast<std::size_t>(sigma.size())); ++k)
+        s[values + k] += sigma[static_cast<Eigen::Index>(k)] / norm;
+  }
+}
+
+std::vector<double> SpectrumMeter::means(std::size_t first, std::size_t count) const {
+  std::vector<double> list;
+  for (std::size_t at = 0; at < size(); at += values + modes_)
+    for (std::size_t k = first; k < first + count; ++k)
+      list.push_back(total()[at + k] / total()[at + samples]);
+  return list;
+}
+
+std::vector<double> SpectrumMeter::singular_values() const {
+  return means(values, modes_);
+}
+
+std::vector<double> SpectrumMeter::effective_rank() const {
+  return means(rank, 1);
+}
+
+SpectrumMeter measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes) {
+  SpectrumMeter meter(probe.depths(), modes, probe.counted());
+  std::vector<double> u;
+  const auto look = [&](const Batch& batch) {
+    probe.embed(batch, u);
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) { meter.add(row, state); });
+  };
+  accumulate(samples, look, meter);
+  return meter;
+}
+
+}  // namespace fluxformer::states
