@@ -28,7 +28,7 @@ solve() {
   mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve/evolve.ini \
     --output.file="$result" --output.overwrite=true "$@" </dev/null
 }
-draw() { "$FLUXFORMER_PYTHON" postprocess/plot_evolve.py "$result" --output "$figures"; }
+draw() { PYTHONPATH=postprocess "$FLUXFORMER_PYTHON" -m fluxformer plot "$result" --output "$figures"; }
 compare() { jobscripts/compare.sh input/compare "$comparison" --ranks "$ranks"; }
 
 need_packages run

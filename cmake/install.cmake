@@ -17,4 +17,4 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/FluxformerConfigVersion.cmake DESTINAT
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fluxformer FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY solvers drivers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fluxformer FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY input jobscripts postprocess DESTINATION ${CMAKE_INSTALL_DATADIR}/fluxformer
-        PATTERN "__pycache__" EXCLUDE PATTERN ".gitkeep" EXCLUDE)
+        PATTERN "__pycache__" EXCLUDE PATTERN ".gitkeep" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates the tables of docs/output-format.md and postprocess/experiments.json from `fluxformer --describe=json`.
+"""Generates the tables of docs/output-format.md and postprocess/fluxformer/experiments.json from `fluxformer --describe=json`.
 
     docs/describe.py PROGRAM [--check]
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE, EXPERIMENTS = os.path.join("docs", "output-format.md"), os.path.join("postprocess", "experiments.json")
+PAGE, EXPERIMENTS = os.path.join("docs", "output-format.md"), os.path.join("postprocess", "fluxformer", "experiments.json")
 BEGIN, END = "<!-- from here: docs/describe.py -->\n", "<!-- to here -->\n"
 
 

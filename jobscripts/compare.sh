@@ -11,6 +11,7 @@
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 . .ci/setup.sh
+export PYTHONPATH=$PWD/postprocess${PYTHONPATH:+:$PYTHONPATH}
 
 usage='jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]'
 [ $# -ge 2 ] || die "$usage"
@@ -88,8 +89,7 @@ done_before() {
   "$FLUXFORMER_PYTHON" - "$file" "$deck" "$words" <<'PYTHON'
 import sys
 
-sys.path.insert(0, "postprocess")
-from fluxformer_io import Run, RunError
+from fluxformer.io import Run, RunError
 
 path, deck, words = sys.argv[1:]
 try:
@@ -158,7 +158,7 @@ if [[ $without = *" report "* ]]; then
   finish
   exit
 fi
-needed_stage "report" "$FLUXFORMER_PYTHON" postprocess/report.py "${results[@]}" --claims input/paper/compare/claims.toml --output "$out"
+needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"

@@ -158,7 +158,7 @@ void declare_model_options(Options& options) {
                     .choices = {"scalar", "channel"}});
   declare({.name = "model.file",
            .fallback = std::string(),
-           .doc = "HDF5 file to read the weights from, written by import_weights.py or by an earlier run; "
+           .doc = "HDF5 file to read the weights from, written by the import command or by an earlier run; "
                   "empty: initialise"});
   declare({.name = "model.initial",
            .fallback = std::string("standard"),

@@ -255,9 +255,8 @@ def check_experiment_names(texts):
         quoted = "" if name in COMMON_WORDS else rf'"{name}"|'
         named = re.compile(rf"{quoted}\b{name}_experiment\b|\b(?:declare|describe|make)_{name}\b|/analysis/{name}\b")
         for path, text in texts.items():
-            own = (path.startswith((f"drivers/{family}/", "input/", "tests/", "docs/", "src/analysis/", "postprocess/report_figures_"))
-                   or path.endswith((".md", ".ini")) or path in ("drivers/registry.cpp", "postprocess/experiments.json")
-                   or path.startswith("postprocess/") and family in path)
+            own = (path.startswith((f"drivers/{family}/", "input/", "tests/", "docs/", "src/analysis/", f"postprocess/fluxformer/{family}/"))
+                   or path.endswith((".md", ".ini")) or path in ("drivers/registry.cpp", "postprocess/fluxformer/experiments.json"))
             if own:
                 continue
             for match in named.finditer(text):

@@ -5,15 +5,16 @@ drawn, and other programs can open the file.
 
 import glob
 import os
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from program import ROOT, ProgramTest, together  # noqa: E402
+from python_package import start  # noqa: E402
 
 # "evolve/particles": the deck of that name for the experiment of its folder. Families with their own tests are not
 # included.
@@ -47,11 +48,8 @@ class DeckTest(ProgramTest):
         return self.open("out.h5")
 
     def assert_draws(self, figures):
-        """plot_evolve.py makes each of them as PNG and PDF, without a display."""
-        environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "MPLBACKEND")}
-        script = os.path.join(ROOT, "postprocess", "plot_evolve.py")
-        done = subprocess.run([sys.executable, script, "out.h5", "--output", "drawn"], cwd=self.folder, env=environment,
-                              capture_output=True, text=True, timeout=100, check=False)
+        """`fluxformer plot` makes each of them as PNG and PDF, without a display."""
+        done = start("plot", "out.h5", "--output", "drawn", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         drawn = sorted(os.listdir(self.path("drawn")))
         self.assertEqual(drawn, sorted(f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf")))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""postprocess/import_weights.py: a state dict is converted to the same model as in PyTorch, or refused with a reason.
+"""`fluxformer import`: a state dict is converted to the same model as in PyTorch, or refused with a reason.
 
 Runs the script as a user would. The reference is tests/support/torch_reference.h5: a plain numpy forward pass over the
 imported file must give PyTorch's hidden states. Status 0 if all tests pass.
@@ -8,7 +8,6 @@ imported file must give PyTorch's hidden states. Status 0 if all tests pass.
 import os
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -21,7 +20,10 @@ import numpy as np  # noqa: E402
 from numpy_transformer import layer, weights  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SCRIPT = os.path.join(ROOT, "postprocess", "import_weights.py")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+from python_package import start  # noqa: E402
+
 REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
 USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
 
@@ -66,8 +68,7 @@ class ImportWeights(unittest.TestCase):
         self.model = os.path.join(self.folder, "model.h5")
 
     def run_script(self, state_path, *options, **process):
-        return subprocess.run([sys.executable, SCRIPT, state_path, self.model, *options], capture_output=True,
-                              text=True, check=False, timeout=120, **process)
+        return start("import", state_path, self.model, *options, **process)
 
     def save(self, state, name="state.npz"):
         path = os.path.join(self.folder, name)
@@ -194,7 +195,7 @@ class ImportWeights(unittest.TestCase):
             self.same_as_torch(file["model"], "pre_plain")
 
     def test_the_eps_it_takes_for_granted_is_said_and_is_the_programs(self):
-        done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, check=True)
+        done = start("import", "--help")
         self.assertRegex(" ".join(done.stdout.split()), r"LayerNorm[^.]* eps [^.]*1e-5")
         with open(os.path.join(ROOT, "src", "operators", "layer_norm.hpp"), encoding="utf-8") as source:
             self.assertEqual(float(re.search(r"layer_norm_eps = ([\de.-]+);", source.read())[1]), 1e-5)

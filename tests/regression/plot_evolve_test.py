@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Examples are tests, plots are tests: each built-in deck runs at a small size, and plot_evolve.py draws its result without
+"""Examples are tests, plots are tests: each built-in deck runs at a small size, and `fluxformer plot` draws its result without
 a display.
 
 Needs the program (FLUXFORMER_BINARY) and what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
@@ -9,7 +9,6 @@ import glob
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 try:
@@ -20,7 +19,10 @@ except ImportError as failure:
     sys.exit(77)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PLOT = os.path.join(ROOT, "postprocess", "plot_evolve.py")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+
+from python_package import FolderTest, start  # noqa: E402 (its folder is put on the path first)
+
 BINARY = os.environ["FLUXFORMER_BINARY"]
 # deck -> (what makes it small, what is drawn). Decks that need downloaded files are not built in.
 SMALL = {
@@ -29,15 +31,9 @@ SMALL = {
     "particles": (["--evolve.time=0.5", "--evolve.tolerance=1e-6"], ["histories", "tokens"]),
 }
 NEEDS_FILES = {"mnist"}
-ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""}
 
 
-class PlotEvolve(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class PlotEvolve(FolderTest):
     def solve(self, deck, *settings):
         path = os.path.join(self.folder, deck + ".h5")
         result = subprocess.run([BINARY, "evolve", os.path.join(ROOT, "input", "evolve", deck + ".ini"), "--output.file=" + path,
@@ -46,7 +42,7 @@ class PlotEvolve(unittest.TestCase):
         return path
 
     def plot(self, *arguments):
-        return subprocess.run([sys.executable, PLOT, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
+        return start("plot", *arguments)
 
     def test_every_deck_is_known_here(self):
         decks = {os.path.basename(path)[:-4] for path in glob.glob(os.path.join(ROOT, "input", "evolve", "*.ini"))}
@@ -80,13 +76,10 @@ class PlotEvolve(unittest.TestCase):
     def test_what_cannot_be_drawn_is_refused_in_one_line(self):
         path = self.solve("particles", "--evolve.time=0.1")
         for arguments, word in (([path, "--sample", "5"], "samples 0 to 0"), ([path + "x"], "no such file")):
-            result = self.plot(*arguments)
-            self.assertEqual(result.returncode, 1)
-            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-            self.assertIn(word, result.stderr)
+            self.assert_refused(self.plot(*arguments), word)
         with h5py.File(path, "r+") as file:
             file.attrs["status"] = "interrupted"
-        self.assertEqual(self.plot(path).returncode, 1)
+        self.assert_refused(self.plot(path), "did not end normally")
         self.assertEqual(self.plot(path, "--unfinished").returncode, 0)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plot_scaling.py groups runs into the right studies, and its numbers match those worked out by hand.
+"""`fluxformer plot` groups runs into the right studies, and its numbers match those worked out by hand.
 
 Uses real runs of `fluxformer scaling` (program.py), and synthetic files for exact numbers. Needs what postprocess/ needs;
 status 77 if
@@ -8,9 +8,7 @@ matplotlib or h5py is not installed.
 
 import contextlib
 import csv
-import io
 import os
-import subprocess
 import sys
 import types
 import unittest
@@ -29,15 +27,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from described import description  # noqa: E402 (its folder is put on the path first)
 from program import ROOT, SCALING_DECK, ProgramTest, together  # noqa: E402
 
-PLOT = os.path.join(ROOT, "postprocess", "plot_scaling.py")
-for part in ("postprocess", "tests/support"):
-    sys.path.insert(0, os.path.join(ROOT, part))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-import plot_scaling  # noqa: E402
-from fluxformer_io import Run  # noqa: E402
-from scaling_data import Measured, studies  # noqa: E402
-from scaling_figures import shares  # noqa: E402
+from python_package import call, start  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
+
+from fluxformer.io import Run  # noqa: E402
+from fluxformer.scaling import plot as plot_scaling  # noqa: E402
+from fluxformer.scaling.data import Measured, studies  # noqa: E402
+from fluxformer.scaling.figures import shares  # noqa: E402
 
 
 class ScalingTest(ProgramTest):
@@ -53,18 +51,9 @@ class ScalingTest(ProgramTest):
 
     def plot(self, *arguments, draw=False):
         """Calls the script without starting a new Python each time, and without figures (a second each) unless they matter."""
-        code, out, err = 0, io.StringIO(), io.StringIO()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.object(sys, "argv", [PLOT, *arguments]))
-            stack.enter_context(contextlib.redirect_stdout(out))
-            stack.enter_context(contextlib.redirect_stderr(err))
-            if not draw:
-                stack.enter_context(mock.patch.object(plot_scaling, "figure"))
-            try:
-                plot_scaling.main()
-            except SystemExit as end:
-                code = end.code
-        return types.SimpleNamespace(failure=code or "", out=out.getvalue(), err=err.getvalue())
+        with contextlib.nullcontext() if draw else mock.patch.object(plot_scaling, "figure"):
+            result = call("plot", *arguments)
+        return types.SimpleNamespace(failure=result.stderr if result.returncode else "", out=result.stdout, err=result.stderr)
 
     def rows(self, name, folder="figures"):
         with open(self.path(os.path.join(folder, name)), newline="", encoding="utf-8") as stream:
@@ -100,8 +89,7 @@ class RealRuns(ScalingTest):
 
         together([lambda m=m, n=n: scale(m, n, "true" if (m, n) == ("weak", 1) else "false")
                   for m, n in (("strong", 1), ("strong", 2), ("strong", 3), ("weak", 1), ("weak", 3))])
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""}
-        result = subprocess.run([sys.executable, PLOT, self.folder], capture_output=True, text=True, env=environment)
+        result = start("plot", self.folder)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_drawn("tiny_strong", "tiny_weak")
         for mode, counts in (("strong", [1, 2, 3]), ("weak", [1, 3])):
@@ -251,7 +239,7 @@ class Grouping(ScalingTest):
 
     def test_what_is_no_finished_scaling_is_skipped_and_named(self):
         self.sample("a.h5", 1, [1.0])
-        self.sample("train.h5", 2, [1.0], experiment="train")
+        self.sample("0train.h5", 2, [1.0], experiment="train")
         self.sample("failed.h5", 2, [1.0], status="failed")
         self.sample("killed.h5.part", 2, [1.0])
         with h5py.File(self.path("foreign.h5"), "w"):
@@ -261,7 +249,7 @@ class Grouping(ScalingTest):
         self.assertEqual(result.failure, "")
         said = result.err.splitlines()
         self.assertEqual(len(said), 5, said)
-        for name, word in (("train.h5", "experiment train"), ("failed.h5", "did not end normally"),
+        for name, word in (("0train.h5", "experiment train"), ("failed.h5", "did not end normally"),
                            ("killed.h5.part", "not finished"), ("foreign.h5", "not one of Fluxformer"),
                            ("text.h5", "not a readable HDF5 file")):
             lines = [line for line in said if line.startswith("skipped: ") and name in line and word in line]
@@ -272,10 +260,10 @@ class Grouping(ScalingTest):
     def test_nothing_to_draw_is_an_error(self):
         empty = self.path("empty")
         os.mkdir(empty)
-        self.assertIn("no finished output of `fluxformer scaling` in " + empty, self.plot(empty).failure)
-        self.sample("train.h5", 2, [1.0], experiment="train")
-        self.assertIn("no finished output", self.plot(self.path("train.h5")).failure)
-        self.assertIn("no such file or folder", self.plot(self.path("missing.h5")).failure)
+        self.assertIn(empty + ": no output in this folder", self.plot(empty).failure)
+        self.sample("empty/train.h5", 2, [1.0], experiment="train")
+        self.assertIn(empty + ": no output in this folder", self.plot(empty).failure)
+        self.assertIn("no such file", self.plot(self.path("missing.h5")).failure)
         self.assertFalse(os.path.exists(self.path("figures")))
 
 
@@ -284,7 +272,7 @@ class Figure(ScalingTest):
         """Includes superlinear speed-ups, slow-downs, and repetitions far from the median."""
         for ranks, step in ((3, [0.5, 1.0, 8.0]), (6, [0.2, 0.25, 0.3]), (12, [1.9, 2.0, 2.1])):
             self.sample(f"{ranks}.h5", ranks, step, {"compute": 0.75, "ghosts": 0.2})
-        with mock.patch("scaling_figures.save") as save:
+        with mock.patch("fluxformer.scaling.figures.save") as save:
             plot_scaling.figure(studies(self.measured("3.h5", "6.h5", "12.h5"))[0], self.folder)
         speed_up, efficiency, phases = save.call_args.args[0].axes
         low, high = speed_up.get_ylim()

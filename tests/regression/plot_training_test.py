@@ -1,18 +1,12 @@
 #!/usr/bin/env python3
-"""plot_training.py draws a finished training, a running one, and several in one figure, without a display.
+"""`fluxformer plot` draws a finished training, a running one, and several in one figure, without a display.
 
 Needs what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
 """
 
-import contextlib
-import io
 import os
-import subprocess
 import sys
-import tempfile
-import types
 import unittest
-from unittest import mock
 
 try:
     import h5py
@@ -21,35 +15,15 @@ except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PLOT = os.path.join(ROOT, "postprocess", "plot_training.py")
-ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""}
-sys.dont_write_bytecode = True
-for part in ("postprocess", "tests/support"):
-    sys.path.insert(0, os.path.join(ROOT, part))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-import plot_training  # noqa: E402 (its folder is put on the path first)
+from python_package import FolderTest, call, start  # noqa: E402 (its folder is put on the path first)
 from training_sample import write_training  # noqa: E402
 
 
-class PlotTraining(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class PlotTraining(FolderTest):
     def plot(self, *arguments):
-        """Calls the script without starting a new Python for each figure."""
-        code, out = 0, io.StringIO()
-        with mock.patch.object(sys, "argv", [PLOT, *arguments]), contextlib.redirect_stdout(out):
-            try:
-                plot_training.main()
-            except SystemExit as end:
-                code = end.code
-        return types.SimpleNamespace(returncode=1 if code else 0, stdout=out.getvalue(), stderr=code or "")
+        return call("plot", *arguments)
 
     def drawn(self, result, name):
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -64,8 +38,7 @@ class PlotTraining(unittest.TestCase):
 
     def test_one_training(self):
         write_training(self.path("a.h5"), per_epoch=40, baseline=0.7)
-        self.drawn(subprocess.run([sys.executable, PLOT, self.path("a.h5")], capture_output=True, text=True, env=ENVIRONMENT),
-                   "a_training")
+        self.drawn(start("plot", self.path("a.h5")), "a_training")
 
     def test_several_in_one_figure(self):
         write_training(self.path("a.h5"))
@@ -88,10 +61,7 @@ class PlotTraining(unittest.TestCase):
         files = {"failed.h5": "did not end normally", "empty.h5": "not made a step", "other.h5": "holds no training",
                  "missing.h5": "no such file"}
         for name, word in files.items():
-            result = self.plot(self.path(name))
-            self.assertEqual(result.returncode, 1)
-            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-            self.assertIn(word, result.stderr)
+            self.assert_refused(self.plot(self.path(name)), word)
         self.drawn(self.plot(self.path("failed.h5"), "--unfinished"), "failed_training")
 
 

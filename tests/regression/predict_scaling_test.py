@@ -5,7 +5,6 @@ import csv
 import dataclasses
 import math
 import os
-import subprocess
 import sys
 import unittest
 
@@ -16,11 +15,12 @@ import numpy as np  # noqa: E402
 
 from program import ROOT, ProgramTest  # noqa: E402
 
-sys.path.insert(0, os.path.join(ROOT, "postprocess"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-from scaling_model import Case, Machine  # noqa: E402
+from python_package import start  # noqa: E402
 
-SCRIPT = os.path.join(ROOT, "postprocess", "predict_scaling.py")
+from fluxformer.scaling.model import Case, Machine  # noqa: E402
+
 A, B, E = 2e-11, 5e-11, 4e-6  # seconds per flop, per channel of a pair, per cell
 ALPHA, BETA, SUM_ALPHA, SUM_BETA = 2e-6, 1e10, 3e-6, 5e9
 WIDTH, FFN, HEADS = 16, 64, 2
@@ -107,8 +107,7 @@ class ScriptTest(ProgramTest):
         return name
 
     def predict(self, *words):
-        done = subprocess.run([sys.executable, SCRIPT, *map(str, words), "--output", "figures"], cwd=self.folder, text=True,
-                              capture_output=True, timeout=100)
+        done = start("predict", *words, "--output", "figures", cwd=self.folder)
         return done.returncode, done.stdout, done.stderr
 
     def fit(self):
@@ -151,14 +150,14 @@ class ScriptTest(ProgramTest):
     def test_what_does_not_belong_together_is_refused(self):
         alone = self.measured("alone.h5", 4, 16, 1)
         code, _, err = self.predict(alone)
-        self.assertEqual((code, "on two ranks" in err), (1, True), err)
+        self.assertEqual((code, "on two ranks" in err), (2, True), err)
         code, _, err = self.predict(*self.fit(), "--check", self.measured("other.h5", 4, 16, 1, workload="train"))
-        self.assertEqual((code, "train double" in err), (1, True), err)
+        self.assertEqual((code, "train double" in err), (2, True), err)
         for words in (("--tokens", 0), ("--ranks", 0), ("--tokens", 1, "--ranks", 10000)):
             code, _, err = self.predict(*self.fit(), *words)
             self.assertEqual((code == 0, "Traceback" in err), (False, False), err)
         code, _, err = self.predict("missing.h5")
-        self.assertEqual((code, "no such file" in err), (1, True), err)
+        self.assertEqual((code, "no such file" in err), (2, True), err)
 
 
 if __name__ == "__main__":

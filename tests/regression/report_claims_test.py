@@ -6,7 +6,6 @@ Status 77 if matplotlib or h5py is not installed.
 
 import os
 import sys
-import tempfile
 import unittest
 
 try:
@@ -17,14 +16,13 @@ except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.dont_write_bytecode = True
-for part in ("postprocess", "tests/support"):
-    sys.path.insert(0, os.path.join(ROOT, part))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 import comparison_sample as sample  # noqa: E402 (its folder is put on the path first)
-import report_claims as claims  # noqa: E402
-from report_data import Comparison, mean_and_spread, open_run  # noqa: E402
+from python_package import FolderTest  # noqa: E402
+
+from fluxformer.report import claims  # noqa: E402
+from fluxformer.report.data import Comparison, mean_and_spread, open_run  # noqa: E402
 
 RULE = {"margin": 5.0, "least_seeds": 3}
 
@@ -35,15 +33,7 @@ def claim(**entries):
                            "expected": 0.987, "tolerance": 0.01, "nulls": ["uniform", "permuted", "untrained"], **entries})
 
 
-class ClaimTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class ClaimTest(FolderTest):
     def findings(self, one, write, **how):
         """The verdicts of a claim on a synthetic file, by model."""
         path = self.path("made_up.h5")

@@ -4,14 +4,10 @@
 Makes its own small files, so no run is needed. Status 77 if matplotlib or h5py is not installed.
 """
 
-import contextlib
-import io
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import types
 import unittest
 from html import escape
 from unittest import mock
@@ -24,40 +20,23 @@ except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-REPORT = os.path.join(ROOT, "postprocess", "report.py")
-CLAIMS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
-sys.dont_write_bytecode = True
-for part in ("postprocess", "tests/support"):
-    sys.path.insert(0, os.path.join(ROOT, part))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 import comparison_sample as sample  # noqa: E402 (its folder is put on the path first)
-import report  # noqa: E402
-import report_claims as claims  # noqa: E402
-import report_page  # noqa: E402
+from python_package import ROOT, FolderTest, call, start  # noqa: E402
 from training_sample import write_training  # noqa: E402
+
+from fluxformer.report import claims  # noqa: E402
+from fluxformer.report import page as report_page  # noqa: E402
+
+CLAIMS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
 
 SETTINGS = sample.ROOT["settings"]
 
 
-class ReportTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class ReportTest(FolderTest):
     def report(self, *arguments):
-        """Calls the script without starting a new Python each time."""
-        code, out = 0, io.StringIO()
-        with mock.patch.object(sys, "argv", [REPORT, *arguments]), contextlib.redirect_stdout(out):
-            try:
-                report.main()
-            except SystemExit as end:
-                code = end.code
-        return types.SimpleNamespace(returncode=1 if code else 0, stdout=out.getvalue(), stderr=str(code or ""))
+        return call("report", *arguments)
 
 
 class Page(ReportTest):
@@ -81,9 +60,9 @@ class Page(ReportTest):
             return as_svg(drawing)
 
         as_svg = report_page.as_svg
-        with mock.patch.object(report_page, "as_svg", look), contextlib.redirect_stdout(io.StringIO()), \
-                mock.patch.object(sys, "argv", [REPORT, *cls.files, "--claims", CLAIMS, "--output", folder.name]):
-            report.main()
+        with mock.patch.object(report_page, "as_svg", look):
+            end = call("report", *cls.files, "--claims", CLAIMS, "--output", folder.name)
+        assert end.returncode == 0, end.stderr
         with open(os.path.join(folder.name, "report.html"), encoding="utf-8") as stream:
             cls.page = stream.read()
         with open(os.path.join(folder.name, "report.pdf"), "rb") as stream:
@@ -153,8 +132,7 @@ class Files(ReportTest):
     def test_one_experiment_is_enough_and_two_data_sets_are_kept_apart(self):
         for name in ("a.h5", "b.h5"):
             sample.write_ablation(self.path(name), settings=SETTINGS.replace("digits", "mnist" if name == "b.h5" else "digits"))
-        done = subprocess.run([sys.executable, REPORT, self.path("a.h5"), self.path("b.h5")], capture_output=True, text=True, timeout=100,
-                              check=False, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "DISPLAY": ""})
+        done = start("report", self.path("a.h5"), self.path("b.h5"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.split(), [self.path("report.html"), self.path("report.pdf")])
         with open(self.path("report.html"), encoding="utf-8") as stream:
@@ -183,9 +161,7 @@ class Files(ReportTest):
                  "other.h5": "is a run of 'weather'", "empty.h5": "holds no measures of attention"}
         for name, message in cases.items():
             end = self.report(good, self.path(name))
-            self.assertEqual(end.returncode, 1, name)
-            self.assertIn(message, end.stderr)
-            self.assertIn(name, end.stderr)
+            self.assert_refused(end, message, name)
         self.assertFalse(os.path.exists(self.path("report.html")))
 
     def test_claims_that_cannot_be_read_are_refused(self):
@@ -198,9 +174,7 @@ class Files(ReportTest):
             with open(self.path("claims.toml"), "w", encoding="utf-8") as stream:
                 stream.write(text)
             end = self.report(good, "--claims", self.path("claims.toml"))
-            self.assertEqual(end.returncode, 1, text)
-            self.assertIn(message, end.stderr)
-            self.assertIn("claims.toml", end.stderr)
+            self.assert_refused(end, message, "claims.toml")
 
 
 class Names(ReportTest):

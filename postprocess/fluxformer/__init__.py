@@ -1,0 +1,53 @@
+"""Reading, plotting and judging what Fluxformer writes, and models from elsewhere.
+
+    import fluxformer
+    data = fluxformer.open("out/evolve.h5")              # an xarray Dataset: data["field/u"], data["history/norm"], coordinates
+    data = fluxformer.open("out/evolve.h5", "history")   # one group of it: data["norm"]
+
+    python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import (--help)
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["RunError", "open"]
+
+
+def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> xarray.Dataset:  # noqa: A001 (as xarray.open_dataset)
+    """An output file as an xarray Dataset, with its coordinates; read when indexed.
+
+    Parameters
+    ----------
+    path : path-like
+        Output of any experiment, model file, or the history file of a training.
+    group : str
+        "": all variables, named by their path ("history/norm", "field/u"). "history", "analysis/attention/distilled", ...: those
+        below this group, with names relative to it.
+    unfinished : bool
+        Also accept a file whose run failed, was interrupted or is still running.
+
+    Returns
+    -------
+    xarray.Dataset
+        `attrs` are the attributes of the file (settings, revision, seed, ...) or of the group; those of a variable are its
+        `long_name` and `units`. Close it, or use it in a `with` statement.
+
+    Raises
+    ------
+    RunError
+        For files that are missing, unreadable, unfinished or not of Fluxformer, and for a group that is not there.
+    """
+    from fluxformer.dataset import dataset
+    return dataset(path, group, unfinished)
+
+
+def __getattr__(name: str):
+    if name == "RunError":  # without h5py the command line must be able to say so
+        from fluxformer.io import RunError
+        return RunError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""fluxformer: figures and reports of Fluxformer's output, predictions of scaling, models from elsewhere.
+
+    python3 -m fluxformer plot FILE...        figures of a run, whatever experiment wrote it
+    python3 -m fluxformer report FILE...      one page on the comparison of Transformer and PDE models
+    python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
+    python3 -m fluxformer import STATE FILE   a PyTorch state dict becomes a model file
+
+COMMAND --help explains each. PYTHONPATH=postprocess finds this package without installing it.
+"""
+
+import importlib
+import sys
+
+COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
+
+
+def main(arguments=None):
+    """Runs a command. Ends with status 2 and one message for what cannot be read or done."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__.strip())
+        return
+    name = arguments[0]
+    if name not in COMMANDS:
+        _fail(f"{name}: no such command; there are {', '.join(COMMANDS)}")
+    try:
+        command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
+    except ImportError as failure:
+        from fluxformer.missing import message
+        if failure.name is None or failure.name.startswith("fluxformer"):
+            raise
+        _fail(message(failure.name))
+    from fluxformer.io import RunError
+    try:
+        command.main(arguments[1:])
+    except RunError as failure:
+        _fail(f"{name}: {failure}")
+    except OSError as failure:
+        _fail(f"{name}: {failure.filename or ''}: {failure.strerror or failure}", status=1)
+
+
+def _fail(message, status=2):
+    print(f"fluxformer {message}" if ":" in message.split(" ")[0] else f"fluxformer: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

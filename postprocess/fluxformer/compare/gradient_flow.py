@@ -1,0 +1,160 @@
+"""Gradient flow of the report: gradients by depth and block, Jacobians of the layers, Lyapunov exponents."""
+
+import numpy as np
+
+from fluxformer.style import SOFT
+from fluxformer.report.data import number, spread
+from fluxformer.report.sections import Section
+from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of, tips
+
+BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), ("final_norm_gradient", "final norm"),
+          ("head_gradient", "classifier"), ("equation_gradient", "α, ρ"))
+
+
+def bars(axes, comparison, name, models):
+    """One number per seed: mean, standard deviation and the seeds themselves, a place for each model."""
+    for place, model in enumerate(models):
+        values, style = comparison.measure(model, name).ravel(), style_of(model)
+        axes.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", color=style.colour, ms=3.5, alpha=0.45, mew=0)
+        deviation = spread(values)
+        if np.isfinite(deviation):
+            axes.errorbar(place, values.mean(), deviation, color=style.colour, capsize=4, lw=1.6)
+        line, = axes.plot([place], [values.mean()], style.marker, color=style.colour, ms=8, mec="white", label=style.label)
+        tips(axes, line, [f"{style.label}: {number(values.mean())}" + (f" ± {number(deviation)}" if np.isfinite(deviation) else "")])
+    axes.set(xticks=[], xlim=(-0.6, len(models) - 0.4), ylim=(0, None))
+
+
+def _by_depth(comparison):
+    figure = canvas(3.5)
+    panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
+    models = comparison.having("gradient_norm")
+    panels[0].set_yscale("log")
+    for model in models:
+        style = style_of(model)
+        over(panels[0], comparison.depth(model), comparison.measure(model, "gradient_norm"), style, style.label)
+        ratio = comparison.measure(model, "gradient_ratio")
+        if ratio is not None and ratio.shape[1] > 1:
+            over(panels[1], comparison.axis("layer_end")[:-1] + 0.5, ratio[:, :-1], style, style.label)
+    panel(panels[0], "Gradient through depth", "depth s  [layers]", "‖∂loss/∂u(s)‖")
+    panels[1].axhline(1, color=SOFT, ls=":", lw=1.2)
+    panels[1].set_xticks(comparison.axis("layer_end"))
+    panel(panels[1], "Growth on the way back", "depth s  [layers]", "‖∂loss/∂u‖ before / behind a layer")
+    bars(panels[2], comparison, "disparity", comparison.having("disparity"))
+    panel(panels[2], "Disparity", "model", "largest over smallest  ‖∂loss/∂u(s)‖")
+    legend(figure, panels[0])
+    return Drawing("gradients-depth", "Gradients on the way back through depth",
+                   "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples. A ratio above one grows "
+                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, [comparison.run])
+
+
+def _blocks(comparison, models):
+    """One column per block of parameters: names and, by model, [seed, block]."""
+    names, columns = [], {model: [] for model in models}
+    most = max((comparison.measure(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
+    for measure, label in BLOCKS:
+        count = most if measure == "knot_gradient" else 1
+        known = [comparison.measure(model, measure) for model in models]
+        if all(values is None or not np.nan_to_num(values).any() for values in known):
+            continue
+        names += [label.format(k + 1) for k in range(count)]
+        for model, values in zip(models, known):
+            if model == "transformer" and measure == "equation_gradient":
+                values = None  # its alpha and rho are 1
+            values = np.full((len(comparison.seeds), count), np.nan) if values is None else values.reshape(len(values), -1)
+            columns[model].append(values)
+    return names, {model: np.concatenate(parts, axis=1) for model, parts in columns.items() if parts}
+
+
+def _parameters(comparison):
+    models = comparison.having("head_gradient")
+    names, columns = _blocks(comparison, models)
+    figure = canvas(3.4)
+    axes = figure.subplots()
+    axes.set_yscale("log")
+    for k, (model, values) in enumerate(columns.items()):
+        style, place = style_of(model), np.arange(len(names)) + 0.16 * (k - (len(columns) - 1) / 2)
+        with np.errstate(all="ignore"):
+            mean, deviation = values.mean(axis=0), spread(values)
+        mean = np.where(mean > 0, mean, np.nan)
+        axes.errorbar(place, mean, np.minimum(deviation, 0.9 * mean), fmt="none", color=style.colour, lw=1.4, capsize=3)
+        line, = axes.plot(place, mean, style.marker, color=style.colour, ms=6, mec="white", label=style.label)
+        tips(axes, line, [f"{style.label}, {name}: {number(m)} ± {number(d)}" for name, m, d in zip(names, mean, deviation)])
+    axes.set_xticks(range(len(names)), names)
+    panel(axes, "", "block of parameters", "‖∂ mean loss / ∂ parameters‖")
+    legend(figure, axes)
+    return Drawing("gradients-blocks", "Gradients by block of parameters",
+                   "Euclidean norm of the gradient of the mean cross entropy with respect to all numbers of a block, the models as trained; sets "
+                   "of weights are counted from the input, and a PDE model has fewer of them.", figure, [comparison.run])
+
+
+def _error(comparison, models):
+    """How well the singular values are known, in words."""
+    errors = {which: max(np.nanmax(values) for model in models
+                         if (values := comparison.measure(model, f"{which}_singular_error")) is not None)
+              for which in ("largest", "smallest")}
+    return (f" The largest are known to within {number(errors['largest'])}; the smallest are bounds from above, and within "
+            f"{number(errors['smallest'])} of them lies a singular value.")
+
+
+def _jacobians(comparison):
+    models = comparison.having("largest_singular_value")
+    figure = canvas(3.5)
+    panels = figure.subplots(1, 3)
+    layer = comparison.axis("layer")
+    for model in models:
+        style = style_of(model)
+        for axes, which in zip(panels, ("largest", "smallest")):
+            axes.set_yscale("log")
+            over(axes, layer, comparison.measure(model, f"{which}_singular_value"), style, style.label)
+        exponents = comparison.measure(model, "lyapunov")
+        if exponents is not None:
+            over(panels[2], comparison.axis("exponent"), exponents, style, style.label)
+            panels[2].set_xticks(comparison.axis("exponent"))
+    for axes, title in zip(panels, ("Largest singular value", "Smallest singular value")):
+        axes.axhline(1, color=SOFT, ls=":", lw=1.2)
+        axes.set_xticks(layer)
+        panel(axes, title, "layer", "singular value of ∂u(s+1)/∂u(s)")
+    panels[2].axhline(0, color=SOFT, ls=":", lw=1.2)
+    panel(panels[2], "Lyapunov exponents", "exponent, largest first", "growth rate  [1/layer]")
+    legend(figure, *panels)
+    return Drawing("gradients-jacobians", "What a layer does to small differences",
+                   f"Means over {comparison.facts().get('jacobian_samples', 'some')} samples. Above the dotted lines differences grow in "
+                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, [comparison.run])
+
+
+def _over_epochs(comparison, models):
+    epochs = comparison.axis("copied_epoch")
+    figure = canvas(3.2)
+    panels = figure.subplots(1, 2)
+    for model in models:
+        style = style_of(model)
+        over(panels[0], epochs, comparison.measure(model, "epoch_disparity"), style, style.label)
+        norms = comparison.measure(model, "epoch_gradient_norm")
+        if norms is not None:
+            panels[1].set_yscale("log")
+            over(panels[1], epochs, norms.mean(axis=2), style, style.label)
+    for axes in panels:
+        axes.set_xticks(epochs)
+    panels[0].set_ylim(0, None)
+    panel(panels[0], "Disparity", "epochs done", "largest over smallest  ‖∂loss/∂u(s)‖")
+    panel(panels[1], "Gradient, mean over depth", "epochs done", "‖∂loss/∂u(s)‖")
+    legend(figure, *panels)
+    return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, [comparison.run])
+
+
+def draw(study):
+    """The figures of the gradient flow; none if it was not run."""
+    comparison = study.of("gradient_flow")
+    if comparison is None or not comparison.having("gradient_norm"):
+        return []
+    drawings = [_by_depth(comparison)]
+    if comparison.having("largest_singular_value"):
+        drawings.append(_jacobians(comparison))
+    if comparison.having("head_gradient"):
+        drawings.append(_parameters(comparison))
+    if courses := comparison.having("epoch_disparity"):
+        drawings.append(_over_epochs(comparison, courses))
+    return drawings
+
+
+SECTIONS = (Section(6, "gradients", "Gradient flow", "gradient_flow", draw),)

@@ -1,0 +1,74 @@
+"""Perturbations of the report: accuracy against their level, growth through depth, sensitivity."""
+
+import numpy as np
+
+from fluxformer.compare.gradient_flow import bars
+from fluxformer.report.sections import Section
+from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+
+KINDS = (("noise", "noise_level", "Noise on the input", "deviation / rms of the input"),
+         ("feature_noise", "feature_noise_level", "Noise on the pixels", "deviation / deviation of a pixel"),
+         ("dropped", "dropped_share", "Tokens emptied", "share of the tokens"),
+         ("worst", "attack_level", "Worst direction", "step / norm of the input"),
+         ("fgsm", "attack_level", "One sign step (FGSM)", "largest change / rms of the input"),
+         ("pgd", "attack_level", "Sign steps (PGD)", "largest change / rms of the input"),
+         ("feature_fgsm", "feature_attack_level", "FGSM on the pixels", "largest change / deviation of a pixel"),
+         ("feature_pgd", "feature_attack_level", "PGD on the pixels", "largest change / deviation of a pixel"))
+
+
+def _accuracies(comparison, kinds):
+    rows = -(-len(kinds) // 4)
+    figure = canvas(2.6 * rows + 0.4)
+    panels = figure.subplots(rows, min(len(kinds), 4), sharey=True, squeeze=False)
+    for axes, (kind, axis, title, unit) in zip(panels.ravel(), kinds):
+        levels = np.concatenate([[0], comparison.axis(axis)])
+        for model in comparison.having(f"{kind}_accuracy"):
+            clean, values = comparison.measure(model, "accuracy"), comparison.measure(model, f"{kind}_accuracy")
+            over(axes, levels, 100 * np.column_stack([clean, values]), style_of(model), style_of(model).label)
+        panel(axes, title, unit, "classified correctly  [%]" if axes in panels[:, 0] else "")
+        axes.set_ylim(0, 102)
+        axes.xaxis.label.set_fontsize(9)
+    for axes in panels.ravel()[len(kinds):]:
+        axes.set_visible(False)
+    legend(figure, panels[0, 0])
+    return Drawing("perturbation-accuracy", "Accuracy under perturbations",
+                   "The same perturbations for all models, drawn once for each test sample; level 0 is the clean input. Noise and sign steps are "
+                   "those of the embedded input where pixels are not named; sign steps follow each model's own gradient.", figure, [comparison.run])
+
+
+def _sensitivity(comparison):
+    figure = canvas(3.5)
+    panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
+    panels[0].set_yscale("log")
+    for model in comparison.having("growth"):
+        over(panels[0], comparison.depth(model), comparison.measure(model, "growth"), style_of(model), style_of(model).label)
+    panel(panels[0], "Growth through depth", "depth s  [layers]", "‖δu(s)‖ / ‖δu(0)‖")
+    for model in comparison.having("noise_sensitivity"):
+        over(panels[1], comparison.axis("noise_level"), comparison.measure(model, "noise_sensitivity"), style_of(model), style_of(model).label)
+    panels[1].set_ylim(0, None)
+    panel(panels[1], "Relative sensitivity to noise", "deviation / rms of the input", "(‖δz‖/‖z‖) / (‖δu(0)‖/‖u(0)‖)")
+    name = "relative_singular_value"
+    if models := comparison.having(name):
+        bars(panels[2], comparison, name, models)
+        panel(panels[2], "To the worst direction", "model", "relative sensitivity, largest")
+    else:
+        panels[2].set_visible(False)
+    legend(figure, *panels[:2])
+    return Drawing("perturbation-growth", "What becomes of small differences",
+                   "Left: a small random difference of the embedded input on its way through depth. Middle and right: relative change of the "
+                   "logits z over that of the input; 1 passes it on as it is.", figure, [comparison.run])
+
+
+def draw(study):
+    """The figures of the perturbations; none if they were not run."""
+    comparison = study.of("perturbation")
+    if comparison is None:
+        return []
+    kinds = [kind for kind in KINDS if comparison.having(f"{kind[0]}_accuracy")]
+    drawings = [_accuracies(comparison, kinds)] if kinds else []
+    if comparison.having("growth"):
+        drawings.append(_sensitivity(comparison))
+    return drawings
+
+
+SECTIONS = (Section(7, "perturbation", "Perturbations", "perturbation", draw),)

@@ -1,0 +1,235 @@
+"""The figures of an `evolve` run."""
+
+import numpy as np
+from matplotlib.colors import LogNorm
+
+from fluxformer.style import ACCENT, INK, SOFT, plt, save, sheet
+
+MOST_COLUMNS = 1500  # of a heat map: more steps than pixels are thinned out
+MOST_MARKERS = 24  # on a line: with more depth rows the markers are omitted
+TIME_COLOURS = plt.get_cmap("viridis")
+
+
+def _plural(unit):
+    """The label of a unit on an axis."""
+    return {"layer": "layers", "time": "time units"}.get(unit, unit)
+
+
+class Evolution:
+    """The data of one run for all figures: axes with names and units, histories, the front."""
+
+    def __init__(self, run):
+        self.run = run
+        self.depth = run.coordinate("depth")
+        self.time = run.history("time")
+        self.speed = float(run.settings.get("equation.c", 1.0))
+        there = run.analyses("evolve")
+        self.arrival = run.analysis("evolve", "arrival_time") if "arrival_time" in there else None
+        self.entropy = run.analysis("evolve", "attention_entropy") if "attention_entropy" in there else None
+        self.threshold = float(run.settings.get("front.threshold", 0.05))
+        self.depth_name = f"depth s  [{_plural(run.unit('depth')) or 'layers'}]"
+        self.time_name = f"time t  [{_plural(run.unit('time')) or 'time units'}]"
+
+    def history(self, name):
+        """[step, depth], or None if the run did not record it."""
+        return self.run.history(name) if name in self.run.histories else None
+
+    def front_speed(self):
+        """Layers per time unit: slope of s against the arrival times (least squares); NaN below three arrivals."""
+        if self.arrival is None:
+            return np.nan
+        arrived = np.isfinite(self.arrival)
+        if arrived.sum() < 3 or np.ptp(self.arrival[arrived]) == 0:
+            return np.nan
+        return 1.0 / np.polyfit(self.depth[arrived], self.arrival[arrived], 1)[0]
+
+
+def _thin(count):
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_COLUMNS)).round().astype(int))
+
+
+def _heat_map(axes, evolution, values, norm, colours):
+    keep = _thin(len(evolution.time))
+    return axes.pcolormesh(evolution.time[keep], evolution.depth, values[keep].T, shading="nearest", norm=norm,
+                           cmap=colours, rasterized=True)
+
+
+def _draw_front(axes, evolution):
+    """The line s = ct and the arrival times, if available."""
+    if evolution.speed > 0:
+        reach = min(evolution.time[-1], evolution.depth[-1] / evolution.speed)
+        line = [0, reach], [0, evolution.speed * reach]
+        axes.plot(*line, color="white", lw=3.2)
+        axes.plot(*line, "--", color=INK, lw=1.6, label=f"s = c t  (c = {evolution.speed:g})")
+    if evolution.arrival is not None:
+        axes.plot(evolution.arrival, evolution.depth, color="white", lw=4)
+        axes.plot(evolution.arrival, evolution.depth, "o-", color=ACCENT, lw=2.2, mec="white", mew=0.9,
+                  ms=6 if len(evolution.depth) <= MOST_MARKERS else 0, label="front: arrival time τ(s)")
+    half = 0.5 * (evolution.depth[1] - evolution.depth[0])
+    time = evolution.time
+    axes.set(xlim=(max(0, time[0] - 0.5 * (time[1] - time[0])), time[-1]) if len(time) > 1 else (0, 1), ylim=(evolution.depth[0] - half, evolution.depth[-1] + half))
+    axes.set_xlabel(evolution.time_name)
+
+
+def front_maps(evolution):
+    """The maps on which the front is drawn, if recorded: title, unit, values [step, depth], colours, their range."""
+    maps = []
+    distance, rate = evolution.history("distance"), evolution.history("rate")
+    if distance is not None and np.isfinite(distance).any():
+        maps.append(("Distance to the steady state", "‖u − u*‖ / ‖u*‖", distance, "viridis_r", 1e-3, 1.0))
+    if rate is not None and np.nanmax(rate) > 0:
+        maps.append(("Rate of change", "‖∂u/∂t‖  (rms)", rate, "magma", 1e-4 * np.nanmax(rate), np.nanmax(rate)))
+    return maps
+
+
+def draw_front(figure, evolution, maps):
+    """Each map over depth x time, with the front on it."""
+    rows = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
+    for axes, (title, unit, values, colours, low, high) in zip(rows, maps):
+        mesh = _heat_map(axes, evolution, values, LogNorm(low, high, clip=True), colours)
+        _draw_front(axes, evolution)
+        axes.set_title(title)
+        figure.colorbar(mesh, ax=axes, label=unit, pad=0.01, extend="min" if high > 1 else "both")
+    rows[0].set_ylabel(evolution.depth_name)
+    rows[0].legend(loc="lower right", facecolor="white", framealpha=0.92, frameon=True, edgecolor="none")
+
+
+def front(evolution, folder):
+    """Distance to the steady state and rate of change over depth x time, with the front on both."""
+    maps = front_maps(evolution)
+    speed = evolution.front_speed()
+    heading = "The information front crosses the layers"
+    if np.isfinite(speed):
+        heading += f" at {speed:.2f} layers per time unit"
+    figure = sheet(6.3 * len(maps), 5.4, heading,
+                   "The front τ(s) is the first time after which the state at depth s stays within "
+                   f"{100 * evolution.threshold:g} % of its steady state; dashed: pure transport.")
+    draw_front(figure, evolution, maps)
+    return save(figure, evolution.run, folder, "front")
+
+
+def _chosen_depths(count, most=6):
+    """At most `most` rows out of 0..count-1, evenly spaced, including the deepest."""
+    return np.unique(np.round(np.arange(1, min(count, most) + 1) * count / min(count, most)).astype(int)) - 1
+
+
+def chosen_moments(count, most):
+    """At most `most` indices out of 0..count-1, evenly spaced, including the last but not the first."""
+    return np.unique(np.round(np.linspace(0, count - 1, most + 1)[1:]).astype(int))
+
+
+def on_lattice(run, values):
+    """One number per token as the patch grid [y, x]; on a line [1, x]."""
+    columns, lines = (run.coordinate(name).astype(int) for name in ("token_x", "token_y"))
+    columns, lines = columns - columns.min(), lines - lines.min()
+    grid = np.full((lines.max() + 1, columns.max() + 1), np.nan)
+    grid[lines, columns] = values
+    return grid
+
+
+def _strength(evolution, field, moment, row, sample):
+    """Norm over channels (rms), token by token."""
+    return on_lattice(evolution.run, np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1)))
+
+
+def token_maps(evolution, folder, sample=0):
+    """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end)."""
+    field = evolution.run.field("u")
+    depth, time = field.coordinate(1), field.coordinate(0)
+    rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
+    maps = np.array([[_strength(evolution, field, m, r, sample) for r in rows] for m in moments])
+    on_grid = maps.shape[2] > 1
+    figure = sheet(max(1.55 * len(rows) + 1.6, 9.5), (1.5 if on_grid else 0.8) * len(moments) + 1.9,
+                   "What each token holds, layer by layer",
+                   f"Norm of u over the channels (rms). Across: {evolution.depth_name};  down: {evolution.time_name}.  "
+                   "Grey: below the scale, not arrived.")
+    colours = plt.get_cmap("viridis").with_extremes(under="#e5e7eb", bad="white")
+    panels = figure.subplots(len(moments), len(rows), squeeze=False)
+    for j, row in enumerate(rows):
+        low, high = np.nanmin(maps[-1, j]), np.nanmax(maps[-1, j])
+        low -= 0.05 * (high - low)
+        for i, (moment, axes) in enumerate(zip(moments, panels[:, j])):
+            image = axes.imshow(maps[i, j], cmap=colours, vmin=low, vmax=max(high, low + 1e-12),
+                                aspect="equal" if on_grid else "auto")
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+            if i == 0:
+                axes.set_title(f"s = {depth[row]:g}", loc="center")
+            if j == 0:
+                axes.set_ylabel(f"t = {time[moment]:g}", rotation=0, ha="right", va="center", fontweight="bold")
+        bar = figure.colorbar(image, ax=panels[:, j], location="bottom", aspect=12, pad=0.02, extend="min")
+        bar.set_ticks([low, high], labels=[f"{low:.2g}", f"{high:.2g}"], fontsize=8)
+    return save(figure, evolution.run, folder, "token_maps")
+
+
+def no_data(axes, why):
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
+    axes.set(xticks=[], yticks=[])
+
+
+def panel(axes, title, ylabel, xlabel):
+    axes.set_title(title)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.grid(True, axis="y")
+
+
+MEASURES = (  # history, title, axis
+    ("norm", "Size of the state", "‖u‖  (rms)"),
+    ("token_variance", "Token variance", "⟨|u − ⟨u⟩|²⟩ per channel"),
+    ("dirichlet_energy", "Dirichlet energy over tokens", "½ ⟨|∇ₓu|²⟩ per channel"),
+    ("flux", "Flux through depth", "c⟨u⟩ − ε ∂ₛ⟨u⟩"),
+)
+
+
+def _by_depth(axes, evolution, values, colours):
+    for moment in chosen_moments(len(evolution.time), 6):
+        axes.plot(evolution.depth, values[moment], "o-", ms=3 if len(evolution.depth) <= MOST_MARKERS else 0, lw=1.6,
+                  color=colours(evolution.time[moment]))
+    axes.set_xlim(0, None)
+
+
+def _arrivals(axes, evolution):
+    tau = evolution.arrival
+    if tau is None or not np.isfinite(tau).any():
+        no_data(axes, "the front arrived nowhere" if tau is not None else "no steady state to compare with")
+    else:
+        axes.plot(evolution.depth, tau, "o-", color=ACCENT, lw=1.8, label="τ(s)",
+                  ms=4 if len(evolution.depth) <= MOST_MARKERS else 0)
+        if evolution.speed > 0:
+            axes.plot(evolution.depth, evolution.depth / evolution.speed, "--", color=INK, lw=1.4, label="s / c")
+        axes.set(xlim=(0, None), ylim=(0, None))
+        axes.legend(loc="upper left")
+    panel(axes, "Arrival of the front", evolution.time_name.replace("time t", "time τ"), evolution.depth_name)
+
+
+def _entropies(axes, evolution):
+    entropy = evolution.entropy
+    if entropy is None:
+        no_data(axes, "no attention in this run")
+    else:
+        axes.plot(evolution.depth, entropy, "o", ms=4, color=SOFT, alpha=0.55, mew=0)
+        axes.plot(evolution.depth, entropy.mean(axis=1), color=ACCENT, lw=2, label="mean over heads")
+        axes.plot([], [], "o", ms=4, color=SOFT, alpha=0.55, mew=0, label="one head")
+        axes.set(xlim=(0, None), ylim=(0, 1.04))
+        axes.legend(loc="lower left")
+    panel(axes, "Attention entropy", "entropy / log n   (1: uniform)", evolution.depth_name)
+
+
+def profiles(evolution, folder):
+    """Norm, token variance, Dirichlet energy, flux at several times; arrival times; attention entropy: over depth."""
+    figure = sheet(12.6, 7.6, "How the state changes with depth, and when",
+                   "Colour: the moment, from early (dark) to the end (light). Orange: arrival times and mean entropy.")
+    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
+    panels = figure.subplots(2, 3).ravel()
+    scale = plt.Normalize(0, evolution.time[-1])
+    for axes, (name, title, unit) in zip(panels[[0, 1, 2, 3]], MEASURES):
+        values = evolution.history(name)
+        if values is None:
+            no_data(axes, "not recorded")
+        else:
+            _by_depth(axes, evolution, values, lambda t: TIME_COLOURS(scale(t)))
+        panel(axes, title, unit, evolution.depth_name)
+    figure.colorbar(plt.cm.ScalarMappable(scale, TIME_COLOURS), ax=panels, label=evolution.time_name, aspect=40, pad=0.01)
+    _arrivals(panels[4], evolution)
+    _entropies(panels[5], evolution)
+    return save(figure, evolution.run, folder, "profiles")

@@ -1,0 +1,31 @@
+"""Figures of an `evolve` run: the information front, token maps by layer, profiles over depth.
+
+front, token_maps and profiles. A run with a single depth row has no front: histories and tokens (over time) instead. Fields that the
+run did not store are not drawn.
+"""
+
+from fluxformer.evolve.figures import Evolution, front, profiles, token_maps
+from fluxformer.evolve.single_row import histories, token_history
+from fluxformer.io import Run, RunError
+
+OPTIONS = ("sample",)
+
+
+def draw(run, folder, sample):
+    """Draws the available data; returns the paths written."""
+    evolution = Evolution(run)
+    deep = len(evolution.depth) > 1
+    written = [front(evolution, folder), profiles(evolution, folder)] if deep else [histories(evolution, folder)]
+    if "u" in run.fields:
+        samples = run.field("u").shape[3]
+        if not 0 <= sample < samples:
+            raise RunError(f"--sample {sample}: the field holds samples 0 to {samples - 1}")
+        written.append((token_maps if deep else token_history)(evolution, folder, sample))
+    return written
+
+
+def plot(paths, folder, options):
+    """Draws each run; `options.sample` is the one whose token maps are drawn."""
+    for path in paths:
+        with Run(path, unfinished=options.unfinished) as run:
+            yield from draw(run, folder, options.sample or 0)

@@ -1,0 +1,22 @@
+"""The experiments as the program describes them: experiments.json, which docs/describe.py writes."""
+
+import json
+import os
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "experiments.json"), encoding="utf-8") as _file:
+    _ENTRIES = {one["name"]: one for one in json.load(_file)}
+
+
+def families():
+    """Experiment: family, in the order of the program."""
+    return {name: one["family"] for name, one in _ENTRIES.items()}
+
+
+def family_of(experiment):
+    """The family of an experiment; None of one that is not known here (a program of one's own)."""
+    return _ENTRIES.get(experiment, {}).get("family")
+
+
+def keys_of(experiment, *roles):
+    """The keys of an experiment with these roles: output (where, when and what is written), free (ranks, folders, limits)."""
+    return frozenset(key for role in roles for key in _ENTRIES[experiment][role])

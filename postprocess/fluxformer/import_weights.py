@@ -1,0 +1,296 @@
+"""Turns a PyTorch state dict into a model file (`model.file` of a deck).
+
+    python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf
+
+STATE is the result of `model.state_dict()`, saved as
+    .npz    numpy.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
+    .h5     one dataset per name; groups count as dots (layers/0/linear1/weight = layers.0.linear1.weight)
+    .pt     torch.save(state, path); needs python3-torch here
+Its names are those of nn.TransformerEncoder (layers.0.self_attn.in_proj_weight, ..., norm.weight) or of one
+nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict contains neither the
+number of heads nor the position of the norm nor the activation, so these must be given. LayerNorm's eps is not in it either:
+Fluxformer uses PyTorch's default, 1e-5, and a model trained with another eps gives different numbers here. A state dict that
+contains an eps (an entry eps or layer_norm_eps behind any prefix) is refused unless it is 1e-5. Embedding, positions and head
+are named by options. Every array must be used; arrays to skip are named with --ignore.
+
+Numbers are stored in float64 as they are. Ends with status 2 and one message if the state dict does not
+fit, with status 1 if the disk is full.
+"""
+
+import argparse
+import datetime
+import fnmatch
+import io
+import os
+import re
+import sys
+
+import h5py
+import numpy as np
+
+SCHEMA_VERSION = 1
+ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
+LAYER_NORM_EPS = 1e-5  # as in src/operators/layer_norm.hpp
+EPS = re.compile(r"(?:.*\.)?(?:layer_?norm_)?eps(?:ilon)?", re.IGNORECASE)
+# Arrays that are renamed; in_proj holds W_Q, W_K, W_V stacked.
+RENAMED = {"self_attn.out_proj.weight": "W_O", "self_attn.out_proj.bias": "b_O",
+           "linear1.weight": "W_1", "linear1.bias": "b_1", "linear2.weight": "W_2", "linear2.bias": "b_2",
+           "norm1.weight": "norm1_gain", "norm1.bias": "norm1_bias",
+           "norm2.weight": "norm2_gain", "norm2.bias": "norm2_bias"}
+
+
+class Unfit(Exception):
+    """The state dict, the options and the model format do not fit together."""
+
+
+def read_state(path):
+    """name -> numpy array."""
+    if not os.path.isfile(path):
+        raise Unfit(f"{path}: no such file")
+    kind = os.path.splitext(path)[1].lower()
+    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".pt": read_torch, ".pth": read_torch}
+    if kind not in readers:
+        raise Unfit(f"{path}: the ending tells the format, one of {', '.join(readers)}")
+    return readers[kind](path)
+
+
+def read_npz(path):
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except Exception as failure:  # numpy raises any error of zipfile, zlib or its own parser
+        raise Unfit(f"{path}: not a readable .npz file of numbers ({failure})") from None
+
+
+def read_hdf5(path):
+    state = {}
+
+    def keep(name, item):
+        if isinstance(item, h5py.Dataset):
+            state[name.replace("/", ".")] = item[...]
+
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(keep)
+    except OSError as failure:
+        raise Unfit(f"{path}: not a readable HDF5 file ({failure})") from None
+    return state
+
+
+def read_torch(path):
+    try:
+        import torch
+    except ImportError:
+        raise Unfit(f"{path}: reading it needs PyTorch (apt-get install python3-torch), or save the state dict as .npz "
+                    "where PyTorch is") from None
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # pickle can raise anything, and PyTorch's message suggests executing code from the file
+        raise Unfit(f"{path}: not a state dict; save model.state_dict(), not the model") from None
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise Unfit(f"{path}: holds more than a state dict; save model.state_dict() alone")
+    return {name: tensor.detach().numpy() for name, tensor in state.items()}
+
+
+class StateDict:
+    """Hands out each array once, as float64, and keeps track of unused ones."""
+
+    def __init__(self, arrays):
+        self._arrays = arrays
+        self._left = set(arrays)
+
+    def __contains__(self, name):
+        return name in self._arrays
+
+    def names(self):
+        return list(self._arrays)
+
+    def take(self, name, shape, squeeze=False):
+        """`shape`: expected sizes, None for any size."""
+        if name not in self._arrays:
+            raise Unfit(f"{name} is not in the state dict, which holds {', '.join(sorted(self._arrays)) or 'nothing'}")
+        array = np.asarray(self._arrays[name])
+        if array.dtype.kind not in "fiu":
+            raise Unfit(f"{name} holds {array.dtype}, not real numbers")
+        array = array.astype(np.float64)
+        if squeeze:
+            array = array.reshape([size for size in array.shape if size != 1])
+        if len(array.shape) != len(shape) or any(want not in (None, size) for want, size in zip(shape, array.shape)):
+            wanted = " x ".join("any" if want is None else str(want) for want in shape)
+            raise Unfit(f"{name} is {' x '.join(map(str, array.shape))} where {wanted} is expected")
+        if not np.isfinite(array).all():
+            raise Unfit(f"{name} holds numbers that are not finite")
+        self._left.discard(name)
+        return array
+
+    def left(self, ignored):
+        return sorted(name for name in self._left
+                      if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ignored))
+
+
+def layer_prefixes(state, wanted):
+    """(prefix of the encoder, [prefix of layer 1, prefix of layer 2, ...])."""
+    found = [match["prefix"] for match in map(ATTENTION.fullmatch, state.names())
+             if match and match["prefix"].startswith(wanted)]
+    if not found:
+        hint = " (different sizes for queries, keys and values are not supported)" if any(
+            name.endswith("q_proj_weight") for name in state.names()) else ""
+        raise Unfit(f"no encoder layer: no name is {wanted}...self_attn.in_proj_weight{hint}; the state dict holds "
+                    f"{', '.join(sorted(state.names())) or 'nothing'}")
+    encoders = {}
+    for prefix in found:
+        numbered = re.fullmatch(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.", prefix)
+        encoder, number = (numbered["encoder"], int(numbered["number"])) if numbered else (prefix, 0)
+        encoders.setdefault((encoder, bool(numbered)), {})[number] = prefix
+    if len(encoders) > 1:
+        places = ", ".join(sorted(repr(encoder) for encoder, _ in encoders))
+        raise Unfit(f"{len(encoders)} encoders, behind the prefixes {places}: choose one with --prefix")
+    ((encoder, stacked), layers), = encoders.items()
+    if sorted(layers) != list(range(len(layers))):
+        raise Unfit(f"layers {', '.join(map(str, sorted(layers)))} of {encoder}layers: "
+                    "some before the last are missing")
+    return (encoder if stacked else None), [layers[number] for number in range(len(layers))]
+
+
+def read_layer(state, prefix, width, ffn):
+    """The arrays of one layer under the names of model files. Layers saved with bias=False get biases of 0."""
+    def take(name, shape):
+        if name.endswith("bias") and not any(other.startswith(prefix) and other.endswith("bias")
+                                             for other in state.names()):
+            return np.zeros(shape)
+        return state.take(prefix + name, shape)
+
+    layer = {}
+    for kind, name, shape in (("W", "self_attn.in_proj_weight", (3 * width, width)),
+                              ("b", "self_attn.in_proj_bias", (3 * width,))):
+        for letter, part in zip("QKV", np.split(take(name, shape), 3)):
+            layer[f"{kind}_{letter}"] = part
+    shapes = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}
+    for name, ours in RENAMED.items():
+        layer[ours] = take(name, shapes.get(ours, (width,)))
+    layer["kappa"] = np.zeros(1)
+    return layer
+
+
+def refuse_another_eps(state, ignored):
+    """A state dict holds no eps, but whoever saved it may have added it."""
+    for name in filter(EPS.fullmatch, state.left(ignored)):
+        eps = state.take(name, (), squeeze=True)
+        if not np.isclose(eps, LAYER_NORM_EPS, rtol=1e-6, atol=0):  # a float32 has seven digits
+            raise Unfit(f"{name} = {eps:g}: fluxformer's LayerNorm has eps {LAYER_NORM_EPS:g}, so this model would give other "
+                        "numbers; if it is not that of its layers, leave it out with --ignore")
+
+
+def convert(state, options):
+    """(attributes of /model, {path below /model: array})."""
+    refuse_another_eps(state, options.ignore)
+    encoder, prefixes = layer_prefixes(state, options.prefix)
+    first = prefixes[0]
+    width = state.take(first + "self_attn.in_proj_weight", (None, None)).shape[1]
+    ffn = state.take(first + "linear1.weight", (None, width)).shape[0]
+    if options.heads < 1 or width % options.heads:
+        raise Unfit(f"--heads {options.heads} does not divide the width {width}")
+
+    arrays = {}
+    for number, prefix in enumerate(prefixes, start=1):
+        for name, array in read_layer(state, prefix, width, ffn).items():
+            arrays[f"layers/{number}/{name}"] = array
+    inputs = tokens = classes = 0
+    if options.embedding_weight:
+        arrays["embedding/W"] = state.take(options.embedding_weight, (width, None))
+        inputs = arrays["embedding/W"].shape[1]
+        arrays["embedding/b"] = (state.take(options.embedding_bias, (width,)) if options.embedding_bias
+                                 else np.zeros(width))
+    if options.position:
+        arrays["embedding/position"] = state.take(options.position, (None, width), squeeze=True)
+        tokens = arrays["embedding/position"].shape[0]
+    final_norm = options.final_norm or (f"{encoder}norm" if encoder is not None else "")
+    if options.norm == "pre" and final_norm and (options.final_norm or f"{final_norm}.weight" in state):
+        arrays["final_norm/gain"] = state.take(f"{final_norm}.weight", (width,))
+        arrays["final_norm/bias"] = state.take(f"{final_norm}.bias", (width,))
+    if options.head_weight:
+        arrays["head/W"] = state.take(options.head_weight, (None, width))
+        classes = arrays["head/W"].shape[0]
+        arrays["head/b"] = state.take(options.head_bias, (classes,)) if options.head_bias else np.zeros(classes)
+        if options.norm == "pre" and "final_norm/gain" not in arrays:
+            raise Unfit("a pre-norm model normalises before its head, but the state dict has no final LayerNorm "
+                        f"({final_norm or 'norm'}.weight): name it with --final-norm")
+
+    left = state.left(options.ignore)
+    if left:
+        raise Unfit(f"no place for {', '.join(left)}: name what they are (--help), or leave them out with --ignore")
+    attributes = dict(kind="transformer", layers=len(prefixes), knots=len(prefixes), width=width,
+                      heads=options.heads, ffn=ffn, activation=options.activation, norm=options.norm,
+                      order="sequential", residual="on", kernel="dot", inputs=inputs, tokens=tokens, classes=classes)
+    return attributes, arrays
+
+
+def write_model(path, attributes, arrays):
+    """Into `path`.part, renamed when complete. OSError if it cannot be written."""
+    part = path + ".part"
+    try:
+        # Built in memory, so that a full disk gives a single error from a single write.
+        image = io.BytesIO()
+        with h5py.File(image, "w") as file:
+            file.attrs["schema_version"] = SCHEMA_VERSION
+            file.attrs["experiment"] = "import_weights"
+            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            file.attrs["command_line"] = " ".join(sys.argv)
+            file.attrs["status"] = "done"
+            model = file.create_group("model")
+            for name, value in attributes.items():
+                model.attrs[name] = value
+            for name, array in arrays.items():
+                model[name] = array
+        with open(part, "wb") as file:
+            file.write(image.getbuffer())
+        os.replace(part, path)
+    except OSError:
+        if os.path.isfile(part):
+            os.remove(part)
+        raise
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("state", help="state dict: .npz, .h5, .hdf5, .pt or .pth")
+    parser.add_argument("model", help="model file to write")
+    parser.add_argument("--heads", type=int, required=True, help="attention heads")
+    parser.add_argument("--norm", choices=("pre", "post"), required=True,
+                        help="norm_first=True is pre, False (PyTorch's default) is post")
+    parser.add_argument("--activation", choices=("gelu_erf", "gelu_tanh", "relu"), required=True,
+                        help="PyTorch's 'gelu' is gelu_erf, its default is relu")
+    parser.add_argument("--prefix", default="", help="only encoder layers whose names begin so (encoder.)")
+    parser.add_argument("--final-norm", metavar="NAME", help="LayerNorm after the last layer (default: norm of the "
+                        "encoder, if there)")
+    parser.add_argument("--embedding-weight", metavar="NAME", help="d x inputs, as of nn.Linear(inputs, d)")
+    parser.add_argument("--embedding-bias", metavar="NAME", help="d (default 0)")
+    parser.add_argument("--position", metavar="NAME",
+                        help="learned positions, tokens x d (axes of length 1 are dropped)")
+    parser.add_argument("--head-weight", metavar="NAME", help="classes x d, as of nn.Linear(d, classes)")
+    parser.add_argument("--head-bias", metavar="NAME", help="classes (default 0)")
+    parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[],
+                        help="arrays to leave out (* stands for any text; may be given again)")
+    parser.add_argument("--overwrite", action="store_true", help="replace MODEL if it is there")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    try:
+        if os.path.exists(options.model) and not options.overwrite:
+            raise Unfit(f"{options.model} is there already: choose another name, or --overwrite")
+        attributes, arrays = convert(StateDict(read_state(options.state)), options)
+        folder = os.path.dirname(options.model) or "."
+        if not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+            raise Unfit(f"{folder}: not a folder that can be written")
+        write_model(options.model, attributes, arrays)
+    except OSError as failure:
+        sys.exit(f"fluxformer import: {options.model}: cannot be written ({failure.strerror})")
+    except Unfit as failure:
+        print(f"fluxformer import: {failure}", file=sys.stderr)
+        sys.exit(2)
+    print(f"{options.model}: {attributes['layers']} layers, width {attributes['width']}, {attributes['heads']} heads, "
+          f"ffn {attributes['ffn']}, {sum(array.size for array in arrays.values())} numbers")

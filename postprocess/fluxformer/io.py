@@ -1,0 +1,261 @@
+"""The only reader of Fluxformer's output files (docs/output-format.md).
+
+    with Run("out/evolve.h5") as run:
+        run.attributes["git_revision"], run.settings["equation.c"]
+        u = run.field("u")                # lazy: u.dims, u.shape, u[-1] reads the last output time
+        rate = run.history("rate")        # numpy array [step, depth]
+        tau = run.analysis("evolve", "arrival_time")
+
+    with Run(training_file("out/train.h5")) as run:       # its history file while the training goes on
+        run.training("loss"), run.coordinate("step"), run.running, run.vocabulary
+
+Read-only. Unreadable files raise a RunError whose message says what to do.
+"""
+
+import os
+
+# Parallel file systems often refuse locks, and none are needed here. HDF5 reads this variable when it
+# is loaded.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+
+import h5py  # noqa: E402 (after the variable is set)
+import numpy as np  # noqa: E402
+
+OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
+
+
+class RunError(Exception):
+    """The file cannot be read as a run of Fluxformer, or lacks the requested data."""
+
+
+HISTORY = ".history.h5"
+
+
+def training_file(output):
+    """The output of a training, or its history file as long as the output does not exist."""
+    output = os.fspath(output)
+    history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
+    return history if not os.path.isfile(output) and os.path.isfile(history) else output
+
+
+def plain(value):
+    """An HDF5 attribute as str, int, float or list."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, np.ndarray) and value.size == 1:
+        return plain(value.reshape(-1)[0])
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _typed(word):
+    """A word of a deck as bool, int, float or str."""
+    if word in ("true", "false"):
+        return word == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            pass
+    return word
+
+
+def _parse_settings(deck):
+    """INI text as {"section.key": value}."""
+    section, settings = "", {}
+    for line in deck.splitlines():
+        line = line.strip()
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip() + "."
+        elif "=" in line and line[0] not in "#;":
+            key, word = line.split("=", 1)
+            settings[section + key.strip()] = _typed(word.strip())
+    return settings
+
+
+class Array:
+    """A dataset that is read when indexed. `dims`: names of its axes, "" for axes without a name."""
+
+    def __init__(self, dataset):
+        self._dataset = dataset
+        self.shape = dataset.shape
+        self.unit = plain(dataset.attrs.get("unit", ""))
+        self.long_name = plain(dataset.attrs.get("long_name", dataset.name.split("/")[-1]))
+        self.dims = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
+
+    def __getitem__(self, index):
+        return self._dataset[index]
+
+    def coordinate(self, axis):
+        """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file has none."""
+        axis = self.dims.index(axis) if isinstance(axis, str) else axis
+        scales = self._dataset.dims[axis]
+        return scales[0][...] if len(scales) else np.arange(self.shape[axis])
+
+
+class Run:
+    """One output file, open for reading. A context manager; fields are read when indexed, everything else on access.
+
+    The history file of a training may still be growing; the contents are those at the time of opening.
+    """
+
+    def __init__(self, path, unfinished=False):
+        """`unfinished`: also accept a file whose run failed, was interrupted or is still running (name.h5.part)."""
+        self.path = os.fspath(path)
+        self.file = self._open(unfinished)
+        try:
+            self.attributes = {name: plain(value) for name, value in self.file.attrs.items()}
+            self._check(unfinished)
+            self.settings = _parse_settings(self.attributes.get("settings", ""))
+            # The writer of a history extends the axes last, so every column has at least that many
+            # rows.
+            self._rows = {name: len(self.file[name]) for name in ("step", "epoch") if name in self.file}
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, unfinished):
+        part = self.path + ".part"
+        if not os.path.isfile(self.path):
+            hint = f"; the run that writes it is not finished ({part} is there)" if os.path.isfile(part) else ""
+            raise RunError(f"{self.path}: no such file{hint}")
+        if self.path.endswith(".part") and not unfinished:
+            raise RunError(f"{self.path}: the run that writes it is not finished, or was killed "
+                           "(--unfinished reads it all the same)")
+        try:
+            if self.path.endswith(HISTORY):
+                return h5py.File(self.path, "r", libver="latest", swmr=True)
+            return h5py.File(self.path, "r")
+        except OSError as failure:
+            raise RunError(f"{self.path}: not a readable HDF5 file ({failure})") from None
+
+    def _check(self, unfinished):
+        version, status = self.attributes.get("schema_version"), self.attributes.get("status")
+        if version is None or "experiment" not in self.attributes:
+            raise RunError(f"{self.path}: an HDF5 file, but not one of Fluxformer (no schema_version, experiment)")
+        if int(version) < OLDEST_SCHEMA:
+            raise RunError(f"{self.path}: schema {version} is too old for this reader ({OLDEST_SCHEMA} to "
+                           f"{NEWEST_SCHEMA}): run it again, fluxformer {self.attributes['experiment']} {self.path}")
+        if int(version) > NEWEST_SCHEMA:
+            raise RunError(f"{self.path}: schema {version} is newer than this reader ({NEWEST_SCHEMA}): "
+                           "use the postprocess/ of the revision that wrote it "
+                           f"({self.attributes.get('git_revision', 'not recorded')})")
+        self.running = status == "running"
+        if status != "done" and not unfinished and not self.path.endswith(HISTORY):
+            why = self.attributes.get("message")
+            raise RunError(f"{self.path}: its run did not end normally (status '{status}'{': ' + why if why else ''}); "
+                           "it holds what there was up to then (--unfinished reads it all the same)")
+
+    def close(self):
+        if self.file:
+            self.file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def names(self, group):
+        return sorted(self.file[group]) if group in self.file else []
+
+    def _array(self, group, name):
+        path = f"{group}/{name}"
+        if path not in self.file:
+            there = ", ".join(self.names(group)) or "nothing"
+            raise RunError(f"{self.path}: no /{path} (/{group} holds {there})")
+        return Array(self.file[path])
+
+    @property
+    def fields(self):
+        return self.names("field")
+
+    @property
+    def histories(self):
+        return self.names("history")
+
+    def analyses(self, kind):
+        return self.names(f"analysis/{kind}")
+
+    def field(self, name):
+        """/field/<name>, lazy: [time, depth, token, sample, channel]."""
+        return self._array("field", name)
+
+    def history(self, name):
+        """/history/<name> as a numpy array: [step] or [step, depth]."""
+        return self._array("history", name)[...]
+
+    def analysis(self, kind, name):
+        """/analysis/<kind>/<name> as a numpy array."""
+        return self._array(f"analysis/{kind}", name)[...]
+
+    def described(self, group):
+        """The attributes of a group (say "analysis/attention/independent"); empty if there is none."""
+        return {name: plain(value) for name, value in self.file[group].attrs.items()} if group in self.file else {}
+
+    @property
+    def timing(self):
+        """Wall time of each phase, maximum over the ranks  [s]."""
+        return {name: float(self.file["timing"][name][2]) for name in self.names("timing")}
+
+    def numbers(self, group, name):
+        """/<group>/<name> as a numpy array, for groups that one family of experiments writes."""
+        return self._array(group, name)[...]
+
+    @property
+    def trainings(self):
+        return self.names("training")
+
+    def training(self, name):
+        """/training/<name> as a numpy array: [step] or [epoch]."""
+        array = self._array("training", name)
+        return array[:self._rows.get(array.dims[0], array.shape[0])]
+
+    @property
+    def training_attributes(self):
+        """The attributes of /training: samples, trained_parameters, ... Empty if there is none."""
+        return self.described("training")
+
+    @property
+    def vocabulary(self):
+        """The words of a text model, in the order of their vectors; empty if it has none."""
+        path = "model/embedding/vocabulary"
+        return [plain(word) for word in self.file[path][...]] if path in self.file else []
+
+    @property
+    def coordinates(self):
+        """Names of the coordinate variables of the root."""
+        return [name for name in self.file if isinstance(self.file[name], h5py.Dataset)]
+
+    def coordinate(self, name):
+        """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
+        if name not in self.file:
+            raise RunError(f"{self.path}: no coordinate /{name}")
+        return self.file[name][:self._rows[name]] if name in self._rows else self.file[name][...]
+
+    def unit(self, name):
+        """The unit of a root coordinate, "" for a pure number."""
+        unit = plain(self.file[name].attrs.get("unit", "")) if name in self.file else ""
+        return "" if unit == "1" else unit
+
+    @property
+    def deck_name(self):
+        """The deck (or earlier result) the run was started with, "defaults" if there was none."""
+        for word in self.attributes.get("command_line", "").split()[2:]:
+            if not word.startswith("-"):
+                return word
+        return "defaults"
+
+    @property
+    def revision(self):
+        """Of the program that wrote the file, and whether it had changes that were not committed."""
+        dirty = self.attributes.get("git_dirty") in (1, True, "1", "true", "yes")
+        return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
+
+    @property
+    def origin(self):
+        """One line that identifies the run behind a figure."""
+        get = self.attributes.get
+        return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
+                f"seed {get('seed')} · {get('ranks')} rank(s)")

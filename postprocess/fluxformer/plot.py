@@ -1,0 +1,80 @@
+"""Figures of runs, whatever experiment wrote them.
+
+    python3 -m fluxformer plot FILE.h5 ... [--output DIR]
+
+Finds out what a file is and draws it, as .png and .pdf, into DIR (default: figures/ beside the first file, or in the folder given).
+"""
+
+import argparse
+import glob
+import importlib
+import importlib.util
+import os
+
+from fluxformer.experiments import families, family_of
+from fluxformer.io import Run, RunError, training_file
+
+OPTIONS = ("sample", "mixed")  # that some families understand
+
+
+def plotter(family):
+    """The module that draws a family's files: fluxformer.<family>.plot; None if there is none."""
+    name = f"fluxformer.{family}.plot"
+    return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
+
+
+def family_in(path, unfinished):
+    """The family of experiments of a file; of a folder, the first that draws whole folders."""
+    if os.path.isdir(path):
+        files = sorted(glob.glob(os.path.join(glob.escape(path), "*.h5")))
+        for family in families_of(files, unfinished) if files else ():
+            if getattr(plotter(family), "FOLDERS", False):
+                return family
+        raise RunError(f"{path}: no output in this folder that is drawn together (scaling studies are); give files")
+    with Run(training_file(path), unfinished=unfinished) as run:
+        # A program with experiments of its own writes the files of evolve.
+        return family_of(run.attributes["experiment"]) or next(iter(families().values()))
+
+
+def families_of(paths, unfinished):
+    """Of the files that can be read; if none can, the last failure."""
+    failures, found = [], False
+    for path in paths:
+        try:
+            yield family_in(path, unfinished)
+            found = True
+        except RunError as failure:
+            failures.append(failure)
+    if not found:
+        raise failures[-1]
+
+
+def parse(arguments):
+    epilog = None
+    if {"-h", "--help"} & {*arguments}:
+        modules = [module for family in dict.fromkeys(families().values()) if (module := plotter(family)) is not None]
+        epilog = "\n".join(dict.fromkeys(f"{module.__doc__.strip()}\n\n{getattr(module, 'EPILOG', '')}" for module in modules))
+    parser = argparse.ArgumentParser(prog="fluxformer plot", description=__doc__, epilog=epilog,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="output of the program, or a folder of it")
+    parser.add_argument("--output", metavar="DIR", help="folder for the figures")
+    parser.add_argument("--unfinished", action="store_true", help="also draw a run that did not end normally")
+    parser.add_argument("--sample", type=int, metavar="N", help="the sample whose token maps are drawn (default 0)")
+    parser.add_argument("--mixed", action="store_true",
+                        help="also compare times of different revisions, compilers, libraries or kernels of matrix products")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    first = options.files[0]
+    found = dict.fromkeys(families_of(options.files, options.unfinished))
+    if len(found) > 1:
+        raise RunError(f"files of different families ({', '.join(found)}): one command for each")
+    module = plotter(*found)
+    for option in OPTIONS:
+        if getattr(options, option) and option not in module.OPTIONS:
+            raise RunError(f"--{option} does not apply to {first}")
+    folder = options.output or os.path.join(first if os.path.isdir(first) else os.path.dirname(first), "figures")
+    for written in module.plot(options.files, folder, options):
+        print(written, flush=True)

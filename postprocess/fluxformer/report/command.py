@@ -1,0 +1,103 @@
+"""A report on the comparison of Transformer and PDE models: one page for the browser, the same figures as PDF.
+
+    python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
+
+FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several. Writes
+FOLDER/report.html (everything inline: no network needed) and FOLDER/report.pdf; FOLDER is that of the first file unless given.
+"""
+
+import argparse
+import contextlib
+import os
+
+from fluxformer.report import page as report_page
+from fluxformer.report import paper as report_paper
+from fluxformer.report.claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
+from fluxformer.report.data import MODELS, open_run, studies
+from fluxformer.report.runs import model_rows, run_rows
+from fluxformer.report.sections import sections
+
+SECTIONS = sections()
+
+
+class Chapter:
+    """What the report says of one data set."""
+
+    def __init__(self, place, study, rule, claims):
+        self.anchor = f"data{place}"
+        self.study = study
+        found = [(claim, weigh(claim, study.of(claim.experiment), rule)) for claim in claims if study.of(claim.experiment)]
+        self.weighed = [(claim, findings) for claim, findings in found if findings]
+        self.models = model_rows(study)
+        self.sections = []
+        for section in SECTIONS:
+            drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
+            if drawings or (section.anchor == "models" and len(self.models) > 1):
+                self.sections.append((section, drawings))
+
+    def html(self):
+        parts = [f"<h2>{self.study.name}</h2>"]
+        for section, drawings in self.sections:
+            parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
+            if section.anchor == "models" and len(self.models) > 1:
+                parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, len(self.models[0])))]
+            parts += [report_page.figure(one) for one in drawings]
+            if section.table:
+                rows = section.table(self.study.of(section.experiment))
+                parts.append(report_page.table(rows, range(1, len(rows[0]))))
+        return "".join(parts)
+
+    def kinds(self):
+        return [name for name in MODELS if any(name in comparison.models for comparison in self.study.comparisons.values())]
+
+
+def tally(chapters):
+    """One sentence over all claims about independently trained models."""
+    verdicts = [one.verdict for chapter in chapters for _, findings in chapter.weighed for one in findings
+                if report_page.column(one.model) == "independent"]
+    counts = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys((REPRODUCED, NOT_REPRODUCED, NULL, *verdicts)))
+    return f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
+
+
+def claims_section(chapters, rule):
+    """The claims beside what was measured."""
+    weighed = [chapter for chapter in chapters if chapter.weighed]
+    parts = ["<h2>What the source says, and what was measured</h2>", f"<p><b>{tally(weighed)}</b></p>"]
+    for chapter in weighed:
+        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", report_page.overview(chapter.weighed)]
+    parts += ["<h3>How verdicts are given</h3>", report_page.legend(rule)]
+    return "".join(parts)
+
+
+def details_section(chapters):
+    """Every number behind the verdicts."""
+    return "<h2>Every number behind the verdicts</h2>" + "".join(
+        f"<h3>{chapter.study.name}</h3>{report_page.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
+
+
+def write_page(path, chapters, rule, runs):
+    judged = any(chapter.weighed for chapter in chapters)
+    sections = [("claims", "Claims", claims_section(chapters, rule))] if judged else []
+    sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
+    sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
+    sections.append(("runs", "Runs", "<h2>The runs</h2>" + report_page.runs(run_rows(runs))))
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(report_page.page(report_page.TITLE, report_page.INTRODUCTION, sections))
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
+    parser.add_argument("--claims", metavar="FILE.toml", help="what a source says, to be held against the measures")
+    parser.add_argument("--output", metavar="FOLDER", help="where report.html and report.pdf go")
+    options = parser.parse_args(arguments)
+    folder = options.output or os.path.dirname(options.files[0])
+    with contextlib.ExitStack() as stack:
+        rule, claims = read_claims(options.claims) if options.claims else (None, [])
+        runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in options.files]
+        chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
+        os.makedirs(folder or ".", exist_ok=True)
+        page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
+        write_page(page, chapters, rule, runs)
+        report_paper.write(paper, chapters, rule, runs)
+    print(page, paper, sep="\n")

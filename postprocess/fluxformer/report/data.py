@@ -1,0 +1,196 @@
+"""What the comparison report reads: runs by data set, and measures of several models over seeds."""
+
+import math
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from fluxformer.io import Run, RunError
+
+
+class Style(NamedTuple):
+    """How a model looks in every figure of a page: told apart by colour, by marker and by line."""
+    label: str
+    colour: str
+    marker: str
+    line: str
+
+
+# Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink.
+MODELS = {
+    "transformer": Style("Transformer", "#1b1f24", "o", "-"),
+    "independent": Style("PDE, independent", "#e4572e", "s", "-"),
+    "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
+    "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
+}
+COUPLINGS = {
+    "independent": "trained on the labels, apart from the Transformer",
+    "distilled": "trained to follow the Transformer: what it shares was asked for",
+    "inherited": "not trained: the Transformer's own weights, interpolated in depth",
+}
+DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
+             "20news": "20 Newsgroups"}
+TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels"}
+TEXTS = ("topics", "20news")
+
+
+def spread(values):
+    """Standard deviation over seeds; NaN for fewer than two."""
+    values = np.asarray(values, dtype=float)
+    return np.std(values, axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
+
+
+def number(value):
+    """A number with three or four digits that matter."""
+    value = float(value)
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if value == int(value) and size < 1e6:
+        text = f"{value:.0f}"
+    else:
+        text = _fixed(value, 3 - math.floor(math.log10(size))) if 1e-3 <= size < 1e5 else f"{value:.2e}"
+    return text.replace("-", "−")
+
+
+def _fixed(value, decimals):
+    return f"{value:.{max(0, min(decimals, 7))}f}"
+
+
+def mean_and_spread(values):
+    """One number per seed as text: mean ± standard deviation."""
+    finite = [value for value in np.ravel(values) if np.isfinite(value)]
+    if not finite:
+        return "–"
+    mean, deviation = np.mean(finite), spread(finite)
+    if deviation < 1e-12 * np.max(np.abs(finite)):  # round-off of equal numbers
+        deviation = 0.0
+    if not deviation > 0 or not 1e-6 <= deviation < 1e5:
+        return number(mean) + (f" ± {number(deviation)}" if len(finite) > 1 else "")
+    decimals = 1 - math.floor(math.log10(deviation))  # two digits of the deviation matter, and as many of the mean
+    return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")
+
+
+class Comparison:
+    """The measures of one experiment. First axis of every array: the seed."""
+
+    def __init__(self, run):
+        self.run = run
+        self.experiment = run.attributes["experiment"]
+        self.seeds = [int(seed) for seed in run.coordinate("seed")]
+        there = run.analyses(self.experiment)
+        if not there:
+            raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
+        self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
+        self.depths = {model: run.coordinate(f"{model}_depth") for model in self.models if f"{model}_depth" in run.coordinates}
+        self.measures = {model: run.analyses(f"{self.experiment}/{model}") for model in self.models}
+
+    def measure(self, model, name):
+        """The numbers, or None if this model has not been measured so."""
+        return self.run.analysis(f"{self.experiment}/{model}", name) if name in self.measures.get(model, ()) else None
+
+    def having(self, name):
+        """The models that have this measure."""
+        return [model for model in self.models if name in self.measures[model]]
+
+    def axis(self, name):
+        return self.run.coordinate(name)
+
+    def depth(self, model):
+        """Depths of a model's states, in layers; 0 is the embedded input."""
+        return self.depths[model]
+
+    def at_transformer_depths(self, model):
+        """Places on a model's depth axis of the ends of the Transformer's layers."""
+        return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in self.depths["transformer"]]
+
+    def facts(self, model=None):
+        """Attributes of a model's group, or of the experiment's."""
+        return self.run.described("/".join(filter(None, ("analysis", self.experiment, model))))
+
+
+def data_of(run):
+    """(set, tokens) of the data a run has seen."""
+    name = run.settings.get("data.set", "none")
+    return name, "" if name in TEXTS else run.settings.get("data.tokens", "")
+
+
+def data_name(data):
+    name, tokens = data
+    return ", ".join(filter(None, (DATA_SETS.get(name, name), TOKENS.get(tokens, tokens))))
+
+
+def seeds_of(run):
+    """The seeds behind a run's numbers, as text."""
+    seeds = run.coordinate("seed") if "seed" in run.coordinates else [run.attributes.get("seed")]
+    return ", ".join(str(int(seed)) for seed in seeds)
+
+
+def origins(runs):
+    """Lines that lead from a figure back to its runs, one for those of the same deck and revision."""
+    groups = {}
+    for run in runs:
+        deck = f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
+        groups.setdefault(f"{deck} · revision {run.revision}", []).append(run)
+    lines = []
+    for made, members in groups.items():
+        seeds = ", ".join(dict.fromkeys(seed for run in members for seed in seeds_of(run).split(", ")))
+        lines.append(f"{', '.join(run.path for run in members)} · {made} · seed{'s' * (',' in seeds)} {seeds}")
+    return lines
+
+
+class Study:
+    """All runs on one data set."""
+
+    def __init__(self, data, runs, note=""):
+        self.name = data_name(data) + (f" ({note})" if note else "")
+        self.data, self.runs = data, runs
+        compared = [run for run in runs if run.attributes["experiment"] not in ("train", "evolve")]
+        self.comparisons = {run.attributes["experiment"]: Comparison(run) for run in compared}
+        self.trainings = [run for run in runs if run.attributes["experiment"] == "train"]
+        self.evolutions = [run for run in runs if run.attributes["experiment"] == "evolve"]
+
+    def of(self, experiment):
+        return self.comparisons.get(experiment)
+
+
+def _clash(runs):
+    """Two files of the same comparison, or None."""
+    seen = {}
+    for run in runs:
+        name = run.attributes["experiment"]
+        if name not in ("train", "evolve") and name in seen:
+            return seen[name], run
+        seen[name] = run
+    return None
+
+
+def studies(runs):
+    """The runs by data set; where a data set has the same comparison twice, by folder too."""
+    by_data = {}
+    for run in runs:
+        by_data.setdefault(data_of(run), []).append(run)
+    found = []
+    for data, members in by_data.items():
+        if not _clash(members):
+            found.append(Study(data, members))
+            continue
+        by_folder = {}
+        for run in members:
+            by_folder.setdefault(os.path.dirname(run.path), []).append(run)
+        for folder, some in by_folder.items():
+            if clash := _clash(some):
+                raise RunError(f"{clash[0].path} and {clash[1].path} are the same experiment on the same data: give one of them, "
+                               "or keep what belongs together in folders of their own")
+            found.append(Study(data, some, folder or "."))
+    return found
+
+
+def open_run(path, known=None):
+    """A finished run of one of the experiments `known` (None: any)."""
+    run = Run(path)
+    if known is not None and (name := run.attributes["experiment"]) not in known:
+        run.close()
+        raise RunError(f"{path}: is a run of '{name}'; the report knows {', '.join(sorted(known))}")
+    return run

@@ -1,0 +1,211 @@
+"""The comparison report as one web page: everything inline, nothing fetched, readable without scripts and on paper."""
+
+from html import escape
+
+import numpy as np
+
+from fluxformer.report.claims import CONSTRUCTED, FIT_ONLY, NONE, NOT_REPRODUCED, NULL, REPRODUCED, rule_in_words
+from fluxformer.report.data import COUPLINGS, MODELS, mean_and_spread, origins
+from fluxformer.report.style import as_svg
+
+TITLE = "A Transformer and PDE models of it, compared"
+CLASSES = {REPRODUCED: "yes", NOT_REPRODUCED: "no", NULL: "null", FIT_ONLY: "weak", CONSTRUCTED: "weak", NONE: "weak"}
+MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", NULL: "≈"}
+STYLE = """
+:root { --ink: #1b1f24; --soft: #57606a; --line: #e5e7eb; --wash: #f6f8fa; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2.2rem 1.5rem 4rem; max-width: 70rem; color: var(--ink); background: #fff;
+       font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", Verdana, sans-serif; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.4rem; margin: 3rem 0 .3rem; padding-top: .6rem; border-top: 2px solid var(--ink); }
+h3 { font-size: 1.15rem; margin: 2.2rem 0 .3rem; }
+h4 { font-size: 1rem; margin: 0 0 .2rem; }
+p { margin: .3rem 0 .8rem; max-width: 62rem; }
+.soft, figcaption, small { color: var(--soft); }
+nav a { margin-right: 1.1rem; white-space: nowrap; }
+a { color: #1d4ed8; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .87rem; margin: .6rem 0 1rem; }
+th, td { text-align: left; vertical-align: top; padding: .5rem .7rem .5rem 0; border-bottom: 1px solid var(--line); }
+thead th { border-bottom: 2px solid var(--ink); }
+td.number, th.number { text-align: right; white-space: nowrap; }
+.verdict { display: inline-block; padding: .08rem .5rem; border-radius: .8rem; font-weight: 600; font-size: .82rem; white-space: nowrap;
+           border: 1px solid; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.yes { background: #dbeafe; color: #1e3a8a; border-color: #60a5fa; }
+.no { background: #ffedd5; color: #7c2d12; border-color: #fb923c; }
+.null { background: #f3f4f6; color: #374151; border-color: #9ca3af; }
+.weak { background: #fff; color: #4b5563; border-color: #cbd5e1; }
+.claims { table-layout: fixed; }
+.claims th:first-child { width: 24%; }
+.full { font-size: .78rem; table-layout: fixed; }
+.full tbody th { padding-top: 1.1rem; font-size: .87rem; }
+.full td { padding: .25rem .7rem .25rem 0; }
+.claims .verdict { font-size: .76rem; white-space: normal; line-height: 1.3; margin-bottom: .15rem; }
+.full td.words { font-weight: 600; background: none; border-color: var(--line); }
+.verdicts { list-style: none; padding: 0; columns: 2; font-size: .87rem; max-width: 66rem; }
+.verdicts li { margin-bottom: .35rem; break-inside: avoid; }
+.key { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .35rem; vertical-align: -.08rem;
+       print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+figure { margin: 1.1rem 0 2.2rem; break-inside: avoid; }
+figure svg { display: block; width: 100%; height: auto; }
+figcaption { font-size: .78rem; overflow-wrap: anywhere; margin-top: .2rem; }
+.runs { list-style: none; padding: 0; font-size: .82rem; }
+.runs li { margin-bottom: .7rem; break-inside: avoid; }
+code { font-size: .8rem; overflow-wrap: anywhere; background: var(--wash); padding: .05rem .25rem; }
+footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
+@page { size: A4 landscape; margin: 12mm; }
+@media print {
+  html { font-size: 12px; }
+  body { max-width: none; padding: 0; font-size: 12px; }
+  nav, .screen { display: none; }
+  p { max-width: none; }
+  h2, h3, .full tbody tr:first-child { break-after: avoid; }
+  section > h2:first-child { margin-top: 0; border: 0; }
+  section { break-before: page; }
+  section.first { break-before: auto; }
+  tr { break-inside: avoid; }
+  figure svg { max-height: 150mm; }
+  a { color: inherit; text-decoration: none; }
+}
+"""
+
+
+def verdict(word):
+    return f'<span class="verdict {CLASSES[word]}">{escape((MARKS.get(word, "") + " " + word).strip())}</span>'
+
+
+def key(model):
+    return f'<span class="key" style="background:{MODELS[model].colour}"></span>' if model in MODELS else ""
+
+
+def label(model):
+    """Of a model, or of the kinds of an ablation."""
+    return MODELS[model].label if model in MODELS else {"pde": "PDE model"}.get(model, model)
+
+
+def overview(weighed):
+    """A row for each claim, a column for each kind of model, the verdict and the first number in every cell."""
+    columns = columns_of(weighed)
+    head = "".join(f"<th>{key(name)}{escape(label(name))}</th>" for name in columns)
+    rows = ""
+    for claim, findings in weighed:
+        cells = {column(one.model): one for one in findings}
+        rows += f"<tr><td>{escape(claim.sentence)}<br><small>{escape(claim.source)}</small></td>"
+        for name in columns:
+            cell = f"{verdict(cells[name].verdict)}<br><small>{escape(in_short(claim, cells[name]))}</small>" if name in cells else ""
+            rows += f"<td>{cell}</td>"
+        rows += "</tr>"
+    return f'<div class="scroll"><table class="claims"><thead><tr><th>the source says</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def columns_of(weighed):
+    return [name for name in MODELS if any(column(one.model) == name for _, findings in weighed for one in findings)]
+
+
+def column(model):
+    """Where a model stands in the overview: the PDE model of an ablation is trained on the labels alone."""
+    return "independent" if model == "pde" else model
+
+
+def in_short(claim, finding):
+    """The first number that bears the verdict, beside what it is held against."""
+    bearing = [one for one in finding.outcomes if np.isfinite(one.measured).all() and one.verdict in (finding.verdict, REPRODUCED)]
+    first = (bearing or finding.outcomes)[0]
+    against = f", {against_of(claim)} {mean_and_spread(first.reference)}" if first.reference is not None else ""
+    null = f", {_best_null(claim, first)}" if first.nulls else ""
+    name = f"{words(first.quantity)}: " if len(finding.outcomes) > 1 else ""
+    return name + first.text() + against + null
+
+
+def _best_null(claim, outcome):
+    """The null control that comes nearest."""
+    sign = -1 if claim.better == "lower" else 1
+    name, values = max(outcome.nulls.items(), key=lambda item: sign * item[1].mean())
+    return f"null ({name}) {mean_and_spread(values)}"
+
+
+def against_of(claim):
+    return claim.against.replace("_", " ") or "Transformer"
+
+
+def words(quantity):
+    return quantity.replace("_", " ")
+
+
+def detail_rows(claim, findings):
+    """Every quantity of every model: model, quantity, measured, compared with, null controls, lead, verdict."""
+    rows = []
+    for one in findings:
+        for outcome in one.outcomes:
+            lead = f"{outcome.margin:+.1f} over {outcome.nearest}".replace("-", "−").replace("inf", "∞")
+            rows.append((label(one.model), words(outcome.quantity), f"{outcome.text()} {claim.unit}".strip(),
+                         "" if outcome.reference is None else f"{against_of(claim)} {mean_and_spread(outcome.reference)}",
+                         "; ".join(f"{null} {mean_and_spread(values)}" for null, values in outcome.nulls.items()),
+                         outcome.nearest if np.isnan(outcome.margin) else lead, outcome.verdict))
+    return rows
+
+
+def details(weighed):
+    """Every number behind the overview, claim by claim."""
+    columns = {"model": 11, "quantity": 12, "measured": 15, "compared with": 17, "null controls": 16, "lead  [sd]": 13, "verdict": 16}
+    head = "".join(f'<th style="width:{share}%">{text}</th>' for text, share in columns.items())
+    body = ""
+    for claim, findings in weighed:
+        body += (f'<tbody><tr><th colspan=7>{escape(claim.sentence)} <small>{escape(claim.source)}. Asked: {escape(claim.asks())}.</small></th>'
+                 "</tr>")
+        for row in detail_rows(claim, findings):
+            body += "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row[:-1]) + f'<td class="words {CLASSES[row[-1]]}">{escape(row[-1])}</td></tr>'
+        body += "</tbody>"
+    return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead>{body}</table></div>'
+
+
+def legend(rule):
+    """How verdicts are given."""
+    (_, numbers), *verdicts = rule_in_words(rule)
+    items = "".join(f"<li>{verdict(word)} {escape(meaning)}</li>" for word, meaning in verdicts)
+    return f"<p>{escape(numbers)}</p><ul class=verdicts>{items}</ul>"
+
+
+def figure(drawing):
+    sources = "<br>".join(escape(line) for line in origins(drawing.runs))
+    return (f'<figure id="{drawing.name}"><h4>{escape(drawing.title)}</h4><p>{escape(drawing.sentence)}</p>{as_svg(drawing)}'
+            f"<figcaption>{sources}</figcaption></figure>")
+
+
+def table(rows, numbers=()):
+    """Rows of text, the first of them the heading; the columns `numbers` are set to the right."""
+    cell = lambda tag, k, text: f'<{tag}{" class=number" if k in numbers else ""}>{escape(str(text))}</{tag}>'  # noqa: E731
+    line = lambda tag, row: "<tr>" + "".join(cell(tag, k, text) for k, text in enumerate(row)) + "</tr>"  # noqa: E731
+    return (f'<div class="scroll"><table><thead>{line("th", rows[0])}</thead>'
+            f'<tbody>{"".join(line("td", row) for row in rows[1:])}</tbody></table></div>')
+
+
+def runs(rows):
+    """Each run with its command. `rows`: as of report_runs.run_rows."""
+    (_, *names, _), *lines = rows
+    text = ""
+    for path, *facts, command in lines:
+        known = " · ".join(f"{name} {fact}" for name, fact in zip(names, facts) if fact != "–")
+        text += f"<li><b>{escape(path)}</b> {escape(known)}<br><code>{escape(command)}</code></li>"
+    return f"<ul class=runs>{text}</ul>"
+
+
+def couplings(models):
+    """What the kinds of PDE models are, those that are here."""
+    items = "".join(f"<li>{key(name)}<b>{escape(MODELS[name].label)}</b>: {escape(COUPLINGS[name])}</li>" for name in models
+                    if name in COUPLINGS)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+INTRODUCTION = ("<p>A trained Transformer beside PDE models, in which the same attention and reaction act on a state that is carried "
+                "through depth and diffused over the tokens. Lines are means over seeds, bands one standard deviation.</p>")
+
+
+def page(title, head, sections):
+    """The whole page. `sections`: (anchor, heading for the links, html)."""
+    links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in sections)
+    body = "".join(f'<section id="{anchor}"{" class=first" if k == 0 else ""}>{html}</section>'
+                   for k, (anchor, _, html) in enumerate(sections))
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{head}<nav>{links}</nav>{body}"
+            "<footer>Made by fluxformer report. Point at a marker to read its value.</footer></body></html>\n")

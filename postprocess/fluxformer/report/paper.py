@@ -1,0 +1,127 @@
+"""The comparison report on paper: the claims, every figure on a page of its own, the runs."""
+
+import textwrap
+
+from matplotlib.backends.backend_pdf import PdfPages
+
+from fluxformer.style import INK, SOFT
+from fluxformer.report.claims import NOT_REPRODUCED, REPRODUCED, rule_in_words
+from fluxformer.report.data import MODELS
+from fluxformer.report.page import TITLE, column, columns_of, detail_rows, in_short, label
+from fluxformer.report.runs import run_rows
+from fluxformer.report.style import PAPER, add_page, plt
+
+COLOURS = {REPRODUCED: "#1e3a8a", NOT_REPRODUCED: "#9a3412"}
+LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches
+SIZE = 7.6  # points of the text
+LINE = SIZE * 1.28 / 72  # inches
+
+
+class TextPages:
+    """Lines of text in columns, page after page."""
+
+    def __init__(self, pdf, heading):
+        self._pdf, self._heading, self._figure = pdf, heading, None
+        self._turn()
+
+    def _turn(self):
+        self.close()
+        self._figure = plt.figure(figsize=PAPER)
+        self._text(LEFT, TOP, self._heading, fontsize=14, fontweight="bold")
+        self._place = TOP + 0.4
+
+    def _text(self, left, top, text, **how):
+        self._figure.text(left / PAPER[0], 1 - top / PAPER[1], text, va="top", **how)
+
+    def row(self, cells):
+        """Cells (left edge in inches, characters of a line, text, colour, weight), their tops in one line."""
+        wrapped = [(left, "\n".join(textwrap.fill(part, width) for part in text.split("\n")), colour, weight)
+                   for left, width, text, colour, weight in cells]
+        height = LINE * max(text.count("\n") + 1 for _, text, _, _ in wrapped)
+        if self._place + height > PAPER[1] - BOTTOM:
+            self._turn()
+        for left, text, colour, weight in wrapped:
+            self._text(left, self._place, text, fontsize=SIZE, color=colour, fontweight=weight, linespacing=1.25)
+        self._place += height + 0.06
+
+    def close(self):
+        if self._figure is not None:
+            self._pdf.savefig(self._figure)
+            plt.close(self._figure)
+            self._figure = None
+
+
+def _overview(pdf, chapters, rule):
+    """The verdicts, as at the top of the page."""
+    pages = TextPages(pdf, TITLE)
+    for chapter in chapters:
+        columns = columns_of(chapter.weighed)
+        width = 7.3 / max(len(columns), 1)
+        places = [LEFT + 3.5 + k * width for k in range(len(columns))]
+        pages.row([(LEFT, 60, chapter.study.name, INK, "bold"),
+                   *((place, 30, label(name), MODELS[name].colour, "bold") for place, name in zip(places, columns))])
+        for claim, findings in chapter.weighed:
+            cells = {column(one.model): one for one in findings}
+            row = [(LEFT, 54, claim.sentence, INK, "normal")]
+            for place, name in zip(places, columns):
+                if name in cells:
+                    row.append((place, 99, cells[name].verdict, COLOURS.get(cells[name].verdict, SOFT), "bold"))
+                    row.append((place, int(17 * width), "\n" + in_short(claim, cells[name]), SOFT, "normal"))
+            pages.row(row)
+        pages.row([(LEFT, 10, " ", INK, "normal")])
+    for word, meaning in rule_in_words(rule):
+        pages.row([(LEFT, 40, word, COLOURS.get(word, SOFT), "bold"), (LEFT + (2.4 if word else 0), 140, meaning, INK, "normal")])
+    pages.close()
+
+
+def _numbers(pdf, chapters):
+    """What the verdicts rest on."""
+    pages = TextPages(pdf, "Every number behind the verdicts")
+    for chapter in chapters:
+        pages.row([(LEFT, 100, chapter.study.name, INK, "bold")])
+        for claim, findings in chapter.weighed:
+            pages.row([(LEFT, 160, f"{claim.sentence} ({claim.source}; {claim.asks()})", INK, "bold")])
+            for row in detail_rows(claim, findings):
+                model, quantity, measured, against, nulls, lead, verdict = row
+                pages.row([(LEFT + 0.2, 18, model, INK, "normal"), (LEFT + 1.5, 22, quantity, INK, "normal"),
+                           (LEFT + 3.0, 22, measured, INK, "normal"), (LEFT + 4.4, 26, against, INK, "normal"),
+                           (LEFT + 6.15, 26, nulls, SOFT, "normal"), (LEFT + 7.8, 26, lead, INK, "normal"),
+                           (LEFT + 9.4, 20, verdict, COLOURS.get(verdict, SOFT), "bold")])
+    pages.close()
+
+
+def _models(pdf, chapters):
+    """What was compared."""
+    pages = TextPages(pdf, "The models")
+    for chapter in chapters:
+        if len(chapter.models) > 1:
+            pages.row([(LEFT, 100, chapter.study.name, INK, "bold")])
+            for k, row in enumerate(chapter.models):
+                pages.row([(LEFT + place, 46, str(cell), INK if k else SOFT, "normal")
+                           for place, cell in zip((0.2, 1.8, 4.4, 5.7, 6.7, 7.7, 8.3, 9.6), row, strict=True)])
+    pages.close()
+
+
+def _runs(pdf, runs):
+    pages = TextPages(pdf, "The runs")
+    for row in run_rows(runs)[1:]:
+        path, experiment, revision, seeds, ranks, seconds, models, command = (str(cell) for cell in row)
+        facts = f"{experiment}, revision {revision}, seeds {seeds}, {ranks} ranks, {seconds} s" + (f" ({models})" if models != "–" else "")
+        pages.row([(LEFT, 45, path, INK, "bold"), (LEFT + 3.0, 120, f"{facts}\n{command}", INK, "normal")])
+    pages.close()
+
+
+def write(path, chapters, rule, runs):
+    """Closes the figures; write the page first."""
+    with PdfPages(path, metadata={"Title": TITLE, "CreationDate": None}) as pdf:
+        judged = [chapter for chapter in chapters if chapter.weighed]
+        if judged:
+            _overview(pdf, judged, rule)
+        _models(pdf, chapters)
+        for chapter in chapters:
+            for section, drawings in chapter.sections:
+                for one in drawings:
+                    add_page(pdf, one._replace(title=f"{section.heading}: {one.title[0].lower()}{one.title[1:]}"))
+        if judged:
+            _numbers(pdf, judged)
+        _runs(pdf, runs)

@@ -1,0 +1,23 @@
+"""The figures of comparisons and ablations one by one, as their section of the report shows them."""
+
+import contextlib
+import os
+
+from fluxformer.report.data import open_run, studies
+from fluxformer.report.sections import sections
+from fluxformer.report.style import write
+
+OPTIONS = ()
+
+
+def plot(paths, folder, _options):
+    """Draws each study of the files; yields the paths of the pictures."""
+    with contextlib.ExitStack() as stack:
+        runs = [stack.enter_context(open_run(path)) for path in paths]
+        known = {run.attributes["experiment"] for run in runs}
+        os.makedirs(folder, exist_ok=True)
+        for study in studies(runs):
+            for section in sections():
+                if section.experiment in known:
+                    for drawing in section.draw(study):
+                        yield write(drawing, os.path.join(folder, drawing.name))

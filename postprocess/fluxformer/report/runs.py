@@ -1,0 +1,63 @@
+"""The tables of the report: the models that were compared, and the runs behind every number."""
+
+import numpy as np
+
+from fluxformer.experiments import family_of
+from fluxformer.report.data import COUPLINGS, MODELS, mean_and_spread, seeds_of
+from fluxformer.train.train import by_kind
+
+
+def _last(run, name):
+    values = run.training(name) if name in run.trainings else []
+    return float(values[-1]) if len(values) else np.nan
+
+
+def model_rows(study):
+    """One row per kind of model: sizes, training state, accuracy, cost. The first row is the heading."""
+    rows = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm", "test accuracy  [%]",
+             "training  [s]")]
+    trained = by_kind(study.trainings)
+    described = next((comparison for name, comparison in study.comparisons.items() if family_of(name) == "compare"), None)
+    for name, style in MODELS.items():
+        facts = described.facts(name) if described else {}
+        runs = trained.get(name, [])
+        if not facts and not runs:
+            continue
+        first = runs[0] if runs else None
+        # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
+        trained_numbers = first.training_attributes.get("trained_parameters") if first else None
+        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
+                     facts.get("knots", "–"), facts.get("norm") or first.settings.get("depth.norm", "–"),
+                     mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
+                     mean_and_spread([sum(run.timing.values()) for run in runs])))
+    return rows
+
+
+def _state(name, facts, runs):
+    """How the models came by their weights, in a few words."""
+    seeds = [line.split(";")[0] for line in str(facts.get("trained", "")).splitlines()]
+    epochs = {run.settings.get("train.epochs") for run in runs}
+    if len(epochs) == 1 and None not in epochs:
+        return f"trained, {epochs.pop()} epochs, {len(runs)} seed{'s' * (len(runs) > 1)}" + (", distilled" if name == "distilled" else "")
+    return "; ".join(dict.fromkeys(seeds)) or COUPLINGS.get(name, "trained")
+
+
+def _count(value):
+    return f"{int(value):,}".replace(",", " ") if value is not None else "–"
+
+
+def run_rows(runs):
+    """One row per file. The first row is the heading."""
+    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
+    for run in runs:
+        rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
+                     f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
+    return rows
+
+
+def _by_model(run):
+    """Seconds that each model took in a comparison."""
+    experiment = run.attributes["experiment"]
+    costs = [(MODELS[name].label, run.analysis(f"{experiment}/{name}", "seconds").sum()) for name in MODELS
+             if "seconds" in run.analyses(f"{experiment}/{name}")]
+    return "; ".join(f"{label} {seconds:.1f}" for label, seconds in costs) or "–"

@@ -1,0 +1,197 @@
+"""What the figures of the comparison report share: their size, the look of models, hover texts, SVG for the page and PDF for print."""
+
+import io
+import re
+import textwrap
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
+
+from fluxformer.style import SOFT, plain_numbers, plt  # chooses a back end that needs no display
+from fluxformer.report.data import MODELS, Style, number, origins, spread
+
+WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
+PAPER = (11.69, 8.27)  # A4 landscape, inches
+LEGEND = 0.32  # inches of a line of labels below the panels
+LETTERS = 150  # that fit into it
+HEAT = plt.get_cmap("viridis")
+
+plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "fluxformer", "figure.max_open_warning": 0})
+
+
+class Drawing(NamedTuple):
+    """One figure of the report: what it shows, how to read it, and the runs it was made from."""
+    name: str
+    title: str
+    sentence: str
+    figure: object
+    runs: list
+
+
+def canvas(height):
+    """An empty figure (inches)."""
+    figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
+    figure.height, figure.tips, figure.strip, figure.laid_out = height, {}, 0.0, False
+    return figure
+
+
+def style_of(model):
+    return MODELS.get(model, Style(model.replace("_", " "), SOFT, "o", "-"))
+
+
+def name_row(axes, model, away=10):
+    """The name of a model to the left of its row of pictures, `away` points from the first."""
+    axes.annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-away, 0),
+                  textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
+
+
+def tips(axes, line, texts):
+    """A hover text for every marker of a line."""
+    points = np.column_stack(line.get_data()).astype(float)
+    kept = [text for text, point in zip(texts, points) if np.isfinite(point).all()]
+    if line.get_marker() not in ("", "None", None) and len(kept) <= 200:
+        gid = f"tip{len(axes.figure.tips)}"
+        line.set_gid(gid)
+        axes.figure.tips[gid] = kept
+
+
+def over(axes, place, values, style, label=None, texts=None, markers=True, alpha=1.0):
+    """Mean over seeds (first axis of `values`) as a line, one standard deviation to either side as a band."""
+    values, place = np.atleast_2d(np.asarray(values, dtype=float)), np.asarray(place, dtype=float)
+    mean, deviation = values.mean(axis=0), spread(values)
+    if np.isfinite(deviation).any():
+        low = mean - deviation
+        if axes.get_yscale() == "log":  # a band that reaches zero has no end on such an axis
+            low = np.maximum(low, values.min(axis=0) / 2)
+        axes.fill_between(place, low, mean + deviation, color=style.colour, alpha=0.15 * alpha, lw=0)
+    line, = axes.plot(place, mean, style.line, color=style.colour, marker=style.marker if markers else "", ms=4.5, lw=1.8,
+                      alpha=alpha, mec="white", mew=0.6, label=label)
+    name = label or style.label
+    tips(axes, line, texts or [f"{name}: {number(m)}" + (f" ± {number(d)}" if np.isfinite(d) else "") + f" at {x:g}"
+                               for x, m, d in zip(place, mean, deviation)])
+    return line
+
+
+def panel(axes, title, xlabel, ylabel):
+    axes.set_title(title, fontsize=10.5)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    if axes.get_yscale() == "log":
+        _tick_decades(axes)
+    axes.grid(True, axis="y")
+    axes.set_axisbelow(True)
+
+
+def _tick_decades(axes):
+    """Plain numbers on a logarithmic axis, as many as fit."""
+    low, high = axes.get_ylim()
+    decades = np.log10(high / low)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2.5 else (1,)))
+    axes.yaxis.set_major_formatter(plain_numbers if decades < 5 else LogFormatterSciNotation())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def legend(figure, *axes):
+    """One legend below all panels with the labels of these axes, each once."""
+    handles = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels()):
+            handles.setdefault(label, handle)
+    if not handles:
+        return
+    fits = int(LETTERS // (max(map(len, handles)) + 8))
+    rows = -(-len(handles) // fits)
+    figure.strip = LEGEND + 0.2 * (rows - 1)
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=-(-len(handles) // rows), handlelength=2.6,
+                  columnspacing=1.8, borderaxespad=0.2)
+
+
+def _lay_out(figure):
+    """Finds the places of panels and legend, once."""
+    if figure.laid_out:
+        return
+    strip = figure.strip / figure.height
+    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
+    for one in figure.legends:
+        one.set_bbox_to_anchor((0, 0, 1, strip), figure.transFigure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    figure.laid_out = True
+
+
+def _move(figure, paper, left, bottom, height):
+    """Puts a figure as it is onto a larger sheet of paper (inches), lower if it has to be."""
+    place = lambda x, y, w, h: ((left + x * WIDTH) / paper[0], (bottom + y * height) / paper[1],  # noqa: E731
+                                w * WIDTH / paper[0], h * height / paper[1])
+    for axes in figure.axes:
+        axes.set_position(place(*axes.get_position(original=True).bounds))
+    for one in figure.legends:
+        one.set_bbox_to_anchor(place(0, 0, 1, figure.strip / figure.height), figure.transFigure)
+    figure.set_size_inches(*paper)
+
+
+def as_svg(drawing):
+    """The figure as an <svg> element for a page: no reference to the outside, ids of its own, hover texts at the markers."""
+    figure = drawing.figure
+    _lay_out(figure)
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = stream.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg"):], flags=re.DOTALL)
+    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text)
+    text = re.sub(r'(<image [^>]*?)\bid="[^"]*"', r"\1", text)  # the same for the same pixels
+    for gid, texts in figure.tips.items():
+        text = _with_tips(text, gid, texts)
+    text = re.sub(r'\bid="', f'id="{drawing.name}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{drawing.name}-", text)
+    title = escape(f"{drawing.title}. {drawing.sentence}", quote=True)
+    return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', text, count=1)
+
+
+def _with_tips(text, gid, texts):
+    """The n-th marker of the line `gid` gets the n-th text."""
+    start = text.find(f'<g id="{gid}">')
+    head, tail = text[:start], text[start:]
+    place, parts = 0, []
+    for one in texts:
+        found = re.compile(r"<use ([^>]*)/>").search(tail, place)
+        if start < 0 or not found:
+            break
+        parts += [tail[place:found.start()], f"<use {found[1]}><title>{escape(one)}</title></use>"]
+        place = found.end()
+    return head + "".join(parts) + tail[place:]
+
+
+def write(drawing, path):
+    """The figure alone as path.png and path.pdf, with its sources at the foot; returns the first."""
+    figure = drawing.figure
+    _lay_out(figure)
+    sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 190)]
+    foot = 0.16 + 0.13 * len(sources)
+    paper = (WIDTH, figure.height + foot)
+    _move(figure, paper, 0, foot, figure.height)
+    figure.text(0.1 / paper[0], 0.08 / paper[1], "\n".join(sources), fontsize=7, color=SOFT, va="bottom")
+    figure.savefig(path + ".png", dpi=150)
+    figure.savefig(path + ".pdf", metadata={"CreationDate": None})
+    plt.close(figure)
+    return path + ".png"
+
+
+def add_page(pdf, drawing):
+    """The figure on a page of its own, with its title, how to read it, and where it comes from."""
+    figure = drawing.figure
+    _lay_out(figure)
+    sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 230)]
+    top = 0.4
+    figure.text(0.45 / PAPER[0], 1 - top / PAPER[1], drawing.title, fontsize=14, fontweight="bold", va="top")
+    sentence = textwrap.fill(drawing.sentence, 150)
+    figure.text(0.45 / PAPER[0], 1 - (top + 0.3) / PAPER[1], sentence, fontsize=9.5, color=SOFT, va="top", linespacing=1.3)
+    top += 0.5 + 0.19 * (1 + sentence.count("\n"))
+    foot = 0.3 + 0.13 * len(sources)
+    figure.text(0.45 / PAPER[0], 0.25 / PAPER[1], "\n".join(sources), fontsize=7, color=SOFT, va="bottom")
+    height = min(figure.height, PAPER[1] - top - foot)
+    _move(figure, PAPER, 0.4, PAPER[1] - top - height, height)
+    pdf.savefig(figure)
+    plt.close(figure)

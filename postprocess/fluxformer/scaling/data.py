@@ -1,0 +1,221 @@
+"""Runs of `fluxformer scaling` sorted into studies, and what follows from them.
+
+A study is what may be put on one line: one problem on several numbers of ranks. Repetitions of files with the same number of
+ranks are taken together. Speed-up S and efficiency E are against the smallest number of ranks m, T being the median over
+repetitions of the wall time of a step:
+
+    strong (the same problem):      S(n) = T(m) / T(n)           E(n) = S(n) m / n
+    weak (grown with the ranks):    S(n) = T(m) / T(n) * n / m   E(n) = T(m) / T(n)
+"""
+
+import os
+import re
+
+import numpy as np
+
+from fluxformer.experiments import keys_of
+from fluxformer.io import RunError
+
+PHASES = ("compute", "ghosts", "ring", "reduction")
+SIZES = ("layers", "cells", "tokens", "samples", "width", "ffn", "heads")
+GROWN = {"depth": ("layers", "cells"), "tokens": ("tokens",), "samples": ("samples",)}  # in weak mode, with the ranks
+IDENTITY = ("study", "mode", "workload", "over", "precision")
+LAYOUT = ("ranks_depth", "ranks_token", "groups", "nodes")
+# How long is measured, by how many ranks, where the data lie and where the result goes does not change what is measured.
+# adjoint.folder is free too, since it changes no result; but states kept there on disk are written and read in each step.
+FREE = keys_of("scaling", "output", "free") - {"adjoint.folder"}
+PROGRAM = ("git_revision", "git_dirty", "compiler", "blas", "mpi", "petsc")
+
+
+class Measured:
+    """One file. All that is needed is read at once: the file may be closed afterwards."""
+
+    def __init__(self, run):
+        if run.attributes["experiment"] != "scaling":
+            raise RunError(f"{run.path}: is of the experiment {run.attributes['experiment']}, not scaling")
+        self.run, self.facts, self.ranks = run, run.described("scaling"), int(run.attributes["ranks"])
+        lacking = [name for name in (*IDENTITY, *LAYOUT, *SIZES) if name not in self.facts]
+        if lacking:
+            raise RunError(f"{run.path}: /scaling does not say {', '.join(lacking)}")
+        self.step = run.numbers("scaling", "step_seconds")
+        self.rate = run.numbers("scaling", "flop_rate")
+        self.memory = run.numbers("scaling", "memory")[2]
+        self.peak = run.numbers("scaling", "peak_flop_rate")[1] if "peak_flop_rate" in run.names("scaling") else np.nan
+        self.seconds = {phase: run.numbers("scaling", f"{phase}/seconds")[:, 1] for phase in PHASES}  # median over ranks
+        traffic = [run.described(f"scaling/{phase}") for phase in PHASES]
+        self.messages, self.bytes = (sum(phase[what] for phase in traffic) for what in ("messages", "bytes"))
+        self.checkpoint = run.described("scaling/output")["bytes"] / run.numbers("scaling", "output/seconds")[:, 2]  # slowest rank
+
+    @property
+    def name(self):
+        return os.path.basename(self.run.path)
+
+    @property
+    def problem(self):
+        """name -> value: equal for files that may share a line. In weak mode sizes that grow are per rank."""
+        weak_in = GROWN.get(self.facts["over"], ()) if self.facts["mode"] == "weak" else ()
+        problem = {name: self.facts[name] for name in IDENTITY}
+        problem |= {name: self.facts[name] / (self.ranks if name in weak_in else 1) for name in SIZES}
+        return problem | {key: value for key, value in self.run.settings.items() if key not in FREE}
+
+
+class Point:
+    """What was measured on one number of ranks, over the repetitions of all its files."""
+
+    def __init__(self, files):
+        self.files, self.ranks, self.facts = files, files[0].ranks, files[0].facts
+        pooled = lambda what: np.concatenate([what(file) for file in files])  # noqa: E731
+        self.steps = pooled(lambda file: file.step)
+        self.time, self.least, self.greatest = np.median(self.steps), self.steps.min(), self.steps.max()
+        self.rate = np.median(pooled(lambda file: file.rate))
+        self.peak = np.median([file.peak for file in files])
+        self.seconds = {phase: np.median(pooled(lambda file: file.seconds[phase])) for phase in PHASES}
+        self.messages = np.median([file.messages for file in files])
+        self.bytes = np.median([file.bytes for file in files])
+        self.memory = max(file.memory for file in files)
+        self.checkpoint = np.median(pooled(lambda file: file.checkpoint)) or np.nan  # 0: its size is not known
+
+    def share(self, phase):
+        """Of a step's time. These are medians over ranks and repetitions: their sum need not be 1."""
+        return self.seconds[phase] / self.time
+
+    @property
+    def costs_most(self):
+        """The phase besides compute that takes most, "" if none takes any time."""
+        phase = max(PHASES[1:], key=self.share)
+        return phase if self.share(phase) > 0 else ""
+
+
+class Study:
+    def __init__(self, files, differences):
+        """`differences`: (name, value) that tell it from others of the same name and mode."""
+        self.files = sorted(files, key=lambda file: (file.ranks, file.run.path))
+        first = self.files[0].facts
+        self.name, self.mode, self.workload, self.over, self.precision = (first[name] for name in IDENTITY)
+        ranks = sorted({file.ranks for file in files})
+        self.points = [Point([file for file in self.files if file.ranks == n]) for n in ranks]
+        self.base, self.last = self.points[0], self.points[-1]
+        self.weak = self.mode == "weak"
+        own = ", ".join(f"{name} {value}" for name, value in differences)
+        self.subject = f"{self.name} over {self.over}" + (f", {own}" if own else "")
+        words = [self.name, self.mode, *(f"{name.split('.')[-1]}-{value}" for name, value in differences)]
+        self.title = re.sub(r"[^\w.+-]+", "-", "_".join(words))  # of files
+
+    def check(self, mixed):
+        """Throws RunError for files whose times do not compare; mixed: different programs may."""
+        for point in self.points:
+            self._alike(point.files, lambda file: ", ".join(f"{name} {file.facts[name]}" for name in LAYOUT),
+                        f"{point.ranks} ranks share the work in different ways",
+                        "Give each way a scaling.study of its own")
+        for name in () if mixed else PROGRAM:
+            self._alike(self.files, lambda file: str(file.run.attributes.get(name, "not recorded")),
+                        f"different {name}, so times do not compare",
+                        "Measure them with one build on one kind of machine, or add --mixed")
+
+    def _alike(self, files, what, why, advice):
+        found = {}
+        for file in files:
+            found.setdefault(what(file), []).append(file.run.path)
+        if len(found) > 1:
+            told = "; ".join(f"{value}: {', '.join(paths)}" for value, paths in found.items())
+            raise RunError(f"study {self.name} ({self.mode}): {why} ({told}). {advice}")
+
+    def _speed_up(self, point, time):
+        return self.base.time / time * (point.ranks / self.base.ranks if self.weak else 1)
+
+    def speed_up(self, point):
+        """Of the median step, and of the slowest and the fastest repetition."""
+        return [self._speed_up(point, time) for time in (point.time, point.greatest, point.least)]
+
+    def efficiency(self, point):
+        """Of the median step, and of the slowest and the fastest repetition."""
+        return [speed * self.base.ranks / point.ranks for speed in self.speed_up(point)]
+
+    def work_per_rank(self, point):
+        """Flops of a step."""
+        return point.facts.get("flops", np.nan) / point.ranks
+
+    @property
+    def headline(self):
+        """What the measurement says, in one line."""
+        what, last = f"{self.subject}: ", self.last
+        if last is self.base:
+            return what + f"{number(1e3 * last.time)} ms per step on {ranks_of(last)}"
+        against = f" as on {self.base.ranks}" if self.base.ranks > 1 else ""
+        noise = " (within the spread)" if last.least <= self.base.greatest and self.base.least <= last.greatest else ""
+        if self.weak:
+            grown = f"{last.ranks / self.base.ranks:g} times the problem" + f" on {ranks_of(last)}"
+            return what + f"{grown} takes {number(last.time / self.base.time)} times as long{against}{noise}"
+        fastest = max(self.points, key=lambda point: self.speed_up(point)[0])
+        words = f"{number(self.speed_up(last)[0])} times as fast on {ranks_of(last)}{against}"
+        if fastest is not last and fastest is not self.base:
+            words += f", {number(self.speed_up(fastest)[0])} on {fastest.ranks}"
+        return what + words + noise
+
+    @property
+    def description(self):
+        """The problem, in one line."""
+        problem = self.files[0].problem
+        several = lambda name: f"{problem[name]:g} {name[:-1] if problem[name] == 1 else name}"  # noqa: E731
+        names = [name for name in SIZES[:4] if name != "cells" or problem["cells"] != problem["layers"]]
+        grown = GROWN.get(self.over, ()) if self.weak else ()
+        return (f"{self.mode.capitalize()} scaling of {self.workload} steps, {self.precision} precision: "
+                f"{', '.join(several(name) + ' per rank' * (name in grown) for name in names)}; "
+                f"width {problem['width']:g}, ffn {problem['ffn']:g}, {several('heads')}.")
+
+    @property
+    def notes(self):
+        """What a reader of the numbers must know besides."""
+        lines = []
+        for point in self.points:
+            if len(point.files) > 1:
+                names = ", ".join(file.name for file in point.files)
+                lines.append(f"{ranks_of(point)}: the {len(point.steps)} repetitions of {names} taken together.")
+        work = [self.work_per_rank(point) for point in self.points]
+        if self.weak and max(work) > 1.02 * min(work):
+            lines.append(f"The work of a rank is not the same: {number(work[0] / 1e9)} Gflop per step on {ranks_of(self.base)}, "
+                         f"{number(work[-1] / 1e9)} on {self.last.ranks}; Gflop/s say how well each is used.")
+        return lines
+
+
+def ranks_of(point):
+    return f"{point.ranks} rank" + "s" * (point.ranks > 1)
+
+
+def number(value):
+    """Three digits, never a power of ten above 1."""
+    for least, digits in ((100, 0), (10, 1), (1, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3g}" if abs(value) < 0.995 else f"{value:.2f}"
+
+
+def _word(value):
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _differences(problems):
+    """Of each of several problems, the names and values that tell it from the others: one name if one is enough."""
+    names = list(dict.fromkeys(name for problem in problems for name in problem))
+    words = {name: [_word(problem.get(name, "none")) for problem in problems] for name in names}
+    chosen = next(([name] for name in names if len(set(words[name])) == len(problems)), [])
+    for name in () if chosen else names:
+        if len(set(zip(*(words[n] for n in [*chosen, name])))) > (len(set(zip(*(words[n] for n in chosen)))) if chosen else 1):
+            chosen.append(name)
+    return [[(name, words[name][k]) for name in chosen] for k in range(len(problems))] if len(problems) > 1 else [[]]
+
+
+def studies(files, mixed=False):
+    """Studies of these Measured, by title. Throws RunError for files of a study that do not belong together."""
+    groups = {}
+    for file in files:
+        same_name = groups.setdefault((file.facts["study"], file.facts["mode"]), {})
+        same_name.setdefault(tuple(sorted(file.problem.items())), []).append(file)
+    result = []
+    for _, alike in sorted(groups.items()):
+        members = list(alike.values())
+        differences = _differences([some[0].problem for some in members])
+        result += sorted((Study(*pair) for pair in zip(members, differences)), key=lambda study: study.title)
+    for study in result:
+        study.check(mixed)
+    return result

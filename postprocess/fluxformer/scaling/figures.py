@@ -1,0 +1,172 @@
+"""The figure of a scaling study: speed-up or time, efficiency, where a step's time goes."""
+
+import os
+
+import numpy as np
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from fluxformer.style import ACCENT, INK, SOFT, save, sheet
+from fluxformer.scaling.data import PHASES, number, ranks_of
+
+COLOURS = {"compute": "#cbd5e1", "ghosts": "#2563eb", "ring": "#0f9d78", "reduction": "#e4572e", "ranks differ": "#f1f5f9"}
+MOST_TICKS = 10  # rank counts named on an axis
+MOST_NAMES = 6  # files named in the footer
+
+_plain_numbers = FuncFormatter(lambda value, _: f"{value:,.10g}")
+
+
+class Origin:
+    """The footer: one line for a single file, else the files and what they have in common."""
+
+    def __init__(self, study):
+        files = [file.run for file in study.files]
+        self.origin = files[0].origin
+        if len(files) > 1:
+            names = [os.path.basename(run.path) for run in files]
+            if len(names) > MOST_NAMES:
+                names[MOST_NAMES - 2:-1] = ["..."]
+            counts = ", ".join(str(point.ranks) for point in study.points)
+            of_all = files[0].origin.split(" · ")[1:-1]
+            self.origin = (f"{len(files)} files of {os.path.dirname(files[0].path) or '.'}: {', '.join(names)}\n"
+                           + " · ".join([*of_all, f"{counts} rank(s)"]))
+
+
+def _ends(study):
+    """Limits of the rank axis, with room beside the outermost points."""
+    base, last = study.base.ranks, study.last.ranks
+    room = max(1.25, (last / base) ** 0.08)
+    return base / room, last * room
+
+
+def _ranks_axis(axes, study):
+    ranks = [point.ranks for point in study.points]
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(_ends(study))
+    keep = slice(None, None, -(-len(ranks) // MOST_TICKS))
+    axes.xaxis.set_major_locator(FixedLocator(ranks[keep]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(_plain_numbers)
+    axes.set_xlabel("ranks")
+    axes.grid(True)
+    axes.set_axisbelow(True)
+
+
+def _points(axes, study, triples, label, beside=False):
+    """Medians with bars from minimum to maximum, each with its number if there is room: above the bar unless that is
+    far, or `beside` a line that rises."""
+    ranks = [point.ranks for point in study.points]
+    middle, least, greatest = np.array(triples).T
+    axes.errorbar(ranks, middle, [middle - least, greatest - middle], color=ACCENT, marker="o", ms=6, lw=2, capsize=4,
+                  elinewidth=1.2, zorder=3, label="median, least to greatest")
+    for point, y, top in zip(study.points if len(ranks) <= MOST_TICKS else (), middle, greatest):
+        place = {"xy": (point.ranks, top), "xytext": (0, 5), "ha": "center"}
+        if top > 1.2 * y:
+            place = {"xy": (point.ranks, y), "xytext": (7, 6), "ha": "left"}
+        if beside:
+            better = study.efficiency(point)[0] > 1
+            place = {"xy": (point.ranks, y), "xytext": (-7, 5) if better else (7, -13), "ha": "right" if better else "left"}
+        axes.annotate(label(y), **place, textcoords="offset points", fontsize=9, color=INK, zorder=4,
+                      bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75})
+
+
+def _speed_up(axes, study):
+    ends = np.array(_ends(study))
+    axes.plot(ends, ends / study.base.ranks, "--", color=SOFT, lw=1.4, label="ideal")
+    _ranks_axis(axes, study)
+    _points(axes, study, [study.speed_up(point) for point in study.points], number, beside=True)
+    axes.set_yscale("log", base=2)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.7), max(high, 1.4))
+    narrow = high < 8 * low
+    axes.yaxis.set_major_locator(LogLocator(base=2, subs=(1, 1.5) if narrow else (1,)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(_plain_numbers)
+    axes.set_title("Speed-up")
+    axes.set_ylabel(f"times as fast as on {ranks_of(study.base)}")
+    axes.legend(loc="best")
+
+
+def _time(axes, study):
+    axes.axhline(1e3 * study.base.time, ls="--", color=SOFT, lw=1.4, label="ideal")
+    _ranks_axis(axes, study)
+    _points(axes, study, [(1e3 * point.time, 1e3 * point.least, 1e3 * point.greatest) for point in study.points], number)
+    axes.set_ylim(0, 1.25e3 * max(point.greatest for point in study.points))
+    axes.yaxis.set_major_formatter(_plain_numbers)
+    axes.set_title("Time of a step")
+    axes.set_ylabel("wall time of a step  [ms]")
+    axes.legend(loc="lower left")
+
+
+def _efficiency(axes, study):
+    triples = [study.efficiency(point) for point in study.points]
+    axes.axhline(1, ls="--", color=SOFT, lw=1.4, label="ideal")
+    _ranks_axis(axes, study)
+    _points(axes, study, triples, lambda y: f"{y:.2f}")
+    axes.set_ylim(0, max(1.1, 1.08 * np.max(triples)))  # above 1: what a rank holds fits into its caches, or noise
+    axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
+    axes.set_title("Efficiency")
+    axes.set_ylabel(f"time on {ranks_of(study.base)} over time" if study.weak else "speed-up over ideal speed-up")
+
+
+def shares(point):
+    """phase -> part of a bar; they add up to 1. Medians over ranks may add up to more than a step: then they are scaled down.
+    If they add up to less, the rest is due to ranks that spend their time differently."""
+    found = {phase: point.share(phase) for phase in PHASES}
+    total = sum(found.values())
+    return {phase: share / max(1, total) for phase, share in found.items()} | {"ranks differ": max(0, 1 - total)}
+
+
+def _phases(axes, study):
+    """Equidistant bars: fractions of a step in strong mode, milliseconds in weak mode."""
+    place = np.arange(len(study.points))
+    height = np.array([1e3 * point.time if study.weak else 100 for point in study.points])
+    parts = {phase: np.array([shares(point)[phase] for point in study.points]) for phase in (*PHASES, "ranks differ")}
+    bottom = np.zeros(len(place))
+    width = 0.62 if len(place) > 2 else 0.2 * (1 + len(place))
+    for phase, part in parts.items():
+        if part.max() > (1e-2 if phase == "ranks differ" else 5e-4):
+            hatch = {"hatch": "////", "edgecolor": "#94a3b8", "lw": 0} if phase == "ranks differ" else {}
+            label = phase if phase == "compute" else f"{phase}\n≤ {_percent(part.max())}"
+            axes.bar(place, height * part, width, bottom, color=COLOURS[phase], label=label, **hatch)
+        bottom += height * part
+    small, gap = (9, " ") if len(place) <= 4 else (8, "\n")
+    for x, top, point, part in zip(place, height, study.points, parts["compute"]):
+        axes.annotate(f"{number(1e3 * point.time)}{gap}ms", (x, top), xytext=(0, 3), textcoords="offset points", ha="center",
+                      fontsize=small)
+        if len(place) <= MOST_TICKS:
+            axes.annotate(_percent(part), (x, top * part / 2), ha="center", va="center", fontsize=small)
+    several = any(point.facts["nodes"] > 1 for point in study.points)
+    axes.set_xticks(place, [f"{point.ranks}" + (f"\n{point.facts['nodes']}" if several else "") for point in study.points],
+                    fontsize=10 if len(place) <= MOST_TICKS else 8)
+    axes.set_xlim(-0.6, len(place) - 0.4)
+    axes.set_xlabel("ranks, and nodes below" if several else "ranks")
+    axes.set_ylim(0, 1.16 * height.max())
+    if not study.weak:
+        axes.set_yticks(range(0, 101, 20))
+    axes.set_title("Where the time of a step goes")
+    axes.set_ylabel("wall time of a step  [ms]" if study.weak else "share of a step  [%]")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="upper left", bbox_to_anchor=(1, 0.9), handlelength=1.2, fontsize=9,
+                labelspacing=0.9)
+
+
+def _percent(part):
+    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.1f} %"
+
+
+def figure(study, folder):
+    """Three panels; returns the path written."""
+    repetitions = sorted({len(point.steps) for point in study.points})
+    counts = f"{repetitions[0]} to {repetitions[-1]}" if len(repetitions) > 1 else str(repetitions[0])
+    origin = Origin(study)
+    explanation = f"{study.description}\nMedians of {counts} repetitions; bars reach from the least to the greatest. "
+    explanation += " ".join(study.notes[-1:] if study.weak else [])
+    page = sheet(14.2, 5.5, study.headline, explanation, 1 + origin.origin.count("\n"))
+    engine = page.get_layout_engine()
+    left, bottom, width, height = engine.get()["rect"]
+    engine.set(rect=(left, bottom, width, height - 0.16 / page.get_figheight()), h_pad=0.08, w_pad=0.1)
+    axes = page.subplots(1, 3, width_ratios=(1, 1, 1.25))
+    (_time if study.weak else _speed_up)(axes[0], study)
+    _efficiency(axes[1], study)
+    _phases(axes[2], study)
+    return save(page, origin, folder, study.title + "_scaling")

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""The Python package works from the source tree and after pip, and says in one line what is missing or wrong."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+
+from program import ProgramTest  # noqa: E402 (the folder is put on the path first)
+from python_package import ENVIRONMENT, POSTPROCESS, start  # noqa: E402
+
+
+class Package(ProgramTest):
+    def test_after_pip_it_draws_and_opens_what_the_program_wrote(self):
+        self.evolve("--output.file=out.h5")
+        bare = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+
+        def call(*arguments):
+            end = subprocess.run(arguments, cwd=self.folder, capture_output=True, text=True, env=bare, timeout=120)
+            self.assertEqual(end.returncode, 0, end.stdout + end.stderr)
+            return end.stdout
+
+        call(sys.executable, "-m", "venv", "--system-site-packages", "env")
+        # From a copy: setuptools leaves a folder beside what it builds. No index: nothing is downloaded.
+        call("cp", "-r", POSTPROCESS, "source")
+        call("env/bin/pip", "install", "--quiet", "--no-index", "--no-build-isolation", "./source")
+        self.assertIn("front.png", call("env/bin/fluxformer-tools", "plot", "out.h5"))
+        found = json.loads(call("env/bin/python", "-c", "import fluxformer, json; data = fluxformer.open('out.h5', 'history')\n"
+                                "print(json.dumps([fluxformer.__file__, data['norm'].shape]))"))
+        self.assertIn(os.path.join("env", "lib"), found[0])
+        with self.open("out.h5") as file:
+            self.assertEqual(tuple(found[1]), file["history/norm"].shape)
+
+    def test_it_teaches_and_refuses_in_one_line(self):
+        self.assertIn("plot FILE", start().stdout)
+        for command in ("plot", "report", "predict", "import"):
+            end = start(command, "--help")
+            self.assertEqual((end.returncode, end.stderr), (0, ""))
+            self.assertIn(f"fluxformer {command}", end.stdout)
+        for arguments, word in ((("plto",), "there are plot, report, predict, import"), (("plot", "none.h5"), "no such file"),
+                                (("report", "none.h5"), "no such file"), (("predict", "none.h5"), "no such file")):
+            end = start(*arguments, cwd=self.folder)
+            self.assertEqual((end.returncode, len(end.stderr.splitlines())), (2, 1), end.stderr)
+            self.assertIn(word, end.stderr)
+
+    def test_a_missing_module_is_named_with_its_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "h5py.py"), "w", encoding="utf-8") as stream:
+                stream.write("raise ModuleNotFoundError('no h5py', name='h5py')\n")
+            end = start("plot", "a.h5", env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join((folder, POSTPROCESS))})
+        self.assertEqual((end.returncode, len(end.stderr.splitlines())), (2, 1), end.stderr)
+        self.assertIn("python3-h5py", end.stderr)
+
+    def test_no_module_stands_apart(self):
+        """Every module of the package is found by pip: folders have an __init__.py."""
+        for path in glob.glob(os.path.join(POSTPROCESS, "fluxformer", "**", "*.py"), recursive=True):
+            self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), "__init__.py")), path)
+
+
+if __name__ == "__main__":
+    unittest.main()
