@@ -31,6 +31,10 @@ class AttentionComparison final : public Comparison {
   /// Adds all samples to a meter of T with each of `others`.
   std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
                                                const std::vector<const Parameters*>& others) const;
+  /// A PDE model as training initialises it.
+  Parameters untrained(std::size_t seed, const ComparedModel& pde) const;
+  /// The Transformers of two seeds.
+  void add_ceiling(std::size_t seed, CompareRecord& record) const;
   int layers() const { return first_.spec.layers; }
 
   const CompareProblem& problem_;
@@ -66,6 +70,40 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
   return attention::compare_attention(samples, *t, p, draws_);
 }
 
+Parameters AttentionComparison::untrained(std::size_t seed, const ComparedModel& pde) const {
+  Parameters fresh(pde.parameters.spec);
+  // A separate stream, so that no trained model was initialised with these numbers.
+  const auto draw = RandomStream(draws_, "untrained models")
+                        .bits(static_cast<std::uint64_t>(problem_.models().seeds()[seed]));
+  const auto start = pde.origin.starting_coefficients();
+  const auto [kappa, alpha, rho] = start.value_or(ModelOrigin::Coefficients{});
+  initialise_standard(fresh, (std::uint64_t{draw[0]} << 32) | draw[1], kappa, alpha, rho);
+  if (!start)
+    for (const auto& view : fresh.layout.views())
+      if (view.name == "kappa" || view.group == "equation")
+        std::ranges::copy(pde.parameters.view(view.path()), fresh.view(view.path()).begin());
+  return fresh;
+}
+
+void AttentionComparison::add_ceiling(std::size_t seed, CompareRecord& record) const {
+  const auto& models = problem_.models();
+  const std::size_t seeds = models.seeds().size();
+  if (seeds < 2) return;
+  const auto& mine = models.at(seed, "transformer").parameters;
+  const auto& other = models.at((seed + 1) % seeds, "transformer").parameters;
+  const auto pairs =
+      attention::match_layers(score(matching_, mine, {&other})[0], attention::RowScore::centred);
+  const auto meter = score(problem_.samples(), mine, {&other});
+  for (std::size_t j = 0; j < all_scores.size(); ++j) {
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(layers()));
+    for (int l = 0; l < layers(); ++l)
+      values.push_back(
+          attention::matched_score(meter[0], l, pairs[static_cast<std::size_t>(l)], all_scores[j]));
+    record.add("transformer", attention::variables::of_transformers(attention::variables::scores[j]), values);
+  }
+}
+
 void AttentionComparison::begin(CompareRecord& record) {
   record.axis(axes::layer, 1, layers());
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
@@ -76,15 +114,14 @@ void AttentionComparison::begin(CompareRecord& record) {
 void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
   record.add(name, attention::variables::map, attention::attention_map(problem_.samples(), *probe));
-  if (name == "transformer") return;
+  if (name == "transformer") {
+    add_ceiling(seed, record);
+    return;
+  }
   const auto& models = problem_.models();
   const auto& transformer = models.at(seed, "transformer").parameters;
   const auto& pde = models.at(seed, name).parameters;
-  Parameters untrained(pde.spec);
-  // A separate stream, so that no trained model was initialised with these numbers.
-  const auto draw =
-      RandomStream(draws_, "untrained models").bits(static_cast<std::uint64_t>(models.seeds()[seed]));
-  initialise_standard(untrained, (std::uint64_t{draw[0]} << 32) | draw[1], 0, 1, 1);
+  const auto untrained = this->untrained(seed, models.at(seed, name));
 
   const bool exchangeable = name == "independent";
   auto paired =
@@ -165,7 +202,8 @@ void describe_attention(io::Description& description) {
   using namespace attention::variables;
   std::vector<io::Variable> measures;
   for (const auto& score : scores)
-    for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score)})
+    for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score),
+                            of_transformers(score)})
       measures.push_back(one);
   for (const auto& one :
        {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})

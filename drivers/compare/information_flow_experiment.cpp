@@ -64,7 +64,13 @@ void InformationFlow::measure(std::size_t seed, const std::string& name, Compare
   const auto& models = problem_.models();
   const auto probe = problem_.probe(models.at(seed, name).parameters);
   measure_states(name, *probe, record);
-  if (name == transformer) return;
+  if (name == transformer) {
+    if (models.seeds().size() < 2) return;
+    const auto next = problem_.probe(models.at((seed + 1) % models.seeds().size(), transformer).parameters);
+    record.add(name, states::variables::cka_ceiling,
+               states::align(problem_.samples(), *next, *probe, cka_).alignment());
+    return;
+  }
   const auto reference = problem_.probe(models.at(seed, transformer).parameters);
   measure_alignment(name, *reference, *probe, record);
 }
@@ -99,7 +105,7 @@ void describe_information_flow(io::Description& description) {
                                 {names::tokens_x, names::tokens_y, example_labels},
                                 {},
                                 {norm, token_variance, dirichlet_energy, correlation, drift, step_change,
-                                 example_norm, accuracy, cka, cka_unrelated}});
+                                 example_norm, accuracy, cka, cka_unrelated, cka_ceiling}});
 }
 
 void declare_information_flow(Options& options) {

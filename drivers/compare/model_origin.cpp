@@ -19,6 +19,13 @@ std::string ModelOrigin::value(const std::string& key) const {
   return found == settings_.end() ? std::string() : found->second;
 }
 
+std::optional<ModelOrigin::Coefficients> ModelOrigin::starting_coefficients() const {
+  if (!value("model.file").empty()) return {};
+  const auto kappa = value("equation.kappa"), alpha = value("equation.alpha"), rho = value("equation.rho");
+  if (kappa.empty() || alpha.empty() || rho.empty()) return {};
+  return Coefficients{std::stod(kappa), std::stod(alpha), std::stod(rho)};
+}
+
 std::string ModelOrigin::text() const {
   if (!trained_) return "not known";
   auto text = "trained, seed " + value("run.seed");

@@ -3,6 +3,7 @@
 // What a model file records about the run that wrote it.
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/settings.hpp"
@@ -21,6 +22,11 @@ class ModelOrigin {
   std::string value(const std::string& key) const;
   /// A short description.
   std::string text() const;
+  /// kappa, alpha and rho that its training started from; none if it is not known, or they came from a file.
+  struct Coefficients {
+    double kappa = 0, alpha = 1, rho = 1;
+  };
+  std::optional<Coefficients> starting_coefficients() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
 
   /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the

@@ -10,9 +10,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
-from comparison import ALL, CompareTest, MODELS, NAMES, PDE  # noqa: E402
+from comparison import ALL, CompareTest, MODELS, NAMES, PDE, SEEDS  # noqa: E402
 from program import TRAIN_DECK, together  # noqa: E402
 
 
@@ -119,6 +120,31 @@ class KnownAnswers(CompareTest):
         for name in ("norm", "token_variance", "dirichlet_energy", "drift", "step_change", "correlation", "accuracy",
                      "example_norm"):
             np.testing.assert_array_equal(flow[f"inherited/{name}"], flow[f"transformer/{name}"], err_msg=name)
+
+    def test_the_ceiling_is_that_of_two_transformers(self):
+        found = self.compare("attention", "--attention.matching=9", models=MODELS)
+        # Two seeds are compared with each other in both orders: all scores but KL are symmetric, and so is the pairing of heads.
+        for name in ("cosine", "js", "tv", "centred"):
+            first, second = found[f"transformer/{name}_ceiling"]
+            np.testing.assert_allclose(first, second, rtol=1e-10, err_msg=name)
+        self.assertFalse(np.allclose(*found["transformer/kl_ceiling"], rtol=1e-6))
+        self.assertTrue((found["transformer/cosine_ceiling"] < 1).all())
+        flow = self.compare("information_flow", models=MODELS, output="flow.h5")["transformer/cka_ceiling"]
+        np.testing.assert_allclose(flow[0], flow[1].T, rtol=1e-8)  # 1e-16 |mean|^2 / variance
+        one = (f"--models.seeds={seed}" for seed in (1,))
+        alone = self.compare("attention", "--attention.matching=9", *one, models=MODELS[1:], output="one.h5")
+        self.assertNotIn("transformer/cosine_ceiling", alone)
+
+    def test_the_untrained_model_has_the_coefficients_that_training_started_from(self):
+        arguments = ("attention", "--attention.matching=9")
+        before = self.compare(*arguments)["independent/cosine_untrained"]
+        for seed in SEEDS:
+            with h5py.File(self.path(f"models/independent_{seed}.h5"), "r+") as file:
+                settings = file.attrs["settings"]
+                self.assertIn("kappa = 0.05", settings)
+                file.attrs["settings"] = settings.replace("kappa = 0.05", "kappa = 0.4")
+        after = self.compare(*arguments, output="after.h5")["independent/cosine_untrained"]
+        self.assertGreater(np.abs(after - before).max(), 1e-6)
 
     def test_scores_are_those_of_the_rows(self):
         """One sample and one head: the stored maps are exactly the scored rows."""

@@ -80,6 +80,8 @@ def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **ho
             out.add(model, "entropy", 0.7 * heads)
             out.add(model, "entropy_transformer", 0.6 * heads)
             out.add(model, "map", rows)
+        for name in ("cosine", "centred", "kl"):
+            out.add("transformer", f"{name}_ceiling", 0.8 * np.ones(LAYERS))
 
 
 def write_information_flow(path, **how):
@@ -96,7 +98,9 @@ def write_information_flow(path, **how):
             for name in ("correlation", "drift", "step_change"):
                 out.add(model, name, np.linspace(1, 0.5, LAYERS + 1))
             out.add(model, "example_norm", 1 + np.arange(len(depth) * TOKENS).reshape(1, len(depth), TOKENS) % 5)
-            if model != "transformer":
+            if model == "transformer":
+                out.add(model, "cka_ceiling", 0.9 * np.exp(-np.abs(theirs[:, None] - depth)))
+            else:
                 out.add(model, "cka", np.exp(-np.abs(theirs[:, None] - depth)))
                 out.add(model, "cka_unrelated", 0.01 + 0 * theirs[:, None] * depth)
 

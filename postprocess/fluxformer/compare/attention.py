@@ -38,6 +38,8 @@ def _scores(comparison, models):
                 if (values := comparison.measure(model, f"{score}_{null}")) is not None:
                     line, = axes.plot(layer, values.mean(axis=0), marker, color=SOFT, ms=size, mew=1.6, ls="none", label=label)
                     tips(axes, line, [f"{label}: {number(v)}" for v in values.mean(axis=0)])
+            if (ceiling := comparison.measure("transformer", f"{score}_ceiling")) is not None:
+                axes.plot(layer, ceiling.mean(axis=0), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
             panel(axes, style.label if i == 0 else "", "layer" if i + 1 == len(SCORES) else "", name if j == 0 else "")
             axes.set_xticks(layer)
             axes.set_xlim(layer[0] - 0.4, layer[-1] + 0.4)
@@ -45,7 +47,8 @@ def _scores(comparison, models):
     return Drawing("attention-scores", "How much attention resembles the Transformer's, layer by layer",
                    "Coloured: the model, mean over seeds with one standard deviation. Grey: what rows without any learning score "
                    "against the same Transformer; a score says something only where it is better than all three. For KL lower is "
-                   "better. The centred cosine leaves out what all rows share.", figure, [comparison.run])
+                   "better. The centred cosine leaves out what all rows share. Dashed: the Transformer of the next seed, what an "
+                   "independently trained model may reach.", figure, [comparison.run])
 
 
 def _margins(comparison, models):

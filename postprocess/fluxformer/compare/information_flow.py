@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import NullFormatter
 
-from fluxformer.style import SOFT, decades, plain_numbers
+from fluxformer.style import INK, SOFT, decades, plain_numbers
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, plt, style_of
 
@@ -64,12 +64,14 @@ def _alignment(comparison, models):
         unrelated = _at_equal_depth(comparison, model, "cka_unrelated")
         if unrelated is not None:
             last.plot(theirs, unrelated.mean(axis=0), "x", color=SOFT, ms=6, mew=1.6, label="null: other samples")
+    if (ceiling := comparison.measure("transformer", "cka_ceiling")) is not None:
+        last.plot(theirs, ceiling.mean(axis=0).diagonal(), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
     last.set_ylim(0, 1.05)
     panel(last, "At equal depth", "depth s  [layers]", "linear CKA")
     legend(figure, last)
     return Drawing("flow-alignment", "Which depth of the models is like which of the Transformer",
                    "Linear CKA of the states, mean over seeds: 1 is the same up to rotation and scale. Crosses: the same with the samples of "
-                   "one model exchanged, which have nothing in common but their statistics.", figure, [comparison.run])
+                   "one model exchanged, which have nothing in common but their statistics. Dashed: the Transformer of the next seed.", figure, [comparison.run])
 
 
 def _at_equal_depth(comparison, model, name):

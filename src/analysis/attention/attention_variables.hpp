@@ -34,6 +34,11 @@ inline io::Variable of_permuted_keys(const io::Variable& score) {
 inline io::Variable of_untrained(const io::Variable& score) {
   return io::variant(score, "untrained", "the same of an untrained PDE model with the Transformer");
 }
+/// What may be reached by a model that was trained independently.
+inline io::Variable of_transformers(const io::Variable& score) {
+  return io::variant(score, "ceiling",
+                     "the same of the Transformers of this seed and the next, heads paired in the same way");
+}
 
 inline const io::Variable centred_heads{
     "centred_heads",

@@ -31,7 +31,8 @@ inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidde
         {"transformer_depth", "<model>_depth"},
         "",
         "linear CKA of the Transformer's states with those of the PDE model"},
-    cka_unrelated = io::variant(cka, "unrelated", "the same for samples paired at random");
+    cka_unrelated = io::variant(cka, "unrelated", "the same for samples paired at random"),
+    cka_ceiling = io::variant(cka, "ceiling", "the same of the Transformer of the next seed with this one");
 
 inline const io::Variable mode = io::index("mode", "singular value, counted from 1, the largest first");
 inline const io::Variable singular_value{
