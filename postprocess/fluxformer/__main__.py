@@ -9,6 +9,7 @@ COMMAND --help explains each. PYTHONPATH=postprocess finds this package without 
 """
 
 import importlib
+import os
 import sys
 
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
@@ -34,13 +35,18 @@ def main(arguments=None):
     try:
         command.main(arguments[1:])
     except RunError as failure:
-        _fail(f"{name}: {failure}")
+        _fail(failure, name)
     except OSError as failure:
-        _fail(f"{name}: {failure.filename or ''}: {failure.strerror or failure}", status=1)
+        _fail(f"{failure.filename or 'output'}: {failure.strerror or failure}", name, status=1)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as failure:
+        if "FLUXFORMER_TRACEBACK" in os.environ:
+            raise
+        reason = " ".join(str(failure).split()) or type(failure).__name__
+        _fail(f"a file does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
 
 
-def _fail(message, status=2):
-    print(f"fluxformer {message}" if ":" in message.split(" ")[0] else f"fluxformer: {message}", file=sys.stderr)
+def _fail(message, command="", status=2):
+    print(f"fluxformer{command and ' ' + command}: {message}", file=sys.stderr)
     sys.exit(status)
 
 

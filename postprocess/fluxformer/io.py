@@ -82,7 +82,13 @@ class Array:
         self.shape = dataset.shape
         self.unit = plain(dataset.attrs.get("unit", ""))
         self.long_name = plain(dataset.attrs.get("long_name", dataset.name.split("/")[-1]))
-        self.dims = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
+        try:
+            self.dims = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
+            lengths = [len(axis[0]) if len(axis) else size for axis, size in zip(dataset.dims, dataset.shape)]
+        except (RuntimeError, TypeError):
+            raise RunError(f"{dataset.file.filename}: an axis of {dataset.name} is missing") from None
+        if any(size > length for size, length in zip(dataset.shape, lengths)) and not dataset.file.filename.endswith(HISTORY):
+            raise RunError(f"{dataset.file.filename}: {dataset.name} has shape {dataset.shape}, its axes {tuple(lengths)}")
 
     def __getitem__(self, index):
         return self._dataset[index]
@@ -92,6 +98,23 @@ class Array:
         axis = self.dims.index(axis) if isinstance(axis, str) else axis
         scales = self._dataset.dims[axis]
         return scales[0][...] if len(scales) else np.arange(self.shape[axis])
+
+
+TEXTS = ("experiment", "status", "message", "created", "git_revision", "command_line", "deck", "settings")
+
+
+class Attributes(dict):
+    """The attributes of a file; one that is missing is an error of the file."""
+
+    def __init__(self, path, values):
+        super().__init__(values)
+        self.path = path
+        for name in TEXTS:
+            if name in self and not isinstance(self[name], str):
+                raise RunError(f"{path}: attribute {name} is {self[name]!r}, not a text")
+
+    def __missing__(self, name):
+        raise RunError(f"{self.path}: attribute {name} is missing")
 
 
 class Run:
@@ -105,12 +128,12 @@ class Run:
         self.path = os.fspath(path)
         self.file = self._open(unfinished)
         try:
-            self.attributes = {name: plain(value) for name, value in self.file.attrs.items()}
+            self.attributes = Attributes(self.path, {name: plain(value) for name, value in self.file.attrs.items()})
             self._check(unfinished)
             self.settings = _parse_settings(self.attributes.get("settings", ""))
             # The writer of a history extends the axes last, so every column has at least that many
             # rows.
-            self._rows = {name: len(self.file[name]) for name in ("step", "epoch") if name in self.file}
+            self._rows = {name: self.file[name].size for name in ("step", "epoch") if name in self.file}
         except BaseException:
             self.close()
             raise

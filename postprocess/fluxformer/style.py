@@ -44,7 +44,7 @@ def save(figure, run, folder, name):
     """Writes folder/name.png and folder/name.pdf; returns the first path. `run` may be a list of them."""
     os.makedirs(folder, exist_ok=True)
     origin = "\n".join(one.origin for one in run) if isinstance(run, list) else run.origin
-    figure.text(0.012, 0.07 / figure.get_figheight(), origin, fontsize=7.5, color=SOFT, va="bottom")
+    figure.text(0.012, 0.07 / figure.get_figheight(), origin, fontsize=7.5, color=SOFT, va="bottom", parse_math=False)
     path = os.path.join(folder, name)
     figure.savefig(path + ".png")
     figure.savefig(path + ".pdf", metadata={"CreationDate": None})

@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,11 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-from program import ProgramTest  # noqa: E402 (the folder is put on the path first)
-from python_package import ENVIRONMENT, POSTPROCESS, start  # noqa: E402
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from program import ProgramTest  # noqa: E402
+from python_package import ENVIRONMENT, POSTPROCESS, call, start  # noqa: E402
 
 
 class Package(ProgramTest):
@@ -56,6 +60,41 @@ class Package(ProgramTest):
             end = start("plot", "a.h5", env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join((folder, POSTPROCESS))})
         self.assertEqual((end.returncode, len(end.stderr.splitlines())), (2, 1), end.stderr)
         self.assertIn("python3-h5py", end.stderr)
+
+    def test_odd_files_end_in_one_line(self):
+        self.evolve("--output.file=good.h5", "--output.fields=none")
+
+        def delete(name):
+            return lambda file: file.attrs.__delitem__(name) if name in file.attrs else file.__delitem__(name)
+
+        def replace(name, value):
+            return lambda file: file.attrs.__setitem__(name, value)
+
+        def fill(name):
+            return lambda file: file[name].__setitem__(..., np.nan)
+
+        def shrink(name):
+            def change(file):
+                del file[name]
+                file[name] = 1.0
+            return change
+
+        cases = {"no settings": (delete("settings"), 0), "no ranks": (delete("ranks"), 0), "a number as settings": (replace("settings", 3), "settings"),
+                 "a number as command line": (replace("command_line", 2.5), "command_line"), "no experiment": (delete("experiment"), "experiment"),
+                 "TeX in the command line": (replace("command_line", "fluxformer evolve $\\frac$ $_^"), 0),
+                 "no axis": (delete("depth"), "/depth"), "no norm": (delete("history/norm"), 0),
+                 "a single number as norm": (shrink("history/norm"), "does not hold"), "all NaN": (fill("history/norm"), 0)}
+        for name, (change, outcome) in cases.items():
+            with self.subTest(name):
+                shutil.copy(self.path("good.h5"), self.path("odd.h5"))
+                with h5py.File(self.path("odd.h5"), "r+") as file:
+                    change(file)
+                end = call("plot", self.path("odd.h5"))
+                if outcome == 0:
+                    self.assertEqual((end.returncode, end.stderr), (0, ""))
+                else:
+                    self.assertEqual((end.returncode, len(end.stderr.splitlines())), (2, 1), end.stderr)
+                    self.assertIn(outcome, end.stderr)
 
     def test_no_module_stands_apart(self):
         """Every module of the package is found by pip: folders have an __init__.py."""

@@ -84,7 +84,7 @@ def _at_equal_depth(comparison, model, name):
 
 
 def _token_maps(comparison, models):
-    """One example, token by token: as the image's grid, or as lines of tokens over depth."""
+    """One example, token by token: as the image's grid, or as lines of tokens over depth; None without a finite number."""
     facts = comparison.facts()
     grid = int(facts.get("tokens_y", 1)), int(facts.get("tokens_x", 1))
     shown = {model: comparison.measure(model, "example_norm")[0] for model in models}  # [example, depth, token]
@@ -94,6 +94,8 @@ def _token_maps(comparison, models):
     if any(np.isnan(values).any() for values in shown.values()):
         sentence += " Grey: padding."
     relative = {model: values[0] / np.nanmean(values[0], axis=1, keepdims=True) for model, values in shown.items()}
+    if not any(np.isfinite(values).any() for values in relative.values()):
+        return None
     limit = max(max(np.nanquantile(values, 0.99), 1 / np.nanquantile(values, 0.01)) for values in relative.values())
     norm = LogNorm(1 / max(limit, 1.1), max(limit, 1.1))
     figure, image, panels = (_grids if min(grid) > 1 else _lines)(comparison, relative, grid, norm)
@@ -145,7 +147,7 @@ def draw(study):
         drawings.append(_alignment(comparison, aligned))
     examples = comparison.having("example_norm")
     if "transformer" in examples and comparison.measure("transformer", "example_norm").shape[1] > 0:
-        drawings.append(_token_maps(comparison, examples))
+        drawings += filter(None, [_token_maps(comparison, examples)])
     return drawings
 
 

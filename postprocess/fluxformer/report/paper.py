@@ -31,7 +31,7 @@ class TextPages:
         self._place = TOP + 0.4
 
     def _text(self, left, top, text, **how):
-        self._figure.text(left / PAPER[0], 1 - top / PAPER[1], text, va="top", **how)
+        self._figure.text(left / PAPER[0], 1 - top / PAPER[1], text, va="top", parse_math=False, **how)
 
     def row(self, cells):
         """Cells (left edge in inches, characters of a line, text, colour, weight), their tops in one line."""
