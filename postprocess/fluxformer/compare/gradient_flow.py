@@ -44,7 +44,7 @@ def _by_depth(comparison):
     legend(figure, panels[0])
     return Drawing("gradients-depth", "Gradients on the way back through depth",
                    "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples. A ratio above one grows "
-                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, [comparison.run])
+                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, comparison.runs)
 
 
 def _blocks(comparison, models):
@@ -84,7 +84,7 @@ def _parameters(comparison):
     legend(figure, axes)
     return Drawing("gradients-blocks", "Gradients by block of parameters",
                    "Euclidean norm of the gradient of the mean cross entropy with respect to all numbers of a block, the models as trained; sets "
-                   "of weights are counted from the input, and a PDE model has fewer of them.", figure, [comparison.run])
+                   "of weights are counted from the input, and a PDE model has fewer of them.", figure, comparison.runs)
 
 
 def _error(comparison, models):
@@ -119,7 +119,7 @@ def _jacobians(comparison):
     legend(figure, *panels)
     return Drawing("gradients-jacobians", "What a layer does to small differences",
                    f"Means over {comparison.facts().get('jacobian_samples', 'some')} samples. Above the dotted lines differences grow in "
-                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, [comparison.run])
+                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, comparison.runs)
 
 
 def _over_epochs(comparison, models):
@@ -139,7 +139,7 @@ def _over_epochs(comparison, models):
     panel(panels[0], "Disparity", "epochs done", "largest over smallest  ‖∂loss/∂u(s)‖")
     panel(panels[1], "Gradient, mean over depth", "epochs done", "‖∂loss/∂u(s)‖")
     legend(figure, *panels)
-    return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, [comparison.run])
+    return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, comparison.runs)
 
 
 def draw(study):
