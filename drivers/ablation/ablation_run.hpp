@@ -25,6 +25,7 @@ struct Variant {
   std::string name() const;
 };
 
+/// The results of one training; the same on all ranks.
 struct AblationRun {
   /// Loss before each step; NaN after an early end.
   std::vector<double> loss;

@@ -17,6 +17,7 @@
 
 namespace fluxformer {
 
+/// One file: a group per model, in which each measure has the seeds as its first axis.
 class CompareRecord {
  public:
   /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.

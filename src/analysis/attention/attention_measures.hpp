@@ -17,6 +17,7 @@ namespace fluxformer::attention {
 /// each whole on one rank; only `reduce` is collective.
 class AttentionMeter : public Accumulator {
  public:
+  /// What is compared: layers, and heads of T and of P.
   struct Shape {
     int layers = 1, heads_t = 1, heads_p = 1;
   };

@@ -24,13 +24,15 @@ inline const std::array<io::Variable, 5> scores = {
                  "",
                  "cosine of attention rows minus 1/n with the Transformer's; 0 where a row is uniform"}};
 
-// The null controls of a score.
+/// The null controls of a score, as variables beside it.
 inline io::Variable of_uniform_rows(const io::Variable& score) {
   return io::variant(score, "uniform", "the same of uniform rows with the Transformer's");
 }
+/// What a row reaches against itself once its keys are permuted.
 inline io::Variable of_permuted_keys(const io::Variable& score) {
   return io::variant(score, "permuted", "the same of the Transformer's rows with themselves, keys permuted");
 }
+/// What a PDE model reaches without having seen data.
 inline io::Variable of_untrained(const io::Variable& score) {
   return io::variant(score, "untrained", "the same of an untrained PDE model with the Transformer");
 }

@@ -10,6 +10,7 @@
 
 namespace fluxformer::derivatives {
 
+/// How much is computed, and from which directions.
 struct JacobianPlan {
   int steps = 1;      ///< of the Lanczos process for singular values
   int exponents = 1;  ///< Lyapunov exponents

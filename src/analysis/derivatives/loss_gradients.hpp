@@ -11,6 +11,7 @@
 
 namespace fluxformer::derivatives {
 
+/// Gradients by depth and by parameter.
 struct LossGradients {
   double loss = 0;                 ///< mean over the samples
   GradientMeasures by_row;         ///< at all rows of the probe

@@ -34,6 +34,7 @@ struct Kind {
   const io::Variable& axis;
   std::string how;
 };
+/// All kinds, in the order of their curves; both spaces of ModelInput.
 inline const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
       {"noise", noise_level, "with Gaussian noise on the embedded input"},
@@ -51,6 +52,7 @@ inline const std::vector<Kind>& kinds() {
 struct Response {
   io::Variable accuracy, loss, change, sensitivity, not_finite;
 };
+/// The variables "<kind>_accuracy", "<kind>_loss", ... over the axis of the kind.
 inline Response response(const Kind& kind) {
   const auto variable = [&](const char* name, const std::string& long_name) {
     return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};

@@ -31,6 +31,7 @@ struct PerturbationPlan {
   std::uint64_t seed = 1;     ///< of all draws
 };
 
+/// Perturbs every batch it is shown in all ways of the plan and accumulates what the model answers.
 class PerturbedModel {
  public:
   /// Both are borrowed. Throws BadInput for levels of features where the model reads words.

@@ -25,6 +25,7 @@ struct ResponseMeasures {
 /// Accumulates ResponseMeasures. Samples may be spread over ranks; only `reduce` is collective.
 class ResponseMeter : public Accumulator {
  public:
+  /// Sums for that many levels of one kind; `classes` is the number of logits.
   ResponseMeter(int levels, int classes);
 
   /// Adds the samples of the input's batch at one level: u_0 and logits [sample][class] after the

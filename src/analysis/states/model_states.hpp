@@ -14,6 +14,7 @@
 
 namespace fluxformer::states {
 
+/// The same on all ranks.
 struct ModelStates {
   StateMeasures by_row;    ///< at all rows of the probe; norm, token_variance and dirichlet_energy only
   StateMeasures by_layer;  ///< at the embedded input and the end of each layer, from one to the next
