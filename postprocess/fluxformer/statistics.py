@@ -261,7 +261,7 @@ def _judged(question: Question, rejected: bool, alpha: float, equal: bool, equal
         return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect)
     if all(one.deterministic for one in question.effects):
         means = [one.mean for one in question.effects]
-        if question.delta is not None and max(map(abs, means)) <= question.delta:
+        if question.delta is not None and max(abs(mean) for mean in means) <= question.delta:
             verdict = Verdict.NO_DIFFERENCE
         else:
             verdict = Verdict.HOLDS if min(means) > 0 else Verdict.OPPOSITE if max(means) < 0 else Verdict.UNDECIDED

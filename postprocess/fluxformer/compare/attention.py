@@ -1,12 +1,14 @@
 """Attention of the report: scores by layer beside their null controls, margins, entropies, maps."""
 
+from __future__ import annotations
+
 import numpy as np
 from matplotlib.ticker import FixedLocator
 
-from fluxformer.style import INK, SOFT, plain_numbers
-from fluxformer.report.data import number, spread
+from fluxformer.report.data import Comparison, Study, number, spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, style_of, tips
+from fluxformer.style import INK, SOFT, plain_numbers
 
 SCORES = (("cosine", "cosine", 1), ("kl", "KL divergence  [nat]", -1), ("centred", "centred cosine", 1))
 NULLS = (("uniform", "null: uniform rows", "_", 11), ("permuted", "null: keys permuted", "x", 6),
@@ -14,18 +16,32 @@ NULLS = (("uniform", "null: uniform rows", "_", 11), ("permuted", "null: keys pe
 DECADES = (5, 10, 20, 50, 100, 200, 500, 1000, 10000)  # ticks from the wide margin on
 
 
-def best_null(comparison, model, score, sign):
-    """(lead of the score over its best null by seed and layer, names) or None; best: the null with the best mean over the seeds."""
+def best_null(comparison: Comparison, model: str, score: str, sign: int) -> tuple[np.ndarray, list[str]] | None:
+    """By how much a score is better than its best null control.
+
+    Parameters
+    ----------
+    score : str
+        A measure of the model; its null controls are those of NULLS.
+    sign : int
+        1 if more is better, -1 if less is.
+
+    Returns
+    -------
+    lead : ndarray, shape (seeds, layers)
+    names : list of str
+        By layer the null with the best mean over the seeds. None instead of both if one of them was not measured.
+    """
     value = comparison.measure(model, score)
-    nulls = [comparison.measure(model, f"{score}_{null[0]}") for null in NULLS]
-    if value is None or any(null is None for null in nulls):
+    nulls = [null for name, *_ in NULLS if (null := comparison.measure(model, f"{score}_{name}")) is not None]
+    if value is None or len(nulls) < len(NULLS):
         return None
     best = np.argmax([sign * null.mean(axis=0) for null in nulls], axis=0)
     chosen = np.take_along_axis(np.array(nulls), best[None, None, :].repeat(len(value), axis=1), axis=0)[0]
     return sign * (value - chosen), [NULLS[k][0] for k in best]
 
 
-def _scores(comparison, models):
+def _scores(comparison: Comparison, models: list[str]) -> Drawing:
     layer = comparison.axis("layer")
     figure = canvas(2.0 * len(SCORES) + 0.4)
     panels = figure.subplots(len(SCORES), len(models), sharex=True, sharey="row", squeeze=False)
@@ -51,7 +67,7 @@ def _scores(comparison, models):
                    "independently trained model may reach.", figure, [comparison.run])
 
 
-def _margins(comparison, models):
+def _margins(comparison: Comparison, models: list[str]) -> Drawing:
     layer = comparison.axis("layer")
     figure = canvas(3.4)
     panels = figure.subplots(1, len(SCORES), sharey=True, squeeze=False)[0]
@@ -81,7 +97,7 @@ def _margins(comparison, models):
                    "five of them, a wide margin. Below zero a null control is more like the Transformer than the model is.", figure, [comparison.run])
 
 
-def _entropies(comparison, models):
+def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
     layer = comparison.axis("layer")
     figure = canvas(3.2)
     panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
@@ -94,16 +110,17 @@ def _entropies(comparison, models):
             axes.plot(np.repeat(layer + shift, heads.shape[1]), heads.ravel(), "o", color=style.colour, ms=3, alpha=0.35, mew=0)
             over(axes, layer + shift, np.nanmean(values, axis=2), style, style.label)
         axes.axhline(1, color=SOFT, ls=":", lw=1.2)
-        axes.set(xticks=layer, ylim=(0, 1.06))
+        axes.set(xticks=layer, ylim=(0, 1.1))
         panel(axes, style_of(model).label, "layer", "row entropy / log n" if axes is panels[0] else "")
-    panels[0].annotate("uniform rows", (layer[0] - 0.1, 1.01), fontsize=8, color=SOFT)
+    panels[0].annotate("uniform rows", (0.02, 1), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+                       fontsize=8, color=SOFT)
     legend(figure, *panels)
     return Drawing("attention-entropies", "How far attention looks",
                    "Mean entropy of the rows: 1 spreads over all tokens, 0 looks at one. Small dots: single heads, of the PDE model those "
                    "matched with the Transformer's.", figure, [comparison.run])
 
 
-def _maps(comparison, models):
+def _maps(comparison: Comparison, models: list[str]) -> Drawing:
     shown = ["transformer", *models]
     maps = {model: comparison.measure(model, "map")[0] for model in shown}
     layers, tokens = maps["transformer"].shape[:2]
@@ -128,7 +145,7 @@ def _maps(comparison, models):
                    "scale for all models.", figure, [comparison.run])
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the attention experiment; none if it was not run."""
     comparison = study.of("attention")
     models = comparison.having("cosine") if comparison else []
