@@ -128,6 +128,7 @@ def _maps(comparison: Comparison, models: list[str]) -> Drawing:
     limit = max(np.quantile(tokens * values[columns], 0.995) for values in maps.values())
     side = min(1.75, 9.0 / len(columns), 5.7 / len(shown))
     figure = canvas(side * len(shown) + 0.7)
+    figure.set_layout_engine("compressed", h_pad=0.08, w_pad=0.08)  # square pictures side by side
     panels = figure.subplots(len(shown), len(columns), squeeze=False)
     for i, model in enumerate(shown):
         for j, layer in enumerate(columns):

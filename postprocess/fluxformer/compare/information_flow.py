@@ -117,6 +117,7 @@ def _grids(comparison: Comparison, shown: dict[str, np.ndarray], grid: tuple[int
     depths = np.unique(np.round(np.linspace(0, deepest, min(7, int(deepest) + 1))))
     side = min(1.5, 9.0 / len(depths))
     figure = canvas(side * len(shown) + 0.4)
+    figure.set_layout_engine("compressed", h_pad=0.08, w_pad=0.08)  # square pictures side by side
     panels = figure.subplots(len(shown), len(depths), squeeze=False)
     for i, (model, values) in enumerate(shown.items()):
         for axes, depth in zip(panels[i], depths):
