@@ -46,7 +46,7 @@ def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> 
     return dataset(path, group, unfinished)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> type[Exception]:
     if name == "RunError":  # without h5py the command line must be able to say so
         from fluxformer.io import RunError
         return RunError

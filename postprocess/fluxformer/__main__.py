@@ -8,18 +8,23 @@
 COMMAND --help explains each. PYTHONPATH=postprocess finds this package without installing it.
 """
 
+from __future__ import annotations
+
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
 
 
-def main(arguments=None):
-    """Runs a command. Ends with status 2 and one message for what cannot be read or done."""
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command with its arguments (default: those of the program).
+
+    Ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(__doc__.strip())
+        print((__doc__ or "").strip())
         return
     name = arguments[0]
     if name not in COMMANDS:
@@ -35,7 +40,7 @@ def main(arguments=None):
     try:
         command.main(arguments[1:])
     except RunError as failure:
-        _fail(failure, name)
+        _fail(str(failure), name)
     except OSError as failure:
         _fail(f"{failure.filename or 'output'}: {failure.strerror or failure}", name, status=1)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as failure:
@@ -45,7 +50,7 @@ def main(arguments=None):
         _fail(f"a file does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
 
 
-def _fail(message, command="", status=2):
+def _fail(message: str, command: str = "", status: int = 2) -> NoReturn:
     print(f"fluxformer{command and ' ' + command}: {message}", file=sys.stderr)
     sys.exit(status)
 

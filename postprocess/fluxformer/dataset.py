@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 
 import h5py
 import numpy as np
@@ -10,7 +11,7 @@ import xarray
 from xarray.backends.common import BackendArray
 from xarray.core import indexing
 
-from fluxformer.io import Run, RunError, plain
+from fluxformer.io import Run, RunError, plain, unit_of
 
 NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 
@@ -33,7 +34,7 @@ def _variable(stored: h5py.Dataset) -> xarray.Variable:
     if stored.ndim == 1 and h5py.h5ds.is_scale(stored.id):
         dims = [name]
     attributes = {"long_name": plain(stored.attrs.get("long_name", name))}
-    if unit := plain(stored.attrs.get("unit", "")):
+    if unit := unit_of(stored):
         attributes["units"] = unit
     return xarray.Variable(dims, indexing.LazilyIndexedArray(_Stored(stored)), attributes)
 
@@ -58,7 +59,7 @@ def _dataset(run: Run, group: str) -> xarray.Dataset:
         raise RunError(f"{run.path}: no group /{group}; there are {', '.join('/' + name for name in _groups(file))}")
     coordinates = {name: _variable(one) for name, one in file.items()
                    if isinstance(one, h5py.Dataset) and not _is_dimension_only(one)}
-    variables = {}
+    variables: dict[str, xarray.Variable] = {}
 
     def visit(name: str, one: h5py.HLObject) -> None:
         if isinstance(one, h5py.Dataset) and one.name.count("/") > 1:
@@ -67,7 +68,7 @@ def _dataset(run: Run, group: str) -> xarray.Dataset:
     (file[group] if group else file).visititems(visit)
     used = {dim for one in variables.values() for dim in one.dims} if group else None
     coordinates = {name: one for name, one in coordinates.items() if used is None or {*one.dims} <= used}
-    sizes: dict[str, int] = {}  # a run that goes on, or was killed, extends its axes one after the other
+    sizes: dict[Hashable, int] = {}  # a run that goes on, or was killed, extends its axes one after the other
     for one in (*variables.values(), *coordinates.values()):
         for dim, size in zip(one.dims, one.shape):
             sizes[dim] = min(size, sizes.get(dim, size))

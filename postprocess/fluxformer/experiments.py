@@ -1,5 +1,7 @@
 """The experiments as the program describes them: experiments.json, which docs/describe.py writes."""
 
+from __future__ import annotations
+
 import json
 import os
 
@@ -7,16 +9,16 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "experiments.
     _ENTRIES = {one["name"]: one for one in json.load(_file)}
 
 
-def families():
+def families() -> dict[str, str]:
     """Experiment: family, in the order of the program."""
     return {name: one["family"] for name, one in _ENTRIES.items()}
 
 
-def family_of(experiment):
+def family_of(experiment: str) -> str | None:
     """The family of an experiment; None of one that is not known here (a program of one's own)."""
     return _ENTRIES.get(experiment, {}).get("family")
 
 
-def keys_of(experiment, *roles):
+def keys_of(experiment: str, *roles: str) -> frozenset[str]:
     """The keys of an experiment with these roles: output (where, when and what is written), free (ranks, folders, limits)."""
     return frozenset(key for role in roles for key in _ENTRIES[experiment][role])

@@ -17,6 +17,8 @@ Numbers are stored in float64 as they are. Ends with status 2 and one message if
 fit, with status 1 if the disk is full.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime
 import fnmatch
@@ -24,9 +26,12 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 
 import h5py
 import numpy as np
+
+Arrays = dict[str, np.ndarray]  # by name
 
 SCHEMA_VERSION = 1
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
@@ -43,8 +48,8 @@ class Unfit(Exception):
     """The state dict, the options and the model format do not fit together."""
 
 
-def read_state(path):
-    """name -> numpy array."""
+def read_state(path: str) -> Arrays:
+    """The arrays of a state dict in any of the formats. Unfit if it cannot be read as one, as are the readers below."""
     if not os.path.isfile(path):
         raise Unfit(f"{path}: no such file")
     kind = os.path.splitext(path)[1].lower()
@@ -54,7 +59,8 @@ def read_state(path):
     return readers[kind](path)
 
 
-def read_npz(path):
+def read_npz(path: str) -> Arrays:
+    """Of numpy.savez."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -62,10 +68,11 @@ def read_npz(path):
         raise Unfit(f"{path}: not a readable .npz file of numbers ({failure})") from None
 
 
-def read_hdf5(path):
-    state = {}
+def read_hdf5(path: str) -> Arrays:
+    """Of an HDF5 file; groups count as dots."""
+    state: Arrays = {}
 
-    def keep(name, item):
+    def keep(name: str, item: h5py.HLObject) -> None:
         if isinstance(item, h5py.Dataset):
             state[name.replace("/", ".")] = item[...]
 
@@ -77,7 +84,8 @@ def read_hdf5(path):
     return state
 
 
-def read_torch(path):
+def read_torch(path: str) -> Arrays:
+    """Of torch.save; runs no code from the file."""
     try:
         import torch
     except ImportError:
@@ -97,18 +105,33 @@ def read_torch(path):
 class StateDict:
     """Hands out each array once, as float64, and keeps track of unused ones."""
 
-    def __init__(self, arrays):
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays = arrays
         self._left = set(arrays)
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
-    def names(self):
+    def names(self) -> list[str]:
+        """Of all arrays, taken or not."""
         return list(self._arrays)
 
-    def take(self, name, shape, squeeze=False):
-        """`shape`: expected sizes, None for any size."""
+    def take(self, name: str, shape: tuple[int | None, ...], squeeze: bool = False) -> np.ndarray:
+        """One array, as float64.
+
+        Parameters
+        ----------
+        name : str
+        shape : tuple
+            Expected sizes, None for any size.
+        squeeze : bool
+            Drop axes of length 1 first.
+
+        Raises
+        ------
+        Unfit
+            If it is not there, has another shape, or holds anything but finite real numbers.
+        """
         if name not in self._arrays:
             raise Unfit(f"{name} is not in the state dict, which holds {', '.join(sorted(self._arrays)) or 'nothing'}")
         array = np.asarray(self._arrays[name])
@@ -125,13 +148,22 @@ class StateDict:
         self._left.discard(name)
         return array
 
-    def left(self, ignored):
+    def left(self, ignored: Iterable[str]) -> list[str]:
+        """Names that were not taken and match none of these patterns."""
         return sorted(name for name in self._left
                       if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ignored))
 
 
-def layer_prefixes(state, wanted):
-    """(prefix of the encoder, [prefix of layer 1, prefix of layer 2, ...])."""
+def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]]:
+    """Finds the layers behind the prefix `wanted`.
+
+    Returns
+    -------
+    encoder : str or None
+        Prefix of the encoder; None for a layer by itself.
+    layers : list of str
+        Prefixes, in their order.
+    """
     found = [match["prefix"] for match in map(ATTENTION.fullmatch, state.names())
              if match and match["prefix"].startswith(wanted)]
     if not found:
@@ -139,7 +171,7 @@ def layer_prefixes(state, wanted):
             name.endswith("q_proj_weight") for name in state.names()) else ""
         raise Unfit(f"no encoder layer: no name is {wanted}...self_attn.in_proj_weight{hint}; the state dict holds "
                     f"{', '.join(sorted(state.names())) or 'nothing'}")
-    encoders = {}
+    encoders: dict[tuple[str, bool], dict[int, str]] = {}
     for prefix in found:
         numbered = re.fullmatch(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.", prefix)
         encoder, number = (numbered["encoder"], int(numbered["number"])) if numbered else (prefix, 0)
@@ -154,15 +186,15 @@ def layer_prefixes(state, wanted):
     return (encoder if stacked else None), [layers[number] for number in range(len(layers))]
 
 
-def read_layer(state, prefix, width, ffn):
+def read_layer(state: StateDict, prefix: str, width: int, ffn: int) -> Arrays:
     """The arrays of one layer under the names of model files. Layers saved with bias=False get biases of 0."""
-    def take(name, shape):
+    def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
         if name.endswith("bias") and not any(other.startswith(prefix) and other.endswith("bias")
                                              for other in state.names()):
             return np.zeros(shape)
         return state.take(prefix + name, shape)
 
-    layer = {}
+    layer: Arrays = {}
     for kind, name, shape in (("W", "self_attn.in_proj_weight", (3 * width, width)),
                               ("b", "self_attn.in_proj_bias", (3 * width,))):
         for letter, part in zip("QKV", np.split(take(name, shape), 3)):
@@ -174,7 +206,7 @@ def read_layer(state, prefix, width, ffn):
     return layer
 
 
-def refuse_another_eps(state, ignored):
+def refuse_another_eps(state: StateDict, ignored: Iterable[str]) -> None:
     """A state dict holds no eps, but whoever saved it may have added it."""
     for name in filter(EPS.fullmatch, state.left(ignored)):
         eps = state.take(name, (), squeeze=True)
@@ -183,8 +215,8 @@ def refuse_another_eps(state, ignored):
                         "numbers; if it is not that of its layers, leave it out with --ignore")
 
 
-def convert(state, options):
-    """(attributes of /model, {path below /model: array})."""
+def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, str | int], Arrays]:
+    """Attributes of /model, and arrays by their path below it. Unfit if state dict, options and model do not fit together."""
     refuse_another_eps(state, options.ignore)
     encoder, prefixes = layer_prefixes(state, options.prefix)
     first = prefixes[0]
@@ -193,7 +225,7 @@ def convert(state, options):
     if options.heads < 1 or width % options.heads:
         raise Unfit(f"--heads {options.heads} does not divide the width {width}")
 
-    arrays = {}
+    arrays: Arrays = {}
     for number, prefix in enumerate(prefixes, start=1):
         for name, array in read_layer(state, prefix, width, ffn).items():
             arrays[f"layers/{number}/{name}"] = array
@@ -221,13 +253,13 @@ def convert(state, options):
     left = state.left(options.ignore)
     if left:
         raise Unfit(f"no place for {', '.join(left)}: name what they are (--help), or leave them out with --ignore")
-    attributes = dict(kind="transformer", layers=len(prefixes), knots=len(prefixes), width=width,
-                      heads=options.heads, ffn=ffn, activation=options.activation, norm=options.norm,
-                      order="sequential", residual="on", kernel="dot", inputs=inputs, tokens=tokens, classes=classes)
+    attributes = {"kind": "transformer", "layers": len(prefixes), "knots": len(prefixes), "width": width, "heads": options.heads,
+                  "ffn": ffn, "activation": options.activation, "norm": options.norm, "order": "sequential", "residual": "on",
+                  "kernel": "dot", "inputs": inputs, "tokens": tokens, "classes": classes}
     return attributes, arrays
 
 
-def write_model(path, attributes, arrays):
+def write_model(path: str, attributes: Mapping[str, str | int], arrays: Mapping[str, np.ndarray]) -> None:
     """Into `path`.part, renamed when complete. OSError if it cannot be written."""
     part = path + ".part"
     try:
@@ -244,8 +276,8 @@ def write_model(path, attributes, arrays):
                 model.attrs[name] = value
             for name, array in arrays.items():
                 model[name] = array
-        with open(part, "wb") as file:
-            file.write(image.getbuffer())
+        with open(part, "wb") as stream:
+            stream.write(image.getbuffer())
         os.replace(part, path)
     except OSError:
         if os.path.isfile(part):
@@ -253,7 +285,8 @@ def write_model(path, attributes, arrays):
         raise
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("state", help="state dict: .npz, .h5, .hdf5, .pt or .pth")
     parser.add_argument("model", help="model file to write")
@@ -277,7 +310,8 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
+    """`fluxformer import`: writes the model file and prints what it holds."""
     options = parse(arguments)
     try:
         if os.path.exists(options.model) and not options.overwrite:

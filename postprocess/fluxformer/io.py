@@ -12,7 +12,12 @@
 Read-only. Unreadable files raise a RunError whose message says what to do.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
+from types import EllipsisType, TracebackType
+from typing import Any
 
 # Parallel file systems often refuse locks, and none are needed here. HDF5 reads this variable when it
 # is loaded.
@@ -20,6 +25,9 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 import h5py  # noqa: E402 (after the variable is set)
 import numpy as np  # noqa: E402
+
+Value = Any  # what an attribute or a setting holds: str, int, float, bool, or a list of one of them
+Index = int | slice | EllipsisType | np.ndarray | tuple[int | slice | EllipsisType | np.ndarray, ...]
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
 
@@ -31,14 +39,14 @@ class RunError(Exception):
 HISTORY = ".history.h5"
 
 
-def training_file(output):
+def training_file(output: str | os.PathLike[str]) -> str:
     """The output of a training, or its history file as long as the output does not exist."""
     output = os.fspath(output)
     history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
     return history if not os.path.isfile(output) and os.path.isfile(history) else output
 
 
-def plain(value):
+def plain(value: object) -> Value:
     """An HDF5 attribute as str, int, float or list."""
     if isinstance(value, bytes):
         return value.decode()
@@ -49,7 +57,13 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _typed(word):
+def unit_of(stored: h5py.Dataset) -> str:
+    """The unit of a dataset, "" for a pure number."""
+    unit = plain(stored.attrs.get("unit", ""))
+    return "" if unit == "1" else unit
+
+
+def _typed(word: str) -> bool | int | float | str:
     """A word of a deck as bool, int, float or str."""
     if word in ("true", "false"):
         return word == "true"
@@ -61,7 +75,7 @@ def _typed(word):
     return word
 
 
-def _parse_settings(deck):
+def _parse_settings(deck: str) -> dict[str, Value]:
     """INI text as {"section.key": value}."""
     section, settings = "", {}
     for line in deck.splitlines():
@@ -75,45 +89,56 @@ def _parse_settings(deck):
 
 
 class Array:
-    """A dataset that is read when indexed. `dims`: names of its axes, "" for axes without a name."""
+    """A dataset that is read when indexed.
 
-    def __init__(self, dataset):
+    Attributes
+    ----------
+    dims : tuple of str
+        Names of its axes, "" for axes without a name.
+    shape : tuple of int
+
+    Raises
+    ------
+    RunError
+        If an axis is missing or shorter than the data along it.
+    """
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self.shape = dataset.shape
-        self.unit = plain(dataset.attrs.get("unit", ""))
-        self.long_name = plain(dataset.attrs.get("long_name", dataset.name.split("/")[-1]))
+        self.shape: tuple[int, ...] = dataset.shape
         try:
-            self.dims = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
+            self.dims: tuple[str, ...] = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
             lengths = [len(axis[0]) if len(axis) else size for axis, size in zip(dataset.dims, dataset.shape)]
         except (RuntimeError, TypeError):
             raise RunError(f"{dataset.file.filename}: an axis of {dataset.name} is missing") from None
         if any(size > length for size, length in zip(dataset.shape, lengths)) and not dataset.file.filename.endswith(HISTORY):
             raise RunError(f"{dataset.file.filename}: {dataset.name} has shape {dataset.shape}, its axes {tuple(lengths)}")
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> np.ndarray:
+        """The numbers at an index that h5py understands."""
         return self._dataset[index]
 
-    def coordinate(self, axis):
+    def coordinate(self, axis: int | str) -> np.ndarray:
         """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file has none."""
-        axis = self.dims.index(axis) if isinstance(axis, str) else axis
-        scales = self._dataset.dims[axis]
-        return scales[0][...] if len(scales) else np.arange(self.shape[axis])
+        number = self.dims.index(axis) if isinstance(axis, str) else axis
+        scales = self._dataset.dims[number]
+        return scales[0][...] if len(scales) else np.arange(self.shape[number])
 
 
 TEXTS = ("experiment", "status", "message", "created", "git_revision", "command_line", "deck", "settings")
 
 
-class Attributes(dict):
-    """The attributes of a file; one that is missing is an error of the file."""
+class Attributes(dict[str, Value]):
+    """The attributes of the file `path`; one that is missing, or no text where it should be, is an error of the file."""
 
-    def __init__(self, path, values):
+    def __init__(self, path: str, values: Mapping[str, Value]) -> None:
         super().__init__(values)
         self.path = path
         for name in TEXTS:
             if name in self and not isinstance(self[name], str):
                 raise RunError(f"{path}: attribute {name} is {self[name]!r}, not a text")
 
-    def __missing__(self, name):
+    def __missing__(self, name: str) -> Value:
         raise RunError(f"{self.path}: attribute {name} is missing")
 
 
@@ -121,10 +146,30 @@ class Run:
     """One output file, open for reading. A context manager; fields are read when indexed, everything else on access.
 
     The history file of a training may still be growing; the contents are those at the time of opening.
+
+    Parameters
+    ----------
+    path : path-like
+    unfinished : bool
+        Also accept a file whose run failed, was interrupted or is still running (name.h5.part).
+
+    Attributes
+    ----------
+    attributes : Attributes
+        Those of the file.
+    settings : dict
+        "section.key": value, every key of the run.
+    running : bool
+        Whether the run went on when the file was opened.
+    file : h5py.File
+
+    Raises
+    ------
+    RunError
+        For a file that is missing, unreadable, not of Fluxformer, of another schema, or unfinished.
     """
 
-    def __init__(self, path, unfinished=False):
-        """`unfinished`: also accept a file whose run failed, was interrupted or is still running (name.h5.part)."""
+    def __init__(self, path: str | os.PathLike[str], unfinished: bool = False) -> None:
         self.path = os.fspath(path)
         self.file = self._open(unfinished)
         try:
@@ -133,12 +178,12 @@ class Run:
             self.settings = _parse_settings(self.attributes.get("settings", ""))
             # The writer of a history extends the axes last, so every column has at least that many
             # rows.
-            self._rows = {name: self.file[name].size for name in ("step", "epoch") if name in self.file}
+            self._rows: dict[str, int] = {name: self.file[name].size for name in ("step", "epoch") if name in self.file}
         except BaseException:
             self.close()
             raise
 
-    def _open(self, unfinished):
+    def _open(self, unfinished: bool) -> h5py.File:
         part = self.path + ".part"
         if not os.path.isfile(self.path):
             hint = f"; the run that writes it is not finished ({part} is there)" if os.path.isfile(part) else ""
@@ -153,7 +198,7 @@ class Run:
         except OSError as failure:
             raise RunError(f"{self.path}: not a readable HDF5 file ({failure})") from None
 
-    def _check(self, unfinished):
+    def _check(self, unfinished: bool) -> None:
         version, status = self.attributes.get("schema_version"), self.attributes.get("status")
         if version is None or "experiment" not in self.attributes:
             raise RunError(f"{self.path}: an HDF5 file, but not one of Fluxformer (no schema_version, experiment)")
@@ -170,20 +215,22 @@ class Run:
             raise RunError(f"{self.path}: its run did not end normally (status '{status}'{': ' + why if why else ''}); "
                            "it holds what there was up to then (--unfinished reads it all the same)")
 
-    def close(self):
+    def close(self) -> None:
+        """Closes the file; what was read stays."""
         if self.file:
             self.file.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def names(self, group):
+    def names(self, group: str) -> list[str]:
+        """What the group holds, sorted; nothing if it is not there."""
         return sorted(self.file[group]) if group in self.file else []
 
-    def _array(self, group, name):
+    def _array(self, group: str, name: str) -> Array:
         path = f"{group}/{name}"
         if path not in self.file:
             there = ", ".join(self.names(group)) or "nothing"
@@ -191,79 +238,82 @@ class Run:
         return Array(self.file[path])
 
     @property
-    def fields(self):
+    def fields(self) -> list[str]:
+        """Names in /field."""
         return self.names("field")
 
     @property
-    def histories(self):
+    def histories(self) -> list[str]:
+        """Names in /history."""
         return self.names("history")
 
-    def analyses(self, kind):
+    def analyses(self, kind: str) -> list[str]:
+        """Names in /analysis/<kind>."""
         return self.names(f"analysis/{kind}")
 
-    def field(self, name):
+    def field(self, name: str) -> Array:
         """/field/<name>, lazy: [time, depth, token, sample, channel]."""
         return self._array("field", name)
 
-    def history(self, name):
+    def history(self, name: str) -> np.ndarray:
         """/history/<name> as a numpy array: [step] or [step, depth]."""
         return self._array("history", name)[...]
 
-    def analysis(self, kind, name):
+    def analysis(self, kind: str, name: str) -> np.ndarray:
         """/analysis/<kind>/<name> as a numpy array."""
         return self._array(f"analysis/{kind}", name)[...]
 
-    def described(self, group):
+    def described(self, group: str) -> dict[str, Value]:
         """The attributes of a group (say "analysis/attention/independent"); empty if there is none."""
         return {name: plain(value) for name, value in self.file[group].attrs.items()} if group in self.file else {}
 
     @property
-    def timing(self):
+    def timing(self) -> dict[str, float]:
         """Wall time of each phase, maximum over the ranks  [s]."""
         return {name: float(self.file["timing"][name][2]) for name in self.names("timing")}
 
-    def numbers(self, group, name):
+    def numbers(self, group: str, name: str) -> np.ndarray:
         """/<group>/<name> as a numpy array, for groups that one family of experiments writes."""
         return self._array(group, name)[...]
 
     @property
-    def trainings(self):
+    def trainings(self) -> list[str]:
+        """Names in /training."""
         return self.names("training")
 
-    def training(self, name):
+    def training(self, name: str) -> np.ndarray:
         """/training/<name> as a numpy array: [step] or [epoch]."""
         array = self._array("training", name)
         return array[:self._rows.get(array.dims[0], array.shape[0])]
 
     @property
-    def training_attributes(self):
+    def training_attributes(self) -> dict[str, Value]:
         """The attributes of /training: samples, trained_parameters, ... Empty if there is none."""
         return self.described("training")
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """The words of a text model, in the order of their vectors; empty if it has none."""
         path = "model/embedding/vocabulary"
         return [plain(word) for word in self.file[path][...]] if path in self.file else []
 
     @property
-    def coordinates(self):
+    def coordinates(self) -> list[str]:
         """Names of the coordinate variables of the root."""
         return [name for name in self.file if isinstance(self.file[name], h5py.Dataset)]
 
-    def coordinate(self, name):
+    def coordinate(self, name: str) -> np.ndarray:
         """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
         if name not in self.file:
             raise RunError(f"{self.path}: no coordinate /{name}")
         return self.file[name][:self._rows[name]] if name in self._rows else self.file[name][...]
 
-    def unit(self, name):
-        """The unit of a root coordinate, "" for a pure number."""
-        unit = plain(self.file[name].attrs.get("unit", "")) if name in self.file else ""
-        return "" if unit == "1" else unit
+    def unit(self, name: str) -> str:
+        """The unit of a root coordinate, "" for a pure number or one that is not there."""
+        return unit_of(self.file[name]) if name in self.file else ""
 
     @property
-    def deck_name(self):
+    def deck_name(self) -> str:
         """The deck (or earlier result) the run was started with, "defaults" if there was none."""
         for word in self.attributes.get("command_line", "").split()[2:]:
             if not word.startswith("-"):
@@ -271,13 +321,13 @@ class Run:
         return "defaults"
 
     @property
-    def revision(self):
+    def revision(self) -> str:
         """Of the program that wrote the file, and whether it had changes that were not committed."""
         dirty = self.attributes.get("git_dirty") in (1, True, "1", "true", "yes")
         return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
 
     @property
-    def origin(self):
+    def origin(self) -> str:
         """One line that identifies the run behind a figure."""
         get = self.attributes.get
         return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "

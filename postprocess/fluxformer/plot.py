@@ -5,11 +5,15 @@
 Finds out what a file is and draws it, as .png and .pdf, into DIR (default: figures/ beside the first file, or in the folder given).
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import importlib
 import importlib.util
 import os
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 
 from fluxformer.experiments import families, family_of
 from fluxformer.io import Run, RunError, training_file
@@ -17,14 +21,18 @@ from fluxformer.io import Run, RunError, training_file
 OPTIONS = ("sample", "mixed")  # that some families understand
 
 
-def plotter(family):
-    """The module that draws a family's files: fluxformer.<family>.plot; None if there is none."""
+def plotter(family: str) -> ModuleType | None:
+    """The module that draws a family's files, fluxformer.<family>.plot; None if there is none.
+
+    It has `plot(paths, folder, options)`, which yields a line for each figure written; `OPTIONS`, those of the command line that it
+    understands; `FOLDERS` if it draws all files of a folder together; `EPILOG`, more help.
+    """
     name = f"fluxformer.{family}.plot"
     return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
 
 
-def family_in(path, unfinished):
-    """The family of experiments of a file; of a folder, the first that draws whole folders."""
+def family_in(path: str, unfinished: bool) -> str:
+    """The family of experiments of a file; of a folder, the first that draws whole folders. RunError if there is none."""
     if os.path.isdir(path):
         files = sorted(glob.glob(os.path.join(glob.escape(path), "*.h5")))
         for family in families_of(files, unfinished) if files else ():
@@ -36,8 +44,8 @@ def family_in(path, unfinished):
         return family_of(run.attributes["experiment"]) or next(iter(families().values()))
 
 
-def families_of(paths, unfinished):
-    """Of the files that can be read; if none can, the last failure."""
+def families_of(paths: Iterable[str], unfinished: bool) -> Iterator[str]:
+    """The family of each file that can be read; the last RunError if none can."""
     failures, found = [], False
     for path in paths:
         try:
@@ -49,11 +57,12 @@ def families_of(paths, unfinished):
         raise failures[-1]
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line; the help has that of every family."""
     epilog = None
     if {"-h", "--help"} & {*arguments}:
         modules = [module for family in dict.fromkeys(families().values()) if (module := plotter(family)) is not None]
-        epilog = "\n".join(dict.fromkeys(f"{module.__doc__.strip()}\n\n{getattr(module, 'EPILOG', '')}" for module in modules))
+        epilog = "\n".join(dict.fromkeys(f"{(module.__doc__ or '').strip()}\n\n{getattr(module, 'EPILOG', '')}" for module in modules))
     parser = argparse.ArgumentParser(prog="fluxformer plot", description=__doc__, epilog=epilog,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="output of the program, or a folder of it")
@@ -65,13 +74,16 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
+    """`fluxformer plot`: draws the files and prints what was written."""
     options = parse(arguments)
     first = options.files[0]
     found = dict.fromkeys(families_of(options.files, options.unfinished))
     if len(found) > 1:
         raise RunError(f"files of different families ({', '.join(found)}): one command for each")
     module = plotter(*found)
+    if module is None:
+        raise RunError(f"{first}: there are no figures of the family '{', '.join(found)}'")
     for option in OPTIONS:
         if getattr(options, option) and option not in module.OPTIONS:
             raise RunError(f"--{option} does not apply to {first}")

@@ -43,7 +43,7 @@ class ModelTest(unittest.TestCase):
     def test_one_rank_only_works(self):
         self.assertAlmostEqual(MACHINE.seconds(case(passes=3.0), (1, 1, 1)) / (3 * work(4, 64, 2, 64)), 1, places=12)
 
-    def test_uneven_shares_wait_for_the_largest(self):
+    def test_load_imbalance_waits_for_the_largest_share(self):
         parts = MACHINE.step(case(cells=5), (2, 1, 1))
         self.assertAlmostEqual(parts["imbalance"], work(3, 64, 2, 64) - work(2.5, 64, 2, 64), places=15)
         self.assertAlmostEqual(parts["sum"], SUM_ALPHA + 24 / SUM_BETA, places=15)

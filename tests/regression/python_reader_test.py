@@ -36,7 +36,6 @@ def write(path, **changes):
         u = file.create_dataset("field/u", data=FIELD)
         u.dims[0].attach_scale(file["time"])
         u.dims[1].attach_scale(file["depth"])
-        u.attrs["unit"], u.attrs["long_name"] = "1", "hidden state"
         file["history/norm"] = np.ones((5, 3))
         file["analysis/evolve/arrival_time"] = [1.0, 2.0, np.nan]
 
@@ -58,7 +57,7 @@ class Reader(unittest.TestCase):
             self.assertEqual(run.settings, {"equation.c": 2.5, "mesh.layers": 12, "output.overwrite": True,
                                             "output.file": "a=b.h5"})
             u = run.field("u")
-            self.assertEqual((u.dims[:2], u.shape, u.long_name), (("time", "depth"), FIELD.shape, "hidden state"))
+            self.assertEqual((u.dims[:2], u.shape), (("time", "depth"), FIELD.shape))
             np.testing.assert_array_equal(u[1, 2], FIELD[1, 2])
             np.testing.assert_array_equal(u.coordinate("depth"), [1, 2, 3])
             np.testing.assert_array_equal(u.coordinate(2), [0, 1, 2, 3])

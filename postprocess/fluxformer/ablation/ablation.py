@@ -1,11 +1,15 @@
 """The ablation of the report: what residual connection and normalisation do to states and to the training."""
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 import numpy as np
 
-from fluxformer.style import SOFT
-from fluxformer.report.data import Style, mean_and_spread
+from fluxformer.report.data import Comparison, Study, Style, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel
+from fluxformer.style import SMOOTHED, SOFT, means
 
 NORMS = {"none": ("no normalisation", "#e4572e", "s"), "pre": ("LayerNorm before", "#1b1f24", "o"),
          "post": ("LayerNorm after", "#2563eb", "^")}
@@ -13,20 +17,29 @@ KINDS = {"transformer": "Transformer", "pde": "PDE model"}
 MEASURES = (("drift", "drift  1 − cos(u(s), u(0))"), ("norm", "‖u‖  (rms)"), ("step_change", "‖u(s) − u(s−1)‖ / ‖u(s−1)‖"))
 
 
-def _variants(comparison):
-    """(name, kind, residual on or off, norm) in a fixed order."""
-    found = [(name, facts.get("kind"), facts.get("residual"), facts.get("norm"))
-             for name, facts in ((name, comparison.facts(name)) for name in comparison.models)]
+class Variant(NamedTuple):
+    """A model of the ablation."""
+    name: str
+    kind: str      # a key of KINDS
+    residual: str  # on or off
+    norm: str      # a key of NORMS
+
+    @property
+    def style(self) -> Style:
+        """Colour and marker by the norm, line by the residual connection."""
+        label, colour, marker = NORMS.get(self.norm, (self.norm, SOFT, "D"))
+        return Style(f"{label}, residual {self.residual}", colour, marker, "-" if self.residual == "on" else "--")
+
+
+def _variants(comparison: Comparison) -> list[Variant]:
+    """In a fixed order."""
+    found = [Variant(name, *(str(comparison.facts(name).get(fact)) for fact in ("kind", "residual", "norm"))) for name in comparison.models]
     order = list(NORMS)
-    return sorted(found, key=lambda one: (one[1] != "transformer", one[2] != "on", order.index(one[3]) if one[3] in order else 9))
+    return sorted(found, key=lambda one: (one.kind != "transformer", one.residual != "on",
+                                          order.index(one.norm) if one.norm in order else len(order)))
 
 
-def _style(residual, norm):
-    label, colour, marker = NORMS.get(norm, (norm, SOFT, "D"))
-    return Style(f"{label}, residual {residual}", colour, marker, "-" if residual == "on" else "--")
-
-
-def _states(comparison, variants, kinds):
+def _states(comparison: Comparison, variants: list[Variant], kinds: list[str]) -> Drawing:
     figure = canvas(2.5 * len(kinds) + 0.4)
     panels = figure.subplots(len(kinds), len(MEASURES), squeeze=False, sharex=True)
     depth = comparison.axis("depth")
@@ -35,11 +48,10 @@ def _states(comparison, variants, kinds):
             if name != "drift":
                 axes.set_yscale("log")
             first = 1 if name == "step_change" else 0
-            for variant, of, residual, norm in variants:
-                values = comparison.measure(variant, name)
-                if of == kind and values is not None:
-                    style = _style(residual, norm)
-                    over(axes, depth[first:], values[:, first:], style, style.label)
+            for variant in variants:
+                values = comparison.measure(variant.name, name)
+                if variant.kind == kind and values is not None:
+                    over(axes, depth[first:], values[:, first:], variant.style, variant.style.label)
             panel(axes, KINDS[kind] if axes is panels[i, 0] else "", "depth s  [layers]" if i + 1 == len(kinds) else "", unit)
     legend(figure, *panels.ravel())
     return Drawing("ablation-states", "Hidden states with and without residual connection and normalisation",
@@ -47,22 +59,19 @@ def _states(comparison, variants, kinds):
                    "standard deviation. Drift 0 is the embedded input, 1 has no direction in common with it.", figure, comparison.runs)
 
 
-def _losses(comparison, variants, kinds):
+def _losses(comparison: Comparison, variants: list[Variant], kinds: list[str]) -> Drawing:
     figure = canvas(3.3)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
     step = comparison.axis("step")
-    window = max(1, len(step) // 60)
-    count = len(step) // window * window
+    window = max(1, len(step) // SMOOTHED)
+    place = means(step, window)
     for axes, kind in zip(panels, kinds):
         axes.set_yscale("log")
-        for variant, of, residual, norm in variants:
-            losses = comparison.measure(variant, "loss")
-            if of != kind or losses is None:
+        for variant in variants:
+            losses, style = comparison.measure(variant.name, "loss"), variant.style
+            if variant.kind != kind or losses is None:
                 continue
-            style = _style(residual, norm)
-            smooth = losses[:, :count].reshape(len(losses), -1, window).mean(axis=2)
-            place = step[:count].reshape(-1, window).mean(axis=1)
-            for k, line in enumerate(smooth):
+            for k, line in enumerate(means(losses, window)):
                 axes.plot(place, line, style.line, color=style.colour, lw=1.2, alpha=0.8, label=style.label if k == 0 else None)
                 ended = np.flatnonzero(np.isfinite(line))
                 if len(ended) and ended[-1] + 1 < len(line):
@@ -77,28 +86,28 @@ def _losses(comparison, variants, kinds):
                    "losses above the dotted limit to the end.", figure, comparison.runs)
 
 
-def table(comparison):
-    """Rows of text: variant, diverged runs, test accuracy."""
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: variant, diverged runs, test accuracy, drift and norm at the end."""
     seeds = len(comparison.seeds)
-    rows = [("variant", "diverged", "test accuracy  [%]", "drift at the end", "‖u‖ at the end")]
-    for name, kind, residual, norm in _variants(comparison):
-        step = comparison.measure(name, "diverged_step")
-        last = {key: comparison.measure(name, key) for key in ("drift", "norm")}
-        accuracy = comparison.measure(name, "test_accuracy")
-        rows.append((f"{KINDS.get(kind, kind)}, {_style(residual, norm).label}",
+    rows: list[tuple[str, ...]] = [("variant", "diverged", "test accuracy  [%]", "drift at the end", "‖u‖ at the end")]
+    for variant in _variants(comparison):
+        step = comparison.measure(variant.name, "diverged_step")
+        last = [comparison.measure(variant.name, key) for key in ("drift", "norm")]
+        accuracy = comparison.measure(variant.name, "test_accuracy")
+        rows.append((f"{KINDS.get(variant.kind, variant.kind)}, {variant.style.label}",
                      "–" if step is None else f"{int(np.isfinite(step).sum())} of {seeds}",
                      "–" if accuracy is None else mean_and_spread(100 * accuracy),
-                     *("–" if values is None else mean_and_spread(values[:, -1]) for values in last.values())))
+                     *("–" if values is None else mean_and_spread(values[:, -1]) for values in last)))
     return rows
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the ablation; none if it was not run."""
     comparison = study.of("ablation")
     if comparison is None:
         return []
     variants = _variants(comparison)
-    kinds = [kind for kind in KINDS if any(variant[1] == kind for variant in variants)]
+    kinds = [kind for kind in KINDS if any(variant.kind == kind for variant in variants)]
     drawings = [_states(comparison, variants, kinds)] if comparison.having("drift") else []
     if comparison.having("loss"):
         drawings.append(_losses(comparison, variants, kinds))

@@ -1,19 +1,21 @@
 """Attention of the report: scores by layer beside null controls and ceiling, entropies, maps."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fluxformer.style import INK, SOFT
-from fluxformer.report.data import number
+from fluxformer.report.data import Comparison, Study, number
 from fluxformer.report.sections import Section
-from fluxformer.statistics import Effect
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, style_of, tips
+from fluxformer.statistics import Effect
+from fluxformer.style import INK, SOFT
 
 SCORES = (("cosine", "cosine", 1), ("kl", "KL divergence  [nat]", -1), ("centred", "centred cosine", 1))
 NULLS = (("uniform", "null: uniform rows", "_", 11), ("permuted", "null: keys permuted", "x", 6),
          ("untrained", "null: untrained PDE model", "+", 8))
 
 
-def _scores(comparison, models):
+def _scores(comparison: Comparison, models: list[str]) -> Drawing:
     layer = comparison.axis("layer")
     figure = canvas(2.0 * len(SCORES) + 0.4)
     panels = figure.subplots(len(SCORES), len(models), sharex=True, sharey="row", squeeze=False)
@@ -39,9 +41,22 @@ def _scores(comparison, models):
                    "independently trained model may reach.", figure, comparison.runs)
 
 
-def place_between(comparison, model, score, sign):
-    """Where the score of a model stands between its best null control (0) and two Transformers (1), one number per seed; None if a
-    control was not measured. Means over layers; the best null has the best mean over seeds."""
+def place_between(comparison: Comparison, model: str, score: str, sign: int) -> np.ndarray | None:
+    """Where the score of a model stands between its best null control (0) and two Transformers (1).
+
+    Parameters
+    ----------
+    score : str
+        A measure of the model, with null controls NULLS and a ceiling; means over layers are taken.
+    sign : int
+        1 if more is better, -1 if less is.
+
+    Returns
+    -------
+    ndarray, shape (seeds,), or None
+        The null is that with the best mean over seeds. None if a control was not measured, or two Transformers are no more alike than
+        without learning.
+    """
     value = comparison.measure(model, score)
     nulls = [comparison.measure(model, f"{score}_{null[0]}") for null in NULLS]
     ceiling = comparison.measure("transformer", f"{score}_ceiling")
@@ -49,12 +64,12 @@ def place_between(comparison, model, score, sign):
         return None
     value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
     null = max(nulls, key=lambda one: sign * one.mean())
-    if not sign * (ceiling.mean() - null.mean()) > 0:  # two Transformers are no more alike than without learning
+    if not sign * (ceiling.mean() - null.mean()) > 0:
         return None
     return (value - null) / (ceiling.mean() - null.mean())
 
 
-def _places(comparison, models):
+def _places(comparison: Comparison, models: list[str]) -> Drawing | None:
     found = [(name, model, place) for score, name, sign in SCORES for model in models
              if (place := place_between(comparison, model, score, sign)) is not None]
     if not found:
@@ -83,7 +98,7 @@ def _places(comparison, models):
                    "alike than a null control are left out: they cannot tell.", figure, comparison.runs)
 
 
-def _entropies(comparison, models):
+def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
     layer = comparison.axis("layer")
     figure = canvas(3.2)
     panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
@@ -96,16 +111,17 @@ def _entropies(comparison, models):
             axes.plot(np.repeat(layer + shift, heads.shape[1]), heads.ravel(), "o", color=style.colour, ms=3, alpha=0.35, mew=0)
             over(axes, layer + shift, np.nanmean(values, axis=2), style, style.label)
         axes.axhline(1, color=SOFT, ls=":", lw=1.2)
-        axes.set(xticks=layer, ylim=(0, 1.06))
+        axes.set(xticks=layer, ylim=(0, 1.1))
         panel(axes, style_of(model).label, "layer", "row entropy / log n" if axes is panels[0] else "")
-    panels[0].annotate("uniform rows", (layer[0] - 0.1, 1.01), fontsize=8, color=SOFT)
+    panels[0].annotate("uniform rows", (0.02, 1), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+                       fontsize=8, color=SOFT)
     legend(figure, *panels)
     return Drawing("attention-entropies", "How far attention looks",
                    "Mean entropy of the rows: 1 spreads over all tokens, 0 looks at one. Small dots: single heads, of the PDE model those "
                    "matched with the Transformer's.", figure, comparison.runs)
 
 
-def _maps(comparison, models):
+def _maps(comparison: Comparison, models: list[str]) -> Drawing:
     shown = ["transformer", *models]
     maps = {model: comparison.measure(model, "map")[0] for model in shown}
     layers, tokens = maps["transformer"].shape[:2]
@@ -113,6 +129,7 @@ def _maps(comparison, models):
     limit = max(np.quantile(tokens * values[columns], 0.995) for values in maps.values())
     side = min(1.75, 9.0 / len(columns), 5.7 / len(shown))
     figure = canvas(side * len(shown) + 0.7)
+    figure.set_layout_engine("compressed", h_pad=0.08, w_pad=0.08)  # square pictures side by side
     panels = figure.subplots(len(shown), len(columns), squeeze=False)
     for i, model in enumerate(shown):
         for j, layer in enumerate(columns):
@@ -130,7 +147,7 @@ def _maps(comparison, models):
                    "scale for all models.", figure, comparison.runs)
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the attention experiment; none if it was not run."""
     comparison = study.of("attention")
     models = comparison.having("cosine") if comparison else []

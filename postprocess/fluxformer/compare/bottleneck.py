@@ -1,16 +1,20 @@
 """The information bottleneck of the report: what states know of input and label, by depth, by estimator, over training."""
 
-import numpy as np
+from __future__ import annotations
 
-from fluxformer.style import SOFT
+import numpy as np
+from matplotlib.axes import Axes
+
+from fluxformer.report.data import Comparison, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, plt, style_of
+from fluxformer.style import SOFT
 
 ESTIMATORS = {"binning": "binning", "kde": "kernel density", "ksg": "nearest neighbours (KSG)", "gaussian": "Gaussian"}
 ABOUT = {"input": ("input", "I(X; T)  [nat]", "ceiling", "ceiling ln N"), "label": ("label", "I(T; Y)  [nat]", "label_entropy", "H(Y)")}
 
 
-def _parameters(comparison):
+def _parameters(comparison: Comparison) -> str:
     """Of the estimators, in words."""
     settings = comparison.runs[0].settings
     facts = comparison.facts()
@@ -19,17 +23,15 @@ def _parameters(comparison):
             f"k = {get('neighbours')} on the same; noise σ = {get('noise')} deviations for kernel density, KSG and Gaussian.")
 
 
-def _draw_limit(axes, limit, label):
+def _draw_limit(axes: Axes, limit: float, label: str) -> None:
     """The line no estimate should cross; the axis shows it whole, and from zero where nothing is below."""
     numbers = np.concatenate([line.get_ydata() for line in axes.lines]) if axes.lines else np.array([limit])
     low, high = min(np.nanmin(numbers), 0), max(np.nanmax(numbers), limit)
-    axes.axhline(limit, color=SOFT, ls="--", lw=1.3)
-    axes.set_ylim(low - (0.05 * (high - low) if low < 0 else 0), high + 0.12 * (high - low))
-    axes.annotate(label, (0.02, limit), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", fontsize=8.5,
-                  color=SOFT)
+    axes.axhline(limit, color=SOFT, ls="--", lw=1.3, label=label)
+    axes.set_ylim(low - (0.05 * (high - low) if low < 0 else 0), high + 0.06 * (high - low))
 
 
-def _by_depth(comparison, about, estimators):
+def _by_depth(comparison: Comparison, about: str, estimators: list[str]) -> Drawing:
     what, unit, limit_name, limit_label = ABOUT[about]
     limit = comparison.facts().get(limit_name)
     figure = canvas(3.5)
@@ -49,7 +51,7 @@ def _by_depth(comparison, about, estimators):
                    f"Information about the {what}", f"{reading} {_parameters(comparison)}", figure, comparison.runs)
 
 
-def _over_epochs(comparison, about, estimator, models):
+def _over_epochs(comparison: Comparison, about: str, estimator: str, models: list[str]) -> Drawing:
     unit = ABOUT[about][1]
     epochs = comparison.axis("copied_epoch")
     figure = canvas(3.3)
@@ -67,18 +69,18 @@ def _over_epochs(comparison, about, estimator, models):
                    "model does already was not learnt.", figure, comparison.runs)
 
 
-def _telling(comparison, about, estimators):
+def _telling(comparison: Comparison, about: str, estimators: list[str]) -> str | None:
     """The estimator that is not at its limit and sees the largest differences, relative to its mean; None if there is none."""
     limit = comparison.facts().get(ABOUT[about][2], np.inf)
 
-    def range_of(name):
+    def range_of(name: str) -> float:
         values = np.concatenate([comparison.measure(model, f"{about}_{name}").mean(axis=0) for model in comparison.having(f"{about}_{name}")])
-        return (np.ptp(values) / abs(values.mean())) if values.mean() < limit else 0.0
+        return float(np.ptp(values) / abs(values.mean())) if values.mean() < limit else 0.0
 
-    return max(estimators, key=range_of, default=None)
+    return max(estimators, key=range_of) if estimators else None
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the bottleneck; none if it was not run."""
     comparison = study.of("bottleneck")
     if comparison is None:

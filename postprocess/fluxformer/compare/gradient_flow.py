@@ -1,17 +1,20 @@
 """Gradient flow of the report: gradients by depth and block, Jacobians of the layers, Lyapunov exponents."""
 
-import numpy as np
+from __future__ import annotations
 
-from fluxformer.style import SOFT
-from fluxformer.report.data import number, spread
+import numpy as np
+from matplotlib.axes import Axes
+
+from fluxformer.report.data import Comparison, Study, number, spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of, tips
+from fluxformer.style import SOFT
 
 BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), ("final_norm_gradient", "final norm"),
           ("head_gradient", "classifier"), ("equation_gradient", "α, ρ"))
 
 
-def bars(axes, comparison, name, models):
+def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> None:
     """One number per seed: mean, standard deviation and the seeds themselves, a place for each model."""
     for place, model in enumerate(models):
         values, style = comparison.measure(model, name).ravel(), style_of(model)
@@ -24,7 +27,7 @@ def bars(axes, comparison, name, models):
     axes.set(xticks=[], xlim=(-0.6, len(models) - 0.4), ylim=(0, None))
 
 
-def _by_depth(comparison):
+def _by_depth(comparison: Comparison) -> Drawing:
     figure = canvas(3.5)
     panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
     models = comparison.having("gradient_norm")
@@ -40,16 +43,17 @@ def _by_depth(comparison):
     panels[1].set_xticks(comparison.axis("layer_end"))
     panel(panels[1], "Growth on the way back", "depth s  [layers]", "‖∂loss/∂u‖ before / behind a layer")
     bars(panels[2], comparison, "disparity", comparison.having("disparity"))
-    panel(panels[2], "Disparity", "model", "largest over smallest  ‖∂loss/∂u(s)‖")
+    panel(panels[2], "Disparity", "model", "‖∂loss/∂u‖ largest / smallest")
     legend(figure, panels[0])
     return Drawing("gradients-depth", "Gradients on the way back through depth",
                    "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples. A ratio above one grows "
                    "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, comparison.runs)
 
 
-def _blocks(comparison, models):
+def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[str, np.ndarray]]:
     """One column per block of parameters: names and, by model, [seed, block]."""
-    names, columns = [], {model: [] for model in models}
+    names: list[str] = []
+    columns: dict[str, list[np.ndarray]] = {model: [] for model in models}
     most = max((comparison.measure(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
     for measure, label in BLOCKS:
         count = most if measure == "knot_gradient" else 1
@@ -65,7 +69,7 @@ def _blocks(comparison, models):
     return names, {model: np.concatenate(parts, axis=1) for model, parts in columns.items() if parts}
 
 
-def _parameters(comparison):
+def _parameters(comparison: Comparison) -> Drawing:
     models = comparison.having("head_gradient")
     names, columns = _blocks(comparison, models)
     figure = canvas(3.4)
@@ -87,7 +91,7 @@ def _parameters(comparison):
                    "of weights are counted from the input, and a PDE model has fewer of them.", figure, comparison.runs)
 
 
-def _error(comparison, models):
+def _error(comparison: Comparison, models: list[str]) -> str:
     """How well the singular values are known, in words."""
     errors = {which: max(np.nanmax(values) for model in models
                          if (values := comparison.measure(model, f"{which}_singular_error")) is not None)
@@ -96,7 +100,7 @@ def _error(comparison, models):
             f"{number(errors['smallest'])} of them lies a singular value.")
 
 
-def _jacobians(comparison):
+def _jacobians(comparison: Comparison) -> Drawing:
     models = comparison.having("largest_singular_value")
     figure = canvas(3.5)
     panels = figure.subplots(1, 3)
@@ -122,7 +126,7 @@ def _jacobians(comparison):
                    f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, comparison.runs)
 
 
-def _over_epochs(comparison, models):
+def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
     epochs = comparison.axis("copied_epoch")
     figure = canvas(3.2)
     panels = figure.subplots(1, 2)
@@ -136,13 +140,13 @@ def _over_epochs(comparison, models):
     for axes in panels:
         axes.set_xticks(epochs)
     panels[0].set_ylim(0, None)
-    panel(panels[0], "Disparity", "epochs done", "largest over smallest  ‖∂loss/∂u(s)‖")
+    panel(panels[0], "Disparity", "epochs done", "‖∂loss/∂u‖ largest / smallest")
     panel(panels[1], "Gradient, mean over depth", "epochs done", "‖∂loss/∂u(s)‖")
     legend(figure, *panels)
     return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, comparison.runs)
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the gradient flow; none if it was not run."""
     comparison = study.of("gradient_flow")
     if comparison is None or not comparison.having("gradient_norm"):

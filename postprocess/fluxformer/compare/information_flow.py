@@ -1,12 +1,17 @@
 """Hidden states of the report: size and spread by depth, alignment with the Transformer's, what the tokens hold."""
 
+from __future__ import annotations
+
 import numpy as np
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import NullFormatter
 
-from fluxformer.style import INK, SOFT, decades, plain_numbers
+from fluxformer.report.data import Comparison, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, plt, style_of
+from fluxformer.style import INK, SOFT, decades, plain_numbers
 
 TOKENS = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind readers, white in the middle
 PADDING = "#c4c9d1"
@@ -16,9 +21,10 @@ BY_DEPTH = (("norm", "Size of the state", "‖u‖  (rms)"),
 BY_LAYER = (("correlation", "With the layer before", "Pearson correlation"),
             ("drift", "Away from the embedding", "drift  1 − cos(u(s), u(0))"),
             ("step_change", "Change in a layer", "‖u(s) − u(s−1)‖ / ‖u(s−1)‖"))
+Pictures = tuple[Figure, AxesImage, np.ndarray]  # a figure, one of its pictures (for the scale), the panels
 
 
-def _profiles(comparison):
+def _profiles(comparison: Comparison) -> Drawing:
     figure = canvas(6.0)
     panels = figure.subplots(2, 3)
     for axes, (name, title, unit) in zip(panels.ravel(), BY_DEPTH + BY_LAYER):
@@ -41,7 +47,7 @@ def _profiles(comparison):
                    "from layer end to layer end, so that models with other steps compare.", figure, comparison.runs)
 
 
-def _alignment(comparison, models):
+def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
     figure = canvas(3.7)
     panels = figure.subplots(1, len(models) + 1, squeeze=False, width_ratios=[1] * len(models) + [1.25])[0]
     for axes in panels[1:-1]:
@@ -53,16 +59,15 @@ def _alignment(comparison, models):
         mine = comparison.depth(model)
         image = axes.pcolormesh(mine, theirs, mean, vmin=0, vmax=1, cmap=HEAT, shading="nearest", rasterized=True)
         axes.set_title(style_of(model).label, fontsize=10.5, color=style_of(model).colour)
-        axes.set(xlabel="depth s of this model  [layers]", ylabel="depth of the Transformer  [layers]" if axes is panels[0] else "",
+        axes.set(xlabel="its depth s  [layers]", ylabel="depth of the Transformer  [layers]" if axes is panels[0] else "",
                  yticks=theirs)
     figure.colorbar(image, ax=list(panels[:-1]), label="linear CKA", pad=0.01, aspect=25)
     last = panels[-1]
     for model in models:
         style = style_of(model)
-        same = _at_equal_depth(comparison, model, "cka")
-        over(last, theirs, same, style, style.label)
-        unrelated = _at_equal_depth(comparison, model, "cka_unrelated")
-        if unrelated is not None:
+        over(last, theirs, _at_equal_depth(comparison, model, "cka"), style, style.label)
+    for model in models:
+        if (unrelated := _at_equal_depth(comparison, model, "cka_unrelated")) is not None:
             last.plot(theirs, unrelated.mean(axis=0), "x", color=SOFT, ms=6, mew=1.6, label="null: other samples")
     if (ceiling := comparison.measure("transformer", "cka_ceiling")) is not None:
         last.plot(theirs, ceiling.mean(axis=0).diagonal(), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
@@ -74,8 +79,8 @@ def _alignment(comparison, models):
                    "one model exchanged, which have nothing in common but their statistics. Dashed: the Transformer of the next seed.", figure, comparison.runs)
 
 
-def _at_equal_depth(comparison, model, name):
-    """[seed, Transformer's depth]"""
+def _at_equal_depth(comparison: Comparison, model: str, name: str) -> np.ndarray | None:
+    """[seed, Transformer's depth] of a measure over both depths; None if it was not made."""
     values = comparison.measure(model, name)
     if values is None:
         return None
@@ -83,7 +88,7 @@ def _at_equal_depth(comparison, model, name):
     return np.stack([values[:, k, np.argmin(np.abs(mine - depth))] for k, depth in enumerate(theirs)], axis=1)
 
 
-def _token_maps(comparison, models):
+def _token_maps(comparison: Comparison, models: list[str]) -> Drawing | None:
     """One example, token by token: as the image's grid, or as lines of tokens over depth; None without a finite number."""
     facts = comparison.facts()
     grid = int(facts.get("tokens_y", 1)), int(facts.get("tokens_x", 1))
@@ -107,11 +112,12 @@ def _token_maps(comparison, models):
     return Drawing("flow-tokens", "What the tokens hold", sentence, figure, comparison.runs)
 
 
-def _grids(comparison, shown, grid, norm):
+def _grids(comparison: Comparison, shown: dict[str, np.ndarray], grid: tuple[int, int], norm: LogNorm) -> Pictures:
     deepest = comparison.depth("transformer")[-1]
     depths = np.unique(np.round(np.linspace(0, deepest, min(7, int(deepest) + 1))))
     side = min(1.5, 9.0 / len(depths))
     figure = canvas(side * len(shown) + 0.4)
+    figure.set_layout_engine("compressed", h_pad=0.08, w_pad=0.08)  # square pictures side by side
     panels = figure.subplots(len(shown), len(depths), squeeze=False)
     for i, (model, values) in enumerate(shown.items()):
         for axes, depth in zip(panels[i], depths):
@@ -125,7 +131,7 @@ def _grids(comparison, shown, grid, norm):
     return figure, image, panels
 
 
-def _lines(comparison, shown, _, norm):
+def _lines(comparison: Comparison, shown: dict[str, np.ndarray], _: tuple[int, int], norm: LogNorm) -> Pictures:
     figure = canvas(3.4)
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, (model, values) in zip(panels, shown.items()):
@@ -137,7 +143,7 @@ def _lines(comparison, shown, _, norm):
     return figure, image, panels
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the information flow; none if it was not run."""
     comparison = study.of("information_flow")
     if comparison is None:

@@ -1,10 +1,14 @@
 """Perturbations of the report: accuracy against their level, growth through depth, sensitivity."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fluxformer.compare.gradient_flow import bars
+from fluxformer.report.data import Comparison, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+from fluxformer.style import plain_numbers
 
 KINDS = (("noise", "noise_level", "Noise on the input", "deviation / rms of the input"),
          ("feature_noise", "feature_noise_level", "Noise on the pixels", "deviation / deviation of a pixel"),
@@ -16,7 +20,7 @@ KINDS = (("noise", "noise_level", "Noise on the input", "deviation / rms of the 
          ("feature_pgd", "feature_attack_level", "PGD on the pixels", "largest change / deviation of a pixel"))
 
 
-def _accuracies(comparison, kinds):
+def _accuracies(comparison: Comparison, kinds: list[tuple[str, str, str, str]]) -> Drawing:
     rows = -(-len(kinds) // 4)
     figure = canvas(2.6 * rows + 0.4)
     panels = figure.subplots(rows, min(len(kinds), 4), sharey=True, squeeze=False)
@@ -28,6 +32,7 @@ def _accuracies(comparison, kinds):
         panel(axes, title, unit, "classified correctly  [%]" if axes in panels[:, 0] else "")
         axes.set_ylim(0, 102)
         axes.xaxis.label.set_fontsize(9)
+        axes.xaxis.set_major_formatter(plain_numbers)
     for axes in panels.ravel()[len(kinds):]:
         axes.set_visible(False)
     legend(figure, panels[0, 0])
@@ -36,7 +41,7 @@ def _accuracies(comparison, kinds):
                    "those of the embedded input where pixels are not named; sign steps follow each model's own gradient.", figure, comparison.runs)
 
 
-def _sensitivity(comparison):
+def _sensitivity(comparison: Comparison) -> Drawing:
     figure = canvas(3.5)
     panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
     panels[0].set_yscale("log")
@@ -59,7 +64,7 @@ def _sensitivity(comparison):
                    "logits z over that of the input; 1 passes it on as it is.", figure, comparison.runs)
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figures of the perturbations; none if they were not run."""
     comparison = study.of("perturbation")
     if comparison is None:

@@ -1,10 +1,13 @@
 """Spectra of hidden states in the report: effective rank by depth, and the singular values at both ends."""
 
+from __future__ import annotations
+
+from fluxformer.report.data import Comparison, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
 
 
-def _spectra(comparison):
+def _spectra(comparison: Comparison) -> Drawing:
     figure = canvas(3.7)
     rank, values = figure.subplots(1, 2, width_ratios=[1, 1.2])
     values.set_yscale("log")
@@ -28,7 +31,7 @@ def _spectra(comparison):
                    "means over seeds, bands one standard deviation.", figure, comparison.runs)
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The figure of the spectra; none if they were not measured."""
     comparison = study.of("spectrum_of_states")
     return [] if comparison is None else [_spectra(comparison)]

@@ -1,13 +1,16 @@
 """Runs in time in the report: how a sample reaches its steady state."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fluxformer.evolve.figures import Evolution, draw_front, front_maps
+from fluxformer.report.data import Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
     """The front of each run in time that has depth."""
     drawings = []
     for k, run in enumerate(study.evolutions):

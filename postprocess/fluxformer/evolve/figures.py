@@ -1,24 +1,48 @@
 """The figures of an `evolve` run."""
 
-import numpy as np
-from matplotlib.colors import LogNorm
+from __future__ import annotations
 
-from fluxformer.style import ACCENT, INK, SOFT, plt, save, sheet
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from fluxformer.io import Array, Run
+from fluxformer.style import ACCENT, INK, SOFT, no_data, panel, plt, save, sheet
 
 MOST_COLUMNS = 1500  # of a heat map: more steps than pixels are thinned out
 MOST_MARKERS = 24  # on a line: with more depth rows the markers are omitted
 TIME_COLOURS = plt.get_cmap("viridis")
+RATE = ("Rate of change", "‖∂u/∂t‖  (rms)  [1/time unit]")  # title, axis
 
 
-def _plural(unit):
+def _plural(unit: str) -> str:
     """The label of a unit on an axis."""
     return {"layer": "layers", "time": "time units"}.get(unit, unit)
 
 
 class Evolution:
-    """The data of one run for all figures: axes with names and units, histories, the front."""
+    """The data of one run for all figures.
 
-    def __init__(self, run):
+    Attributes
+    ----------
+    depth, time : ndarray, shape (rows,) and (lines of the history,)
+        In layers and time units; `depth_name`, `time_name`: labels of their axes.
+    speed : float
+        c  [layers per time unit].
+    threshold : float
+        Relative distance to the steady state that defines the front.
+    arrival : ndarray, shape (rows,), or None
+        Arrival times of the front; NaN where it did not arrive.
+    entropy : ndarray, shape (rows, heads), or None
+        Entropy of attention over log n.
+    """
+
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.depth = run.coordinate("depth")
         self.time = run.history("time")
@@ -30,11 +54,11 @@ class Evolution:
         self.depth_name = f"depth s  [{_plural(run.unit('depth')) or 'layers'}]"
         self.time_name = f"time t  [{_plural(run.unit('time')) or 'time units'}]"
 
-    def history(self, name):
+    def history(self, name: str) -> np.ndarray | None:
         """[step, depth], or None if the run did not record it."""
         return self.run.history(name) if name in self.run.histories else None
 
-    def front_speed(self):
+    def front_speed(self) -> float:
         """Layers per time unit: slope of s against the arrival times (least squares); NaN below three arrivals."""
         if self.arrival is None:
             return np.nan
@@ -44,17 +68,17 @@ class Evolution:
         return 1.0 / np.polyfit(self.depth[arrived], self.arrival[arrived], 1)[0]
 
 
-def _thin(count):
+def _thin(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, MOST_COLUMNS)).round().astype(int))
 
 
-def _heat_map(axes, evolution, values, norm, colours):
+def _heat_map(axes: Axes, evolution: Evolution, values: np.ndarray, norm: LogNorm, colours: str) -> QuadMesh:
     keep = _thin(len(evolution.time))
     return axes.pcolormesh(evolution.time[keep], evolution.depth, values[keep].T, shading="nearest", norm=norm,
                            cmap=colours, rasterized=True)
 
 
-def _draw_front(axes, evolution):
+def _draw_front(axes: Axes, evolution: Evolution) -> None:
     """The line s = ct and the arrival times, if available."""
     if evolution.speed > 0:
         reach = min(evolution.time[-1], evolution.depth[-1] / evolution.speed)
@@ -71,31 +95,41 @@ def _draw_front(axes, evolution):
     axes.set_xlabel(evolution.time_name)
 
 
-def front_maps(evolution):
-    """The maps on which the front is drawn, if recorded: title, unit, values [step, depth], colours, their range."""
+class FrontMap(NamedTuple):
+    """A picture over depth and time on which the front is drawn."""
+    title: str
+    unit: str
+    values: np.ndarray  # [step, depth]
+    colours: str        # name of a colour map
+    low: float          # range of the colours, logarithmic
+    high: float
+
+
+def front_maps(evolution: Evolution) -> list[FrontMap]:
+    """The maps on which the front is drawn: those that were recorded and have a number to show."""
     maps = []
     distance, rate = evolution.history("distance"), evolution.history("rate")
     if distance is not None and np.isfinite(distance).any():
-        maps.append(("Distance to the steady state", "‖u − u*‖ / ‖u*‖", distance, "viridis_r", 1e-3, 1.0))
+        maps.append(FrontMap("Distance to the steady state", "‖u − u*‖ / ‖u*‖", distance, "viridis_r", 1e-3, 1.0))
     if rate is not None and np.nanmax(rate) > 0:
-        maps.append(("Rate of change", "‖∂u/∂t‖  (rms)", rate, "magma", 1e-4 * np.nanmax(rate), np.nanmax(rate)))
+        maps.append(FrontMap(*RATE, rate, "magma", 1e-4 * np.nanmax(rate), np.nanmax(rate)))
     return maps
 
 
-def draw_front(figure, evolution, maps):
+def draw_front(figure: Figure, evolution: Evolution, maps: list[FrontMap]) -> None:
     """Each map over depth x time, with the front on it."""
     rows = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
     for axes, (title, unit, values, colours, low, high) in zip(rows, maps):
         mesh = _heat_map(axes, evolution, values, LogNorm(low, high, clip=True), colours)
         _draw_front(axes, evolution)
         axes.set_title(title)
-        figure.colorbar(mesh, ax=axes, label=unit, pad=0.01, extend="min" if high > 1 else "both")
+        figure.colorbar(mesh, ax=axes, label=unit, pad=0.01, extend="both" if np.nanmax(values) > high else "min")
     rows[0].set_ylabel(evolution.depth_name)
-    rows[0].legend(loc="lower right", facecolor="white", framealpha=0.92, frameon=True, edgecolor="none")
+    rows[0].legend(loc="lower right")
 
 
-def front(evolution, folder):
-    """Distance to the steady state and rate of change over depth x time, with the front on both."""
+def front(evolution: Evolution, folder: str) -> str:
+    """Distance to the steady state and rate of change over depth x time, with the front on both; returns the path written."""
     maps = front_maps(evolution)
     speed = evolution.front_speed()
     heading = "The information front crosses the layers"
@@ -108,17 +142,17 @@ def front(evolution, folder):
     return save(figure, evolution.run, folder, "front")
 
 
-def _chosen_depths(count, most=6):
+def _chosen_depths(count: int, most: int = 6) -> np.ndarray:
     """At most `most` rows out of 0..count-1, evenly spaced, including the deepest."""
     return np.unique(np.round(np.arange(1, min(count, most) + 1) * count / min(count, most)).astype(int)) - 1
 
 
-def chosen_moments(count, most):
+def chosen_moments(count: int, most: int) -> np.ndarray:
     """At most `most` indices out of 0..count-1, evenly spaced, including the last but not the first."""
     return np.unique(np.round(np.linspace(0, count - 1, most + 1)[1:]).astype(int))
 
 
-def on_lattice(run, values):
+def on_lattice(run: Run, values: np.ndarray) -> np.ndarray:
     """One number per token as the patch grid [y, x]; on a line [1, x]."""
     columns, lines = (run.coordinate(name).astype(int) for name in ("token_x", "token_y"))
     columns, lines = columns - columns.min(), lines - lines.min()
@@ -127,13 +161,13 @@ def on_lattice(run, values):
     return grid
 
 
-def _strength(evolution, field, moment, row, sample):
+def _strength(evolution: Evolution, field: Array, moment: int, row: int, sample: int) -> np.ndarray:
     """Norm over channels (rms), token by token."""
     return on_lattice(evolution.run, np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1)))
 
 
-def token_maps(evolution, folder, sample=0):
-    """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end)."""
+def token_maps(evolution: Evolution, folder: str, sample: int = 0) -> str:
+    """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end). Returns the path written."""
     field = evolution.run.field("u")
     depth, time = field.coordinate(1), field.coordinate(0)
     rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
@@ -159,36 +193,28 @@ def token_maps(evolution, folder, sample=0):
                 axes.set_ylabel(f"t = {time[moment]:g}", rotation=0, ha="right", va="center", fontweight="bold")
         bar = figure.colorbar(image, ax=panels[:, j], location="bottom", aspect=12, pad=0.02, extend="min")
         bar.set_ticks([low, high], labels=[f"{low:.2g}", f"{high:.2g}"], fontsize=8)
+        for label, side in zip(bar.ax.get_xticklabels(), ("left", "right")):  # within the bar: the next one begins close by
+            label.set_ha(side)
     return save(figure, evolution.run, folder, "token_maps")
-
-
-def no_data(axes, why):
-    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
-    axes.set(xticks=[], yticks=[])
-
-
-def panel(axes, title, ylabel, xlabel):
-    axes.set_title(title)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.grid(True, axis="y")
 
 
 MEASURES = (  # history, title, axis
     ("norm", "Size of the state", "‖u‖  (rms)"),
     ("token_variance", "Token variance", "⟨|u − ⟨u⟩|²⟩ per channel"),
     ("dirichlet_energy", "Dirichlet energy over tokens", "½ ⟨|∇ₓu|²⟩ per channel"),
-    ("flux", "Flux through depth", "c⟨u⟩ − ε ∂ₛ⟨u⟩"),
+    ("flux", "Flux through depth", "c⟨u⟩ − ε ∂ₛ⟨u⟩  [1/time unit]"),
 )
 
 
-def _by_depth(axes, evolution, values, colours):
+def _by_depth(axes: Axes, evolution: Evolution, values: np.ndarray,
+              colours: Callable[[float], tuple[float, float, float, float]]) -> None:
     for moment in chosen_moments(len(evolution.time), 6):
         axes.plot(evolution.depth, values[moment], "o-", ms=3 if len(evolution.depth) <= MOST_MARKERS else 0, lw=1.6,
                   color=colours(evolution.time[moment]))
     axes.set_xlim(0, None)
 
 
-def _arrivals(axes, evolution):
+def _arrivals(axes: Axes, evolution: Evolution) -> None:
     tau = evolution.arrival
     if tau is None or not np.isfinite(tau).any():
         no_data(axes, "the front arrived nowhere" if tau is not None else "no steady state to compare with")
@@ -202,7 +228,7 @@ def _arrivals(axes, evolution):
     panel(axes, "Arrival of the front", evolution.time_name.replace("time t", "time τ"), evolution.depth_name)
 
 
-def _entropies(axes, evolution):
+def _entropies(axes: Axes, evolution: Evolution) -> None:
     entropy = evolution.entropy
     if entropy is None:
         no_data(axes, "no attention in this run")
@@ -215,8 +241,8 @@ def _entropies(axes, evolution):
     panel(axes, "Attention entropy", "entropy / log n   (1: uniform)", evolution.depth_name)
 
 
-def profiles(evolution, folder):
-    """Norm, token variance, Dirichlet energy, flux at several times; arrival times; attention entropy: over depth."""
+def profiles(evolution: Evolution, folder: str) -> str:
+    """Norm, token variance, Dirichlet energy, flux at several times; arrival times; attention entropy: over depth. Returns the path."""
     figure = sheet(12.6, 7.6, "How the state changes with depth, and when",
                    "Colour: the moment, from early (dark) to the end (light). Orange: arrival times and mean entropy.")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)

@@ -4,6 +4,11 @@ front, token_maps and profiles. A run with a single depth row has no front: hist
 run did not store are not drawn.
 """
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
 from fluxformer.evolve.figures import Evolution, front, profiles, token_maps
 from fluxformer.evolve.single_row import histories, token_history
 from fluxformer.io import Run, RunError
@@ -11,8 +16,8 @@ from fluxformer.io import Run, RunError
 OPTIONS = ("sample",)
 
 
-def draw(run, folder, sample):
-    """Draws the available data; returns the paths written."""
+def draw(run: Run, folder: str, sample: int) -> list[str]:
+    """Draws the available data; returns the paths written. RunError for a sample that the file does not hold."""
     evolution = Evolution(run)
     deep = len(evolution.depth) > 1
     written = [front(evolution, folder), profiles(evolution, folder)] if deep else [histories(evolution, folder)]
@@ -24,8 +29,8 @@ def draw(run, folder, sample):
     return written
 
 
-def plot(paths, folder, options):
-    """Draws each run; `options.sample` is the one whose token maps are drawn."""
+def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
+    """Draws each run and yields the paths written; `options.sample` is the one whose token maps are drawn."""
     for path in paths:
         with Run(path, unfinished=options.unfinished) as run:
             yield from draw(run, folder, options.sample or 0)

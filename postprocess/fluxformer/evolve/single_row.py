@@ -1,16 +1,18 @@
 """The figures of an `evolve` run with a single depth row (particles, diffusion): everything against time."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fluxformer.evolve.figures import MEASURES, chosen_moments, no_data, on_lattice, panel
-from fluxformer.style import ACCENT, save, sheet
+from fluxformer.evolve.figures import MEASURES, RATE, Evolution, chosen_moments, on_lattice
+from fluxformer.style import ACCENT, FOOTER, HEADING, no_data, panel, save, sheet
 
-PANELS = (*MEASURES[:3], ("rate", "Rate of change", "‖∂u/∂t‖  (rms)"), ("step_size", "Step size", "Δt  [time units]"),
+PANELS = (*MEASURES[:3], ("rate", *RATE), ("step_size", "Step size", "Δt  [time units]"),
           ("cfl", "CFL number", "c Δt / h"))
 
 
-def histories(evolution, folder):
-    """Norm, token variance, Dirichlet energy, rate, step size over time."""
+def histories(evolution: Evolution, folder: str) -> str:
+    """Norm, token variance, Dirichlet energy, rate, step size over time; returns the path written."""
     figure = sheet(12.6, 7.6, "How the tokens change in time", "One depth row: attention, reaction and diffusion alone.")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
     for axes, (name, title, unit) in zip(figure.subplots(2, 3).ravel(), PANELS):
@@ -29,8 +31,8 @@ def histories(evolution, folder):
     return save(figure, evolution.run, folder, "histories")
 
 
-def token_history(evolution, folder, sample=0):
-    """The first channel of u: on a line tokens x time, on a patch grid one map per chosen moment."""
+def token_history(evolution: Evolution, folder: str, sample: int = 0) -> str:
+    """The first channel of u: on a line tokens x time, on a patch grid one map per chosen moment. Returns the path written."""
     field = evolution.run.field("u")
     time, first = field.coordinate(0), field[:, 0, :, sample, 0].astype(float)
     bound = np.nanmax(np.abs(first)) or 1.0
@@ -38,7 +40,9 @@ def token_history(evolution, folder, sample=0):
     moments = np.concatenate([[0], chosen_moments(len(time), 5)]) if len(time) > 1 else np.array([0])
     maps = [on_lattice(evolution.run, first[moment]) for moment in moments]
     if maps[0].shape[0] > 1:
-        figure = sheet(11, 3.6, "How the tokens change in time", "First channel of u on the patch grid.")
+        lines, columns = maps[0].shape
+        height = 9.6 / len(maps) * min(lines / columns, 1.5)
+        figure = sheet(11, HEADING + FOOTER + 0.4 + max(height, 1), "How the tokens change in time", f"First channel of u on the patch grid. Across: {evolution.time_name}.")
         panels = figure.subplots(1, len(maps))
         for axes, moment, values in zip(np.atleast_1d(panels), moments, maps):
             image = axes.imshow(values, **look)

@@ -8,13 +8,16 @@ repetitions of the wall time of a step:
     weak (grown with the ranks):    S(n) = T(m) / T(n) * n / m   E(n) = T(m) / T(n)
 """
 
+from __future__ import annotations
+
 import os
 import re
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from fluxformer.experiments import keys_of
-from fluxformer.io import RunError
+from fluxformer.io import Run, RunError, Value
 
 PHASES = ("compute", "ghosts", "ring", "reduction")
 SIZES = ("layers", "cells", "tokens", "samples", "width", "ffn", "heads")
@@ -27,13 +30,43 @@ FREE = keys_of("scaling", "output", "free") - {"adjoint.folder"}
 PROGRAM = ("git_revision", "git_dirty", "compiler", "blas", "mpi", "petsc")
 
 
-class Measured:
-    """One file. All that is needed is read at once: the file may be closed afterwards."""
+Problem = dict[str, Value]
+Differences = list[tuple[str, str]]
 
-    def __init__(self, run):
+
+class Measured:
+    """One file. All that is needed is read at once: the file may be closed afterwards.
+
+    Attributes
+    ----------
+    facts : dict
+        The attributes of /scaling.
+    step : ndarray, shape (repetitions,)
+        Wall time of a step  [s].
+    rate : ndarray, shape (repetitions,)
+        Of one rank  [flop/s].
+    peak : float
+        The same of a large product while all ranks do one, median over the ranks; NaN if it was not measured.
+    memory : float
+        Of the largest rank  [B].
+    seconds : dict of ndarray, shape (repetitions,)
+        Of each phase in a step, median over the ranks  [s].
+    messages, bytes : float
+        What all ranks send in a step.
+    checkpoint : ndarray, shape (repetitions,)
+        Speed of writing one, by the slowest rank  [B/s].
+
+    Raises
+    ------
+    RunError
+        For a run of another experiment, or one that does not say what was measured.
+    """
+
+    def __init__(self, run: Run) -> None:
         if run.attributes["experiment"] != "scaling":
             raise RunError(f"{run.path}: is of the experiment {run.attributes['experiment']}, not scaling")
         self.run, self.facts, self.ranks = run, run.described("scaling"), int(run.attributes["ranks"])
+        self.name = os.path.basename(run.path)
         lacking = [name for name in (*IDENTITY, *LAYOUT, *SIZES) if name not in self.facts]
         if lacking:
             raise RunError(f"{run.path}: /scaling does not say {', '.join(lacking)}")
@@ -47,11 +80,7 @@ class Measured:
         self.checkpoint = run.described("scaling/output")["bytes"] / run.numbers("scaling", "output/seconds")[:, 2]  # slowest rank
 
     @property
-    def name(self):
-        return os.path.basename(self.run.path)
-
-    @property
-    def problem(self):
+    def problem(self) -> Problem:
         """name -> value: equal for files that may share a line. In weak mode sizes that grow are per rank."""
         weak_in = GROWN.get(self.facts["over"], ()) if self.facts["mode"] == "weak" else ()
         problem = {name: self.facts[name] for name in IDENTITY}
@@ -60,11 +89,21 @@ class Measured:
 
 
 class Point:
-    """What was measured on one number of ranks, over the repetitions of all its files."""
+    """What was measured on one number of ranks, over the repetitions of all its files.
 
-    def __init__(self, files):
+    Attributes
+    ----------
+    steps : ndarray
+        Wall times of a step of all repetitions  [s]; `time`: their median, from `least` to `greatest`.
+    rate, peak, seconds, messages, bytes, memory, checkpoint
+        As in `Measured`: medians, the greatest memory.
+    """
+
+    def __init__(self, files: list[Measured]) -> None:
+        def pooled(what: Callable[[Measured], np.ndarray]) -> np.ndarray:
+            return np.concatenate([what(file) for file in files])
+
         self.files, self.ranks, self.facts = files, files[0].ranks, files[0].facts
-        pooled = lambda what: np.concatenate([what(file) for file in files])  # noqa: E731
         self.steps = pooled(lambda file: file.step)
         self.time, self.least, self.greatest = np.median(self.steps), self.steps.min(), self.steps.max()
         self.rate = np.median(pooled(lambda file: file.rate))
@@ -75,20 +114,37 @@ class Point:
         self.memory = max(file.memory for file in files)
         self.checkpoint = np.median(pooled(lambda file: file.checkpoint)) or np.nan  # 0: its size is not known
 
-    def share(self, phase):
+    def share(self, phase: str) -> float:
         """Of a step's time. These are medians over ranks and repetitions: their sum need not be 1."""
         return self.seconds[phase] / self.time
 
     @property
-    def costs_most(self):
+    def costs_most(self) -> str:
         """The phase besides compute that takes most, "" if none takes any time."""
         phase = max(PHASES[1:], key=self.share)
         return phase if self.share(phase) > 0 else ""
 
 
 class Study:
-    def __init__(self, files, differences):
-        """`differences`: (name, value) that tell it from others of the same name and mode."""
+    """One problem on several numbers of ranks.
+
+    Parameters
+    ----------
+    files : list of Measured
+    differences : list of tuple of str
+        (name, value) that tell it from others of the same name and mode.
+
+    Attributes
+    ----------
+    points : list of Point
+        By number of ranks; `base` the first, `last` the last of them.
+    weak : bool
+        Whether the problem grows with the ranks.
+    title : str
+        Names its files.
+    """
+
+    def __init__(self, files: list[Measured], differences: Differences) -> None:
         self.files = sorted(files, key=lambda file: (file.ranks, file.run.path))
         first = self.files[0].facts
         self.name, self.mode, self.workload, self.over, self.precision = (first[name] for name in IDENTITY)
@@ -99,10 +155,10 @@ class Study:
         own = ", ".join(f"{name} {value}" for name, value in differences)
         self.subject = f"{self.name} over {self.over}" + (f", {own}" if own else "")
         words = [self.name, self.mode, *(f"{name.split('.')[-1]}-{value}" for name, value in differences)]
-        self.title = re.sub(r"[^\w.+-]+", "-", "_".join(words))  # of files
+        self.title = re.sub(r"[^\w.+-]+", "-", "_".join(words))
 
-    def check(self, mixed):
-        """Throws RunError for files whose times do not compare; mixed: different programs may."""
+    def check(self, mixed: bool) -> None:
+        """RunError for files whose times do not compare; mixed: different programs may."""
         for point in self.points:
             self._alike(point.files, lambda file: ", ".join(f"{name} {file.facts[name]}" for name in LAYOUT),
                         f"{point.ranks} ranks share the work in different ways",
@@ -112,31 +168,31 @@ class Study:
                         f"different {name}, so times do not compare",
                         "Measure them with one build on one kind of machine, or add --mixed")
 
-    def _alike(self, files, what, why, advice):
-        found = {}
+    def _alike(self, files: list[Measured], what: Callable[[Measured], str], why: str, advice: str) -> None:
+        found: dict[str, list[str]] = {}
         for file in files:
             found.setdefault(what(file), []).append(file.run.path)
         if len(found) > 1:
             told = "; ".join(f"{value}: {', '.join(paths)}" for value, paths in found.items())
             raise RunError(f"study {self.name} ({self.mode}): {why} ({told}). {advice}")
 
-    def _speed_up(self, point, time):
+    def _speed_up(self, point: Point, time: float) -> float:
         return self.base.time / time * (point.ranks / self.base.ranks if self.weak else 1)
 
-    def speed_up(self, point):
+    def speed_up(self, point: Point) -> list[float]:
         """Of the median step, and of the slowest and the fastest repetition."""
         return [self._speed_up(point, time) for time in (point.time, point.greatest, point.least)]
 
-    def efficiency(self, point):
+    def efficiency(self, point: Point) -> list[float]:
         """Of the median step, and of the slowest and the fastest repetition."""
         return [speed * self.base.ranks / point.ranks for speed in self.speed_up(point)]
 
-    def work_per_rank(self, point):
+    def work_per_rank(self, point: Point) -> float:
         """Flops of a step."""
         return point.facts.get("flops", np.nan) / point.ranks
 
     @property
-    def headline(self):
+    def headline(self) -> str:
         """What the measurement says, in one line."""
         what, last = f"{self.subject}: ", self.last
         if last is self.base:
@@ -153,7 +209,7 @@ class Study:
         return what + words + noise
 
     @property
-    def description(self):
+    def description(self) -> str:
         """The problem, in one line."""
         problem = self.files[0].problem
         several = lambda name: f"{problem[name]:g} {name[:-1] if problem[name] == 1 else name}"  # noqa: E731
@@ -164,7 +220,7 @@ class Study:
                 f"width {problem['width']:g}, ffn {problem['ffn']:g}, {several('heads')}.")
 
     @property
-    def notes(self):
+    def notes(self) -> list[str]:
         """What a reader of the numbers must know besides."""
         lines = []
         for point in self.points:
@@ -178,11 +234,12 @@ class Study:
         return lines
 
 
-def ranks_of(point):
+def ranks_of(point: Point) -> str:
+    """The number of ranks in words."""
     return f"{point.ranks} rank" + "s" * (point.ranks > 1)
 
 
-def number(value):
+def number(value: float) -> str:
     """Three digits, never a power of ten above 1."""
     for least, digits in ((100, 0), (10, 1), (1, 2)):
         if abs(value) >= least:
@@ -190,24 +247,32 @@ def number(value):
     return f"{value:.3g}" if abs(value) < 0.995 else f"{value:.2f}"
 
 
-def _word(value):
+def _word(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _differences(problems):
+def _differences(problems: list[Problem]) -> list[Differences]:
     """Of each of several problems, the names and values that tell it from the others: one name if one is enough."""
+    if len(problems) == 1:
+        return [[]]
     names = list(dict.fromkeys(name for problem in problems for name in problem))
     words = {name: [_word(problem.get(name, "none")) for problem in problems] for name in names}
-    chosen = next(([name] for name in names if len(set(words[name])) == len(problems)), [])
+
+
+    def told_apart(names: list[str]) -> int:
+        """The number of problems that differ in these names."""
+        return len(set(zip(*(words[name] for name in names)))) if names else 1
+
+    chosen: list[str] = next(([name] for name in names if told_apart([name]) == len(problems)), [])
     for name in () if chosen else names:
-        if len(set(zip(*(words[n] for n in [*chosen, name])))) > (len(set(zip(*(words[n] for n in chosen)))) if chosen else 1):
+        if told_apart([*chosen, name]) > told_apart(chosen):
             chosen.append(name)
-    return [[(name, words[name][k]) for name in chosen] for k in range(len(problems))] if len(problems) > 1 else [[]]
+    return [[(name, words[name][k]) for name in chosen] for k in range(len(problems))]
 
 
-def studies(files, mixed=False):
-    """Studies of these Measured, by title. Throws RunError for files of a study that do not belong together."""
-    groups = {}
+def studies(files: Iterable[Measured], mixed: bool = False) -> list[Study]:
+    """Studies of these files, by title. RunError for files of a study that do not belong together (`mixed`: see `Study.check`)."""
+    groups: dict[tuple[str, str], dict[tuple[tuple[str, Value], ...], list[Measured]]] = {}
     for file in files:
         same_name = groups.setdefault((file.facts["study"], file.facts["mode"]), {})
         same_name.setdefault(tuple(sorted(file.problem.items())), []).append(file)

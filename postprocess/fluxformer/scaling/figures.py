@@ -1,12 +1,16 @@
 """The figure of a scaling study: speed-up or time, efficiency, where a step's time goes."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from fluxformer.scaling.data import PHASES, Point, Study, number, ranks_of
 from fluxformer.style import ACCENT, INK, SOFT, save, sheet
-from fluxformer.scaling.data import PHASES, number, ranks_of
 
 COLOURS = {"compute": "#cbd5e1", "ghosts": "#2563eb", "ring": "#0f9d78", "reduction": "#e4572e", "ranks differ": "#f1f5f9"}
 MOST_TICKS = 10  # rank counts named on an axis
@@ -18,7 +22,7 @@ _plain_numbers = FuncFormatter(lambda value, _: f"{value:,.10g}")
 class Origin:
     """The footer: one line for a single file, else the files and what they have in common."""
 
-    def __init__(self, study):
+    def __init__(self, study: Study) -> None:
         files = [file.run for file in study.files]
         self.origin = files[0].origin
         if len(files) > 1:
@@ -31,14 +35,14 @@ class Origin:
                            + " · ".join([*of_all, f"{counts} rank(s)"]))
 
 
-def _ends(study):
+def _ends(study: Study) -> tuple[float, float]:
     """Limits of the rank axis, with room beside the outermost points."""
     base, last = study.base.ranks, study.last.ranks
     room = max(1.25, (last / base) ** 0.08)
     return base / room, last * room
 
 
-def _ranks_axis(axes, study):
+def _ranks_axis(axes: Axes, study: Study) -> None:
     ranks = [point.ranks for point in study.points]
     axes.set_xscale("log", base=2)
     axes.set_xlim(_ends(study))
@@ -51,7 +55,7 @@ def _ranks_axis(axes, study):
     axes.set_axisbelow(True)
 
 
-def _points(axes, study, triples, label, beside=False):
+def _points(axes: Axes, study: Study, triples: Sequence[Sequence[float]], label: Callable[[float], str], beside: bool = False) -> None:
     """Medians with bars from minimum to maximum, each with its number if there is room: above the bar unless that is
     far, or `beside` a line that rises."""
     ranks = [point.ranks for point in study.points]
@@ -69,7 +73,7 @@ def _points(axes, study, triples, label, beside=False):
                       bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75})
 
 
-def _speed_up(axes, study):
+def _speed_up(axes: Axes, study: Study) -> None:
     ends = np.array(_ends(study))
     axes.plot(ends, ends / study.base.ranks, "--", color=SOFT, lw=1.4, label="ideal")
     _ranks_axis(axes, study)
@@ -86,7 +90,7 @@ def _speed_up(axes, study):
     axes.legend(loc="best")
 
 
-def _time(axes, study):
+def _time(axes: Axes, study: Study) -> None:
     axes.axhline(1e3 * study.base.time, ls="--", color=SOFT, lw=1.4, label="ideal")
     _ranks_axis(axes, study)
     _points(axes, study, [(1e3 * point.time, 1e3 * point.least, 1e3 * point.greatest) for point in study.points], number)
@@ -97,7 +101,7 @@ def _time(axes, study):
     axes.legend(loc="lower left")
 
 
-def _efficiency(axes, study):
+def _efficiency(axes: Axes, study: Study) -> None:
     triples = [study.efficiency(point) for point in study.points]
     axes.axhline(1, ls="--", color=SOFT, lw=1.4, label="ideal")
     _ranks_axis(axes, study)
@@ -105,10 +109,10 @@ def _efficiency(axes, study):
     axes.set_ylim(0, max(1.1, 1.08 * np.max(triples)))  # above 1: what a rank holds fits into its caches, or noise
     axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     axes.set_title("Efficiency")
-    axes.set_ylabel(f"time on {ranks_of(study.base)} over time" if study.weak else "speed-up over ideal speed-up")
+    axes.set_ylabel(f"time on {ranks_of(study.base)} / time" if study.weak else "speed-up / ideal speed-up")
 
 
-def shares(point):
+def shares(point: Point) -> dict[str, float]:
     """phase -> part of a bar; they add up to 1. Medians over ranks may add up to more than a step: then they are scaled down.
     If they add up to less, the rest is due to ranks that spend their time differently."""
     found = {phase: point.share(phase) for phase in PHASES}
@@ -116,7 +120,7 @@ def shares(point):
     return {phase: share / max(1, total) for phase, share in found.items()} | {"ranks differ": max(0, 1 - total)}
 
 
-def _phases(axes, study):
+def _phases(axes: Axes, study: Study) -> None:
     """Equidistant bars: fractions of a step in strong mode, milliseconds in weak mode."""
     place = np.arange(len(study.points))
     height = np.array([1e3 * point.time if study.weak else 100 for point in study.points])
@@ -150,11 +154,11 @@ def _phases(axes, study):
                 labelspacing=0.9)
 
 
-def _percent(part):
+def _percent(part: float) -> str:
     return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.1f} %"
 
 
-def figure(study, folder):
+def figure(study: Study, folder: str) -> str:
     """Three panels; returns the path written."""
     repetitions = sorted({len(point.steps) for point in study.points})
     counts = f"{repetitions[0]} to {repetitions[-1]}" if len(repetitions) > 1 else str(repetitions[0])

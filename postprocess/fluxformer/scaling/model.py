@@ -18,22 +18,40 @@ Tokens are a line: a lattice is cut into rectangles, which may be less even. Neg
 whose messages are a few rows of tokens, or one more slab.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 WORK = ("rows", "attention", "cells")
-WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel", "cells": "fixed cost of a cell, which token ranks do not share",
-         "ring": "keys and values around the ring", "ghosts": "slabs to the next rank",
-         "sum": "sum over ranks", "imbalance": "uneven shares"}
+WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel",
+         "cells": "fixed cost of a cell, which token ranks do not share", "ring": "keys and values around the ring",
+         "ghosts": "slabs to the next rank", "sum": "sum over ranks", "imbalance": "load imbalance"}
+
+Grid = tuple[int, int, int]    # ranks over depth, tokens, samples
+Wire = tuple[float, float]     # latency [s] and bandwidth [B/s]
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Sizes of a problem. `workload`: evolve or train; `passes`: through the layers in a step; `number`: bytes of a
-    travelling number; `summed`: bytes that are summed over the ranks in a step."""
+    """Sizes of a problem.
+
+    Attributes
+    ----------
+    workload : str
+        evolve or train.
+    passes : float
+        Through the layers in a step.
+    number : int
+        Bytes of a travelling number.
+    summed : int
+        Bytes that are summed over the ranks in a step.
+    """
 
     workload: str
     cells: int
@@ -47,19 +65,20 @@ class Case:
     summed: int
 
     @property
-    def pass_flops(self):
+    def pass_flops(self) -> float:
+        """Of one pass through the layers."""
         rows = self.tokens * self.samples
         return self.cells * rows * (8 * self.width**2 + 4 * self.width * self.ffn + 4 * self.tokens * self.width)
 
 
-def work_of(case, cells, tokens, samples):
+def work_of(case: Case, cells: float, tokens: float, samples: float) -> np.ndarray:
     """The factors of a, b, e in a step of a rank with this many cells, tokens and samples."""
     rows = samples * tokens
     once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, 1]
     return case.passes * cells * np.array(once, dtype=float)
 
 
-def chunks_of(case, tokens, samples):
+def chunks_of(case: Case, tokens: int, samples: int) -> int:
     """The number of chunks that attention makes of this many samples: as many at a time as fit into the L2 cache."""
     cache = 768 * 1024
     fit = min(max(cache // (6 * tokens * case.width * case.number), 1), samples)
@@ -67,39 +86,49 @@ def chunks_of(case, tokens, samples):
     return math.ceil(samples / most)
 
 
-def largest_share(case, grid):
+def largest_share(case: Case, grid: Grid) -> Grid:
     """Cells, tokens and samples of the largest rank of depth x token x group."""
     depth, token, group = grid
     return math.ceil(case.cells / depth), math.ceil(case.tokens / token), math.ceil(case.samples / group)
 
 
-def fit_line(sizes, seconds):
-    """(latency, bandwidth) of seconds = latency + size / bandwidth, by relative residuals."""
+def fit_line(sizes: np.ndarray, seconds: np.ndarray) -> Wire:
+    """(latency, bandwidth) of seconds = latency + size / bandwidth, by relative residuals; sizes in bytes."""
     matrix = np.column_stack([np.ones_like(seconds), sizes]) / seconds[:, None]
     latency, per_byte = nnls(matrix, np.ones_like(seconds))[0]
     return latency, 1 / per_byte if per_byte > 0 else math.inf
 
 
 class Machine:
-    """Rates of a machine: a, b, e of the work; latency [s] and bandwidth [B/s] of messages and sums."""
+    """What a step takes on a machine.
 
-    def __init__(self, rates, message, sum_over_ranks):
+    Attributes
+    ----------
+    rates : ndarray, shape (3,)
+        a [s/flop], b [s per channel of a pair of tokens], e [s per cell].
+    message, sum_over_ranks : tuple of float
+        Latency [s] and bandwidth [B/s] of a message, and of one doubling of the ranks in a sum.
+    """
+
+    def __init__(self, rates: ArrayLike, message: Wire, sum_over_ranks: Wire) -> None:
         self.rates, self.message, self.sum_over_ranks = np.asarray(rates), message, sum_over_ranks
 
     @staticmethod
-    def fitted(runs, message, sum_over_ranks):
-        """`runs`: (case, grid, seconds of the work of a step on the slowest rank)."""
+    def fitted(runs: Iterable[tuple[Case, Grid, float]], message: Wire, sum_over_ranks: Wire) -> Machine:
+        """Rates from runs: case, grid, seconds of the work of a step on the slowest rank."""
         rows = [work_of(case, *largest_share(case, grid)) / seconds for case, grid, seconds in runs]
         scale = np.max(rows, axis=0)  # columns of very different units
         return Machine(nnls(np.array(rows) / scale, np.ones(len(rows)))[0] / scale, message, sum_over_ranks)
 
-    def message_seconds(self, size):
+    def message_seconds(self, size: float) -> float:
+        """Of a message of this many bytes."""
         return self.message[0] + size / self.message[1]
 
-    def sum_seconds(self, size, ranks):
+    def sum_seconds(self, size: float, ranks: int) -> float:
+        """Of a sum of this many bytes over the ranks."""
         return math.log2(ranks) * (self.sum_over_ranks[0] + size / self.sum_over_ranks[1]) if ranks > 1 else 0.0
 
-    def step(self, case, grid):
+    def step(self, case: Case, grid: Grid) -> dict[str, float]:
         """{term: seconds} of a step; their sum is its time."""
         depth, token, group = grid
         cells, tokens, samples = largest_share(case, grid)
@@ -119,10 +148,11 @@ class Machine:
         parts["sum"] = self.sum_seconds(case.summed, depth * token * group)
         return parts
 
-    def seconds(self, case, grid):
+    def seconds(self, case: Case, grid: Grid) -> float:
+        """Of a step."""
         return sum(self.step(case, grid).values())
 
-    def best_grid(self, case, ranks):
+    def best_grid(self, case: Case, ranks: int) -> Grid | None:
         """The fastest grid of this many ranks (in a tie, the one with the fewest ranks over tokens); None if there are more
         ranks than parts."""
         others = [(part, ranks // part) for part in range(1, ranks + 1) if ranks % part == 0]
@@ -130,19 +160,76 @@ class Machine:
             [(1, token, group) for group, token in others]
         grids = [(depth, token, group) for depth, token, group in grids
                  if depth <= case.cells and token <= case.tokens and group <= case.samples]
-        return min(grids, key=lambda grid: (float(f"{self.seconds(case, grid):.6g}"), grid[1]), default=None)
+        return min(grids, key=lambda grid: (float(f"{self.seconds(case, grid):.6g}"), grid[1])) if grids else None
 
-    def efficiency(self, case, grid):
+    def efficiency(self, case: Case, grid: Grid) -> float:
         """T(1) / (P T(P))."""
         return self.seconds(case, (1, 1, 1)) / (math.prod(grid) * self.seconds(case, grid))
 
-    def losses(self, case, grid):
+    def losses(self, case: Case, grid: Grid) -> dict[str, float]:
         """{term: seconds} beyond a P-th of one rank's step: the parallel overhead. Their sum is T(P) - T(1) / P."""
         alone, ranks = self.step(case, (1, 1, 1)), math.prod(grid)
         return {name: seconds - alone[name] / ranks for name, seconds in self.step(case, grid).items()}
 
-    def limit(self, case, grid):
+    def limit(self, case: Case, grid: Grid) -> str | None:
         """The term with the largest overhead; None if all are below a hundredth of the step."""
         lost = self.losses(case, grid)
-        name = max(lost, key=lost.get)
+        name = max(lost, key=lambda one: lost[one])
         return name if lost[name] > 1e-2 * self.seconds(case, grid) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """A run with its prediction; `used`: it took part in the fit, `measured` and `predicted`: seconds of a step."""
+
+    run: str
+    used: bool
+    case: Case
+    grid: Grid
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Relative."""
+        return self.predicted / self.measured - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicted:
+    """A case on its best grid for a number of ranks."""
+
+    case: Case
+    grid: Grid
+    machine: Machine
+
+    @property
+    def ranks(self) -> int:
+        """Of the whole grid."""
+        return math.prod(self.grid)
+
+    @property
+    def seconds(self) -> float:
+        """Of a step."""
+        return self.machine.seconds(self.case, self.grid)
+
+    @property
+    def efficiency(self) -> float:
+        """T(1) / (P T(P))."""
+        return self.machine.efficiency(self.case, self.grid)
+
+    @property
+    def limit(self) -> str:
+        """What loses most, in words."""
+        name = self.machine.limit(self.case, self.grid)
+        return WORDS[name] if name else "nothing loses 1 %"
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """{term: seconds} of a step."""
+        return self.machine.step(self.case, self.grid)
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """{term: seconds} beyond a P-th of one rank's step."""
+        return self.machine.losses(self.case, self.grid)

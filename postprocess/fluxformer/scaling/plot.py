@@ -6,9 +6,13 @@ Repetitions of files with the same number of ranks are taken together. Files of 
 skipped, and that is said.
 """
 
+from __future__ import annotations
+
+import argparse
 import glob
 import os
 import sys
+from collections.abc import Iterable, Iterator
 
 from fluxformer.io import Run, RunError
 from fluxformer.scaling.data import Measured, studies
@@ -38,9 +42,10 @@ examples:
 """
 
 
-def listed(arguments):
-    """Files, and those in folders, each once; the skipped paths, with reasons. Throws RunError."""
-    paths, skipped = {}, []
+def listed(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Files, and those in folders, each once; the skipped paths, with reasons. RunError for a path that is not there."""
+    paths: dict[str, str] = {}
+    skipped: list[str] = []
     for argument in arguments:
         if not os.path.exists(argument):
             raise RunError(f"{argument}: no such file or folder")
@@ -52,7 +57,7 @@ def listed(arguments):
     return list(paths.values()), skipped
 
 
-def read(paths):
+def read(paths: Iterable[str]) -> tuple[list[Measured], list[str]]:
     """Measured files, and the reasons for skipping the others."""
     files, skipped = [], []
     for path in paths:
@@ -64,8 +69,10 @@ def read(paths):
     return files, skipped
 
 
-def plot(places, folder, options):
-    """A table and a figure of each study of the files, and of those in folders."""
+def plot(places: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
+    """A table and a figure of each study of the files, and of those in folders; yields what was written.
+
+    `options.mixed`: also compare times of different programs."""
     paths, unfinished = listed(places)
     files, skipped = read(paths)
     for reason in skipped + unfinished:

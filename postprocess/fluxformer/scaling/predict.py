@@ -12,17 +12,20 @@ x token x sample ranks, the time of a step, its efficiency and the term that cos
 The assumptions are listed in fluxformer/scaling/model.py. Jitter, other jobs and network contention are ignored.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import csv
 import dataclasses
 import os
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from fluxformer.io import Run, RunError
 from fluxformer.scaling.data import Measured
-from fluxformer.scaling.model import WORDS, WORK, Case, Machine, fit_line
+from fluxformer.scaling.model import WORDS, WORK, Case, Compared, Grid, Machine, Predicted, Wire, fit_line
 from fluxformer.scaling.prediction_figure import figure
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 100, 200, 400, 800, 1000, 2000, 4000, 8000, 10000)
@@ -30,37 +33,51 @@ GOOD = 0.25  # requirements on a prediction
 
 
 class Sized(Measured):
-    """A run of `fluxformer scaling` with its case and its grid of ranks; `median` seconds of a step, `work` of it."""
+    """A run of `fluxformer scaling` with its case and its grid of ranks.
 
-    def __init__(self, run):
+    Attributes
+    ----------
+    median, work : float
+        Seconds of a step, and of the work in it on the slowest rank.
+    network : tuple or None
+        Latency and bandwidth of messages, and of a doubling of the ranks in a sum; None if they were not measured.
+
+    Raises
+    ------
+    RunError
+        If its attention does less work than the formula says.
+    """
+
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
         facts = self.facts
         if run.settings.get("attention.causal") or run.settings.get("data.set") in ("20news", "topics"):
             raise RunError(f"{run.path}: causal or padded tokens, whose attention does less work than the formula says")
-        case = Case(*(facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")), passes=1.0,
-                    number=4 if facts["precision"] == "single" else 8,
+        sizes = {name: facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")}
+        case = Case(**sizes, passes=1.0, number=4 if facts["precision"] == "single" else 8,
                     summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])
         filled = facts["groups"] * -(-facts["samples"] // facts["groups"])  # all groups work on as many samples
         self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops * facts["samples"] / filled)
-        self.grid = (facts["ranks_depth"], facts["ranks_token"], facts["groups"])
+        self.grid: Grid = (facts["ranks_depth"], facts["ranks_token"], facts["groups"])
         self.kind = (facts["workload"], facts["precision"])
         self.median = float(np.median(self.step))
-        self.work = float(np.median(run.numbers("scaling", "compute/seconds")[:, 2]))  # of the slowest rank
-        self.network = None  # (latency, bandwidth) of messages, and of a doubling of the ranks in a sum
+        self.work = float(np.median(run.numbers("scaling", "compute/seconds")[:, 2]))
+        self.network: tuple[Wire, Wire] | None = None
         if self.ranks > 1 and "machine" in run.names("scaling"):
-            sizes, sums = run.coordinate("message_bytes"), run.numbers("scaling", "machine/sum_seconds") / np.log2(self.ranks)
-            self.network = fit_line(sizes, run.numbers("scaling", "machine/message_seconds")), fit_line(sizes, sums)
+            length, sums = run.coordinate("message_bytes"), run.numbers("scaling", "machine/sum_seconds") / np.log2(self.ranks)
+            self.network = fit_line(length, run.numbers("scaling", "machine/message_seconds")), fit_line(length, sums)
 
 
-def machine_of(fit):
-    found = [(run.facts["nodes"], run.ranks, run.network) for run in fit if run.network]
+def machine_of(fit: list[Sized]) -> Machine:
+    """Rates from all runs, network from that on most nodes and ranks; RunError if none has measured it."""
+    found = [((run.facts["nodes"], run.ranks), run.network) for run in fit if run.network]
     if not found:
         raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
-    message, sums = max(found, key=lambda one: one[:2])[2]
+    message, sums = max(found, key=lambda one: one[0])[1]
     return Machine.fitted([(run.case, run.grid, run.work) for run in fit], message, sums)
 
 
-def on_network(machine, latency, bandwidth):
+def on_network(machine: Machine, latency: float | None, bandwidth: float | None) -> Machine:
     """The same cores with a different network; the steps of a sum, which is a tree of messages, change accordingly."""
     slower = latency / machine.message[0] if latency else 1
     faster = bandwidth / machine.message[1] if bandwidth else 1
@@ -68,80 +85,72 @@ def on_network(machine, latency, bandwidth):
                    (slower * machine.sum_over_ranks[0], faster * machine.sum_over_ranks[1]))
 
 
-def describe(machine):
+def describe(machine: Machine) -> str:
+    """Rates and network, in two lines."""
     rows, kernel, cell = machine.rates
     rate = [f"{1e-9 / x:.3g} Gflop/s" if x > 0 else "too little to be seen" for x in (rows, kernel / 4)]
     return (f"on a rank: products with all passes over the state {rate[0]}, attention's kernel {rate[1]}, "
             f"{1e6 * cell:.3g} us for each cell\n{describe_network(machine)}")
 
 
-def describe_network(machine):
+def describe_network(machine: Machine) -> str:
+    """What messages and sums take, in one line."""
     return (f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
             f"sums log2 P x ({1e6 * machine.sum_over_ranks[0]:.3g} us + size / {machine.sum_over_ranks[1] / 1e9:.3g} GB/s)")
 
 
-def note_unseen(machine):
+def note_unseen(machine: Machine) -> None:
+    """Prints which terms the fit could not see."""
     unseen = [WORDS[name] for name, rate in zip(WORK, machine.rates) if rate == 0]
     if unseen:
         print(f"note: {', '.join(unseen)} cannot be told from the rest in the runs that were fitted: more sizes would help")
 
 
-def compare(machine, runs, used):
-    """Table rows: prediction against measurement."""
-    rows = []
-    for run in runs:
-        predicted = machine.seconds(run.case, run.grid)
-        rows.append({"run": run.run.path, "used": used, "case": run.case, "grid": run.grid, "measured_s": run.median,
-                     "predicted_s": predicted, "error": predicted / run.median - 1})
-    return rows
+def compare(machine: Machine, runs: list[Sized], used: bool) -> list[Compared]:
+    """Prediction against measurement; `used`: the runs were fitted."""
+    return [Compared(run.run.path, used, run.case, run.grid, run.median, machine.seconds(run.case, run.grid)) for run in runs]
 
 
-def print_comparison(rows):
+def print_comparison(rows: list[Compared]) -> None:
+    """Prints them as a table."""
     print(f"\n{'cells':>6} {'tokens':>7} {'samples':>7}  {'ranks':<9} {'measured':>11} {'predicted':>11} {'error':>7}")
     for row in rows:
-        case = row["case"]
-        print(f"{case.cells:>6} {case.tokens:>7} {case.samples:>7}  {'x'.join(map(str, row['grid'])):<9} "
-              f"{1e3 * row['measured_s']:>8.3g} ms {1e3 * row['predicted_s']:>8.3g} ms {100 * row['error']:>+6.1f} %"
-              f"{'  fitted' if row['used'] else ''}")
+        case = row.case
+        print(f"{case.cells:>6} {case.tokens:>7} {case.samples:>7}  {'x'.join(map(str, row.grid)):<9} "
+              f"{1e3 * row.measured:>8.3g} ms {1e3 * row.predicted:>8.3g} ms {100 * row.error:>+6.1f} %"
+              f"{'  fitted' if row.used else ''}")
 
 
-def predict(machine, case, ranks):
-    """Table rows for all numbers of ranks on which the case can be distributed."""
-    rows = []
-    for count in ranks:
-        grid = machine.best_grid(case, count)
-        if grid is None:
-            continue
-        limit = machine.limit(case, grid)
-        rows.append({"tokens": case.tokens, "ranks": count, "grid": grid, "step_s": machine.seconds(case, grid),
-                     "efficiency": machine.efficiency(case, grid), "limit": WORDS.get(limit, "nothing loses 1 %"),
-                     "parts": machine.step(case, grid), "losses": machine.losses(case, grid)})
-    return rows
+def predict(machine: Machine, case: Case, ranks: Iterable[int]) -> list[Predicted]:
+    """For each number of ranks on which the case can be distributed."""
+    grids = (machine.best_grid(case, count) for count in ranks)
+    return [Predicted(case, grid, machine) for grid in grids if grid is not None]
 
 
-def print_prediction(case, rows):
+def print_prediction(case: Case, rows: list[Predicted]) -> None:
+    """Prints them as a table."""
     print(f"\n{case.tokens} tokens, {case.cells} cells, {case.samples} samples, width {case.width}: "
           "ranks = depth x token x sample")
     for row in rows:
-        print(f"{row['ranks']:>6} {'x'.join(map(str, row['grid'])):>12} {row['step_s']:>10.4g} s "
-              f"{100 * row['efficiency']:>6.1f} %  {row['limit']}")
+        print(f"{row.ranks:>6} {'x'.join(map(str, row.grid)):>12} {row.seconds:>10.4g} s "
+              f"{100 * row.efficiency:>6.1f} %  {row.limit}")
     print("efficiency: a P-th of the time on one rank over the time on P; behind it, what loses most")
 
 
-def write_csv(path, predictions):
-    names = list(predictions[0][0]["parts"])
+def write_csv(path: str, predictions: list[list[Predicted]]) -> None:
+    """A line for each prediction: tokens, ranks and their grid, seconds of a step and of its terms, efficiency."""
+    names = list(predictions[0][0].parts)
     with open(path, "w", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["tokens", "ranks", "ranks_depth", "ranks_token", "groups", "step_s", "efficiency",
                         *(f"{name}_s" for name in names)])
         for row in (row for rows in predictions for row in rows):
-            table.writerow([row["tokens"], row["ranks"], *row["grid"], row["step_s"], row["efficiency"],
-                            *(row["parts"][name] for name in names)])
+            table.writerow([row.case.tokens, row.ranks, *row.grid, row.seconds, row.efficiency, *(row.parts[name] for name in names)])
 
 
-def positive(kind):
+def positive(kind: type[int] | type[float]) -> Callable[[str], int | float]:
     """Argument type: a number above 0."""
-    def read(word):
+    def read(word: str) -> int | float:
         number = kind(word)
         if not number > 0:
             raise argparse.ArgumentTypeError(f"{word} is not above 0")
@@ -149,7 +158,8 @@ def positive(kind):
     return read
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="fluxformer predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fit", nargs="+", metavar="FIT", help="runs whose times are fitted")
     parser.add_argument("--check", nargs="+", default=[], metavar="RUN", help="runs to compare with")
@@ -163,7 +173,8 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
+    """`fluxformer predict`: prints what was fitted and predicted, and writes prediction.csv and its figure."""
     options = parse(arguments)
     folder = options.output or os.path.join(os.path.dirname(options.fit[0]), "figures")
     with contextlib.ExitStack() as stack:
@@ -179,10 +190,10 @@ def main(arguments):
         note_unseen(machine)
         rows = compare(machine, fit, True) + compare(machine, check, False)
         print_comparison(rows)
-        if max(abs(row["error"]) for row in rows if row["used"]) > GOOD:
+        if max(abs(row.error) for row in rows if row.used) > GOOD:
             print(f"note: runs that were fitted are more than {100 * GOOD:.0f} % off: were the cores shared with other work?")
         if check:
-            worst = max(abs(row["error"]) for row in rows if not row["used"])
+            worst = max(abs(row.error) for row in rows if not row.used)
             print(f"worst of those that were not fitted: {100 * worst:.1f} %")
         if options.latency or options.bandwidth:
             machine = on_network(machine, options.latency, options.bandwidth)

@@ -1,31 +1,35 @@
 """A scaling study as a table for a reader and as a CSV for other programs."""
 
+from __future__ import annotations
+
 import csv
 import os
+from collections.abc import Callable
 
 import numpy as np
 
-from fluxformer.scaling.data import LAYOUT, PHASES, number, ranks_of
+from fluxformer.io import Value
+from fluxformer.scaling.data import LAYOUT, PHASES, Point, Study, number, ranks_of
 
 
-def _or_dash(value, form=number):
+def _or_dash(value: float, form: Callable[[float], str] = number) -> str:
     return form(value) if np.isfinite(value) else "-"
 
 
-def _bytes(value):
+def _bytes(value: float) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= size:
             return f"{number(value / size)} {unit}"
     return f"{value:.0f} B"
 
 
-def _costs_most(point):
+def _costs_most(point: Point) -> str:
     phase = point.costs_most
     return f"{phase} {100 * point.share(phase):.1f} %" if phase and point.share(phase) >= 5e-4 else "-"
 
 
 # Two lines of heading, and the cell of a point.
-COLUMNS = (
+COLUMNS: tuple[tuple[str, str, Callable[[Study, Point], str]], ...] = (
     ("", "ranks", lambda study, point: str(point.ranks)),
     ("", "nodes", lambda study, point: str(point.facts["nodes"])),
     ("step", "[ms]", lambda study, point: number(1e3 * point.time)),
@@ -42,7 +46,7 @@ COLUMNS = (
 )
 
 
-def table(study):
+def table(study: Study) -> str:
     """Headline, problem, one line for each number of ranks, notes."""
     rows = [[column[0] for column in COLUMNS], [column[1] for column in COLUMNS]]
     rows += [[cell(study, point) for _, _, cell in COLUMNS] for point in study.points]
@@ -52,9 +56,9 @@ def table(study):
     return "\n".join([study.headline, study.description, "", *lines, "", against, *study.notes])
 
 
-def _row(study, point):
+def _row(study: Study, point: Point) -> dict[str, Value]:
     """name -> value; a name ends in its unit unless it is a pure number. Empty: not measured."""
-    row = {"ranks": point.ranks, **{name: point.facts[name] for name in LAYOUT},
+    row: dict[str, Value] = {"ranks": point.ranks, **{name: point.facts[name] for name in LAYOUT},
            "files": " ".join(file.name for file in point.files), "repetitions": len(point.steps),
            "step_median_s": point.time, "step_least_s": point.least, "step_greatest_s": point.greatest}
     for name, values in (("speed_up", study.speed_up(point)), ("efficiency", study.efficiency(point))):
@@ -67,7 +71,7 @@ def _row(study, point):
     return {name: "" if isinstance(value, float) and not np.isfinite(value) else value for name, value in row.items()}
 
 
-def write_csv(study, folder):
+def write_csv(study: Study, folder: str) -> str:
     """folder/<title>.csv; returns the path."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, study.title + ".csv")

@@ -1,26 +1,47 @@
 """The figure of one or several trainings."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from fluxformer.evolve.figures import no_data, panel
-from fluxformer.style import ACCENT, INK, SOFT, decades, plain_numbers, save, sheet
-from fluxformer.io import RunError
+from fluxformer.io import Run, RunError
+from fluxformer.style import ACCENT, INK, SMOOTHED, SOFT, decades, means, no_data, panel, plain_numbers, save, sheet
 
 BLUE = "#2563eb"
 FILES = (ACCENT, BLUE, "#0f9d78", "#9333ea", "#b45309", "#475569")  # colour of each file
 SPLITS = (("train", "training", ACCENT, "-", ""), ("validation", "validation", BLUE, "--", "s"), ("test", "test", INK, "-", "o"))
-SMOOTHED = 60  # number of means that show the curve over steps
 MOST_POINTS = 6000  # of a line: more steps than pixels are thinned out
 MOST_MARKERS = 30  # on a line: with more epochs the markers are omitted
 
 
 class Training:
-    """The data of one run for all panels. Abscissa of all panels: completed epochs of training."""
+    """The data of one run for all panels. Abscissa of all panels: completed epochs of training.
 
-    def __init__(self, run):
+    Attributes
+    ----------
+    step, epoch : ndarray
+        The axes of the measures; `done`: epochs completed before each step.
+    facts : dict
+        What the file says of the training: samples, trained_parameters, ...
+    name : str
+        Of the file.
+    per_epoch : int
+        Steps.
+    window : int
+        Steps that are averaged where a course over steps is smoothed.
+
+    Raises
+    ------
+    RunError
+        If the run is no training, or has not made a step yet.
+    """
+
+    def __init__(self, run: Run) -> None:
         self.run = run
         if "loss" not in run.trainings:
             raise RunError(f"{run.path}: holds no training (no /training/loss)")
@@ -34,43 +55,43 @@ class Training:
         self.window = max(1, len(self.step) // SMOOTHED)
 
     @staticmethod
-    def _optional(run, axis):
+    def _optional(run: Run, axis: str) -> np.ndarray:
         try:
             return run.coordinate(axis)
         except RunError:
             return np.zeros(0)
 
-    def _steps_per_epoch(self):
+    def _steps_per_epoch(self) -> int:
         samples, batch = self.facts.get("samples", 0), self.run.settings.get("train.batch", 0)
         if batch and samples >= batch:
             return samples // batch
         return max(1, round(len(self.step) / max(1, len(self.epoch))))
 
-    def steps(self, name):
+    def steps(self, name: str) -> np.ndarray | None:
         """One number per step, or None."""
         return self.run.training(name) if name in self.run.trainings else None
 
-    def epochs(self, name):
+    def epochs(self, name: str) -> np.ndarray | None:
         """One number per epoch, or None if there is none yet or the split has no samples (NaN)."""
         values = self.run.training(name) if name in self.run.trainings else np.zeros(0)
         return values if np.isfinite(values).any() else None
 
-    def smoothed(self, values):
-        """Means over `window` consecutive steps, and their positions."""
-        count = len(values) // self.window * self.window
-        mean = lambda numbers: numbers[:count].reshape(-1, self.window).mean(axis=1)  # noqa: E731
-        return mean(self.done), mean(values)
+    def smoothed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the means over `window` consecutive steps, and these means."""
+        return means(self.done, self.window), means(values, self.window)
 
-    def end(self):
+    @property
+    def end(self) -> float:
+        """Epochs done with the last step."""
         return (self.step[-1] + 1) / self.per_epoch
 
 
-def _thin(count):
+def _thin(count: int) -> slice:
     return slice(None, None, max(1, count // MOST_POINTS))
 
 
-def _panel(axes, title, ylabel, trainings):
-    end = max(training.end() for training in trainings)
+def _panel(axes: Axes, title: str, ylabel: str, trainings: list[Training]) -> None:
+    end = max(training.end for training in trainings)
     axes.set_xlim(0, 1.01 * end)
     if end >= 5 and len(axes.lines):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -78,9 +99,9 @@ def _panel(axes, title, ylabel, trainings):
     panel(axes, title, ylabel, "epochs done")
 
 
-def _logarithmic(axes, columns):
-    """A logarithmic axis if the values span more than a decade."""
-    span = decades(np.concatenate(columns))
+def _logarithmic(axes: Axes, trainings: list[Training], name: str) -> None:
+    """A logarithmic axis if the values of all steps span more than a decade."""
+    span = decades(np.concatenate([values for training in trainings if (values := training.steps(name)) is not None]))
     if span > 1:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if span < 3 else (1,)))
@@ -88,8 +109,9 @@ def _logarithmic(axes, columns):
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _of_steps(axes, training, name, colour, label, light=True, width=1.8):
-    values = training.steps(name)
+def _of_steps(axes: Axes, training: Training, name: str, colour: str, label: str, light: bool = True, width: float = 1.8) -> None:
+    """A course over steps; `light`: each step as a thin line behind the means over several."""
+    values = training.run.training(name)
     keep = _thin(len(values))
     if light and training.window > 1:
         axes.plot(training.done[keep], values[keep], color=colour, lw=0.6, alpha=0.28, rasterized=True, zorder=1.5)
@@ -99,8 +121,9 @@ def _of_steps(axes, training, name, colour, label, light=True, width=1.8):
     axes.plot(place, values, color=colour, lw=width, label=label)
 
 
-def _of_epochs(axes, training, split, what, colour, style, marker, label, scale=1.0):
-    """A mean over an epoch is drawn at its middle, a measure after an epoch at its end."""
+def _of_epochs(axes: Axes, training: Training, split: str, what: str, colour: str, style: str, marker: str, label: str | None,
+               scale: float = 1.0) -> bool:
+    """A mean over an epoch is drawn at its middle, a measure after an epoch at its end. Returns whether there is one."""
     values = training.epochs(f"{split}_{what}")
     if values is None:
         return False
@@ -110,7 +133,7 @@ def _of_epochs(axes, training, split, what, colour, style, marker, label, scale=
     return True
 
 
-def _loss(axes, trainings):
+def _loss(axes: Axes, trainings: list[Training]) -> None:
     for colour, training in zip(FILES, trainings):
         alone = len(trainings) == 1
         _of_steps(axes, training, "loss", colour, "training" if alone else training.name, light=alone or len(trainings) < 4)
@@ -119,17 +142,17 @@ def _loss(axes, trainings):
                 _of_epochs(axes, training, split, "loss", own, style, marker, label)
         if not alone:
             _of_epochs(axes, training, _measured(training), "loss", colour, "--", "o", None)
-    _logarithmic(axes, [training.steps("loss") for training in trainings])
+    _logarithmic(axes, trainings, "loss")
     _panel(axes, "Loss", "cross entropy  [nat]", trainings)
     axes.legend(loc="best")
 
 
-def _measured(training):
+def _measured(training: Training) -> str:
     """The split used to compare files."""
     return next((split for split in ("test", "validation") if training.epochs(f"{split}_accuracy") is not None), "train")
 
 
-def _accuracy(axes, trainings):
+def _accuracy(axes: Axes, trainings: list[Training]) -> None:
     drawn = False
     for colour, training in zip(FILES, trainings):
         if len(trainings) == 1:
@@ -137,7 +160,9 @@ def _accuracy(axes, trainings):
                 drawn |= _of_epochs(axes, training, split, "accuracy", own, style, marker, label, 100)
         else:
             split = _measured(training)
-            drawn |= _of_epochs(axes, training, split, "accuracy", colour, "--", "o", f"{training.name}: {split}", 100)
+            values = training.epochs(f"{split}_accuracy")
+            label = f"{training.name}: {split}" + (f", {100 * values[-1]:.1f} %" if values is not None else "")
+            drawn |= _of_epochs(axes, training, split, "accuracy", colour, "--", "o", label, 100)
     for baseline in sorted({t.facts["baseline_accuracy"] for t in trainings if "baseline_accuracy" in t.facts}):
         drawn = True
         axes.axhline(100 * baseline, color=SOFT, ls=":", lw=1.6, label=f"naive Bayes, {100 * baseline:.1f} %")
@@ -148,7 +173,7 @@ def _accuracy(axes, trainings):
     _panel(axes, "Accuracy", "classified correctly  [%]", trainings)
 
 
-def _rates(axes, trainings):
+def _rates(axes: Axes, trainings: list[Training]) -> None:
     for k, (colour, training) in enumerate(zip(FILES, trainings)):  # the same schedule twice shows both colours
         _of_steps(axes, training, "learning_rate", colour, training.name, light=False, width=1.8 + 2 * (len(trainings) - 1 - k))
     axes.set_ylim(0, None)
@@ -156,24 +181,35 @@ def _rates(axes, trainings):
     _panel(axes, "Learning rate", "learning rate", trainings)
 
 
-def _gradients(axes, trainings):
+def _gradients(axes: Axes, trainings: list[Training]) -> None:
     for colour, training in zip(FILES, trainings):
         _of_steps(axes, training, "gradient_norm", colour, training.name, light=len(trainings) < 4)
-    _logarithmic(axes, [training.steps("gradient_norm") for training in trainings])
+    _logarithmic(axes, trainings, "gradient_norm")
     _panel(axes, "Gradient", "Euclidean norm, before clipping", trainings)
 
 
-def _result(training):
+def _result(training: Training) -> str:
     split = _measured(training)
     accuracy = training.epochs(f"{split}_accuracy")
     if accuracy is None:
-        return f"{training.end():.2f} epochs done"
+        return f"{training.end:.2f} epochs done"
     name = {"train": "training", "test": "test", "validation": "validation"}[split]
     epochs = f"{len(accuracy)} epoch" + "s" * (len(accuracy) > 1)
     return f"{name} accuracy {100 * accuracy[-1]:.1f} % after {epochs}"
 
 
-def _scale(training):
+def _best(trainings: list[Training]) -> str:
+    """The training with the best last accuracy, in words; empty where they cannot be compared."""
+    splits = {_measured(training) for training in trainings}
+    last = {training: values[-1] for training in trainings
+            if (values := training.epochs(f"{_measured(training)}_accuracy")) is not None}
+    if len(splits) > 1 or len(last) < len(trainings):
+        return ""
+    best = max(last, key=lambda training: last[training])
+    return f": {best.name} is ahead, {_result(best)}"
+
+
+def _scale(training: Training) -> str:
     """Samples, parameters and speed, as far as known."""
     words = []
     if "samples" in training.facts:
@@ -186,8 +222,10 @@ def _scale(training):
     return ", ".join(words)
 
 
-def figure(runs, folder):
-    """Loss, accuracy, learning rate and gradient of one run or of several; returns the path written."""
+def figure(runs: Sequence[Run], folder: str) -> str:
+    """Loss, accuracy, learning rate and gradient of one run or of several; returns the path written.
+
+    RunError for a run that is no training, and for more of them than can be told apart."""
     trainings = [Training(run) for run in runs]
     if len(trainings) > len(FILES):
         raise RunError(f"{len(trainings)} files in one figure cannot be told apart; at most {len(FILES)}")
@@ -199,7 +237,7 @@ def figure(runs, folder):
             explanation += f".  Light: each step; dark: means over {first.window} steps. Training accuracy: mean over each epoch."
         name = first.name + "_training"
     else:
-        heading = "Trainings compared: " + "; ".join(f"{t.name} {_result(t).split(' accuracy ')[-1]}" for t in trainings[:3])
+        heading = "Trainings compared" + _best(trainings)
         explanation = "Solid: training (means over steps; light: each step). Dashed: after each epoch, on samples not trained on."
         name = "trainings_compared"
     page = sheet(12.6, 7.6, heading, explanation, len(runs))

@@ -1,26 +1,29 @@
 """Trainings in the report: accuracy and losses over epochs."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from fluxformer.report.data import MODELS
+from fluxformer.io import Run
+from fluxformer.report.data import MODELS, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
 
 
-def kind_of(run):
+def kind_of(run: Run) -> str:
     """The name under which the comparisons know what this training made."""
     if run.settings.get("model.kind", "transformer") == "transformer":
         return "transformer"
     return "distilled" if run.settings.get("distill.teacher") else "independent"
 
 
-def by_kind(trainings):
+def by_kind(trainings: list[Run]) -> dict[str, list[Run]]:
     """Trainings of each kind, as many epochs as all of a kind have."""
     kinds = {name: [run for run in trainings if kind_of(run) == name] for name in MODELS}
     return {name: runs for name, runs in kinds.items() if runs}
 
 
-def course(runs, name):
+def course(runs: list[Run], name: str) -> np.ndarray | None:
     """[seed, epoch] of a measure, or None where it is not known."""
     columns = [run.training(name) for run in runs if name in run.trainings]
     if len(columns) < len(runs) or not columns:
@@ -34,7 +37,7 @@ COURSES = (("test_accuracy", "On test samples", "classified correctly  [%]", 100
            ("test_loss", "On test samples", "cross entropy  [nat]", 1))
 
 
-def _trainings(study):
+def _trainings(study: Study) -> Drawing:
     kinds = by_kind(study.trainings)
     figure = canvas(3.4)
     panels = figure.subplots(1, len(COURSES))
@@ -55,7 +58,8 @@ def _trainings(study):
                    "That of a distilled model is its cross entropy alone.", figure, study.trainings)
 
 
-def draw(study):
+def draw(study: Study) -> list[Drawing]:
+    """The figure of the trainings; none if there are none."""
     return [_trainings(study)] if study.trainings else []
 
 
