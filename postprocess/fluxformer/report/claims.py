@@ -7,7 +7,6 @@ import tomllib
 from dataclasses import dataclass, field, fields
 
 from fluxformer.io import RunError
-from fluxformer.report.data import number
 from fluxformer.report.reductions import REDUCTIONS
 
 TESTS = ("value", "larger", "smaller", "happens")
@@ -40,12 +39,12 @@ class Claim:
         """What has to be found, in words."""
         what = REDUCTIONS[self.reduce].words
         if self.test == "value":
-            return f"{number(self.expected)} ± {number(self.tolerance)} ({what})"
+            return f"{self.expected:g} ± {self.tolerance:g} ({what})"
         if self.test == "happens":
             return f"in more seeds than with {name_of(self.than[0])}"
         others = " and ".join("0" if one == "zero" else f"for {name_of(one)}" for one in self.than)
         where = " in both models" if self.both else ""
-        equal = f"; within ± {number(self.delta)} there is no relevant difference" if self.delta is not None else ""
+        equal = f"; within ± {self.delta:g} there is no relevant difference" if self.delta is not None else ""
         logarithm = ", difference of logarithms" if self.ratio else ""
         return f"{self.test} than {others}{where} ({what}{logarithm}){equal}"
 

@@ -59,7 +59,7 @@ def tally(chapters):
     """One sentence over all claims about independently trained models."""
     found = [one for chapter in chapters for _, findings in chapter.weighed for one in findings if column(one.model) == "independent"]
     verdicts = [one.verdict for one in found]
-    counts = ", ".join(f"{verdicts.count(one)} {one.value}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
+    counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
     preliminary = sum(one.preliminary for one in found)
     return (f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
             + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))

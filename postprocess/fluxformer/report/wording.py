@@ -59,7 +59,9 @@ def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> 
 
 def brief(value: float) -> str:
     """A number with two digits that matter."""
-    return number(float(f"{value:.2g}")) if not 0.001 <= abs(value) < 1000 else f"{value:#.2g}".rstrip(".").replace("-", "−")
+    if 100 <= abs(value) < 1e5:
+        return f"{value:.0f}".replace("-", "−")
+    return f"{value:#.2g}".rstrip(".").replace("-", "−") if 0.001 <= abs(value) < 100 else number(float(f"{value:.2g}"))
 
 
 def _digits(width: float) -> int:
@@ -133,13 +135,13 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
                  effect_text(claim, other.effect, other.effect.interval(width)), _p_of(other, judged), _seeds(other.effect))
         rows.append(Row(cells, said if k == 0 else "", judged.verdict if k == 0 else None))
     for level, one in outcome.levels:
-        axis = "clean" if level == 0 else f"at {number(level)}"
+        axis = "clean" if level == 0 else f"at {level:g}"
         rows.append(Row(("", axis, "", "", effect_text(claim, one.effect, one.interval), _p(one), ""), one.verdict.value, one.verdict, True))
     return rows
 
 
 def _p(judged: Judged) -> str:
-    return f"{_probability(judged.p)}, {number(judged.alpha)}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
+    return f"{_probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
 
 
 def _p_of(other: Against, judged: Judged) -> str:
@@ -148,7 +150,7 @@ def _p_of(other: Against, judged: Judged) -> str:
     p = other.effect.p_value()
     if not math.isfinite(p):
         return "–"
-    return f"{_probability(p)}, {number(judged.alpha)}; flips {_probability(other.effect.sign_flip_p())}"
+    return f"{_probability(p)}, {judged.alpha:.2g}; flips {_probability(other.effect.sign_flip_p())}"
 
 
 def _probability(p: float) -> str:
