@@ -113,20 +113,22 @@ std::vector<double> perturbed(Shared& on) {
                                                        {"feature_noise_level", {0.1}},
                                                        {"feature_attack_level", {0.01}}},
                                             .pgd_steps = 2};
-  perturbation::PerturbedModel model(on.probe, plan);
+  perturbation::PerturbedModel model(on.probe, plan, on.samples);
   accumulate(
       on.samples, [&](const Batch& batch) { model.show(batch); }, model);
   auto all = model.growth().growth();
   append(all, model.tangent_growth().growth());
   append(all, model.jacobian().singular_values());
   append(all, {model.jacobian().worst_sensitivity(), static_cast<double>(model.jacobian().samples())});
-  const auto add = [&](const perturbation::ResponseMeasures& m) {
+  const auto add = [&](const perturbation::ResponseMeter& meter) {
+    const auto m = meter.measures();
     append(all, {m.accuracy[0], m.loss[0], m.input_change[0], static_cast<double>(m.samples)});
+    append(all, meter.correct_by_sample());
   };
-  add(model.clean().measures());
+  add(model.clean());
   EXPECT_EQ(model.curves().size(), 8u);
   for (const auto& curve : model.curves()) {
-    add(curve.responses.measures());
+    add(curve.responses);
     all.push_back(curve.responses.measures().sensitivity[0]);
   }
   return all;
