@@ -137,8 +137,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
     paired = attention::match_layers(validation[0], attention::RowScore::centred);
     paired_untrained = attention::match_layers(validation[1], attention::RowScore::centred);
   }
-  const auto meters =
-      score(problem_.samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
+  const auto meters = score(problem_.samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
 
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const io::Variable& measure, const auto& value) {
@@ -225,8 +224,9 @@ void describe_attention(io::Description& description) {
   for (const auto& one :
        {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
     measures.push_back(one);
-  compare::describe_comparison(description, "attention",
-                               {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
+  compare::describe_comparison(
+      description, "attention",
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
 }
 
 void declare_attention(Options& options) {

@@ -160,18 +160,21 @@ void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRec
 
 void describe_gradient_flow(io::Description& description) {
   using namespace derivatives::variables;
-  std::vector<io::Variable> measures{
-      loss,          gradient_norm,       gradient_size, gradient_ratio,   disparity, embedding_gradient,
-      knot_gradient, final_norm_gradient, head_gradient, equation_gradient};
+  std::vector<io::Variable> measures{loss,          gradient_norm,      gradient_size, gradient_ratio,
+                                     disparity,     embedding_gradient, knot_gradient, final_norm_gradient,
+                                     head_gradient, equation_gradient};
   const auto last = measures;
   for (const auto& one : last) measures.push_back(compare::after_epochs(one));
   for (const auto& one : {largest_singular_value, largest_singular_error, smallest_singular_value,
-                          smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps, jacobian_seconds,
-                          gradient_norm_by_sample, gradient_size_by_sample})
+                          smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps,
+                          jacobian_seconds, gradient_norm_by_sample, gradient_size_by_sample})
     measures.push_back(one);
   compare::describe_comparison(
       description, "gradient_flow",
-      {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent}, {jacobian_samples}, {}, measures});
+      {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
+       {jacobian_samples},
+       {},
+       measures});
 }
 
 void declare_gradient_flow(Options& options) {
@@ -193,16 +196,17 @@ void declare_gradient_flow(Options& options) {
            .fallback = 4L,
            .doc = "number of leading Lyapunov exponents, at most the width of the models",
            .minimum = 1});
-  declare({.name = "gradient.sweeps",
-           .fallback = 20L,
-           .doc =
-               "most sweeps of the tangent vectors back and forth through all layers before growth is "
-               "measured: with 0, growth from random directions; with many, growth along the singular vectors",
-           .minimum = 0});
+  declare(
+      {.name = "gradient.sweeps",
+       .fallback = 20L,
+       .doc = "most sweeps of the tangent vectors back and forth through all layers before growth is "
+              "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+       .minimum = 0});
   declare({.name = "gradient.tolerance",
            .fallback = 1e-3,
-           .doc = "a sample needs no more sweeps once none of its exponents changes by as much in a sweep; 0: "
-                  "all sweeps are made",
+           .doc =
+               "a sample needs no more sweeps once none of its exponents changes by as much in a sweep; 0: "
+               "all sweeps are made",
            .unit = "1/layer",
            .minimum = 0});
 }

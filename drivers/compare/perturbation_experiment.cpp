@@ -130,13 +130,18 @@ void Perturbation::measure(std::size_t seed, const std::string& name, CompareRec
 
 void describe_perturbation(io::Description& description) {
   using namespace perturbation::variables;
-  std::vector<io::Variable> coordinates{axes::test_sample},
-      measures{accuracy,       accuracy_by_sample,     loss,                   growth,
-               tangent_growth, largest_singular_value, relative_singular_value};
+  std::vector<io::Variable> coordinates{axes::test_sample}, measures{accuracy,
+                                                                     accuracy_by_sample,
+                                                                     loss,
+                                                                     growth,
+                                                                     tangent_growth,
+                                                                     largest_singular_value,
+                                                                     relative_singular_value};
   for (const auto& one : level_keys) coordinates.push_back(one.axis);
   for (const auto& kind : kinds()) {
     const auto to = response(kind);
-    for (const auto& one : {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
+    for (const auto& one :
+         {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
       measures.push_back(one);
   }
   compare::describe_comparison(description, "perturbation", {coordinates, {classes}, {}, measures});

@@ -35,8 +35,7 @@ void MatchedScores::leave_out(std::size_t place) {
 }
 
 std::vector<double> MatchedScores::of(RowScore score, Against against) const {
-  const auto column =
-      static_cast<std::size_t>(against) * row_score_count + static_cast<std::size_t>(score);
+  const auto column = static_cast<std::size_t>(against) * row_score_count + static_cast<std::size_t>(score);
   std::vector<double> each;
   for (std::size_t at = column; at < table_.numbers().size(); at += columns)
     each.push_back(table_.numbers()[at]);

@@ -22,8 +22,9 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   const auto exponents = static_cast<std::size_t>(plan.exponents);
   const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
   const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
-  const std::size_t values = layers * per_layer, changes = values + exponents, sweeps = changes + exponents;
-  SampleTable table(samples.size(), sweeps + 1);
+  const std::size_t values = layers * per_layer;  // the columns before those of the exponents
+  SampleTable table(samples.size(), values + exponents);
+  SampleTable swept(samples.size(), exponents + 1);  // last changes of the exponents, number of sweeps
 
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
@@ -57,13 +58,12 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     const auto found = sweep_exponents(meter, forwards, backwards,
                                        {static_cast<double>(layers), plan.sweeps, plan.tolerance});
     for_each_sample([&](std::size_t b, std::size_t place) {
-      double* const row = table.row(place);
-      std::ranges::copy(found[b].value, row + values);
-      std::ranges::copy(found[b].change, row + changes);
-      row[sweeps] = found[b].sweeps;
+      std::ranges::copy(found[b].value, table.row(place) + values);
+      std::ranges::copy(found[b].change, swept.row(place));
+      swept.row(place)[exponents] = found[b].sweeps;
     });
   };
-  accumulate(samples, look, table);
+  accumulate(samples, look, table, swept);
 
   LayerJacobians result;
   for (std::size_t at = 0; at < values; at += per_layer) {
@@ -74,9 +74,9 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   }
   for (std::size_t j = 0; j < exponents; ++j) {
     result.lyapunov.push_back(table.mean(values + j));
-    result.lyapunov_error.push_back(table.largest(changes + j));
+    result.lyapunov_error.push_back(swept.largest(j));
   }
-  result.lyapunov_sweeps = table.largest(sweeps);
+  result.lyapunov_sweeps = swept.largest(exponents);
   return result;
 }
 

@@ -30,7 +30,8 @@ std::vector<double> at_ends_of_layers(const std::vector<double>& table, std::siz
 std::vector<double> root_mean_squares(const std::vector<double>& table, std::size_t columns) {
   std::vector<double> all(columns, 0.0);
   for (std::size_t at = 0; at < table.size(); ++at) all[at % columns] += table[at] * table[at];
-  for (double& one : all) one = std::sqrt(one * static_cast<double>(columns) / static_cast<double>(table.size()));
+  for (double& one : all)
+    one = std::sqrt(one * static_cast<double>(columns) / static_cast<double>(table.size()));
   return all;
 }
 
