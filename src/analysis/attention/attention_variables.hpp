@@ -42,6 +42,13 @@ inline io::Variable of_transformers(const io::Variable& score) {
                      "the same of the Transformers of this seed and the next, heads paired in the same way");
 }
 
+/// A score or its null control or ceiling, by sample.
+inline io::Variable of_samples(const io::Variable& score) {
+  return io::by_sample(
+      score, {},
+      score.long_name + "; of that sample, mean over layers, heads and queries; NaN below 2 tokens");
+}
+
 inline const io::Variable centred_heads{
     "centred_heads",
     {"layer", "head"},
