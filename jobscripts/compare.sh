@@ -6,7 +6,8 @@
 #       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; anything
 #       without a deck, or named by --without (which may name report), is skipped. A setting is passed to every experiment that has
 #       the key. When called again, results of the same deck, settings and models are not recomputed, and stopped trainings continue
-#       from their checkpoint. In a SLURM job the ranks are its tasks.
+#       from their checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which
+#       the report takes together. In a SLURM job the ranks are its tasks.
 # Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -20,7 +21,7 @@ shift 2
 seeds="1 2 3" ranks=2 without=" " settings=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --models.* | --model.file=* | --model.seed=* | --run.seed=* | --output.* | --distill.teacher=* | --checkpoint.restart=*)
+    --models.* | --model.file=* | --model.seed=* | --run.seed=* | --ablation.seeds=* | --output.* | --distill.teacher=* | --checkpoint.restart=*)
       die "$1: the script sets this itself"
       ;;
     --*.*=*) settings+=("$1") ;;
@@ -79,39 +80,72 @@ run_program() {
 }
 
 inputs=() # files that the next result depends on
-# done_before FILE DECK WORDS: FILE is the complete result of this deck and these words, and no older than the inputs
-done_before() {
-  local file=$1 deck=$2 words=$3 input
-  [ -f "$file" ] || return 1
-  for input in "${inputs[@]}"; do
-    if [ "$input" -nt "$file" ]; then return 1; fi
-  done
-  "$FLUXFORMER_PYTHON" - "$file" "$deck" "$words" <<'PYTHON'
+# results_of DECK WORDS SEEDS FILE...: of FILES those that are complete results of this deck, these words and some of these seeds, and no
+# older than the inputs, a line each; in the last line the seeds that none of them has. WORDS do not name seeds and output file.
+results_of() {
+  "$FLUXFORMER_PYTHON" - "${inputs[*]}" "$@" <<'PYTHON'
+import os
 import sys
 
 from fluxformer.io import Run, RunError
 
-path, deck, words = sys.argv[1:]
-try:
-    with Run(path) as run, open(deck, encoding="utf-8") as text:
-        sys.exit(run.attributes["deck"] != text.read() or run.attributes["command_line"].split(" ", 1)[1] != words)
-except RunError:
-    sys.exit(1)
+inputs, deck, words, seeds, *files = sys.argv[1:]
+left = seeds.split()
+newest = {name: os.path.getmtime(name) for name in inputs.split()}
+
+
+def belongs(run, path):
+    """The seeds of a result, as text; none if it is out of date."""
+    seeds = [str(int(seed)) for seed in run.coordinate("seed")] if "seed" in run.coordinates else []
+    own = [word for word in run.attributes["command_line"].split(" ")[1:]
+           if not word.startswith(("--models.seeds=", "--ablation.seeds=", "--output.file="))]
+    with open(deck, encoding="utf-8") as text:
+        same = run.attributes["deck"] == text.read() and " ".join(own) == words and set(seeds) <= set(left)
+    models = [name for name in newest if not seeds or name.rsplit("_", 1)[-1] in {seed + ".h5" for seed in seeds}]
+    return seeds if same and all(newest[name] <= os.path.getmtime(path) for name in models) else None
+
+
+for path in files:
+    try:
+        with Run(path) as run:
+            found = belongs(run, path)
+    except (RunError, OSError):
+        continue
+    if found is not None:
+        print(path)
+        left = [seed for seed in left if seed not in found]
+        if not found:
+            left = []
+print(*left)
 PYTHON
 }
 
-# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is up to date
-solve() {
-  local name=$1 experiment=$2 deck=$decks/$3.ini words more status=0
+of_seeds= # the key that lists the seeds of a comparison; empty for a run from one seed
+# find_results NAME EXPERIMENT DECK SETTING...: sets words (of the program), done_files and left (seeds)
+find_results() {
+  local name=$1 experiment=$2 more found places=("$out/$1.h5")
   mapfile -t more < <(printf '%s' "${of_experiment[$experiment]}")
-  words=("$experiment" "$deck" "${@:4}" "${more[@]}" --output.file="$out/$name.h5" --output.overwrite=true)
-  if done_before "$out/$name.h5" "$deck" "${words[*]}"; then
-    echo "$out/$name.h5 is done"
+  words=("$experiment" "$decks/$3.ini" "${@:4}" "${more[@]}" --output.overwrite=true)
+  if [ -n "$of_seeds" ]; then places+=("$out/$name"_seeds_*.h5); fi
+  mapfile -t found < <(results_of "$decks/$3.ini" "${words[*]}" "${of_seeds:+${seeds[*]}}" "${places[@]}")
+  left=${found[-1]} done_files=("${found[@]:0:${#found[@]}-1}")
+}
+
+# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is up to date; of a comparison only the seeds that are missing
+solve() {
+  local name=$1 status=0 these=() words done_files left
+  find_results "$@"
+  if [ ${#done_files[@]} -gt 0 ] && [ -z "$left" ]; then
+    echo "${done_files[*]} is done"
     return 0
+  fi
+  if [ -n "$of_seeds" ]; then
+    these=("--$of_seeds=${left// /,}")
+    if [ ${#done_files[@]} -gt 0 ]; then name+=_seeds_${left// /_}; fi
   fi
   # A checkpoint beside a result belongs to that result, not to the one that will replace it.
   if [ -f "$out/$name.h5" ]; then rm -f "$out/$name".checkpoint*.h5; fi
-  run_program "${words[@]}" >"$out/$name.log" 2>&1 || status=$?
+  run_program "${words[@]}" "${these[@]}" --output.file="$out/$name.h5" >"$out/$name.log" 2>&1 || status=$?
   if [ $status -eq 0 ]; then
     tail -n 1 "$out/$name.log"
   else # the program's own message, without those of the launcher
@@ -123,7 +157,7 @@ solve() {
 
 mkdir -p "$out"
 mpi_environment "$ranks"
-models=("--models.seeds=$(IFS=,; echo "${seeds[*]}")") trained=() results=()
+models=() trained=() results=()
 for kind in transformer pde distilled; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
   case $kind in
@@ -133,12 +167,12 @@ for kind in transformer pde distilled; do
   for seed in "${seeds[@]}"; do
     start=$seed
     if [ $kind = pde ]; then start=$((1000 + seed)); fi # independent: other initial weights than the Transformer's
-    words=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
+    own=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")
-      words+=(--distill.teacher="${inputs[0]}")
+      own+=(--distill.teacher="${inputs[0]}")
     fi
-    needed_stage "train $kind, seed $seed" solve "${kind}_$seed" train $kind "${words[@]}"
+    needed_stage "train $kind, seed $seed" solve "${kind}_$seed" train $kind "${own[@]}"
     trained+=("$out/${kind}_$seed.h5")
   done
 done
@@ -149,10 +183,11 @@ if has evolve && has pde; then
   results+=("$out/evolve.h5")
 fi
 for name in "${experiments[@]}"; do
-  words=("${models[@]}") inputs=("${trained[@]}")
-  if [ "$name" = ablation ]; then words=() inputs=(); fi # it trains its own models
-  needed_stage "$name" solve "$name" "$name" "$name" "${words[@]}"
-  results+=("$out/$name.h5")
+  own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds
+  if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds; fi # it trains its own models
+  needed_stage "$name" solve "$name" "$name" "$name" "${own[@]}"
+  find_results "$name" "$name" "$name" "${own[@]}"
+  results+=("${done_files[@]}")
 done
 if [[ $without = *" report "* ]]; then
   finish
@@ -163,3 +198,4 @@ finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"
 printf 'print    %s\n' "$(realpath "$out")/report.pdf"
+printf 'claims   %s\n' "$(realpath "$out")/claims.png"

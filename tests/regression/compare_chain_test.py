@@ -35,7 +35,7 @@ EXPERIMENTS = experiments_of("compare")
 # Small widths, lengths and counts; layers and heads as in the decks.
 SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
          "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",
-         "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.seeds=1", "--ablation.norm=pre",
+         "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.norm=pre",
          "--evolve.time=1")
 
 
@@ -83,6 +83,15 @@ class CompareChain(ProgramTest):
         trainings = {name for name in stages if name.startswith("train ")}
         everything = {*trainings, "evolve", *EXPERIMENTS}
         self.assertEqual(self.done_before(self.compare("compare", *without)), everything)
+        # A seed that is added is trained and compared alone; the report takes its files together with the others.
+        added = self.compare("compare", "--seeds", "1 2 3", *SMALL)
+        self.assertEqual(self.done_before(added), {*trainings, "evolve"})
+        for name in EXPERIMENTS:
+            self.assertEqual([self.open(f"out/{name}{end}.h5")["seed"][...].tolist() for end in ("", "_seeds_3")], [[1, 2], [3]], name)
+        with open(self.path("out/report.html"), encoding="utf-8") as stream:
+            self.assertIn("attention.h5, " + self.path("out/attention_seeds_3.h5"), stream.read())
+        for path in glob.glob(self.path("out/*_seeds_3.h5")):
+            os.remove(path)
         # An additional setting applies to the experiments that have it.
         again = self.compare("compare", *without, "--attention.matching=9")
         self.assertEqual(self.done_before(again), everything - {"attention"})

@@ -31,6 +31,7 @@ from fluxformer.statistics import Effect, Verdict  # noqa: E402
 
 RULE = Rule(0.05, {"digits": 10, "mnist": 6})
 ATTENTION = {"experiment": "attention", "quantity": ["cosine"], "test": "value", "expected": 0.987, "tolerance": 0.01}
+AT_CEILING = {"experiment": "attention", "quantity": ["cosine"], "test": "larger", "than": ["ceiling"], "delta": 0.05}
 DISPARITY = {"experiment": "gradient_flow", "quantity": ["disparity"]}
 FALLS = {"experiment": "bottleneck", "quantity": ["input_binning", "input_kde"], "reduce": "fall", "test": "larger", "than": ["zero", "untrained"],
          "both": True}
@@ -111,7 +112,7 @@ class AgainstControls(ClaimTest):
         self.assertEqual(self.verdicts(other, sample.write_attention)["independent"], Verdict.NO_DATA)
 
     def test_the_ceiling_is_that_of_two_transformers(self):
-        at_ceiling = claim(experiment="attention", quantity=["cosine"], test="larger", than=["ceiling"], delta=0.05)
+        at_ceiling = claim(**AT_CEILING)
         for score, verdict in ((0.9, Verdict.HOLDS), (0.8, Verdict.NO_DIFFERENCE), (0.6, Verdict.OPPOSITE)):  # ceiling 0.8
             self.assertEqual(self.verdicts(at_ceiling, sample.write_attention, score=score, spread=1e-3)["independent"], verdict, score)
 
@@ -306,6 +307,17 @@ class MoreSeeds(ClaimTest):
             name = "analysis/gradient_flow/independent/disparity"
             np.testing.assert_array_equal(comparison.measure("independent", "disparity"), np.concatenate([first[name], second[name]]))
         self.assertEqual(weigh([claim(test="larger", **DISPARITY)], study, RULE)[0][1][0].seeds, (5, 5))
+
+    def test_one_added_seed_has_no_ceiling(self):
+        for name, seeds in (("a.h5", (1, 2, 3)), ("b.h5", (4,))):
+            sample.write_attention(self.path(name), seeds=seeds)
+        with h5py.File(self.path("b.h5"), "r+") as file:
+            for name in [name for name in file["analysis/attention/transformer"] if "_ceiling" in name]:
+                del file["analysis/attention/transformer/" + name]
+        study = self.study(self.path("a.h5"), self.path("b.h5"))
+        ceiling = study.of("attention").measure("transformer", "cosine_ceiling")
+        np.testing.assert_array_equal(np.isnan(ceiling).all(axis=1), [False, False, False, True])
+        self.assertEqual(weigh([claim(**AT_CEILING)], study, RULE)[0][1][0].judged.effect.count, 3)
 
 
 class Numbers(unittest.TestCase):

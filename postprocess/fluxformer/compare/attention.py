@@ -29,7 +29,7 @@ def _scores(comparison: Comparison, models: list[str]) -> Drawing:
                     line, = axes.plot(layer, values.mean(axis=0), marker, color=SOFT, ms=size, mew=1.6, ls="none", label=label)
                     tips(axes, line, [f"{label}: {number(v)}" for v in values.mean(axis=0)])
             if (ceiling := comparison.measure("transformer", f"{score}_ceiling")) is not None:
-                axes.plot(layer, ceiling.mean(axis=0), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
+                axes.plot(layer, np.nanmean(ceiling, axis=0), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
             panel(axes, style.label if i == 0 else "", "layer" if i + 1 == len(SCORES) else "", name if j == 0 else "")
             axes.set_xticks(layer)
             axes.set_xlim(layer[0] - 0.4, layer[-1] + 0.4)
@@ -64,9 +64,8 @@ def place_between(comparison: Comparison, model: str, score: str, sign: int) -> 
         return None
     value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
     null = max(nulls, key=lambda one: sign * one.mean())
-    if not sign * (ceiling.mean() - null.mean()) > 0:
-        return None
-    return (value - null) / (ceiling.mean() - null.mean())
+    width = np.nanmean(ceiling) - null.mean()
+    return (value - null) / width if sign * width > 0 else None
 
 
 def _places(comparison: Comparison, models: list[str]) -> Drawing | None:

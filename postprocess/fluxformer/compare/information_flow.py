@@ -70,7 +70,7 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
         if (unrelated := _at_equal_depth(comparison, model, "cka_unrelated")) is not None:
             last.plot(theirs, unrelated.mean(axis=0), "x", color=SOFT, ms=6, mew=1.6, label="null: other samples")
     if (ceiling := comparison.measure("transformer", "cka_ceiling")) is not None:
-        last.plot(theirs, ceiling.mean(axis=0).diagonal(), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
+        last.plot(theirs, np.nanmean(ceiling, axis=0).diagonal(), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
     last.set_ylim(0, 1.05)
     panel(last, "At equal depth", "depth s  [layers]", "linear CKA")
     legend(figure, last)

@@ -92,7 +92,7 @@ class Comparison:
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
         self.axes = [name for name in runs[0].coordinates if name != "seed"]
         self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
-        self.measures = {model: sorted(set.intersection(*(set(run.analyses(f"{self.experiment}/{model}")) for run in runs)))
+        self.measures = {model: sorted(set.union(*(set(run.analyses(f"{self.experiment}/{model}")) for run in runs)))
                          for model in self.models}
 
     def _check(self, run):
@@ -107,10 +107,14 @@ class Comparison:
                 raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
     def measure(self, model, name):
-        """The numbers, or None if this model has not been measured so."""
+        """The numbers, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
-        return np.concatenate([run.analysis(f"{self.experiment}/{model}", name) for run in self.runs])
+        group = f"{self.experiment}/{model}"
+        parts = [run.analysis(group, name) if name in run.analyses(group) else None for run in self.runs]
+        shape = next(part.shape[1:] for part in parts if part is not None)
+        return np.concatenate([np.full((len(run.coordinate("seed")), *shape), np.nan) if part is None else part
+                               for run, part in zip(self.runs, parts)])
 
     def having(self, name):
         """The models that have this measure."""
