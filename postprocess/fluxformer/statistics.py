@@ -65,10 +65,12 @@ class Effect:
 
     @property
     def count(self) -> int:
+        """Seeds that count."""
         return len(self.finite)
 
     @property
     def mean(self) -> float:
+        """Over the seeds that count; NaN if there are none."""
         return float(self.finite.mean()) if self.count else math.nan
 
     @property
