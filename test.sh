@@ -5,7 +5,7 @@
 #
 #   build   release build with all tests (build/)
 #   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression, slurm
-#   lint    shellcheck over the scripts, clang-tidy over src/, solvers/, drivers/ (clang-format is a ctest)
+#   lint    shellcheck over the scripts, comments of the headers (doxygen), clang-tidy over src/, solvers/, drivers/
 #   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
 #
 # Writes only to build/, build-lint/ and build-asan/. After a failed stage the later ones still run, except after a failed build.
@@ -24,6 +24,10 @@ run_tests() { ctest --test-dir build --output-on-failure -j "$jobs" </dev/null; 
 
 scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
 shell_lint() { scripts | xargs -r shellcheck -x; }
+api_comments() {
+  cmake --build build --target docs
+  "$FLUXFORMER_PYTHON" docs/undocumented.py build/docs/warnings.log
+}
 tidy() { # clang cannot read g++'s precompiled headers: compile commands without them, and the generated header
   cmake --preset release -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DBUILD_TESTING=OFF >build/lint-configure.log
   cmake --build build-lint --target fluxformer_git_revision >>build/lint-configure.log
@@ -55,6 +59,7 @@ if [ "$what" != asan ]; then needed_stage "build" build; fi
 if wants ctest; then stage "ctest" run_tests; fi
 if wants lint; then
   stage "lint: shellcheck" shell_lint
+  stage "lint: comments of the headers" api_comments
   stage "lint: clang-tidy" tidy
 fi
 if wants asan; then

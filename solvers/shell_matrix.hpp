@@ -9,8 +9,10 @@
 
 namespace fluxformer {
 
+/// Owns the Mat and the callables; PETSc holds a pointer to this object, so that it cannot be copied or moved.
 class ShellMatrix {
  public:
+  /// out := A in, or A^T in; out := the diagonal of A. Collective where the matrix is.
   using Product = std::function<void(Vec in, Vec out)>;
   using Diagonal = std::function<void(Vec out)>;
 

@@ -62,6 +62,8 @@ class AblationExperiment final : public Experiment {
   /// The deck's settings, for one training.
   Settings settings_of(const Variant& variant, long seed) const;
   void add(const Variant& variant, const AblationRun& run, double seconds, CompareRecord& record) const;
+  /// The outcome of every test sample, if all seeds are tested on the same samples in the same order.
+  void add_samples(const Variant& variant, const std::vector<AblationRun>& runs, CompareRecord& record) const;
   /// One line of results for a variant, over all seeds.
   std::string outcome(const Variant& variant, const std::vector<AblationRun>& runs) const;
 
@@ -121,20 +123,32 @@ void AblationExperiment::add(const Variant& variant, const AblationRun& run, dou
   record.add(name, ablation::loss, run.loss);
   record.add(name, ablation::diverged_step, {run.diverged_step});
   record.add(name, ablation::diverged_epoch, {run.diverged_epoch});
-  record.add(name, ablation::test_accuracy, {run.test_accuracy});
-  record.add(name, ablation::norm, run.states.norm);
-  record.add(name, ablation::drift, run.states.drift);
-  record.add(name, ablation::step_change, run.states.step_change);
+  record.add(name, ablation::test_accuracy, {run.tested.accuracy});
+  record.add(name, ablation::norm, run.tested.by_layer.norm);
+  record.add(name, ablation::drift, run.tested.by_layer.drift);
+  record.add(name, ablation::step_change, run.tested.by_layer.step_change);
   record.add(name, compare::seconds, {seconds});
+}
+
+void AblationExperiment::add_samples(const Variant& variant, const std::vector<AblationRun>& runs,
+                                     CompareRecord& record) const {
+  const auto& first = runs.front().testing;
+  if (std::ranges::any_of(runs, [&](const AblationRun& run) { return run.testing != first; })) return;
+  if (&variant == &variants_.front()) record.samples(first);
+  for (const auto& run : runs) {
+    record.add(variant.name(), ablation::test_accuracy_by_sample, run.tested.correct_by_sample);
+    record.add(variant.name(), ablation::norm_by_sample, run.tested.norm_by_sample);
+    record.add(variant.name(), ablation::drift_by_sample, run.tested.drift_by_sample);
+  }
 }
 
 std::string AblationExperiment::outcome(const Variant& variant, const std::vector<AblationRun>& runs) const {
   std::vector<double> accuracy, drift, norm;
   long diverged = 0;
   for (const auto& run : runs) {
-    accuracy.push_back(run.test_accuracy);
-    drift.push_back(run.states.drift.back());
-    norm.push_back(run.states.norm.back());
+    accuracy.push_back(run.tested.accuracy);
+    drift.push_back(run.tested.by_layer.drift.back());
+    norm.push_back(run.tested.by_layer.norm.back());
     if (run.diverged()) ++diverged;
   }
   std::ostringstream text;
@@ -189,6 +203,7 @@ Report AblationExperiment::run() {
       add(variant, *run, seconds, record);
       runs.push_back(std::move(*run));
     }
+    add_samples(variant, runs, record);
     record.note(name, ablation::kind, variant.kind);
     record.note(name, ablation::residual, std::string(variant.residual ? "on" : "off"));
     record.note(name, compare::norm, variant.norm);
@@ -211,10 +226,11 @@ void describe_ablation(io::Description& description) {
   using namespace ablation;
   compare::describe_models_over_seeds(
       description, "ablation",
-      {{axes::step, axes::depth},
+      {{axes::step, axes::depth, axes::test_sample},
        {loss_limit},
        {kind, residual, compare::norm, compare::parameters, diverged},
-       {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change}});
+       {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change, test_accuracy_by_sample,
+        norm_by_sample, drift_by_sample}});
 }
 
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {

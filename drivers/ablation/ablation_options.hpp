@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+/// Throws std::logic_error for a key that is declared twice, as Options::declare.
 void declare_ablation(Options& options);
 
 }  // namespace fluxformer

@@ -1,8 +1,5 @@
 #include "drivers/ablation/ablation_run.hpp"
 
-#include <utility>
-
-#include "analysis/states/model_states.hpp"
 #include "base/error.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "model/loss.hpp"
@@ -48,9 +45,8 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
   const auto samples = problem.samples(*problem.test, problem.members.testing);
   ModelProbe probe(parameters, problem.line, samples.capacity(), problem.march->depth().cells,
                    precision_of(settings));
-  auto found = states::measure_states(samples, probe, 0);
-  run.states = std::move(found.by_layer);
-  run.test_accuracy = found.accuracy;
+  run.testing = problem.members.testing;
+  run.tested = states::measure_states(samples, probe, 0);
 }
 
 }  // namespace

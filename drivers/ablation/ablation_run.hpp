@@ -5,13 +5,14 @@
 #include <mpi.h>
 
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analysis/states/state_measures.hpp"
+#include "analysis/states/model_states.hpp"
 #include "base/settings.hpp"
 
 namespace fluxformer {
@@ -25,14 +26,15 @@ struct Variant {
   std::string name() const;
 };
 
+/// The results of one training; the same on all ranks.
 struct AblationRun {
   /// Loss before each step; NaN after an early end.
   std::vector<double> loss;
   /// When it diverged: step from 0, epoch from 1; NaN if it did not. For losses that stay above the limit,
   /// this is the first step of the first such epoch.
   double diverged_step = std::numeric_limits<double>::quiet_NaN(), diverged_epoch = diverged_step;
-  double test_accuracy = 0;
-  states::StateMeasures states;  ///< of the test samples, one depth per layer and the embedded input
+  std::vector<std::size_t> testing;  ///< the test samples: their indices in the test split
+  states::ModelStates tested;        ///< by layer: at the embedded input and the end of each layer
 
   bool diverged() const { return !std::isnan(diverged_step); }
 };

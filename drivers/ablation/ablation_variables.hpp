@@ -27,6 +27,14 @@ inline const io::Variable loss{
     norm{"norm", {"depth"}, "", "norm of the hidden state (root mean square), with the last finite weights"},
     drift{
         "drift", {"depth"}, "", "1 - cosine of the hidden state with the embedded input, mean over samples"},
+    test_accuracy_by_sample =
+        io::by_sample(test_accuracy, {}, "1 if classified correctly with the last finite weights, else 0"),
+    norm_by_sample =
+        io::by_sample(norm, {"depth"},
+                      "norm of the hidden state of that sample (root mean square), with the last "
+                      "finite weights"),
+    drift_by_sample = io::by_sample(drift, {"depth"},
+                                    "1 - cosine of the hidden state of that sample with its embedded input"),
     step_change{
         "step_change",
         {"depth"},

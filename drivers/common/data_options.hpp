@@ -13,6 +13,7 @@
 
 namespace fluxformer {
 
+/// Declares the keys data.*.
 void declare_data_options(Options& options);
 
 /// The data set of the deck; `split` is "train" or "test", `words` a given vocabulary or empty. Reads files

@@ -31,6 +31,7 @@ struct Report {
   std::string summary;  ///< printed by rank 0 at the end
 };
 
+/// A run that is set up: an error in its deck has been thrown before.
 class Experiment {
  public:
   virtual ~Experiment() = default;

@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+/// Role `model`: the keys that a model file decides; the others are those of mesh and discretisation.
 void declare_model_options(Options& options);
 
 /// With model.file, keys of role `model` are omitted from the resolved settings, so that these can be run

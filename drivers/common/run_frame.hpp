@@ -20,6 +20,7 @@ namespace fluxformer {
 /// Seconds since construction.
 class Stopwatch {
  public:
+  /// Of wall time.
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -28,6 +29,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// One per run; the experiments differ in what they do between `begin` and the closing line.
 class RunFrame {
  public:
   /// Starts the clock: construct it before setting up anything else. Both are borrowed. The settings must
@@ -53,11 +55,13 @@ class RunFrame {
 
   /// Accumulates the time of a part of the run; parts are kept in order of first appearance.
   void add_seconds(const std::string& part, double seconds);
+  /// Runs `work`, charges its time to the part (also if it throws) and returns its result.
   template <class Work>
   auto timed(const std::string& part, Work&& work);
   const std::vector<std::pair<std::string, double>>& parts() const { return parts_; }
 
-  // The closing line of a run, printed by rank 0. `how`: how it ended, in a few words.
+  /// The closing line of a run, printed by rank 0. `how`: how it ended, in a few words; `advice`: how to
+  /// continue.
   Report done(const std::string& how) const;
   Report stopped(const std::string& after, const std::string& advice) const;
 

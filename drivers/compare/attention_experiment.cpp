@@ -28,9 +28,10 @@ class AttentionComparison final : public Comparison {
   std::string summary() const override;
 
  private:
-  /// Adds all samples to a meter of T with each of `others`.
+  /// Adds all samples to a meter of T with each of `others`; with the `pairs` of their heads, also each sample.
   std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
-                                               const std::vector<const Parameters*>& others) const;
+                                               const std::vector<const Parameters*>& others,
+                                               const std::vector<attention::HeadMatch>& pairs = {}) const;
   /// A PDE model as training initialises it.
   Parameters untrained(std::size_t seed, const ComparedModel& pde) const;
   /// The Transformers of two seeds.
@@ -58,8 +59,8 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
 }
 
 std::vector<attention::AttentionMeter> AttentionComparison::score(
-    const SampleSet& samples, const Parameters& transformer,
-    const std::vector<const Parameters*>& others) const {
+    const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
+    const std::vector<attention::HeadMatch>& pairs) const {
   const auto t = problem_.probe(transformer);
   std::vector<std::unique_ptr<ModelProbe>> probes;
   std::vector<ModelProbe*> p;
@@ -67,7 +68,7 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
     probes.push_back(problem_.probe(*parameters));
     p.push_back(probes.back().get());
   }
-  return attention::compare_attention(samples, *t, p, draws_);
+  return attention::compare_attention(samples, *t, p, draws_, pairs);
 }
 
 Parameters AttentionComparison::untrained(std::size_t seed, const ComparedModel& pde) const {
@@ -93,18 +94,22 @@ void AttentionComparison::add_ceiling(std::size_t seed, CompareRecord& record) c
   const auto& other = models.at((seed + 1) % seeds, "transformer").parameters;
   const auto pairs =
       attention::match_layers(score(matching_, mine, {&other})[0], attention::RowScore::centred);
-  const auto meter = score(problem_.samples(), mine, {&other});
+  const auto meter = score(problem_.samples(), mine, {&other}, {pairs});
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     std::vector<double> values;
     values.reserve(static_cast<std::size_t>(layers()));
     for (int l = 0; l < layers(); ++l)
       values.push_back(
           attention::matched_score(meter[0], l, pairs[static_cast<std::size_t>(l)], all_scores[j]));
-    record.add("transformer", attention::variables::of_transformers(attention::variables::scores[j]), values);
+    const auto ceiling = attention::variables::of_transformers(attention::variables::scores[j]);
+    record.add("transformer", ceiling, values);
+    record.add("transformer", attention::variables::of_samples(ceiling),
+               meter[0].by_sample().of(all_scores[j], attention::Against::match));
   }
 }
 
 void AttentionComparison::begin(CompareRecord& record) {
+  record.samples(problem_.members());
   record.axis(axes::layer, 1, layers());
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
   record.axis(axes::query, 0, problem_.line().tokens() - 1);
@@ -132,7 +137,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
     paired = attention::match_layers(validation[0], attention::RowScore::centred);
     paired_untrained = attention::match_layers(validation[1], attention::RowScore::centred);
   }
-  auto meters = score(problem_.samples(), transformer, {&pde, &untrained});
+  const auto meters = score(problem_.samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
 
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const io::Variable& measure, const auto& value) {
@@ -170,6 +175,15 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
                                     over_layers(attention::variables::of_untrained(measure), [&](int l) {
                                       return matched(meters[1], paired_untrained, l);
                                     })};
+    using attention::Against;
+    const auto by_sample = [&](const io::Variable& variable, const attention::AttentionMeter& m,
+                               Against against) {
+      record.add(name, attention::variables::of_samples(variable), m.by_sample().of(by, against));
+    };
+    by_sample(measure, meters[0], Against::match);
+    by_sample(attention::variables::of_uniform_rows(measure), meters[0], Against::uniform);
+    by_sample(attention::variables::of_permuted_keys(measure), meters[0], Against::permuted);
+    by_sample(attention::variables::of_untrained(measure), meters[1], Against::match);
     if (by == attention::RowScore::cosine || by == attention::RowScore::kl ||
         by == attention::RowScore::centred)
       summary_ << ' ' << measure.name << ' ' << mean << " (" << std::showpos
@@ -203,13 +217,16 @@ void describe_attention(io::Description& description) {
   std::vector<io::Variable> measures;
   for (const auto& score : scores)
     for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score),
-                            of_transformers(score)})
+                            of_transformers(score)}) {
       measures.push_back(one);
+      measures.push_back(of_samples(one));
+    }
   for (const auto& one :
        {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
     measures.push_back(one);
-  compare::describe_comparison(description, "attention",
-                               {{axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
+  compare::describe_comparison(
+      description, "attention",
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
 }
 
 void declare_attention(Options& options) {

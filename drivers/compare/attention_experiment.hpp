@@ -9,6 +9,8 @@
 
 namespace fluxformer {
 
+/// The three entries of the registry (ExperimentEntry): what its files hold, its keys, and the run. Making it
+/// is collective and throws BadInput (agreed).
 void describe_attention(io::Description& description);
 void declare_attention(Options& options);
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context);

@@ -22,6 +22,7 @@ struct ComparedModel {
   ModelOrigin origin;
 };
 
+/// The models of all seeds, read into the memory of every rank.
 class ComparedModels {
  public:
   /// Reads the files of models.*. Collective over `comm`; throws BadInput (agreed) for files that are missing

@@ -19,6 +19,7 @@
 
 namespace fluxformer {
 
+/// What a comparison is made of, before anything is measured.
 class CompareProblem {
  public:
   /// Collective over `comm`; throws BadInput (agreed) for files that are missing or inconsistent with each

@@ -77,6 +77,10 @@ void CompareRecord::axis(const io::Variable& coordinate, long first, long last) 
   axis(coordinate, std::move(values));
 }
 
+void CompareRecord::samples(const std::vector<std::size_t>& members) {
+  axis(axes::test_sample, {members.begin(), members.end()});
+}
+
 void CompareRecord::add(const std::string& model, io::Variable measure, const std::vector<double>& values) {
   std::size_t size = 1;
   for (auto& axis : measure.axes) {

@@ -17,6 +17,7 @@
 
 namespace fluxformer {
 
+/// One file: a group per model, in which each measure has the seeds as its first axis.
 class CompareRecord {
  public:
   /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.
@@ -30,6 +31,8 @@ class CompareRecord {
   void axis(const io::Variable& coordinate, std::vector<double> values);
   /// The same, with values first, first + 1, ..., last.
   void axis(const io::Variable& coordinate, long first, long last);
+  /// Adds the coordinate of the test samples: their indices in the test split.
+  void samples(const std::vector<std::size_t>& members);
   /// A measure of `model` for the next seed (in order), row-major over its axes; <model> in an axis name is
   /// replaced. The same on all ranks. Throws std::logic_error for a missing axis or a wrong number of values.
   void add(const std::string& model, io::Variable measure, const std::vector<double>& values);

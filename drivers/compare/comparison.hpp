@@ -25,6 +25,7 @@ class Comparison {
   virtual std::string summary() const { return {}; }
 };
 
+/// Constructs the measurements once models and data are there. Throws BadInput.
 using MakeComparison =
     std::function<std::unique_ptr<Comparison>(const Settings& settings, const CompareProblem& problem)>;
 

@@ -33,8 +33,10 @@ class GradientFlow final : public Comparison {
   std::string summary() const override { return summary_.str(); }
 
  private:
-  /// Loss, gradients by depth and by group of parameters. Collective.
-  std::vector<Measured> gradients(const Parameters& parameters) const;
+  /// Of all samples. Collective.
+  derivatives::LossGradients gradients(const Parameters& parameters) const;
+  /// Loss, gradients by depth and by group of parameters.
+  std::vector<Measured> measures(const ParameterLayout& layout, const derivatives::LossGradients& of) const;
   /// Norms of the gradient of each group; `flat` is that of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
@@ -55,6 +57,7 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
       plan_{.steps = settings.count("gradient.steps"),
             .exponents = settings.count("gradient.exponents"),
             .sweeps = settings.count("gradient.sweeps"),
+            .tolerance = settings.real("gradient.tolerance"),
             .precision = precision_of(settings),
             .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
       layers_(problem.models().at(0, "transformer").parameters.spec.layers) {
@@ -73,6 +76,7 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
 }
 
 void GradientFlow::begin(CompareRecord& record) {
+  record.samples(problem_.members());
   record.axis(axes::layer_end, 0, layers_);
   record.axis(measured::knot, 1, most_knots_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
@@ -82,14 +86,19 @@ void GradientFlow::begin(CompareRecord& record) {
   record.axis(measured::exponent, 1, plan_.exponents);
 }
 
-std::vector<Measured> GradientFlow::gradients(const Parameters& parameters) const {
+derivatives::LossGradients GradientFlow::gradients(const Parameters& parameters) const {
   const auto probe = problem_.probe(parameters);
-  const auto found = derivatives::loss_gradients(problem_.samples(), *probe);
-  std::vector<Measured> list{{measured::loss, {found.loss}},
-                             {measured::gradient_norm, found.by_row.norm},
-                             {measured::gradient_ratio, found.by_layer.ratio},
-                             {measured::disparity, {found.by_layer.disparity}}};
-  add_groups(parameters.layout, found.parameters, list);
+  return derivatives::loss_gradients(problem_.samples(), *probe);
+}
+
+std::vector<Measured> GradientFlow::measures(const ParameterLayout& layout,
+                                             const derivatives::LossGradients& of) const {
+  std::vector<Measured> list{{measured::loss, {of.loss}},
+                             {measured::gradient_norm, of.by_row.norm},
+                             {measured::gradient_size, of.size},
+                             {measured::gradient_ratio, of.by_layer.ratio},
+                             {measured::disparity, {of.by_layer.disparity}}};
+  add_groups(layout, of.parameters, list);
   return list;
 }
 
@@ -118,19 +127,25 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
   record.add(name, measured::smallest_singular_value, found.smallest);
   record.add(name, measured::smallest_singular_error, found.smallest_error);
   record.add(name, measured::lyapunov, found.lyapunov);
+  record.add(name, measured::lyapunov_error, found.lyapunov_error);
+  record.add(name, measured::lyapunov_sweeps, {found.lyapunov_sweeps});
   record.add(name, measured::jacobian_seconds, seconds);
 }
 
 void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  for (const auto& one : gradients(parameters)) {
+  const auto found = gradients(parameters);
+  for (const auto& one : measures(parameters.layout, found)) {
     record.add(name, one.variable, one.values);
     if (one.variable.name == measured::disparity.name)
       summary_ << (summary_.str().empty() ? "disparity " : ", ") << name << ' ' << one.values[0];
   }
+  record.add(name, measured::gradient_norm_by_sample, found.norm_by_sample);
+  record.add(name, measured::gradient_size_by_sample, found.size_by_sample);
   std::vector<Measured> course;
   for (const long epoch : epochs_) {
-    const auto then = gradients(problem_.models().after_epoch(seed, name, epoch));
+    const auto copy = problem_.models().after_epoch(seed, name, epoch);
+    const auto then = measures(copy.layout, gradients(copy));
     if (course.empty()) course.resize(then.size());
     for (std::size_t k = 0; k < then.size(); ++k) {
       course[k].variable = compare::after_epochs(then[k].variable);
@@ -145,17 +160,21 @@ void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRec
 
 void describe_gradient_flow(io::Description& description) {
   using namespace derivatives::variables;
-  std::vector<io::Variable> measures{
-      loss,          gradient_norm,       gradient_ratio, disparity,        embedding_gradient,
-      knot_gradient, final_norm_gradient, head_gradient,  equation_gradient};
+  std::vector<io::Variable> measures{loss,          gradient_norm,      gradient_size, gradient_ratio,
+                                     disparity,     embedding_gradient, knot_gradient, final_norm_gradient,
+                                     head_gradient, equation_gradient};
   const auto last = measures;
   for (const auto& one : last) measures.push_back(compare::after_epochs(one));
   for (const auto& one : {largest_singular_value, largest_singular_error, smallest_singular_value,
-                          smallest_singular_error, lyapunov, jacobian_seconds})
+                          smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps,
+                          jacobian_seconds, gradient_norm_by_sample, gradient_size_by_sample})
     measures.push_back(one);
   compare::describe_comparison(
       description, "gradient_flow",
-      {{axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent}, {jacobian_samples}, {}, measures});
+      {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
+       {jacobian_samples},
+       {},
+       measures});
 }
 
 void declare_gradient_flow(Options& options) {
@@ -177,11 +196,18 @@ void declare_gradient_flow(Options& options) {
            .fallback = 4L,
            .doc = "number of leading Lyapunov exponents, at most the width of the models",
            .minimum = 1});
-  declare({.name = "gradient.sweeps",
-           .fallback = 4L,
+  declare(
+      {.name = "gradient.sweeps",
+       .fallback = 20L,
+       .doc = "most sweeps of the tangent vectors back and forth through all layers before growth is "
+              "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+       .minimum = 0});
+  declare({.name = "gradient.tolerance",
+           .fallback = 1e-3,
            .doc =
-               "sweeps of the tangent vectors back and forth through all layers before growth is measured: "
-               "with 0, growth from random directions; with many, growth along the singular vectors",
+               "a sample needs no more sweeps once none of its exponents changes by as much in a sweep; 0: "
+               "all sweeps are made",
+           .unit = "1/layer",
            .minimum = 0});
 }
 

@@ -9,6 +9,8 @@
 
 namespace fluxformer {
 
+/// The three entries of the registry (ExperimentEntry): what its files hold, its keys, and the run. Making it
+/// is collective and throws BadInput (agreed).
 void describe_information_flow(io::Description& description);
 void declare_information_flow(Options& options);
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context);

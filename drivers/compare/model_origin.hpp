@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// The settings of the run of `train` that wrote a model file, and how far it came.
 class ModelOrigin {
  public:
   /// Collective over the reader's communicator.
@@ -26,6 +27,7 @@ class ModelOrigin {
   struct Coefficients {
     double kappa = 0, alpha = 1, rho = 1;
   };
+  /// From the settings of that run; see Coefficients.
   std::optional<Coefficients> starting_coefficients() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
 

@@ -82,6 +82,8 @@ class Perturbation final : public Comparison {
       : problem_(problem), plan_(plan_of(settings, problem)) {}
 
   void begin(CompareRecord& record) override {
+    record.samples(problem_.members());
+    record.note("", measured::classes, static_cast<long>(problem_.data().classes()));
     for (const auto& one : level_keys)
       if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
   }
@@ -96,17 +98,13 @@ class Perturbation final : public Comparison {
 
 void Perturbation::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
-  perturbation::PerturbedModel model(*probe, plan_);
-  const auto& samples = problem_.samples();
-  const auto show = [&](Batch batch) {
-    // Random draws are keyed by the sample in the data set, not by its position in the list.
-    for (long& key : batch.key) key = static_cast<long>(samples.member(key));
-    model.show(batch);
-  };
-  accumulate(samples, show, model);
+  perturbation::PerturbedModel model(*probe, plan_, problem_.samples());
+  accumulate(
+      problem_.samples(), [&](const Batch& batch) { model.show(batch); }, model);
 
   const auto clean = model.clean().measures();
   record.add(name, measured::accuracy, clean.accuracy);
+  record.add(name, measured::accuracy_by_sample, model.clean().correct_by_sample());
   record.add(name, measured::loss, clean.loss);
   record.add(name, measured::growth, model.growth().growth());
   record.add(name, measured::tangent_growth, model.tangent_growth().growth());
@@ -120,6 +118,7 @@ void Perturbation::measure(std::size_t seed, const std::string& name, CompareRec
     const auto m = responses.measures();
     const auto to = measured::response(kind);
     record.add(name, to.accuracy, m.accuracy);
+    record.add(name, to.accuracy_by_sample, responses.correct_by_sample());
     record.add(name, to.loss, m.loss);
     record.add(name, to.change, m.input_change);
     record.add(name, to.sensitivity, m.sensitivity);
@@ -131,15 +130,21 @@ void Perturbation::measure(std::size_t seed, const std::string& name, CompareRec
 
 void describe_perturbation(io::Description& description) {
   using namespace perturbation::variables;
-  std::vector<io::Variable> axes,
-      measures{accuracy, loss, growth, tangent_growth, largest_singular_value, relative_singular_value};
-  for (const auto& one : level_keys) axes.push_back(one.axis);
+  std::vector<io::Variable> coordinates{axes::test_sample}, measures{accuracy,
+                                                                     accuracy_by_sample,
+                                                                     loss,
+                                                                     growth,
+                                                                     tangent_growth,
+                                                                     largest_singular_value,
+                                                                     relative_singular_value};
+  for (const auto& one : level_keys) coordinates.push_back(one.axis);
   for (const auto& kind : kinds()) {
     const auto to = response(kind);
-    for (const auto& one : {to.accuracy, to.loss, to.change, to.sensitivity, to.not_finite})
+    for (const auto& one :
+         {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
       measures.push_back(one);
   }
-  compare::describe_comparison(description, "perturbation", {axes, {}, {}, measures});
+  compare::describe_comparison(description, "perturbation", {coordinates, {classes}, {}, measures});
 }
 
 void declare_perturbation(Options& options) {

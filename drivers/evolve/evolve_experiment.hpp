@@ -9,6 +9,8 @@
 
 namespace fluxformer {
 
+/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it is collective and
+/// throws BadInput (agreed).
 void describe_evolve(io::Description& description);
 std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
 /// The same with additional terms in the equation. An experiment that uses this declares their keys in addition

@@ -17,6 +17,8 @@ namespace fluxformer {
 /// Makes a term of the equation beside those of the model. The term may borrow `slab`. Throws BadInput.
 using MakeTerm = std::function<std::unique_ptr<Term>(const Settings& settings, const SlabContext& slab)>;
 
+/// Everything that `evolve` needs to take its first step. Neither copied nor moved: its members refer to each
+/// other.
 struct EvolveProblem {
   /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
   /// ranks.

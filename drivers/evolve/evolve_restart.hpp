@@ -12,6 +12,7 @@
 
 namespace fluxformer {
 
+/// The run that is continued, opened for reading.
 struct Continuation {
   io::CheckpointReader checkpoint;
   /// The output of the run that was stopped or killed (or finished, if this one continues beyond it), if it

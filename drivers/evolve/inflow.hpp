@@ -13,11 +13,14 @@
 
 namespace fluxformer {
 
+/// Samples of a data set, noise, or nothing (inflow.source), in blocks of inflow.samples that follow each other
+/// in time.
 class Inflow {
  public:
   /// Reads the data set if there is one. Collective over `comm`; throws BadInput (agreed).
   Inflow(const Settings& settings, MPI_Comm comm);
 
+  /// What the model must take; all 0 unless the inflow is data.
   InputShape shape() const;
   int tokens_x() const { return tokens_x_; }
   int tokens_y() const { return tokens_y_; }

@@ -6,6 +6,8 @@
 
 namespace fluxformer {
 
+/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it is collective and
+/// throws BadInput (agreed).
 void describe_scaling(io::Description& description);
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context);
 

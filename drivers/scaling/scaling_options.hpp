@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+/// The keys of evolve.* and train.* count only for the scaling.workload they belong to.
 void declare_scaling(Options& options);
 
 }  // namespace fluxformer

@@ -22,6 +22,7 @@ struct Repetition {
 
 class ScalingFile;
 
+/// The repetitions of all ranks, the properties of the machine, and the file made of both.
 class ScalingRecord {
  public:
   /// All borrowed.

@@ -23,6 +23,7 @@ class ScalingWorkload {
     long ranks_depth, ranks_token, groups;  ///< `groups` of ranks share samples
   };
   virtual ~ScalingWorkload() = default;
+  /// The problem in a few lines; the structure of its model; its sizes.
   virtual std::string describe() const = 0;
   virtual const ModelSpec& model() const = 0;
   virtual Size size() const = 0;

@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+/// Those of model and data, and of train, distill, adjoint, output, checkpoint and run.
 void declare_train(Options& options);
 /// The subset that TrainProblem reads, without those of model and data, and run.seed.
 void declare_training(Options& options);

@@ -27,6 +27,7 @@ struct Members {
   std::vector<std::size_t> training, validation, testing;
 };
 
+/// Everything that `train` needs to take its first step. Later members borrow earlier ones.
 class TrainProblem {
  public:
   /// Collective over `comm`; throws BadInput (agreed).

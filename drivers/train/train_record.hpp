@@ -25,6 +25,7 @@ struct EpochReport {
   double wall_time = 0;  ///< s, since the program (or its restart) began
 };
 
+/// Rank 0 appends to the history file while the training runs; the output file is written once, at the end.
 class TrainRecord {
  public:
   /// For the file claimed by `claim`; the other arguments are borrowed. Opens the history file on rank 0,
@@ -32,6 +33,7 @@ class TrainRecord {
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
               std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued);
 
+  /// A row of the history: of a step, of an epoch (course_variables.hpp).
   void add_step(const StepReport& step, double samples_per_second);
   void add_epoch(const EpochReport& epoch);
   /// Training loss and accuracy as means over the steps since `first`.
@@ -42,6 +44,7 @@ class TrainRecord {
 
   /// Writes the current weights to <name>.<what>.h5 (rank 0).
   void write_weights(const std::string& what) const;
+  /// Puts the history so far into a checkpoint.
   void save(io::CheckpointWriter& checkpoint) const;
 
   /// The output file. `status` as in the schema, `message` may be empty.

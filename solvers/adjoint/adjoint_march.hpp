@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// The keys adjoint.*.
 struct AdjointSettings {
   /// 1fe: the layer map u_i = G_i(u_{i-1}; h/c), the Transformer's forward pass at h = c.
   /// 2a, 2b, 3, 3bs, 4, 5f, 5dp, 5bs, 6vr, 7vr, 8vr: that Runge-Kutta method of PETSc on F_s(u)/c.
@@ -29,6 +30,8 @@ struct AdjointSettings {
   double linear_tolerance = 1e-12;
 };
 
+/// DepthMarch by TS and TSAdjoint: one step per depth cell. Memory: every stage of every step, or see
+/// AdjointSettings::every.
 class AdjointMarch final : public DepthMarch {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for unknown

@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// A method by its name in decks, and the constants of its transposed steps.
 class AdjointMethod {
  public:
   /// Throws BadInput for an unknown name and for theta out of range.

@@ -15,13 +15,16 @@
 
 namespace fluxformer {
 
+/// Marches forward in whole cells and back over those whose trajectory it keeps.
 class AdjointStepper {
  public:
+  /// Whether the stages of a march are stored for step_back.
   enum class Trajectory { none, kept };
   /// The tapes of the layer map, one per cell of the kept segment. A march that is not kept records on the
   /// first one, to give the same bits as a kept march.
   struct Tapes {
     std::vector<std::unique_ptr<Tape>> tape;
+    /// The tape of the index-th cell, made when first asked for; bytes of all of them.
     Tape& of(DepthModel& model, int index);
     std::size_t bytes() const;
   };

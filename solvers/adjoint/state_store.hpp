@@ -10,6 +10,7 @@
 
 namespace fluxformer {
 
+/// Every rank stores its own part of each state.
 class StateStore {
  public:
   /// In memory.

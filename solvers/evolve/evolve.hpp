@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// The keys evolve.* as numbers, and inflow.every.
 struct EvolveSettings {
   std::string method = "ssp";  ///< ssp | rk | euler | arkimex, or any TS type with [petsc] ts_type
   std::string variant;  ///< PETSc's name of the variant (rks3, 4, 3bs, ...); "": ssp rks2, rk 4, arkimex 3
@@ -30,19 +31,22 @@ struct Clock {
   long step = 0;
 };
 
-/// Called after each step with the state before and after it; return false to stop.
+/// What is known after a step.
 struct Step {
   Clock clock;
   Vec u = nullptr;
   Vec previous = nullptr;  ///< the state one step earlier
 };
+/// Called on all ranks after each step; false stops the run.
 using StepHook = std::function<bool(const Step&)>;
 
 /// Fills the slab of cell 0 for the `block`-th interval of length inflow_every.
 using InflowSource = std::function<void(long block, double* slab)>;
 
+/// Why `run` returned.
 enum class EvolveEnd { time_reached, steady, stopped_by_hook };
 
+/// The PETSc TS of an equation on a mesh, with the state it integrates.
 class Evolve {
  public:
   /// Collective over the mesh. `mesh` and `equation` are borrowed. Throws BadInput if the step is above the
@@ -53,6 +57,7 @@ class Evolve {
   Evolve(const Evolve&) = delete;
   Evolve& operator=(const Evolve&) = delete;
 
+  /// `source` is asked for the block of each new interval. Without one the inflow is 0.
   void set_inflow(InflowSource source);
   /// The state, initially zero. To be set before `run`.
   Vec state() const;

@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// Works on any list of terms of one equation, so that implicit and explicit ones can be applied separately.
 class FieldOperator {
  public:
   /// All are borrowed. Not collective.

@@ -12,6 +12,7 @@
 
 namespace fluxformer {
 
+/// The integrator in s; one step per depth cell.
 struct MarchSettings {
   /// euler: the layer map u_i = G_i(u_{i-1}; h/c), with h = 1 the Transformer's forward pass (steady state of
   /// `shift`). rk: Runge-Kutta on F_s(u)/c. beuler: backward Euler (steady state of `upwind`). bdf2: BDF2
@@ -21,6 +22,7 @@ struct MarchSettings {
   double tolerance = 1e-13;  ///< of the Newton solves, relative
 };
 
+/// Forward only, states checked for non-finite numbers; for gradients see DepthMarch.
 class March {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for

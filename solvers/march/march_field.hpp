@@ -16,6 +16,7 @@ namespace fluxformer {
 /// needs it: "march.method = rk".
 void require_field(const ModelSpec& spec, const std::string& setting);
 
+/// PETSc vectors here hold one slab per rank of the token line.
 class MarchField {
  public:
   /// `model` is borrowed. Throws BadInput as require_marchable.

@@ -38,6 +38,7 @@ class Accumulator {
 class Sums : public Accumulator {
  public:
   explicit Sums(std::size_t count) : Accumulator(count) {}
+  /// Open to those that add and read: the sums of this rank, their number, and the sums over all ranks.
   using Accumulator::local;
   using Accumulator::size;
   using Accumulator::total;

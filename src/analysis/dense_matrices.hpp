@@ -37,15 +37,18 @@ struct ThinQr {
   Eigen::VectorXd diagonal;  ///< of R, of either sign
 };
 
+/// By Householder reflections.
 ThinQr thin_qr(const Eigen::MatrixXd& a);
 
 /// A = L L^T, from the lower triangle of a symmetric matrix.
 class Cholesky {
  public:
+  /// Factorises A, O(n^3).
   explicit Cholesky(const Eigen::MatrixXd& a);
 
   /// Whether A is positive definite; if not, the other results have no meaning.
   bool positive() const { return positive_; }
+  /// ln det A = 2 sum of ln L_ii.
   double log_det() const;
   /// L^-1 b
   Eigen::VectorXd solve_lower(const Eigen::VectorXd& b) const;

@@ -17,6 +17,7 @@ namespace fluxformer {
 
 enum class InputSpace { embedded, features };
 
+/// Maps x to u_0 and gradients back; both for one batch of a probe. Not collective.
 class ModelInput {
  public:
   /// The real tokens of one sample in x, [token][channel or feature]; empty for a filler.
@@ -45,6 +46,7 @@ class ModelInput {
   /// x_bar := (du_0/dx)^T u_bar
   void adjoint(const std::vector<double>& u_bar, std::vector<double>& x_bar) const;
 
+  /// The real tokens of a sample in a vector with the layout of x.
   Block block(std::vector<double>& x, int sample) const;
   ConstBlock block(const std::vector<double>& x, int sample) const;
   /// The same for a slab, whatever x is.

@@ -42,6 +42,7 @@ class Handle {
   T object_ = nullptr;
 };
 
+/// One owner per type of object.
 using VecHandle = Handle<Vec, VecDestroy>;
 using MatHandle = Handle<Mat, MatDestroy>;
 using DMHandle = Handle<DM, DMDestroy>;

@@ -10,6 +10,7 @@
 
 namespace fluxformer {
 
+/// A flag, an integer, a real number or a word; the alternative in use is the type of the option.
 using OptionValue = std::variant<bool, long, double, std::string>;
 
 /// What an option is for. It decides whether a continued run may change it.

@@ -14,8 +14,10 @@
 
 namespace fluxformer {
 
+/// In the order of declaration. Not collective: every rank declares the same.
 class Options {
  public:
+  /// Declares some options, such as all of a family.
   using Declare = std::function<void(Options&)>;
 
   /// What `declare` declares. Throws std::logic_error as `declare` below, and for a condition that is not one

@@ -19,9 +19,11 @@ struct PhaseCount {
   double seconds = 0;
   std::uint64_t messages = 0, bytes = 0;
 };
+/// Of this rank; differences of two are the counts of what ran in between.
 struct WorkCounts {
   std::array<PhaseCount, phase_names.size()> phases{};
   double flops = 0;  ///< see count_flops
+  /// Sum over the phases.
   double seconds() const;
   PhaseCount& at(Phase phase) { return phases[static_cast<std::size_t>(phase)]; }
   const PhaseCount& at(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
@@ -31,6 +33,7 @@ struct WorkCounts {
 /// stays output (ranks agree when they write). Outside of all scopes: compute.
 class InPhase {
  public:
+  /// Opens the PETSc log event of the phase as well; scopes nest.
   explicit InPhase(Phase phase);
   ~InPhase();
   InPhase(const InPhase&) = delete;
@@ -46,6 +49,7 @@ enum class Piece { attention, reaction, token_diffusion };
 /// RAII scope: the log event of a piece. Changes no count here.
 class InPiece {
  public:
+  /// Opens the event; scopes of different pieces nest.
   explicit InPiece(Piece piece);
   ~InPiece();
   InPiece(const InPiece&) = delete;

@@ -17,6 +17,7 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 /// Random numbers keyed by index. `purpose` ("weights", "digits", ...) makes streams of one seed independent.
 class RandomStream {
  public:
+  /// The key is a hash of both; no state is kept, so that a stream can be copied and shared.
   RandomStream(std::uint64_t seed, std::string_view purpose);
 
   /// An independent stream for one item (a sample, say); can be nested.

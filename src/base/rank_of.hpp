@@ -10,6 +10,7 @@ namespace fluxformer {
 
 /// `RankOf(comm).rank`, `RankOf(comm).root()`: of any communicator, owned (`Communicator`) or not.
 struct RankOf {
+  /// Asks MPI; no communication.
   explicit RankOf(MPI_Comm comm) {
     check_mpi(MPI_Comm_rank(comm, &rank));
     check_mpi(MPI_Comm_size(comm, &ranks));

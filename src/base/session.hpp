@@ -14,6 +14,8 @@ namespace fluxformer {
 /// printing them. One per process; must outlive every other object of the library.
 class Session {
  public:
+  /// MPI is initialised only if it is not yet. Collective over all processes; throws std::logic_error for a
+  /// second session.
   Session(int& argc, char**& argv);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

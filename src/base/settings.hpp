@@ -16,6 +16,7 @@ namespace fluxformer {
 /// Copies share their Options. Nothing here is collective: it is the same on every rank.
 class Settings {
  public:
+  /// Name of an option, its new value.
   using Changes = std::vector<std::pair<std::string, OptionValue>>;
 
   /// Reads an INI deck (may be empty), then `overrides`, each "section.key=value", which win. `source` names the
@@ -28,7 +29,8 @@ class Settings {
   /// Never null.
   const std::shared_ptr<const Options>& options() const { return options_; }
 
-  // Throw std::logic_error for a name that was not declared, or not as this type.
+  /// The value, given or default. Throws std::logic_error for a name that was not declared, or not as this
+  /// type.
   bool flag(std::string_view name) const;
   long integer(std::string_view name) const;
   /// An integer as an int. Throws BadInput if it does not fit.

@@ -6,6 +6,7 @@
 
 namespace fluxformer {
 
+/// Of repeated measurements, say.
 struct Spread {
   double least, median, greatest;
 };

@@ -28,6 +28,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
+  /// Its name in decks (data.set); number of samples of this split.
   virtual std::string name() const = 0;
   virtual std::size_t size() const = 0;
   /// Number of labels.

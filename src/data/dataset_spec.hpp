@@ -12,6 +12,7 @@ namespace fluxformer::data {
 
 inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
 
+/// The keys data.*. Each set reads those that concern it.
 struct DatasetSpec {
   std::string name = "digits";
   std::string directory{};         ///< of the files; ignored by the built-in sets

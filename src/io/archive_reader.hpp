@@ -37,6 +37,8 @@ class ArchiveReader {
   /// Names in a group, in alphabetical order.
   std::vector<std::string> children(const std::string& group) const;
 
+  /// Whether a group or dataset (by default the root) has this attribute, and its value: BadInput where it is
+  /// missing or of another kind.
   bool has_attribute(const std::string& name, const std::string& object = "/") const;
   std::string text(const std::string& name, const std::string& object = "/") const;
   long integer(const std::string& name, const std::string& object = "/") const;

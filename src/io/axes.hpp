@@ -30,5 +30,19 @@ inline const io::Variable model_depth =
     io::coordinate("<model>_depth", "layer", "depth of the states of a model; 0 is the embedded input");
 inline const io::Variable copied_epoch =
     io::index("copied_epoch", "epoch of the training after which the weights were copied");
+/// The samples of a comparison. Files of a state that evolves have `sample` above instead.
+inline const io::Variable test_sample = io::index("sample", "index of the sample in the test split");
 
 }  // namespace fluxformer::axes
+
+namespace fluxformer::io {
+
+/// The numbers of the single samples behind a measure: <name>_by_sample over samples and then `further` axes.
+inline Variable by_sample(const Variable& of, std::vector<std::string> further, std::string long_name) {
+  auto each = variant(of, "by_sample", std::move(long_name));
+  each.axes = std::move(further);
+  each.axes.insert(each.axes.begin(), axes::test_sample.name);
+  return each;
+}
+
+}  // namespace fluxformer::io

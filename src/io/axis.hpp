@@ -27,6 +27,7 @@ struct Meaning {
   bool whole_numbers = false;  ///< an array stored as 64-bit integers
 };
 
+/// What a variable says of its numbers, without its name and axes.
 inline Meaning meaning_of(const Variable& variable) {
   return {variable.unit, variable.long_name, variable.whole_numbers};
 }

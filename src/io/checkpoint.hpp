@@ -45,6 +45,8 @@ class CheckpointReader {
   static CheckpointReader newest(MPI_Comm comm, const std::string& output);
 
   const std::string& path() const { return reader_.path(); }
+  /// Whether anything was put under this name, and what: BadInput if it is missing or of another kind.
+  /// Collective.
   bool has(const std::string& name) const;
   long integer(const std::string& name) const;
   double real(const std::string& name) const;

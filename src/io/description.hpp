@@ -17,6 +17,7 @@ struct Described {
   std::string meaning;
 };
 
+/// Filled by the `describe` function of an experiment; needs no file.
 class Description {
  public:
   /// Datasets of `group` ("/" or "/a/b").

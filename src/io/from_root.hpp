@@ -15,11 +15,13 @@ namespace fluxformer::io {
 /// throw.
 std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read);
 
+/// The memory of numbers as text for `from_root`, and back; a rest shorter than a number is dropped.
 template <class T>
 std::string as_bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
+/// The inverse of `as_bytes`.
 template <class T>
 std::vector<T> from_bytes(const std::string& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));

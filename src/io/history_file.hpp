@@ -18,6 +18,7 @@ namespace fluxformer::io {
 
 /// Metadata of a history file.
 struct HistoryHeader {
+  /// Names and values, in the order they are written.
   using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
   Attributes run;     ///< attributes of the root: experiment, git_revision, deck, ...
   std::string group;  ///< of the columns

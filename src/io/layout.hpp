@@ -16,6 +16,7 @@ inline constexpr long schema_version = 1;
 
 namespace names {
 
+/// The path of a dataset in a group.
 inline std::string in(const std::string& group, const std::string& leaf) {
   return group + "/" + leaf;
 }

@@ -17,6 +17,7 @@ struct XdmfScalar {
   std::size_t sample = 0, channel = 0;
 };
 
+/// One grid per stored time.
 struct XdmfScene {
   std::string file;  ///< the HDF5 file, relative to the side-car
   std::vector<double> times, depths;

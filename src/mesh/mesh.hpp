@@ -12,6 +12,7 @@
 
 namespace fluxformer {
 
+/// The keys mesh.*, with the sizes that data and model decide.
 struct MeshSpec {
   int cells = 1;          ///< M, through depth
   int tokens_x = 1;       ///< patch columns; on a line, its length

@@ -10,6 +10,7 @@
 
 namespace fluxformer {
 
+/// train.gradient = backprop.
 class Backpropagation final : public DepthMarch {
  public:
   /// `model` is borrowed. Throws BadInput for speed <= 0, M not a multiple of S with constant weights, and

@@ -10,6 +10,7 @@
 
 namespace fluxformer {
 
+/// Sizes are those of the line: every rank of it holds the same batch.
 struct Batch {
   std::vector<double> input;   ///< [sample][global token][spec.input_size()]
   std::vector<int> length;     ///< real tokens of each sample; empty: all are real

@@ -29,9 +29,11 @@ using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 /// What a forward march stores: nothing, or what `backward` needs.
 enum class Keep { nothing, activations };
 
+/// A march over all cells of a model that can be transposed. One slab per rank; not split over depth.
 class DepthMarch {
  public:
   virtual ~DepthMarch() = default;
+  /// The model it marches with (borrowed), and its cells.
   virtual DepthModel& model() const = 0;
   virtual DepthCells depth() const = 0;
 

@@ -37,6 +37,7 @@ class Tape {
 class DepthModel {
  public:
   virtual ~DepthModel() = default;
+  /// The structure of the model; tokens, samples and mask of its slabs.
   virtual const ModelSpec& spec() const = 0;
   virtual const SlabContext& context() const = 0;
 
@@ -68,8 +69,10 @@ class DepthModel {
   /// out += scale * part(u)
   virtual void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
                          double* out) = 0;
+  /// out += scale * (d part/du) v
   virtual void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                  const double* v, double* out) = 0;
+  /// u_bar += scale * (d part/du)^T w; parameters as increment_adjoint.
   virtual void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                  const double* w, double* u_bar, std::span<double> parameters) = 0;
   /// diagonal += scale * diag of the token diffusion at this depth.
@@ -78,6 +81,7 @@ class DepthModel {
   /// The attention kernel within the layer map G(u; h): [sample][head][local query][global key].
   virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
 
+  /// kappa as of the last `refresh`.
   virtual EquationCoefficients coefficients() const = 0;
   /// 0: no token diffusion.
   double largest_kappa() const { return coefficients().largest_kappa; }

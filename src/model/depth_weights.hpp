@@ -17,8 +17,10 @@ struct KnotPair {
   int lower = 0, upper = 0;
   double share = 0;
 };
+/// For constant weights both are the knot of the layer, with share 0.
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point);
 
+/// The parameters in the arithmetic T of the kernels; gradients in double.
 template <class T>
 class DepthWeights {
  public:

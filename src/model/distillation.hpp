@@ -46,8 +46,10 @@ class Teacher {
   std::vector<double> squares_;  // [layer][sample]
 };
 
+/// Both terms as a loss on the way through depth, with its gradient.
 class Distillation final : public DepthLoss {
  public:
+  /// The keys distill.hidden and distill.attention; 0: without this term.
   struct Weights {
     double hidden = 0, attention = 0;
   };

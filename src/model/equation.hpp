@@ -16,6 +16,7 @@ namespace fluxformer {
 
 enum class DepthScheme { shift, upwind, upwind2 };
 
+/// What equation (1) has besides the model; kappa, alpha and rho are parameters.
 struct EquationSpec {
   DepthCells depth;
   double speed = 1;    ///< c, layers per unit of time
@@ -23,6 +24,7 @@ struct EquationSpec {
   DepthScheme scheme = DepthScheme::shift;
 };
 
+/// Owns its terms and sorts them by how they may be integrated.
 class Equation {
  public:
   /// `model` is borrowed. Throws BadInput, naming the key, for what docs/model.md section 3 does not define
@@ -31,6 +33,7 @@ class Equation {
   /// the smallest M).
   Equation(DepthModel& model, const EquationSpec& spec);
 
+  /// Pointers to terms that the equation owns.
   using Terms = std::vector<Term*>;
   /// All terms; those that an implicit-explicit method treats implicitly (ImplicitTerm); the others.
   const Terms& all() const { return all_; }
@@ -66,10 +69,12 @@ class Equation {
 struct StepRates {
   double transport = 0, diffusion = 0;
 };
+/// Not collective: terms give the same limit on every rank.
 StepRates step_rates(const Equation::Terms& terms);
 /// The same in words, for messages: "c dt/h + 2 epsilon dt/h^2"; "" where nothing limits the step.
 std::string step_rule(const Equation::Terms& terms);
 
+/// "shift", "upwind" or "upwind2".
 std::string to_word(DepthScheme scheme);
 
 }  // namespace fluxformer

@@ -42,6 +42,7 @@ using GradientReady = std::function<void(std::size_t first, std::size_t count)>;
 /// Everything that is minimised, or the loss of the labels alone, without the depth losses.
 enum class LossTerms { all, labels };
 
+/// Forward and backward pass of one replica. Its ranks share the tokens of the batch.
 class GradientEvaluator {
  public:
   /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.

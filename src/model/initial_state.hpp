@@ -15,6 +15,7 @@
 
 namespace fluxformer {
 
+/// The keys start.*.
 struct InitialState {
   /// zero         0
   /// inflow       the inflow in every cell

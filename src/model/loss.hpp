@@ -16,6 +16,7 @@ namespace fluxformer {
 
 enum class LossKind { cross_entropy, mean_squared_error };
 
+/// The keys train.loss and train.label_smoothing.
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
   double smoothing = 0;  ///< in [0, 1)

@@ -15,12 +15,14 @@
 
 namespace fluxformer {
 
+/// How often the solution oscillates along each axis.
 struct ManufacturedWaves {
   double omega = 1;  ///< depth wave number scale, per layer; 0: constant through depth
   int waves_x = 0;   ///< p
   int waves_y = 0;   ///< q
 };
 
+/// u* and f for one model and equation.
 class Manufactured {
  public:
   /// `model` is borrowed. kappa must be one number for all channels and depths, namely largest_kappa().

@@ -17,6 +17,7 @@ enum class Order { sequential, parallel, macaron };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class Subflow { euler, midpoint };
 
+/// All that decides which parameters a model has and what is computed with them, but not their values.
 struct ModelSpec {
   ModelKind kind = ModelKind::transformer;
   int layers = 1;  ///< S, the depth of the domain in layers
@@ -62,6 +63,7 @@ std::string to_word(Subflow);
 std::string to_word(Activation);
 std::string to_word(Kernel);
 std::string to_word(Normalisation);
+/// The inverse of `to_word` for E, one of the enumerations above.
 template <class E>
 E from_word(const std::string& word);
 
@@ -77,6 +79,7 @@ inline DepthPoint cell_entry(int cell, int layers, int cells) {
   return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
           static_cast<double>(cell - 1) * layers / cells};
 }
+/// As cell_entry, with the depth at which `upwind` and `upwind2` read linear weights.
 inline DepthPoint cell_exit(int cell, int layers, int cells) {
   return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
           static_cast<double>(cell) * layers / cells};

@@ -41,6 +41,7 @@ class FieldTerm : public Term {
                    const Column<double>& u_bar, std::span<double> parameters) final;
 
  protected:
+  /// `part`: the mechanism of F_s that this term adds.
   FieldTerm(DepthModel& model, DepthCells depth, Mechanism part)
       : model_(model), depth_(depth), part_(part) {}
   DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
@@ -51,6 +52,7 @@ class FieldTerm : public Term {
   Mechanism part_;
 };
 
+/// kappa Lap u_i; linear in u, so that it may be implicit.
 class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
  public:
   TokenDiffusionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::diffusion) {}
@@ -60,12 +62,14 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
   void add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const override;
 };
 
+/// alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
   AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::attention) {}
   TermText text() const override;
 };
 
+/// rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
   ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::reaction) {}

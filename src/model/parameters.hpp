@@ -21,12 +21,15 @@ struct ParameterView {
   std::string name;   ///< "W_Q", ...
   std::vector<int> shape;
   std::size_t offset = 0;
+  /// The product of the extents.
   std::size_t size() const;
   std::string path() const { return group + "/" + name; }
 };
 
+/// Where each array lies; depends on the spec only, not on ranks.
 class ParameterLayout {
  public:
+  /// Lays out what a model of this spec has: no embedding without features or words, and so on.
   explicit ParameterLayout(const ModelSpec& spec);
   std::size_t size() const { return size_; }
   const std::vector<ParameterView>& views() const { return views_; }
@@ -53,8 +56,10 @@ class ParameterLayout {
   std::size_t size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
 };
 
+/// Replicated: every rank holds all of them.
 struct Parameters {
   explicit Parameters(const ModelSpec& model) : spec(model), layout(model), values(layout.size(), 0.0) {}
+  /// The array of this path, "layers/1/W_Q" say. Throws std::out_of_range for an unknown one.
   std::span<double> view(const std::string& path);
   std::span<const double> view(const std::string& path) const;
 

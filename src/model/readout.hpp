@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// The map of the last slab to logits, and its adjoint.
 class Readout {
  public:
   /// Both are borrowed; the spec has classes > 0.

@@ -33,6 +33,7 @@ TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic = f
 /// The input sizes and number of classes that a model needs.
 InputShape shape_of(const data::Dataset& data);
 
+/// Which samples, on which ranks, how many at a time.
 class SampleSet {
  public:
   /// The samples `members` of `data`. The ranks of `comm` share them, `line.size()` in a row as one replica,

@@ -14,6 +14,7 @@
 
 namespace fluxformer {
 
+/// -c du/ds. Not collective, has no parameters.
 class DepthTransport final : public Term {
  public:
   /// c >= 0, h > 0, order 1 or 2; throws BadInput otherwise.
@@ -33,6 +34,7 @@ class DepthTransport final : public Term {
   int order_;
 };
 
+/// epsilon d2u/ds2, linear. Not collective, has no parameters.
 class DepthDiffusion final : public Term, public ImplicitTerm {
  public:
   /// eps >= 0, h > 0; throws BadInput otherwise.

@@ -12,6 +12,7 @@
 
 namespace fluxformer {
 
+/// Masks of one seed; nothing is stored per mask.
 class Dropout {
  public:
   /// `rate` in [0, 1).

@@ -8,6 +8,7 @@
 
 namespace fluxformer {
 
+/// Value and tangent of the term are masked after it, the vector of its adjoint before it.
 template <class T>
 class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
  public:

@@ -45,6 +45,7 @@ struct DiffusionWeights {
   bool per_channel = false;
 };
 
+/// All that one layer map reads, or a gradient of the same shape.
 template <class P>
 struct LayerWeights {
   DiffusionWeights<P> diffusion;

@@ -23,6 +23,7 @@ struct TokenMask {
   /// Quadrature weight w_y of each token by global index; empty: 1.
   std::vector<double> weight;
 
+  /// Whether a token (global index) is not padding.
   bool real(int sample, int token) const {
     return length.empty() || token < length[static_cast<std::size_t>(sample)];
   }

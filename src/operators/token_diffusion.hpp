@@ -1,6 +1,6 @@
 #pragma once
 
-// Diffusion over tokens: nabla_x . (kappa nabla_x u), second-order differences with token spacing 1.
+// Diffusion over tokens: nabla_x.(kappa nabla_x u), second-order differences with token spacing 1.
 //
 //   (D u)(x) = sum over the 2 (line) or 4 (grid) neighbours y of kappa (u(y) - u(x))
 //
@@ -12,6 +12,7 @@
 
 namespace fluxformer {
 
+/// A slab term. Collective over the token line: ranks exchange the tokens along their common edges.
 template <class T>
 class TokenDiffusion final : public SlabTerm<T> {
  public:

@@ -11,6 +11,7 @@
 
 namespace fluxformer {
 
+/// Every epoch is a new permutation of the samples.
 class Batches {
  public:
   /// Global batches of `global` of the samples `members` of `data` (borrowed). Throws BadInput if there are

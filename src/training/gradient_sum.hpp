@@ -9,6 +9,7 @@
 
 namespace fluxformer {
 
+/// Non-blocking sums of buckets, so that messages travel while gradients are computed.
 class GradientSum {
  public:
   /// `bucket`: how many numbers are sent together at least (the last bucket may be smaller).

@@ -19,6 +19,7 @@ namespace fluxformer {
 
 enum class Method { sgd, adam, adamw };
 
+/// The constants of the methods above.
 struct OptimiserSettings {
   Method method = Method::adamw;
   double momentum = 0.9;              ///< sgd
@@ -27,6 +28,7 @@ struct OptimiserSettings {
   double decay = 0.01;                ///< w
 };
 
+/// Replicated: every rank holds the moments of all entries.
 class Optimiser {
  public:
   /// `decays[j]` is 1 where weight decay applies, else 0.

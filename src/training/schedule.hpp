@@ -15,6 +15,7 @@ namespace fluxformer {
 
 enum class Decay { constant, cosine, steps };
 
+/// The keys train.rate, .warm_up, .schedule, .last_rate and .epochs, as numbers of steps.
 struct Schedule {
   double peak = 1e-3;
   long warm_up = 0;  ///< steps

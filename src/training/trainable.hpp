@@ -16,6 +16,7 @@ struct TrainedCoefficients {
   bool kappa = false, alpha = false, rho = false;
 };
 
+/// Decides which entries of the flat vector are trained, and as what variable.
 class Trainable {
  public:
   /// Throws BadInput if kappa is to be trained and some is 0.

@@ -15,6 +15,7 @@
 
 namespace fluxformer {
 
+/// What a training minimises beside the loss, and how it steps.
 struct TrainerSettings {
   OptimiserSettings optimiser;
   Schedule schedule;

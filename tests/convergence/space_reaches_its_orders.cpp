@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "model/manufactured.hpp"
 #include "tests/support/orders.hpp"
+#include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"
 
 namespace fluxformer {
@@ -43,8 +46,8 @@ double error(const ProblemSpec& spec, const ManufacturedWaves& waves, EvolveSett
   return rms_difference(problem.gather(solver.state()), solution);
 }
 
-void expect_order(const std::vector<double>& errors, double nominal) {
-  EXPECT_NEAR(observed_order(errors), nominal, 0.1) << listed(errors);
+void expect_order(const std::string& what, const std::vector<double>& errors, double nominal) {
+  EXPECT_NEAR(reached("order of " + what, observed_order(errors)), nominal, 0.1) << listed(errors);
 }
 
 EvolveSettings steps(const std::string& method, double cfl) {
@@ -59,7 +62,7 @@ TEST(SpaceReachesItsOrders, upwind_is_first_order_in_depth) {
   for (const int cells : {32, 64, 128})
     errors.push_back(error(pde(DepthScheme::upwind, cells, 3, 2), {.omega = 1.2, .waves_x = 1, .waves_y = 1},
                            steps("ssp", 2)));
-  expect_order(errors, 1);
+  expect_order("upwind in depth", errors, 1);
 }
 
 TEST(SpaceReachesItsOrders, upwind2_is_second_order_in_depth_though_its_first_cell_is_not) {
@@ -67,7 +70,7 @@ TEST(SpaceReachesItsOrders, upwind2_is_second_order_in_depth_though_its_first_ce
   for (const int cells : {16, 32, 64})
     errors.push_back(error(pde(DepthScheme::upwind2, cells, 3, 2), {.omega = 1.2, .waves_x = 1, .waves_y = 1},
                            steps("ssp", 1.5)));
-  expect_order(errors, 2);
+  expect_order("upwind2 in depth", errors, 2);
 }
 
 TEST(SpaceReachesItsOrders, depth_diffusion_is_second_order_up_to_its_reflecting_outflow) {
@@ -78,7 +81,7 @@ TEST(SpaceReachesItsOrders, depth_diffusion_is_second_order_up_to_its_reflecting
     spec.speed = 0.3;
     errors.push_back(error(spec, {.omega = 1.2, .waves_x = 1, .waves_y = 1}, steps("arkimex", 0.5)));
   }
-  expect_order(errors, 2);
+  expect_order("depth diffusion", errors, 2);
 }
 
 /// The domain keeps its size while the lattice is refined: kappa in spacings squared grows as n^2.
@@ -95,11 +98,11 @@ std::vector<double> token_errors(bool along_x) {
 }
 
 TEST(SpaceReachesItsOrders, token_diffusion_is_second_order_along_x) {
-  expect_order(token_errors(true), 2);
+  expect_order("token diffusion along x", token_errors(true), 2);
 }
 
 TEST(SpaceReachesItsOrders, token_diffusion_is_second_order_along_y) {
-  expect_order(token_errors(false), 2);
+  expect_order("token diffusion along y", token_errors(false), 2);
 }
 
 }  // namespace

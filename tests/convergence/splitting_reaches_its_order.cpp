@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 
 #include "tests/support/orders.hpp"
+#include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -44,7 +46,8 @@ double observed_order_of(Order order, Subflow subflow) {
   for (const int cells : {64, 128, 256})
     errors.push_back(
         rms_difference(end_of_march(Problem(MPI_COMM_WORLD, pde(order, subflow, cells))), exact));
-  return observed_order(errors);
+  const std::string steps = subflow == Subflow::euler ? ", Euler" : ", midpoint";
+  return reached("order of " + to_word(order) + steps, observed_order(errors));
 }
 
 TEST(Splitting, euler_sub_steps_are_first_order_in_any_order_of_sub_layers) {
@@ -102,7 +105,7 @@ Parameters reaction_varies(const ProblemSpec& spec, double h, double first_share
 }
 
 /// Order at s = 1 where the reaction's parameters vary and each half step has its own.
-double order_with_own_halves(double first_share, double second_share) {
+double order_with_own_halves(double first_share, double second_share, const std::string& where) {
   const auto at_one = [](int cells, const MarchSettings& settings, double first, double second) {
     auto spec = pde(Order::macaron, Subflow::midpoint, cells);
     spec.model.knots = 2;
@@ -119,18 +122,18 @@ double order_with_own_halves(double first_share, double second_share) {
   std::vector<double> errors;
   for (const int cells : {64, 128, 256})
     errors.push_back(rms_difference(at_one(cells, {}, first_share, second_share), exact));
-  return observed_order(errors);
+  return reached("order of macaron, midpoint, halves at " + where, observed_order(errors));
 }
 
 // Held over its half of the step, theta_R must have the right mean over the whole step, theta_R(s + h/2) to
 // second order: the ends of the step, or the middles of its halves, do; the beginnings of the halves do not.
 TEST(Splitting, halves_with_parameters_of_both_ends_or_of_their_middles_are_second_order) {
-  EXPECT_NEAR(order_with_own_halves(0, 1), 2, 0.1);
-  EXPECT_NEAR(order_with_own_halves(0.25, 0.75), 2, 0.1);
+  EXPECT_NEAR(order_with_own_halves(0, 1, "both ends"), 2, 0.1);
+  EXPECT_NEAR(order_with_own_halves(0.25, 0.75, "their middles"), 2, 0.1);
 }
 
 TEST(Splitting, halves_with_parameters_of_their_beginnings_are_first_order) {
-  EXPECT_NEAR(order_with_own_halves(0, 0.5), 1, 0.1);
+  EXPECT_NEAR(order_with_own_halves(0, 0.5, "their beginnings"), 1, 0.1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/orders.hpp"
+#include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -44,7 +45,8 @@ double observed_order_of(const ProblemSpec& spec, const std::string& method, con
     errors.push_back(rms_difference(run(method, variant, dt), exact));
   // The reference must be far more accurate than the solutions it is compared with.
   EXPECT_GT(errors.back(), 100 * rms_difference(run("rk", "8vr", 1.0 / 192), exact));
-  return observed_order(errors);
+  return reached("order of " + method + " " + variant + " with " + to_word(spec.scheme),
+                 observed_order(errors));
 }
 
 TEST(TimeReachesItsOrders, forward_euler_is_first_order) {

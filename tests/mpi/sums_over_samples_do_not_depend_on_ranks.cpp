@@ -63,6 +63,9 @@ std::vector<double> states(Shared& on) {
          {&m->norm, &m->token_variance, &m->dirichlet_energy, &m->correlation, &m->drift, &m->step_change})
       append(all, *one);
   }
+  append(all, found.norm_by_sample);
+  append(all, found.drift_by_sample);
+  append(all, found.correct_by_sample);
   for (const double norm : found.token_norms) all.push_back(std::isnan(norm) ? -1 : norm);  // padding
   return all;
 }
@@ -79,12 +82,19 @@ std::vector<double> attention(Shared& on) {
   Shared other(on.samples.comm(), on.samples.capacity(), 5);
   const int heads = on.probe.spec().attention.heads;
   auto all = attention::attention_map(on.samples, on.probe);
-  for (const auto& meter : attention::compare_attention(on.samples, on.probe, {&on.probe, &other.probe}, 5))
+  const auto pairs = attention::heads_in_order({layers, heads, heads});
+  for (const auto& meter :
+       attention::compare_attention(on.samples, on.probe, {&on.probe, &other.probe}, 5, {pairs, pairs})) {
+    for (const auto against :
+         {attention::Against::match, attention::Against::uniform, attention::Against::permuted})
+      for (const double score : meter.by_sample().of(attention::RowScore::kl, against))
+        all.push_back(std::isnan(score) ? -1 : score);  // a single token
     for (int l = 0; l < layers; ++l)
       for (int h = 0; h < heads; ++h)
         append(all,
                {meter.score(attention::RowScore::kl, l, h, h), meter.entropy_t(l, h),
                 meter.permuted_score(attention::RowScore::js, l, h), static_cast<double>(meter.samples(l))});
+  }
   return all;
 }
 
@@ -93,16 +103,22 @@ std::vector<double> gradients(Shared& on) {
   auto all = found.by_row.norm;
   append(all, found.by_layer.ratio);
   append(all, found.parameters);
+  append(all, found.size);
+  append(all, found.norm_by_sample);
+  append(all, found.size_by_sample);
   append(all, {found.loss, found.by_layer.disparity});
   return all;
 }
 
 std::vector<double> jacobians(Shared& on) {
-  const auto found = derivatives::layer_jacobians(on.samples, on.probe.parameters(),
-                                                  {.steps = 4, .exponents = 2, .sweeps = 1, .seed = 1});
+  const auto found =
+      derivatives::layer_jacobians(on.samples, on.probe.parameters(),
+                                   {.steps = 4, .exponents = 2, .sweeps = 9, .tolerance = 1e-2, .seed = 1});
   auto all = found.largest;
   append(all, found.smallest);
   append(all, found.lyapunov);
+  append(all, found.lyapunov_error);
+  all.push_back(found.lyapunov_sweeps);
   return all;
 }
 
@@ -113,20 +129,22 @@ std::vector<double> perturbed(Shared& on) {
                                                        {"feature_noise_level", {0.1}},
                                                        {"feature_attack_level", {0.01}}},
                                             .pgd_steps = 2};
-  perturbation::PerturbedModel model(on.probe, plan);
+  perturbation::PerturbedModel model(on.probe, plan, on.samples);
   accumulate(
       on.samples, [&](const Batch& batch) { model.show(batch); }, model);
   auto all = model.growth().growth();
   append(all, model.tangent_growth().growth());
   append(all, model.jacobian().singular_values());
   append(all, {model.jacobian().worst_sensitivity(), static_cast<double>(model.jacobian().samples())});
-  const auto add = [&](const perturbation::ResponseMeasures& m) {
+  const auto add = [&](const perturbation::ResponseMeter& meter) {
+    const auto m = meter.measures();
     append(all, {m.accuracy[0], m.loss[0], m.input_change[0], static_cast<double>(m.samples)});
+    append(all, meter.correct_by_sample());
   };
-  add(model.clean().measures());
+  add(model.clean());
   EXPECT_EQ(model.curves().size(), 8u);
   for (const auto& curve : model.curves()) {
-    add(curve.responses.measures());
+    add(curve.responses);
     all.push_back(curve.responses.measures().sensitivity[0]);
   }
   return all;

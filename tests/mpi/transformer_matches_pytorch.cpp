@@ -124,7 +124,7 @@ void for_every_case(Precision precision, Body&& body) {
 
 void report(const char* what, double reached) {
   testing::Test::RecordProperty(what, std::to_string(reached));
-  if (rank_in(MPI_COMM_WORLD) == 0) std::printf("%s: largest relative difference %.2e\n", what, reached);
+  if (rank_in(MPI_COMM_WORLD) == 0) std::printf("reached %s: %.3g\n", what, reached);
 }
 
 TEST(TransformerMatchesPytorch, the_march_through_depth_gives_its_hidden_states) {

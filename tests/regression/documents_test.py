@@ -52,6 +52,17 @@ class DocumentsTest(unittest.TestCase):
             place = places.get(kind, f"tests/{kind}/{claim}.cpp")
             self.assertTrue(os.path.exists(os.path.join(ROOT, place)), test)
 
+    def test_classes_and_functions_of_the_tour_are_in_headers(self):
+        declared = ""
+        for folder in ("src", "solvers", "drivers"):
+            for path in glob.glob(os.path.join(ROOT, folder, "**", "*.hpp"), recursive=True):
+                declared += re.sub(r"//.*", "", read(path))
+        named = set(re.findall(r"`([A-Z]\w*[a-z]\w*|[a-z]+_\w+)`", read(os.path.join("docs", "tour.md"))))
+        self.assertLessEqual({"EvolveProblem", "Term", "add_rhs"}, named)
+        for name in named:
+            pattern = rf"\b(?:enum )?(?:class|struct) {name}\b" if name[0].isupper() else rf"\b{name}\("
+            self.assertTrue(re.search(pattern, declared), f"{name} is in no header")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -174,7 +174,7 @@ class DefectsOfTheOldRule(unittest.TestCase):
         up, down, none = (judge([Question((Effect(np.array(v)),))])[0] for v in ([5, 5.1, 4.9], [-5, -5.1, -4.9], [0.1, -0.1, 0.2]))
         self.assertEqual(judge_estimators([up, up]).verdict, Verdict.HOLDS)
         self.assertEqual(judge_estimators([down, down]).verdict, Verdict.OPPOSITE)
-        for mixed, signs in (([up, down], "+ -"), ([up, none], "+ +"), ([down, none], "- +")):
+        for mixed, signs in (([up, down], "+ −"), ([up, none], "+ (+)"), ([down, none], "− (+)")):
             self.assertEqual((judge_estimators(mixed).verdict, judge_estimators(mixed).signs), (Verdict.DISAGREE, signs))
 
     def test_a_miss_has_an_uncertainty(self):

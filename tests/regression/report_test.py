@@ -28,6 +28,7 @@ from training_sample import write_training  # noqa: E402
 
 from fluxformer.report import claims  # noqa: E402
 from fluxformer.report import page as report_page  # noqa: E402
+from fluxformer.report.wording import rule_in_words  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
 
@@ -45,7 +46,7 @@ class Page(ReportTest):
         """One report with everything, for all tests below; the figures are inspected while it is made."""
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.files = []
+        cls.files, cls.folder = [], folder.name
         for name, write in (*sample.WRITERS.items(), ("evolve", sample.write_evolve)):
             cls.files.append(os.path.join(folder.name, name + ".h5"))
             write(cls.files[-1])
@@ -102,10 +103,19 @@ class Page(ReportTest):
     def test_it_says_what_was_claimed_and_what_each_verdict_means(self):
         rule, all_claims = claims.read_claims(CLAIMS)
         for one in all_claims:
-            self.assertIn(escape(one.sentence), self.page)
-        for word, meaning in claims.rule_in_words(rule):
-            self.assertIn(escape(meaning), self.page)
-        self.assertIn("Of 11 findings about PDE models trained on the labels alone: 9 reproduced, 1 not reproduced, 1 not distinguishable", self.page)
+            self.assertTrue(escape(one.sentence) in self.page, one.sentence)
+        numbers, verdicts = rule_in_words(rule)
+        for meaning in (*numbers, *(meaning for _, meaning in verdicts)):
+            self.assertTrue(escape(meaning) in self.page, meaning)
+        said = re.search("Of 15 findings about PDE models trained on the labels alone: .*? preliminary", self.page)
+        self.assertIsNotNone(said)
+        # Every verdict on them is one label in the column of the independent model; all are from three seeds.
+        self.assertEqual(said[0], "Of 15 findings about PDE models trained on the labels alone: holds 10, opposite 0, undecided 2, missed 1, "
+                                  "no relevant difference 2. All of them are preliminary")
+        self.assertEqual(self.page.count(" preliminary\">"), self.page.count('<span class="verdict ') - len(verdicts))
+
+    def test_the_claims_are_one_picture(self):
+        self.assertTrue(os.path.isfile(os.path.join(self.folder, "claims.png")))
 
     def test_the_spectrum_shows_rank_by_depth_and_the_last_singular_values(self):
         rank, values = self.figures["data0-spectrum-depth"].figure.axes[:2]
@@ -154,11 +164,12 @@ class Files(ReportTest):
         with sample.ComparisonFile(self.path("other.h5"), "weather"):
             pass
         sample.write_ablation(self.path("twice.h5"))
+        sample.write_ablation(self.path("otherwise.h5"), seeds=(4, 5), settings=SETTINGS + "[train]\nepochs = 9\n")
         with sample.ComparisonFile(self.path("empty.h5"), "attention"):
             pass
         cases = {"missing.h5": "no such file", "text.h5": "not a readable HDF5 file", "foreign.h5": "not one of Fluxformer",
-                 "stopped.h5": "'interrupted': time", "newer.h5": "newer than this reader", "twice.h5": "the same experiment on the same data",
-                 "other.h5": "is a run of 'weather'", "empty.h5": "holds no measures of attention"}
+                 "stopped.h5": "'interrupted': time", "newer.h5": "newer than this reader", "twice.h5": "the same experiment on the same data with the same seed",
+                 "otherwise.h5": "its settings are not those of", "other.h5": "is a run of 'weather'", "empty.h5": "holds no measures of attention"}
         for name, message in cases.items():
             end = self.report(good, self.path(name))
             self.assert_refused(end, message, name)
@@ -167,10 +178,12 @@ class Files(ReportTest):
     def test_claims_that_cannot_be_read_are_refused(self):
         good = self.path("good.h5")
         sample.write_ablation(good)
-        rule = "[rule]\nmargin = 5\nleast_seeds = 3\n"
+        rule = "[rule]\nalpha = 0.05\n[rule.seeds]\ndigits = 3\n"
         entry = 'id = "a"\nsentence = "b"\nsource = "c"\nexperiment = "attention"\nquantity = ["cosine"]\n'
         for text, message in (("[[claim", "TOMLDecodeError"), ("", "rule"), (rule + "[[claim]]\n" + entry + 'test = "louder"\n', "test is one of"),
-                              (rule + "[[claim]]\n" + entry + 'test = "larger"\nqantity = 1\n', "unknown keys qantity")):
+                              (rule + "[[claim]]\n" + entry + 'test = "larger"\nqantity = 1\n', "unknown keys qantity"),
+                              (rule.replace("0.05", "5"), "alpha lies between"), (rule + "[[claim]]\n" + entry + 'test = "larger"\nthan = []\n',
+                                                                                "at least one")):
             with open(self.path("claims.toml"), "w", encoding="utf-8") as stream:
                 stream.write(text)
             end = self.report(good, "--claims", self.path("claims.toml"))
@@ -185,12 +198,16 @@ class Names(ReportTest):
     def test_claims_ask_for_what_the_program_writes(self):
         names = self.documented()
         for one in claims.read_claims(CLAIMS)[1]:
-            for quantity in one.quantity + [one.start] * bool(one.start):
-                self.assertIn(f"{one.experiment}/<model>/{quantity}", names)
-            for null in one.nulls:
-                for quantity in one.quantity:
-                    own = f"epoch_{quantity}" if one.test == "positive" else f"{quantity}_{null}"
-                    self.assertIn(f"{one.experiment}/<model>/{own}", names)
+            wanted = [*one.quantity, *filter(None, [one.start])]
+            if one.samples:
+                wanted += [f"{name}_by_sample" for name in wanted]
+            for control in one.than if one.test not in ("value", "happens") and not one.at else ():
+                if control == "untrained" and one.experiment != "attention":
+                    wanted += [f"epoch_{quantity}" for quantity in one.quantity]
+                elif control not in ("zero", "transformer"):
+                    wanted += [f"{quantity}_{control}" + end for quantity in one.quantity for end in ("", "_by_sample")]
+            for name in wanted:
+                self.assertIn(f"{one.experiment}/<model>/{name}", names)
 
     def test_the_made_up_files_have_the_names_of_the_program(self):
         names = self.documented()

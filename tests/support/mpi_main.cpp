@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "base/session.hpp"
+#include "tests/support/reached.hpp"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
     listeners.Append(new FailuresOnly);
   }
   int failed = RUN_ALL_TESTS();
+  if (rank == 0) fluxformer::test::print_reached();
   MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   return failed;
 }

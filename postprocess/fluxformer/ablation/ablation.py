@@ -56,7 +56,7 @@ def _states(comparison: Comparison, variants: list[Variant], kinds: list[str]) -
     legend(figure, *panels.ravel())
     return Drawing("ablation-states", "Hidden states with and without residual connection and normalisation",
                    "After the training, on test samples; of a training that diverged with its last finite weights. Means over seeds with one "
-                   "standard deviation. Drift 0 is the embedded input, 1 has no direction in common with it.", figure, [comparison.run])
+                   "standard deviation. Drift 0 is the embedded input, 1 has no direction in common with it.", figure, comparison.runs)
 
 
 def _losses(comparison: Comparison, variants: list[Variant], kinds: list[str]) -> Drawing:
@@ -83,7 +83,7 @@ def _losses(comparison: Comparison, variants: list[Variant], kinds: list[str]) -
     legend(figure, *panels)
     return Drawing("ablation-losses", "Which trainings hold",
                    f"Loss of every seed, means over {window} steps; a cross ends a training that diverged: a loss or gradient that is not finite, or "
-                   "losses above the dotted limit to the end.", figure, [comparison.run])
+                   "losses above the dotted limit to the end.", figure, comparison.runs)
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:

@@ -1,44 +1,18 @@
-"""Attention of the report: scores by layer beside their null controls, margins, entropies, maps."""
+"""Attention of the report: scores by layer beside null controls and ceiling, entropies, maps."""
 
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.ticker import FixedLocator
 
-from fluxformer.report.data import Comparison, Study, number, spread
+from fluxformer.report.data import Comparison, Study, number
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, style_of, tips
-from fluxformer.style import INK, SOFT, plain_numbers
+from fluxformer.statistics import Effect
+from fluxformer.style import INK, SOFT
 
 SCORES = (("cosine", "cosine", 1), ("kl", "KL divergence  [nat]", -1), ("centred", "centred cosine", 1))
 NULLS = (("uniform", "null: uniform rows", "_", 11), ("permuted", "null: keys permuted", "x", 6),
          ("untrained", "null: untrained PDE model", "+", 8))
-DECADES = (5, 10, 20, 50, 100, 200, 500, 1000, 10000)  # ticks from the wide margin on
-
-
-def best_null(comparison: Comparison, model: str, score: str, sign: int) -> tuple[np.ndarray, list[str]] | None:
-    """By how much a score is better than its best null control.
-
-    Parameters
-    ----------
-    score : str
-        A measure of the model; its null controls are those of NULLS.
-    sign : int
-        1 if more is better, -1 if less is.
-
-    Returns
-    -------
-    lead : ndarray, shape (seeds, layers)
-    names : list of str
-        By layer the null with the best mean over the seeds. None instead of both if one of them was not measured.
-    """
-    value = comparison.measure(model, score)
-    nulls = [null for name, *_ in NULLS if (null := comparison.measure(model, f"{score}_{name}")) is not None]
-    if value is None or len(nulls) < len(NULLS):
-        return None
-    best = np.argmax([sign * null.mean(axis=0) for null in nulls], axis=0)
-    chosen = np.take_along_axis(np.array(nulls), best[None, None, :].repeat(len(value), axis=1), axis=0)[0]
-    return sign * (value - chosen), [NULLS[k][0] for k in best]
 
 
 def _scores(comparison: Comparison, models: list[str]) -> Drawing:
@@ -64,37 +38,64 @@ def _scores(comparison: Comparison, models: list[str]) -> Drawing:
                    "Coloured: the model, mean over seeds with one standard deviation. Grey: what rows without any learning score "
                    "against the same Transformer; a score says something only where it is better than all three. For KL lower is "
                    "better. The centred cosine leaves out what all rows share. Dashed: the Transformer of the next seed, what an "
-                   "independently trained model may reach.", figure, [comparison.run])
+                   "independently trained model may reach.", figure, comparison.runs)
 
 
-def _margins(comparison: Comparison, models: list[str]) -> Drawing:
-    layer = comparison.axis("layer")
-    figure = canvas(3.4)
-    panels = figure.subplots(1, len(SCORES), sharey=True, squeeze=False)[0]
-    width = 0.8 / len(models)
-    for axes, (score, name, sign) in zip(panels, SCORES):
-        for k, model in enumerate(models):
-            lead = best_null(comparison, model, score, sign)
-            if lead is None:
-                continue
-            with np.errstate(divide="ignore", invalid="ignore"):
-                margin = lead[0].mean(axis=0) / spread(lead[0])
-            place = layer + (k - (len(models) - 1) / 2) * width
-            style = style_of(model)
-            axes.vlines(place, 0, margin, color=style.colour, lw=1.4)
-            line, = axes.plot(place, margin, style.marker, color=style.colour, ms=6, ls="none", label=style.label)
-            tips(axes, line, [f"{style.label}: {number(m)} standard deviations from {null}" for m, null in zip(margin, lead[1])])
-        axes.axhline(0, color=INK, lw=1)
-        axes.axhline(5, color=INK, lw=1, ls=":")
-        axes.set_yscale("symlog", linthresh=5, linscale=1.5)
-        axes.yaxis.set_major_locator(FixedLocator([*(-k for k in DECADES), 0, *DECADES]))
-        axes.yaxis.set_major_formatter(plain_numbers)
-        axes.set_xticks(layer)
-        panel(axes, name.split("  ")[0], "layer", "lead  [standard deviations]" if axes is panels[0] else "")
-    legend(figure, panels[0])
-    return Drawing("attention-margins", "Lead over the best null control",
-                   "Lead of each score over the best of its three null controls, in standard deviations of that lead over seeds. Dotted: "
-                   "five of them, a wide margin. Below zero a null control is more like the Transformer than the model is.", figure, [comparison.run])
+def place_between(comparison: Comparison, model: str, score: str, sign: int) -> np.ndarray | None:
+    """Where the score of a model stands between its best null control (0) and two Transformers (1).
+
+    Parameters
+    ----------
+    score : str
+        A measure of the model, with null controls NULLS and a ceiling; means over layers are taken.
+    sign : int
+        1 if more is better, -1 if less is.
+
+    Returns
+    -------
+    ndarray, shape (seeds,), or None
+        The null is that with the best mean over seeds. None if a control was not measured, or two Transformers are no more alike than
+        without learning.
+    """
+    value = comparison.measure(model, score)
+    nulls = [comparison.measure(model, f"{score}_{null[0]}") for null in NULLS]
+    ceiling = comparison.measure("transformer", f"{score}_ceiling")
+    if value is None or ceiling is None or any(null is None for null in nulls):
+        return None
+    value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
+    null = max(nulls, key=lambda one: sign * one.mean())
+    if not sign * (ceiling.mean() - null.mean()) > 0:
+        return None
+    return (value - null) / (ceiling.mean() - null.mean())
+
+
+def _places(comparison: Comparison, models: list[str]) -> Drawing | None:
+    found = [(name, model, place) for score, name, sign in SCORES for model in models
+             if (place := place_between(comparison, model, score, sign)) is not None]
+    if not found:
+        return None
+    scores = list(dict.fromkeys(name for name, _, _ in found))
+    figure = canvas(1.5 + 0.55 * len(scores))
+    axes = figure.subplots()
+    for name, model, place in found:
+        style, effect = style_of(model), Effect(place)
+        row = scores.index(name) + (models.index(model) - (len(models) - 1) / 2) * 0.22
+        low, high = effect.interval()
+        axes.plot([low, high], [row, row], color=style.colour, lw=2)
+        line, = axes.plot(effect.mean, row, style.marker, color=style.colour, ms=7, ls="none",
+                          label=style.label if name == scores[0] else None)
+        tips(axes, line, [f"{style.label}: {number(effect.mean)} [{number(low)}, {number(high)}]"])
+    for place, label in ((0, "best null"), (1, "two Transformers")):
+        axes.axvline(place, color=INK, lw=1.2, ls="--" if place else "-")
+        axes.annotate(label, (place, len(scores) - 0.5), xytext=(4, 2), textcoords="offset points", fontsize=8, color=SOFT)
+    axes.set(yticks=range(len(scores)), yticklabels=[name.split("  ")[0] for name in scores], ylim=(-0.6, len(scores) - 0.2))
+    panel(axes, "", "(score − best null) / (two Transformers − best null)", "score")
+    axes.grid(True, axis="x")
+    legend(figure, axes)
+    return Drawing("attention-places", "Between null control and ceiling",
+                   "Each score, mean over layers, where 0 is the best of its null controls and 1 what two Transformers from different seeds "
+                   "reach with each other; mean over seeds with its 95 % interval (Student's t). Scores in which two Transformers are no more "
+                   "alike than a null control are left out: they cannot tell.", figure, comparison.runs)
 
 
 def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
@@ -117,7 +118,7 @@ def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
     legend(figure, *panels)
     return Drawing("attention-entropies", "How far attention looks",
                    "Mean entropy of the rows: 1 spreads over all tokens, 0 looks at one. Small dots: single heads, of the PDE model those "
-                   "matched with the Transformer's.", figure, [comparison.run])
+                   "matched with the Transformer's.", figure, comparison.runs)
 
 
 def _maps(comparison: Comparison, models: list[str]) -> Drawing:
@@ -143,7 +144,7 @@ def _maps(comparison: Comparison, models: list[str]) -> Drawing:
     figure.colorbar(image, ax=panels, label="attention × number of tokens  (1: uniform)", aspect=40, pad=0.01, extend="max")
     return Drawing("attention-maps", "Attention of one test sample",
                    f"Mean over the heads, seed {comparison.seeds[0]}; rows are the tokens that look, columns those that are looked at, on one "
-                   "scale for all models.", figure, [comparison.run])
+                   "scale for all models.", figure, comparison.runs)
 
 
 def draw(study: Study) -> list[Drawing]:
@@ -154,7 +155,7 @@ def draw(study: Study) -> list[Drawing]:
         return []
     drawings = [_scores(comparison, models)]
     if len(comparison.seeds) > 1:
-        drawings.append(_margins(comparison, models))
+        drawings += filter(None, [_places(comparison, models)])
     drawings.append(_entropies(comparison, models))
     if all(comparison.measure(model, "map") is not None for model in ("transformer", *models)):
         drawings.append(_maps(comparison, models))

@@ -16,7 +16,7 @@ ABOUT = {"input": ("input", "I(X; T)  [nat]", "ceiling", "ceiling ln N"), "label
 
 def _parameters(comparison: Comparison) -> str:
     """Of the estimators, in words."""
-    settings = comparison.run.settings
+    settings = comparison.runs[0].settings
     facts = comparison.facts()
     get = lambda name: settings.get("bottleneck." + name, "?")  # noqa: E731
     return (f"N = {facts.get('samples', '?')} samples; binning: {get('bins')} bins on each of {get('components')} principal components; KSG: "
@@ -48,7 +48,7 @@ def _by_depth(comparison: Comparison, about: str, estimators: list[str]) -> Draw
                         "exactly ln N: a fall says as much about the resolution of the estimator as about the network.",
                "label": "What the states know of the class; the entropy of the labels (dashed) is the most there is to know."}[about]
     return Drawing(f"information-{about}", f"Information about the {what}, by four estimators" if len(estimators) == 4 else
-                   f"Information about the {what}", f"{reading} {_parameters(comparison)}", figure, [comparison.run])
+                   f"Information about the {what}", f"{reading} {_parameters(comparison)}", figure, comparison.runs)
 
 
 def _over_epochs(comparison: Comparison, about: str, estimator: str, models: list[str]) -> Drawing:
@@ -66,7 +66,7 @@ def _over_epochs(comparison: Comparison, about: str, estimator: str, models: lis
     legend(figure, panels[0])
     return Drawing(f"information-epochs-{about}", f"Information about the {ABOUT[about][0]} while training",
                    f"From the untrained model (epoch 0, dark) to the last copy (light); estimator: {ESTIMATORS[estimator]}. What the untrained "
-                   "model does already was not learnt.", figure, [comparison.run])
+                   "model does already was not learnt.", figure, comparison.runs)
 
 
 def _telling(comparison: Comparison, about: str, estimators: list[str]) -> str | None:

@@ -47,7 +47,7 @@ def _by_depth(comparison: Comparison) -> Drawing:
     legend(figure, panels[0])
     return Drawing("gradients-depth", "Gradients on the way back through depth",
                    "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples. A ratio above one grows "
-                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, [comparison.run])
+                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, comparison.runs)
 
 
 def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -88,7 +88,7 @@ def _parameters(comparison: Comparison) -> Drawing:
     legend(figure, axes)
     return Drawing("gradients-blocks", "Gradients by block of parameters",
                    "Euclidean norm of the gradient of the mean cross entropy with respect to all numbers of a block, the models as trained; sets "
-                   "of weights are counted from the input, and a PDE model has fewer of them.", figure, [comparison.run])
+                   "of weights are counted from the input, and a PDE model has fewer of them.", figure, comparison.runs)
 
 
 def _error(comparison: Comparison, models: list[str]) -> str:
@@ -123,7 +123,7 @@ def _jacobians(comparison: Comparison) -> Drawing:
     legend(figure, *panels)
     return Drawing("gradients-jacobians", "What a layer does to small differences",
                    f"Means over {comparison.facts().get('jacobian_samples', 'some')} samples. Above the dotted lines differences grow in "
-                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, [comparison.run])
+                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, comparison.runs)
 
 
 def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
@@ -143,7 +143,7 @@ def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
     panel(panels[0], "Disparity", "epochs done", "‖∂loss/∂u‖ largest / smallest")
     panel(panels[1], "Gradient, mean over depth", "epochs done", "‖∂loss/∂u(s)‖")
     legend(figure, *panels)
-    return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, [comparison.run])
+    return Drawing("gradients-epochs", "Gradients while training", "From the untrained models (0) on.", figure, comparison.runs)
 
 
 def draw(study: Study) -> list[Drawing]:

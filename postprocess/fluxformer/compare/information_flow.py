@@ -44,7 +44,7 @@ def _profiles(comparison: Comparison) -> Drawing:
     legend(figure, *panels.ravel())
     return Drawing("flow-profiles", "Hidden states through depth",
                    "Means over the test samples; lines are means over seeds, bands one standard deviation. Top: at every depth cell. Bottom: "
-                   "from layer end to layer end, so that models with other steps compare.", figure, [comparison.run])
+                   "from layer end to layer end, so that models with other steps compare.", figure, comparison.runs)
 
 
 def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
@@ -76,7 +76,7 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
     legend(figure, last)
     return Drawing("flow-alignment", "Which depth of the models is like which of the Transformer",
                    "Linear CKA of the states, mean over seeds: 1 is the same up to rotation and scale. Crosses: the same with the samples of "
-                   "one model exchanged, which have nothing in common but their statistics. Dashed: the Transformer of the next seed.", figure, [comparison.run])
+                   "one model exchanged, which have nothing in common but their statistics. Dashed: the Transformer of the next seed.", figure, comparison.runs)
 
 
 def _at_equal_depth(comparison: Comparison, model: str, name: str) -> np.ndarray | None:
@@ -109,7 +109,7 @@ def _token_maps(comparison: Comparison, models: list[str]) -> Drawing | None:
     bar.set_ticks(ticks, minor=False)
     bar.ax.yaxis.set_major_formatter(plain_numbers)
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    return Drawing("flow-tokens", "What the tokens hold", sentence, figure, [comparison.run])
+    return Drawing("flow-tokens", "What the tokens hold", sentence, figure, comparison.runs)
 
 
 def _grids(comparison: Comparison, shown: dict[str, np.ndarray], grid: tuple[int, int], norm: LogNorm) -> Pictures:

@@ -38,7 +38,7 @@ def _accuracies(comparison: Comparison, kinds: list[tuple[str, str, str, str]]) 
     legend(figure, panels[0, 0])
     return Drawing("perturbation-accuracy", "Accuracy under perturbations",
                    "The same perturbations for all models, drawn once for each test sample; level 0 is the clean input. Noise and sign steps are "
-                   "those of the embedded input where pixels are not named; sign steps follow each model's own gradient.", figure, [comparison.run])
+                   "those of the embedded input where pixels are not named; sign steps follow each model's own gradient.", figure, comparison.runs)
 
 
 def _sensitivity(comparison: Comparison) -> Drawing:
@@ -61,7 +61,7 @@ def _sensitivity(comparison: Comparison) -> Drawing:
     legend(figure, *panels[:2])
     return Drawing("perturbation-growth", "What becomes of small differences",
                    "Left: a small random difference of the embedded input on its way through depth. Middle and right: relative change of the "
-                   "logits z over that of the input; 1 passes it on as it is.", figure, [comparison.run])
+                   "logits z over that of the input; 1 passes it on as it is.", figure, comparison.runs)
 
 
 def draw(study: Study) -> list[Drawing]:

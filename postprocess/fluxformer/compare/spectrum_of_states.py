@@ -28,7 +28,7 @@ def _spectra(comparison: Comparison) -> Drawing:
     legend(figure, rank, values)
     return Drawing("spectrum-depth", "How many directions the tokens of a sample span",
                    "Singular values of the token-by-channel matrix U of a sample's states, p = σ/Σσ; means over the test samples. Lines are "
-                   "means over seeds, bands one standard deviation.", figure, [comparison.run])
+                   "means over seeds, bands one standard deviation.", figure, comparison.runs)
 
 
 def draw(study: Study) -> list[Drawing]:

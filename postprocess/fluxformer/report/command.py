@@ -2,8 +2,9 @@
 
     python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several. Writes
-FOLDER/report.html (everything inline: no network needed) and FOLDER/report.pdf; FOLDER is that of the first file unless given.
+FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several; files of the same
+comparison with other seeds are taken together. Writes FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf
+and, with claims, FOLDER/claims.png; FOLDER is that of the first file unless given.
 """
 
 import argparse
@@ -12,10 +13,14 @@ import os
 
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
-from fluxformer.report.claims import NOT_REPRODUCED, NULL, REPRODUCED, read_claims, weigh
+from fluxformer.report.claims import read_claims
 from fluxformer.report.data import MODELS, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows
 from fluxformer.report.sections import sections
+from fluxformer.report.summary import write_summary
+from fluxformer.report.verdicts import weigh
+from fluxformer.report.wording import column
+from fluxformer.statistics import Verdict
 
 SECTIONS = sections()
 
@@ -26,8 +31,7 @@ class Chapter:
     def __init__(self, place, study, rule, claims):
         self.anchor = f"data{place}"
         self.study = study
-        found = [(claim, weigh(claim, study.of(claim.experiment), rule)) for claim in claims if study.of(claim.experiment)]
-        self.weighed = [(claim, findings) for claim, findings in found if findings]
+        self.weighed = weigh(claims, study, rule) if claims else []
         self.models = model_rows(study)
         self.sections = []
         for section in SECTIONS:
@@ -53,10 +57,12 @@ class Chapter:
 
 def tally(chapters):
     """One sentence over all claims about independently trained models."""
-    verdicts = [one.verdict for chapter in chapters for _, findings in chapter.weighed for one in findings
-                if report_page.column(one.model) == "independent"]
-    counts = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys((REPRODUCED, NOT_REPRODUCED, NULL, *verdicts)))
-    return f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
+    found = [one for chapter in chapters for _, findings in chapter.weighed for one in findings if column(one.model) == "independent"]
+    verdicts = [one.verdict for one in found]
+    counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
+    preliminary = sum(one.preliminary for one in found)
+    return (f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
+            + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
 
 
 def claims_section(chapters, rule):
@@ -85,6 +91,17 @@ def write_page(path, chapters, rule, runs):
         stream.write(report_page.page(report_page.TITLE, report_page.INTRODUCTION, sections))
 
 
+def write_pictures(folder, chapters):
+    """claims.png, or one for each data set."""
+    judged = [chapter for chapter in chapters if chapter.weighed]
+    paths = []
+    for k, chapter in enumerate(judged):
+        paths.append(os.path.join(folder, "claims" + (f"_{k + 1}" if len(judged) > 1 else "") + ".png"))
+        seeds = max(one.seeds[1] for _, findings in chapter.weighed for one in findings)
+        write_summary(paths[-1], f"{chapter.study.name}, {seeds} seeds", chapter.weighed)
+    return paths
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
@@ -100,4 +117,5 @@ def main(arguments):
         page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
         write_page(page, chapters, rule, runs)
         report_paper.write(paper, chapters, rule, runs)
-    print(page, paper, sep="\n")
+        pictures = write_pictures(folder, chapters)
+    print(page, paper, *pictures, sep="\n")

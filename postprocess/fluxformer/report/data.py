@@ -72,30 +72,52 @@ def mean_and_spread(values):
     return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")
 
 
-class Comparison:
-    """The measures of one experiment. First axis of every array: the seed."""
+APART = ("models.", "ablation.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")  # settings that seeds added later may change
 
-    def __init__(self, run):
-        self.run = run
-        self.experiment = run.attributes["experiment"]
-        self.seeds = [int(seed) for seed in run.coordinate("seed")]
-        there = run.analyses(self.experiment)
-        if not there:
-            raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
+
+class Comparison:
+    """The measures of one experiment. First axis of every array: the seed.
+
+    Seeds may come from several files, made with the same settings on the same test samples."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.experiment = runs[0].attributes["experiment"]
+        self.seeds = [int(seed) for run in runs for seed in run.coordinate("seed")]
+        for run in runs:
+            if not run.analyses(self.experiment):
+                raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
+            self._check(run)
+        there = set.intersection(*(set(run.analyses(self.experiment)) for run in runs))
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
-        self.depths = {model: run.coordinate(f"{model}_depth") for model in self.models if f"{model}_depth" in run.coordinates}
-        self.measures = {model: run.analyses(f"{self.experiment}/{model}") for model in self.models}
+        self.axes = [name for name in runs[0].coordinates if name != "seed"]
+        self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
+        self.measures = {model: sorted(set.intersection(*(set(run.analyses(f"{self.experiment}/{model}")) for run in runs)))
+                         for model in self.models}
+
+    def _check(self, run):
+        """That a further file belongs to the first."""
+        first = self.runs[0]
+        settings = [{key: value for key, value in one.settings.items() if not key.startswith(APART)} for one in (first, run)]
+        if settings[0] != settings[1]:
+            names = sorted(key for key in set(settings[0]) | set(settings[1]) if settings[0].get(key) != settings[1].get(key))
+            raise RunError(f"{run.path}: its settings are not those of {first.path}, to which it would add seeds: {', '.join(names)}")
+        for name in run.coordinates:
+            if name != "seed" and not (name in first.coordinates and np.array_equal(first.coordinate(name), run.coordinate(name))):
+                raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
     def measure(self, model, name):
         """The numbers, or None if this model has not been measured so."""
-        return self.run.analysis(f"{self.experiment}/{model}", name) if name in self.measures.get(model, ()) else None
+        if name not in self.measures.get(model, ()):
+            return None
+        return np.concatenate([run.analysis(f"{self.experiment}/{model}", name) for run in self.runs])
 
     def having(self, name):
         """The models that have this measure."""
         return [model for model in self.models if name in self.measures[model]]
 
     def axis(self, name):
-        return self.run.coordinate(name)
+        return self.runs[0].coordinate(name)
 
     def depth(self, model):
         """Depths of a model's states, in layers; 0 is the embedded input."""
@@ -106,8 +128,10 @@ class Comparison:
         return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in self.depths["transformer"]]
 
     def facts(self, model=None):
-        """Attributes of a model's group, or of the experiment's."""
-        return self.run.described("/".join(filter(None, ("analysis", self.experiment, model))))
+        """Attributes of a model's group, or of the experiment's, as the first file has them; what has a line per seed, of all."""
+        group = "/".join(filter(None, ("analysis", self.experiment, model)))
+        every = [run.described(group) for run in self.runs]
+        return {**every[0], **{name: "\n".join(one[name] for one in every) for name in ("files", "trained") if name in every[0]}}
 
 
 def data_of(run):
@@ -146,8 +170,11 @@ class Study:
     def __init__(self, data, runs, note=""):
         self.name = data_name(data) + (f" ({note})" if note else "")
         self.data, self.runs = data, runs
-        compared = [run for run in runs if run.attributes["experiment"] not in ("train", "evolve")]
-        self.comparisons = {run.attributes["experiment"]: Comparison(run) for run in compared}
+        compared = {}
+        for run in runs:
+            if (name := run.attributes["experiment"]) not in ("train", "evolve"):
+                compared.setdefault(name, []).append(run)
+        self.comparisons = {name: Comparison(sorted(some, key=lambda run: run.coordinate("seed")[0])) for name, some in compared.items()}
         self.trainings = [run for run in runs if run.attributes["experiment"] == "train"]
         self.evolutions = [run for run in runs if run.attributes["experiment"] == "evolve"]
 
@@ -156,13 +183,16 @@ class Study:
 
 
 def _clash(runs):
-    """Two files of the same comparison, or None."""
+    """Two files of the same comparison that have a seed in common, or None."""
     seen = {}
     for run in runs:
         name = run.attributes["experiment"]
-        if name not in ("train", "evolve") and name in seen:
-            return seen[name], run
-        seen[name] = run
+        if name in ("train", "evolve"):
+            continue
+        for seed in run.coordinate("seed"):
+            if (name, int(seed)) in seen:
+                return seen[name, int(seed)], run
+            seen[name, int(seed)] = run
     return None
 
 
@@ -181,8 +211,8 @@ def studies(runs):
             by_folder.setdefault(os.path.dirname(run.path), []).append(run)
         for folder, some in by_folder.items():
             if clash := _clash(some):
-                raise RunError(f"{clash[0].path} and {clash[1].path} are the same experiment on the same data: give one of them, "
-                               "or keep what belongs together in folders of their own")
+                raise RunError(f"{clash[0].path} and {clash[1].path} are the same experiment on the same data with the same seed: give "
+                               "one of them, or keep what belongs together in folders of their own")
             found.append(Study(data, some, folder or "."))
     return found
 

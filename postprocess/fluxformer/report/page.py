@@ -2,15 +2,16 @@
 
 from html import escape
 
-import numpy as np
-
-from fluxformer.report.claims import CONSTRUCTED, FIT_ONLY, NONE, NOT_REPRODUCED, NULL, REPRODUCED, rule_in_words
-from fluxformer.report.data import COUPLINGS, MODELS, mean_and_spread, origins
+from fluxformer.report.data import COUPLINGS, MODELS, origins
 from fluxformer.report.style import as_svg
+from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)
+from fluxformer.statistics import Verdict
 
 TITLE = "A Transformer and PDE models of it, compared"
-CLASSES = {REPRODUCED: "yes", NOT_REPRODUCED: "no", NULL: "null", FIT_ONLY: "weak", CONSTRUCTED: "weak", NONE: "weak"}
-MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", NULL: "≈"}
+CLASSES = {Verdict.HOLDS: "yes", Verdict.OPPOSITE: "no", Verdict.MISSED: "no", Verdict.NO_DIFFERENCE: "null", Verdict.UNDECIDED: "weak",
+           Verdict.DISAGREE: "weak", Verdict.NO_DATA: "weak"}
+MARKS = {Verdict.HOLDS: "✓", Verdict.OPPOSITE: "✗", Verdict.MISSED: "✗", Verdict.NO_DIFFERENCE: "≈", Verdict.UNDECIDED: "?",
+         Verdict.DISAGREE: "≠"}
 STYLE = """
 :root { --ink: #1b1f24; --soft: #57606a; --line: #e5e7eb; --wash: #f6f8fa; }
 * { box-sizing: border-box; }
@@ -35,6 +36,7 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .no { background: #ffedd5; color: #7c2d12; border-color: #fb923c; }
 .null { background: #f3f4f6; color: #374151; border-color: #9ca3af; }
 .weak { background: #fff; color: #4b5563; border-color: #cbd5e1; }
+.preliminary { border-style: dashed; }
 .claims { table-layout: fixed; }
 .claims th:first-child { width: 24%; }
 .full { font-size: .78rem; table-layout: fixed; }
@@ -42,6 +44,7 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .full td { padding: .25rem .7rem .25rem 0; }
 .claims .verdict { font-size: .76rem; white-space: normal; line-height: 1.3; margin-bottom: .15rem; }
 .full td.words { font-weight: 600; background: none; border-color: var(--line); }
+.full tr.level td { color: var(--soft); padding: .05rem .7rem .05rem 0; border: 0; }
 .verdicts { list-style: none; padding: 0; columns: 2; font-size: .87rem; max-width: 66rem; }
 .verdicts li { margin-bottom: .35rem; break-inside: avoid; }
 .key { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .35rem; vertical-align: -.08rem;
@@ -70,100 +73,51 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 """
 
 
-def verdict(word):
-    return f'<span class="verdict {CLASSES[word]}">{escape((MARKS.get(word, "") + " " + word).strip())}</span>'
+def verdict(kind, words=None, preliminary=False):
+    """A label in the colour of the verdict."""
+    return (f'<span class="verdict {CLASSES[kind]}{" preliminary" * preliminary}">'
+            f'{escape((MARKS.get(kind, "") + " " + (words or kind.value)).strip())}</span>')
 
 
 def key(model):
     return f'<span class="key" style="background:{MODELS[model].colour}"></span>' if model in MODELS else ""
 
 
-def label(model):
-    """Of a model, or of the kinds of an ablation."""
-    return MODELS[model].label if model in MODELS else {"pde": "PDE model"}.get(model, model)
-
-
 def overview(weighed):
-    """A row for each claim, a column for each kind of model, the verdict and the first number in every cell."""
+    """A row for each claim, a column for each kind of model, the verdict and the effect in every cell."""
     columns = columns_of(weighed)
     head = "".join(f"<th>{key(name)}{escape(label(name))}</th>" for name in columns)
     rows = ""
     for claim, findings in weighed:
-        cells = {column(one.model): one for one in findings}
         rows += f"<tr><td>{escape(claim.sentence)}<br><small>{escape(claim.source)}</small></td>"
         for name in columns:
-            cell = f"{verdict(cells[name].verdict)}<br><small>{escape(in_short(claim, cells[name]))}</small>" if name in cells else ""
-            rows += f"<td>{cell}</td>"
+            one = finding_of(findings, name)
+            words = "<br>".join(escape(line) for line in in_short(claim, one)) if one else ""
+            rows += f"<td>{verdict(one.verdict, one.words, one.preliminary)}<br><small>{words}</small></td>" if one else "<td></td>"
         rows += "</tr>"
     return f'<div class="scroll"><table class="claims"><thead><tr><th>the source says</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def columns_of(weighed):
-    return [name for name in MODELS if any(column(one.model) == name for _, findings in weighed for one in findings)]
-
-
-def column(model):
-    """Where a model stands in the overview: the PDE model of an ablation is trained on the labels alone."""
-    return "independent" if model == "pde" else model
-
-
-def in_short(claim, finding):
-    """The first number that bears the verdict, beside what it is held against."""
-    bearing = [one for one in finding.outcomes if np.isfinite(one.measured).all() and one.verdict in (finding.verdict, REPRODUCED)]
-    first = (bearing or finding.outcomes)[0]
-    against = f", {against_of(claim)} {mean_and_spread(first.reference)}" if first.reference is not None else ""
-    null = f", {_best_null(claim, first)}" if first.nulls else ""
-    name = f"{words(first.quantity)}: " if len(finding.outcomes) > 1 else ""
-    return name + first.text() + against + null
-
-
-def _best_null(claim, outcome):
-    """The null control that comes nearest."""
-    sign = -1 if claim.better == "lower" else 1
-    name, values = max(outcome.nulls.items(), key=lambda item: sign * item[1].mean())
-    return f"null ({name}) {mean_and_spread(values)}"
-
-
-def against_of(claim):
-    return claim.against.replace("_", " ") or "Transformer"
-
-
-def words(quantity):
-    return quantity.replace("_", " ")
-
-
-def detail_rows(claim, findings):
-    """Every quantity of every model: model, quantity, measured, compared with, null controls, lead, verdict."""
-    rows = []
-    for one in findings:
-        for outcome in one.outcomes:
-            lead = f"{outcome.margin:+.1f} over {outcome.nearest}".replace("-", "−").replace("inf", "∞")
-            rows.append((label(one.model), words(outcome.quantity), f"{outcome.text()} {claim.unit}".strip(),
-                         "" if outcome.reference is None else f"{against_of(claim)} {mean_and_spread(outcome.reference)}",
-                         "; ".join(f"{null} {mean_and_spread(values)}" for null, values in outcome.nulls.items()),
-                         outcome.nearest if np.isnan(outcome.margin) else lead, outcome.verdict))
-    return rows
-
-
 def details(weighed):
     """Every number behind the overview, claim by claim."""
-    columns = {"model": 11, "quantity": 12, "measured": 15, "compared with": 17, "null controls": 16, "lead  [sd]": 13, "verdict": 16}
-    head = "".join(f'<th style="width:{share}%">{text}</th>' for text, share in columns.items())
+    head = "".join(f'<th style="width:{share}%">{text}</th>' for text, share in DETAILS.items())
     body = ""
     for claim, findings in weighed:
-        body += (f'<tbody><tr><th colspan=7>{escape(claim.sentence)} <small>{escape(claim.source)}. Asked: {escape(claim.asks())}.</small></th>'
-                 "</tr>")
+        body += (f'<tbody><tr><th colspan={len(DETAILS)}>{escape(claim.sentence)} <small>{escape(claim.source)}. Asked: '
+                 f"{escape(claim.asks())}.</small></th></tr>")
         for row in detail_rows(claim, findings):
-            body += "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row[:-1]) + f'<td class="words {CLASSES[row[-1]]}">{escape(row[-1])}</td></tr>'
+            kind = CLASSES[row.verdict] if row.verdict else ""
+            cells = "".join(f"<td>{escape(text)}</td>" for text in row.cells)
+            body += (f'<tr{" class=level" * row.level}>{cells}<td class="words {kind}">{escape(row.words)}</td></tr>')
         body += "</tbody>"
     return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead>{body}</table></div>'
 
 
 def legend(rule):
     """How verdicts are given."""
-    (_, numbers), *verdicts = rule_in_words(rule)
-    items = "".join(f"<li>{verdict(word)} {escape(meaning)}</li>" for word, meaning in verdicts)
-    return f"<p>{escape(numbers)}</p><ul class=verdicts>{items}</ul>"
+    numbers, verdicts = rule_in_words(rule)
+    items = "".join(f"<li>{verdict(kind)} {escape(meaning)}</li>" for kind, meaning in verdicts)
+    return "".join(f"<p>{escape(one)}</p>" for one in numbers) + f"<ul class=verdicts>{items}</ul>"
 
 
 def figure(drawing):

@@ -5,13 +5,14 @@ import textwrap
 from matplotlib.backends.backend_pdf import PdfPages
 
 from fluxformer.style import INK, SOFT
-from fluxformer.report.claims import NOT_REPRODUCED, REPRODUCED, rule_in_words
 from fluxformer.report.data import MODELS
-from fluxformer.report.page import TITLE, column, columns_of, detail_rows, in_short, label
+from fluxformer.report.page import TITLE
 from fluxformer.report.runs import run_rows
 from fluxformer.report.style import PAPER, add_page, plt
+from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
+from fluxformer.statistics import Verdict
 
-COLOURS = {REPRODUCED: "#1e3a8a", NOT_REPRODUCED: "#9a3412"}
+COLOURS = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
 LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches
 SIZE = 7.6  # points of the text
 LINE = SIZE * 1.28 / 72  # inches
@@ -61,17 +62,29 @@ def _overview(pdf, chapters, rule):
         pages.row([(LEFT, 60, chapter.study.name, INK, "bold"),
                    *((place, 30, label(name), MODELS[name].colour, "bold") for place, name in zip(places, columns))])
         for claim, findings in chapter.weighed:
-            cells = {column(one.model): one for one in findings}
             row = [(LEFT, 54, claim.sentence, INK, "normal")]
             for place, name in zip(places, columns):
-                if name in cells:
-                    row.append((place, 99, cells[name].verdict, COLOURS.get(cells[name].verdict, SOFT), "bold"))
-                    row.append((place, int(17 * width), "\n" + in_short(claim, cells[name]), SOFT, "normal"))
+                if one := finding_of(findings, name):
+                    said = one.words + (" (preliminary)" if one.preliminary else "")
+                    row.append((place, 99, said, COLOURS.get(one.verdict, SOFT), "bold"))
+                    row.append((place, int(17 * width), "\n" + "\n".join(in_short(claim, one)), SOFT, "normal"))
             pages.row(row)
         pages.row([(LEFT, 10, " ", INK, "normal")])
-    for word, meaning in rule_in_words(rule):
-        pages.row([(LEFT, 40, word, COLOURS.get(word, SOFT), "bold"), (LEFT + (2.4 if word else 0), 140, meaning, INK, "normal")])
+    numbers, verdicts = rule_in_words(rule)
+    for one in numbers:
+        pages.row([(LEFT, 180, one, INK, "normal")])
+    for kind, meaning in verdicts:
+        pages.row([(LEFT, 40, kind.value, COLOURS.get(kind, SOFT), "bold"), (LEFT + 2.0, 150, meaning, INK, "normal")])
     pages.close()
+
+
+def _columns():
+    """(left edge, width) of the columns of all numbers, in inches."""
+    usable, place, found = PAPER[0] - 2 * LEFT, LEFT, []
+    for share in DETAILS.values():
+        found.append((place, usable * share / 100))
+        place += usable * share / 100
+    return found
 
 
 def _numbers(pdf, chapters):
@@ -82,11 +95,9 @@ def _numbers(pdf, chapters):
         for claim, findings in chapter.weighed:
             pages.row([(LEFT, 160, f"{claim.sentence} ({claim.source}; {claim.asks()})", INK, "bold")])
             for row in detail_rows(claim, findings):
-                model, quantity, measured, against, nulls, lead, verdict = row
-                pages.row([(LEFT + 0.2, 18, model, INK, "normal"), (LEFT + 1.5, 22, quantity, INK, "normal"),
-                           (LEFT + 3.0, 22, measured, INK, "normal"), (LEFT + 4.4, 26, against, INK, "normal"),
-                           (LEFT + 6.15, 26, nulls, SOFT, "normal"), (LEFT + 7.8, 26, lead, INK, "normal"),
-                           (LEFT + 9.4, 20, verdict, COLOURS.get(verdict, SOFT), "bold")])
+                ink = SOFT if row.level else INK
+                pages.row([(place, int(17 * width), text, ink, "normal") for (place, width), text in zip(_columns(), row.cells)]
+                          + [(_columns()[-1][0], 20, row.words, COLOURS.get(row.verdict, SOFT), "normal" if row.level else "bold")])
     pages.close()
 
 

@@ -27,7 +27,13 @@ AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
   set_size(static_cast<std::size_t>(shape.layers) * layer_size());
 }
 
-void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p) {
+void AttentionMeter::reduce(MPI_Comm comm) {
+  Accumulator::reduce(comm);
+  if (each_) each_->reduce(comm);
+}
+
+void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p,
+                         std::size_t place) {
   if (length < 2)
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
@@ -49,13 +55,21 @@ void AttentionMeter::add(long sample, int layer, int tokens, int length, const d
     take(p, p_);
     for (int i = 0; i < shape_.heads_t; ++i) {
       const AttentionRow& mine = t_[static_cast<std::size_t>(i)];
-      for (int j = 0; j < shape_.heads_p; ++j)
-        add_scores(compare(mine, p_[static_cast<std::size_t>(j)]), weight, sums + pair(i, j));
-      add_scores(compare(mine, uniform_), weight, sums + null_of(i));
+      for (int j = 0; j < shape_.heads_p; ++j) {
+        const auto scores = compare(mine, p_[static_cast<std::size_t>(j)]);
+        add_scores(scores, weight, sums + pair(i, j));
+        if (each_) each_->add(place, layer, i, j, scores, weight);
+      }
+      const auto add_null = [&](Against null, const AttentionRow& other, double* to) {
+        const auto scores = compare(mine, other);
+        add_scores(scores, weight, to);
+        if (each_) each_->add(place, layer, null, scores, weight);
+      };
+      add_null(Against::uniform, uniform_, sums + null_of(i));
       shuffled_.assign(row(t, i), row(t, i) + length);
       shuffle_.permute(sample, layer, i, query, shuffled_);
       permuted_.assign(shuffled_.data(), length);
-      add_scores(compare(mine, permuted_), weight, sums + null_of(i) + block);
+      add_null(Against::permuted, permuted_, sums + null_of(i) + block);
     }
   }
   sums[layer_size() - 1] += 1;

@@ -2,10 +2,14 @@
 
 // Similarity of the attention of two models, per layer and pair of heads, with null controls.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
+#include "analysis/attention/matched_scores.hpp"
 #include "analysis/attention/null_rows.hpp"
 #include "analysis/attention/row_scores.hpp"
 
@@ -17,17 +21,29 @@ namespace fluxformer::attention {
 /// each whole on one rank; only `reduce` is collective.
 class AttentionMeter : public Accumulator {
  public:
+  /// What is compared: layers, and heads of T and of P.
   struct Shape {
     int layers = 1, heads_t = 1, heads_p = 1;
   };
   /// seed: of the permuted keys.
   AttentionMeter(const Shape& shape, std::uint64_t seed);
+  /// The same, and keeps the scores of each of the samples.
+  AttentionMeter(const Shape& shape, std::uint64_t seed, MatchedScores each) : AttentionMeter(shape, seed) {
+    each_ = std::move(each);
+  }
 
   /// Adds one sample at one layer: t and p are [head][query][key] with `tokens` queries and keys, of which
-  /// the first `length` are real, as from Attention::matrix. `sample` is the global index. Rows that are not
-  /// finite make the means not finite. Throws BadInput for fewer than 2 real tokens (before anything is
-  /// added). Cost: O(heads_t heads_p length^2).
-  void add(long sample, int layer, int tokens, int length, const double* t, const double* p);
+  /// the first `length` are real, as from Attention::matrix. `sample` is the global index, `place` the row of
+  /// the sample if each is kept. Rows that are not finite make the means not finite. Throws BadInput for fewer
+  /// than 2 real tokens (before anything is added). Cost: O(heads_t heads_p length^2).
+  void add(long sample, int layer, int tokens, int length, const double* t, const double* p,
+           std::size_t place = 0);
+  /// For a sample of fewer tokens: its scores are NaN, and the means are without it.
+  void leave_out(std::size_t place) {
+    if (each_) each_->leave_out(place);
+  }
+  /// As Accumulator::reduce. Collective.
+  void reduce(MPI_Comm comm);
 
   /// Head `t` of T with head `p` of P.
   double score(RowScore s, int layer, int t, int p) const { return mean(layer, pair(t, p), s); }
@@ -43,6 +59,8 @@ class AttentionMeter : public Accumulator {
   /// Samples added at a layer. All means are NaN without any.
   long samples(int layer) const;
   const Shape& shape() const { return shape_; }
+  /// Of a meter that keeps them.
+  const MatchedScores& by_sample() const { return each_.value(); }
 
  private:
   // The sums of a layer: for the pairs of heads (t-major), then uniform and permuted for each t, a block of
@@ -66,6 +84,7 @@ class AttentionMeter : public Accumulator {
   std::vector<AttentionRow> t_, p_;  // the rows of one query
   AttentionRow uniform_, permuted_;
   std::vector<double> shuffled_;
+  std::optional<MatchedScores> each_;
 };
 
 /// The head of P for each head of T (-1: none left) that makes the mean of score `by` best, at one layer. The

@@ -24,13 +24,15 @@ inline const std::array<io::Variable, 5> scores = {
                  "",
                  "cosine of attention rows minus 1/n with the Transformer's; 0 where a row is uniform"}};
 
-// The null controls of a score.
+/// The null controls of a score, as variables beside it.
 inline io::Variable of_uniform_rows(const io::Variable& score) {
   return io::variant(score, "uniform", "the same of uniform rows with the Transformer's");
 }
+/// What a row reaches against itself once its keys are permuted.
 inline io::Variable of_permuted_keys(const io::Variable& score) {
   return io::variant(score, "permuted", "the same of the Transformer's rows with themselves, keys permuted");
 }
+/// What a PDE model reaches without having seen data.
 inline io::Variable of_untrained(const io::Variable& score) {
   return io::variant(score, "untrained", "the same of an untrained PDE model with the Transformer");
 }
@@ -38,6 +40,13 @@ inline io::Variable of_untrained(const io::Variable& score) {
 inline io::Variable of_transformers(const io::Variable& score) {
   return io::variant(score, "ceiling",
                      "the same of the Transformers of this seed and the next, heads paired in the same way");
+}
+
+/// A score or its null control or ceiling, by sample.
+inline io::Variable of_samples(const io::Variable& score) {
+  return io::by_sample(
+      score, {},
+      score.long_name + "; of that sample, mean over layers, heads and queries; NaN below 2 tokens");
 }
 
 inline const io::Variable centred_heads{

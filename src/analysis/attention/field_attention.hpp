@@ -14,13 +14,15 @@
 
 namespace fluxformer::attention {
 
-/// Calls row(cell, sample, head, query, weights of the n keys) for all queries of this rank, cells from 0.
-/// `inflow_slab`: the slab of cell 0, which the scheme `shift` needs. Collective over the mesh.
+/// The weights of the n keys for one query; cells from 0.
 using RowOfAttention = std::function<void(std::size_t cell, std::size_t sample, std::size_t head,
                                           std::size_t query, const double* weights)>;
+/// Calls row(cell, sample, head, query, weights) for all queries of this rank. `inflow_slab`: the slab of cell
+/// 0, which the scheme `shift` needs. Collective over the mesh.
 void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
                         const std::vector<double>& inflow_slab, const RowOfAttention& row);
 
+/// Attention of a state by depth cell and head.
 struct FieldAttention {
   std::vector<double> entropy;  ///< [cell][head]: mean over samples and queries of the row entropy, over ln n
   std::vector<double> weights;  ///< [cell][sample][head][query][key]; empty unless asked for

@@ -23,13 +23,18 @@ const std::vector<double>& LayerAttention::of_layer(int l) {
 }
 
 std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                              const std::vector<ModelProbe*>& others, std::uint64_t seed) {
+                                              const std::vector<ModelProbe*>& others, std::uint64_t seed,
+                                              const std::vector<HeadMatch>& pairs) {
   LayerAttention first(t);
   std::vector<LayerAttention> second;
   std::vector<AttentionMeter> meters;
   for (auto* probe : others) {
     second.emplace_back(*probe);
-    meters.push_back({{first.layers(), first.heads(), second.back().heads()}, seed});
+    const AttentionMeter::Shape shape{first.layers(), first.heads(), second.back().heads()};
+    if (pairs.empty())
+      meters.emplace_back(shape, seed);
+    else
+      meters.emplace_back(shape, seed, MatchedScores(samples.size(), pairs[meters.size()]));
   }
   const int tokens = samples.line().tokens();
   const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
@@ -42,11 +47,16 @@ std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelPro
         const auto& of_p = second[k].of_layer(l + 1);
         for (std::size_t b = 0; b < batch.label.size(); ++b) {
           const int length = batch.length.empty() ? tokens : batch.length[b];
-          if (batch.weight[b] == 0 || length < 2) continue;
+          const auto place = static_cast<std::size_t>(batch.key[b]);
+          if (batch.weight[b] == 0) continue;
+          if (length < 2) {
+            meters[k].leave_out(place);
+            continue;
+          }
           const auto sample = static_cast<long>(samples.member(batch.key[b]));
           meters[k].add(sample, l, tokens, length,
                         of_t.data() + b * static_cast<std::size_t>(first.heads()) * square,
-                        of_p.data() + b * static_cast<std::size_t>(second[k].heads()) * square);
+                        of_p.data() + b * static_cast<std::size_t>(second[k].heads()) * square, place);
         }
       }
     }

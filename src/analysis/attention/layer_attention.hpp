@@ -32,16 +32,16 @@ class LayerAttention {
 
 /// The scores of the attention of `t` with that of each of the others, layer by layer (of the meter from 0).
 /// Samples with fewer than two real tokens are left out: their rows carry no information. All models have
-/// the same number of layers. `seed`: of the permuted keys. Collective over the ranks of the samples.
+/// the same number of layers. `seed`: of the permuted keys. `pairs`: the heads of each of the others that were
+/// matched, to keep the scores of each sample; empty: they are not kept. Collective over the ranks of the
+/// samples.
 std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                              const std::vector<ModelProbe*>& others, std::uint64_t seed);
+                                              const std::vector<ModelProbe*>& others, std::uint64_t seed,
+                                              const std::vector<HeadMatch>& pairs = {});
 
 /// Attention of the first sample, averaged over the heads, [layer][query][key], on all ranks.
 /// Collective.
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe);
-
-/// The head of P for each head of T, layer by layer; -1: none.
-using HeadMatch = std::vector<std::vector<int>>;
 
 /// The best match of each layer (match_heads).
 HeadMatch match_layers(const AttentionMeter& validation, RowScore by);

@@ -24,6 +24,7 @@ inline constexpr std::size_t row_score_count = 5;
 /// Whether a larger score means more similar rows.
 bool is_similarity(RowScore score);
 
+/// All scores of one pair of rows, in the order of RowScore.
 struct RowScores {
   std::array<double, row_score_count> value;
   bool flat;  ///< `centred` is 0 because a row was uniform

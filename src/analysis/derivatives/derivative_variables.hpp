@@ -21,6 +21,15 @@ inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the sam
                   "",
                   "norm of the gradient of a sample's cross entropy with respect to the state, root mean "
                   "square over samples"},
+    gradient_norm_by_sample =
+        io::by_sample(gradient_norm, {"layer_end"},
+                      "norm of the gradient of that sample's cross entropy with respect to the state"),
+    gradient_size{"gradient_size",
+                  {"<model>_depth"},
+                  "nat",
+                  "norm of the state times that of the gradient with respect to it, root mean square over "
+                  "samples: change of the cross entropy for a relative change of the state"},
+    gradient_size_by_sample = io::by_sample(gradient_size, {"layer_end"}, "the same product of that sample"),
     gradient_ratio{"gradient_ratio",
                    {"layer_end"},
                    "",
@@ -62,6 +71,12 @@ inline const io::Variable largest_singular_value{
         "smallest_singular_error", {"layer"}, "", "within it there is a singular value, in every sample"},
     lyapunov{
         "lyapunov", {"exponent"}, "1/layer", "leading Lyapunov exponents over all layers, mean over samples"},
+    lyapunov_error{"lyapunov_error",
+                   {"exponent"},
+                   "1/layer",
+                   "largest change of a sample's exponent in the last sweep of its directions; NaN without "
+                   "sweeps"},
+    lyapunov_sweeps{"lyapunov_sweeps", {}, "", "largest number of sweeps made for a sample"},
     jacobian_seconds{"jacobian_seconds", {}, "s", "wall time spent on singular values and exponents"};
 
 }  // namespace fluxformer::derivatives::variables

@@ -22,7 +22,9 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   const auto exponents = static_cast<std::size_t>(plan.exponents);
   const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
   const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
-  SampleTable table(samples.size(), layers * per_layer + exponents);
+  const std::size_t values = layers * per_layer;  // the columns before those of the exponents
+  SampleTable table(samples.size(), values + exponents);
+  SampleTable swept(samples.size(), exponents + 1);  // last changes of the exponents, number of sweeps
 
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
@@ -47,28 +49,34 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
       });
     }
     LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
-    for (int sweep = 0;; ++sweep) {
-      meter.start_counting();
+    const auto forwards = [&] {
       for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));
-      if (sweep == plan.sweeps) break;
+    };
+    const auto backwards = [&] {
       for (int row = cells; row-- > 0;) meter.advance(jacobian.transposed(row, row + 1));
-    }
+    };
+    const auto found = sweep_exponents(meter, forwards, backwards,
+                                       {static_cast<double>(layers), plan.sweeps, plan.tolerance});
     for_each_sample([&](std::size_t b, std::size_t place) {
-      const auto found = meter.exponents(static_cast<int>(b), static_cast<double>(layers));
-      for (std::size_t j = 0; j < exponents; ++j)
-        table.row(place)[layers * per_layer + j] = found(static_cast<Eigen::Index>(j));
+      std::ranges::copy(found[b].value, table.row(place) + values);
+      std::ranges::copy(found[b].change, swept.row(place));
+      swept.row(place)[exponents] = found[b].sweeps;
     });
   };
-  accumulate(samples, look, table);
+  accumulate(samples, look, table, swept);
 
   LayerJacobians result;
-  for (std::size_t at = 0; at < layers * per_layer; at += per_layer) {
+  for (std::size_t at = 0; at < values; at += per_layer) {
     result.largest.push_back(table.mean(at + largest));
     result.largest_error.push_back(table.largest(at + largest_error));
     result.smallest.push_back(table.mean(at + smallest));
     result.smallest_error.push_back(table.largest(at + smallest_error));
   }
-  for (std::size_t j = 0; j < exponents; ++j) result.lyapunov.push_back(table.mean(layers * per_layer + j));
+  for (std::size_t j = 0; j < exponents; ++j) {
+    result.lyapunov.push_back(table.mean(values + j));
+    result.lyapunov_error.push_back(swept.largest(j));
+  }
+  result.lyapunov_sweeps = swept.largest(exponents);
   return result;
 }
 

@@ -13,6 +13,7 @@
 
 namespace fluxformer::derivatives {
 
+/// Of one batch at a time. Not collective: a sample is whole on one rank.
 class LogitJacobian {
  public:
   /// `input` is borrowed. The Jacobian is that of the embedded input in both input spaces.
@@ -48,6 +49,7 @@ class JacobianMeter : public Accumulator {
   /// Adds the samples of the batch that `jacobian` was computed for.
   void add(const ModelInput& input, const LogitJacobian& jacobian);
 
+  /// Samples added, over all ranks.
   long samples() const;
   /// The largest first, logits per unit of u_0; NaN without samples.
   std::vector<double> singular_values() const;

@@ -1,10 +1,41 @@
 #include "analysis/derivatives/loss_gradients.hpp"
 
+#include <cmath>
+
 #include "analysis/accumulator.hpp"
+#include "analysis/state_examples.hpp"
 #include "model/embedding.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer::derivatives {
+namespace {
+
+/// |x_i| of each sample of a batch, into its row of a table over samples and rows i.
+void put_norms(const Batch& batch, const SlabContext& context, int i, const double* x, SampleTable& to) {
+  for (std::size_t b = 0; b < batch.weight.size(); ++b)
+    if (batch.weight[b] != 0)
+      to.row(static_cast<std::size_t>(batch.key[b]))[i] = sample_of(context, x, static_cast<int>(b)).norm();
+}
+
+/// The columns of a table at which layers end.
+std::vector<double> at_ends_of_layers(const std::vector<double>& table, std::size_t rows,
+                                      std::size_t cells_of_layer) {
+  std::vector<double> some;
+  for (std::size_t at = 0; at < table.size(); ++at)
+    if (at % rows % cells_of_layer == 0) some.push_back(table[at]);
+  return some;
+}
+
+/// Root mean square of each column.
+std::vector<double> root_mean_squares(const std::vector<double>& table, std::size_t columns) {
+  std::vector<double> all(columns, 0.0);
+  for (std::size_t at = 0; at < table.size(); ++at) all[at % columns] += table[at] * table[at];
+  for (double& one : all)
+    one = std::sqrt(one * static_cast<double>(columns) / static_cast<double>(table.size()));
+  return all;
+}
+
+}  // namespace
 
 LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const auto& parameters = probe.parameters();
@@ -13,9 +44,13 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   GradientMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);
+  const auto rows = static_cast<std::size_t>(probe.depths());
+  SampleTable states(samples.size(), rows), slopes(samples.size(), rows);
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    const auto& logits = probe.forward(u, Keep::activations);
+    const auto& logits = probe.forward(u, Keep::activations, [&](int row, const double* state) {
+      put_norms(batch, probe.counted(), row, state, states);
+    });
     logits_bar.resize(logits.size());
     for (std::size_t b = 0; b < batch.label.size(); ++b) {
       const double share = batch.weight[b];  // 1/N, or 0 for a filler
@@ -25,14 +60,24 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
     }
     probe.adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
       all.add(row, bar);
+      put_norms(batch, probe.counted(), row, bar, slopes);
       if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
     });
     embed_adjoint(parameters, probe.counted(), batch.input.data(), u_bar.data(), flat);
     double* const total = sum.local();
     for (std::size_t j = 0; j < flat.size(); ++j) total[j] += flat[j];
   };
-  accumulate(samples, look, all, ends, sum, loss);
-  LossGradients found{loss.total()[0], all.measures(), ends.measures(), sum.total()};
+  accumulate(samples, look, all, ends, sum, loss, states, slopes);
+  auto sizes = slopes.numbers();
+  for (std::size_t at = 0; at < sizes.size(); ++at) sizes[at] *= states.numbers()[at];
+  const auto cells = static_cast<std::size_t>(cells_of_layer);
+  LossGradients found{.loss = loss.total()[0],
+                      .by_row = all.measures(),
+                      .by_layer = ends.measures(),
+                      .parameters = sum.total(),
+                      .size = root_mean_squares(sizes, rows),
+                      .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, cells),
+                      .size_by_sample = at_ends_of_layers(sizes, rows, cells)};
   for (double& g : found.parameters) g /= static_cast<double>(samples.size());
   return found;
 }

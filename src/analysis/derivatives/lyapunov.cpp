@@ -1,5 +1,6 @@
 #include "analysis/derivatives/lyapunov.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -61,6 +62,42 @@ VectorXd LyapunovMeter::exponents(int sample, double length) const {
   if (directions_[b].rows() == 0)
     return VectorXd::Constant(growth_[b].size(), std::numeric_limits<double>::quiet_NaN());
   return growth_[b] / length;
+}
+
+namespace {
+
+/// The change of each exponent; 0 of one that stays minus infinity.
+VectorXd change_of(const VectorXd& from, const VectorXd& to) {
+  return (from.array() == to.array()).select(0.0, (to - from).cwiseAbs());
+}
+
+}  // namespace
+
+std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::function<void()>& forwards,
+                                            const std::function<void()>& backwards, const SweepPlan& plan) {
+  meter.start_counting();
+  forwards();
+  std::vector<SweptExponents> found;
+  for (int b = 0; b < meter.samples(); ++b) {
+    const VectorXd value = meter.exponents(b, plan.length);
+    found.push_back({value, VectorXd::Constant(value.size(), std::numeric_limits<double>::quiet_NaN()), 0});
+  }
+  // Numbers that are not defined do not become so by sweeps.
+  const auto done = [&](const SweptExponents& one) {
+    return one.value.hasNaN() || (one.sweeps > 0 && (one.change.array() < plan.tolerance).all());
+  };
+  for (int sweep = 1; sweep <= plan.most && !std::ranges::all_of(found, done); ++sweep) {
+    backwards();
+    meter.start_counting();
+    forwards();
+    for (int b = 0; b < meter.samples(); ++b) {
+      auto& one = found[static_cast<std::size_t>(b)];
+      if (done(one)) continue;
+      const VectorXd value = meter.exponents(b, plan.length);
+      one = {value, change_of(one.value, value), sweep};
+    }
+  }
+  return found;
 }
 
 }  // namespace fluxformer::derivatives

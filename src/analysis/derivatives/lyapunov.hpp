@@ -9,10 +9,12 @@
 // low, by (1/length) times the logarithm of their distance from the directions of largest growth. Propagating
 // the directions back by the transposed maps, in reverse order, and forward again is a step of subspace
 // iteration: when it is repeated, exponent j tends to (1/length) ln sigma_j, with sigma_j the singular values
-// of the whole product. The sum over k = n directions is (1/length) ln |det| of the product for any
-// directions. Sources: Benettin, Galgani, Giorgilli, Strelcyn 1980; Shimada and Nagashima 1979.
+// of the whole product. Its error falls by (sigma_{j+1} / sigma_j)^4 in each sweep (that of the directions by
+// the square root), so that nearly equal singular values take many sweeps; the last change is then smaller than
+// the error. The sum over k = n directions is (1/length) ln |det| of the product for any directions. Sources: Benettin, Galgani, Giorgilli, Strelcyn 1980; Shimada and Nagashima 1979.
 
 #include <Eigen/Core>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -36,6 +38,7 @@ class LyapunovMeter {
   /// The k exponents of a sample per unit of length; `length` (> 0) is that of the maps since start_counting.
   /// Minus infinity for a direction that vanished; NaN for a sample of length 0.
   Eigen::VectorXd exponents(int sample, double length) const;
+  int samples() const { return context_.samples; }
 
  private:
   void orthonormalise();
@@ -44,5 +47,25 @@ class LyapunovMeter {
   std::vector<Eigen::VectorXd> growth_;      // of each sample, sum of ln R_jj
   std::vector<double> in_, out_;
 };
+
+/// How exponents are found by sweeps.
+struct SweepPlan {
+  double length = 1;     ///< of the maps from the first to the last
+  int most = 0;          ///< sweeps, each backwards and forwards through all maps
+  double tolerance = 0;  ///< a sample is done once none of its exponents changes by as much in a sweep
+};
+
+/// Of one sample.
+struct SweptExponents {
+  Eigen::VectorXd value;   ///< per unit of length
+  Eigen::VectorXd change;  ///< of each in the last sweep; NaN without sweeps
+  int sweeps = 0;          ///< until it was done, or all
+};
+
+/// The exponents of every sample of the meter. `forwards` and `backwards` advance it through all maps; they are
+/// called until all samples are done. What a sample gets depends on that sample alone: its exponents are those
+/// of the sweep in which it was done, whatever the others need. Not collective.
+std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::function<void()>& forwards,
+                                            const std::function<void()>& backwards, const SweepPlan& plan);
 
 }  // namespace fluxformer::derivatives

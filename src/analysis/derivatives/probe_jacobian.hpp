@@ -10,6 +10,7 @@
 
 namespace fluxformer::derivatives {
 
+/// Keeps the states that a forward march shows and makes linear maps of them.
 class ProbeJacobian {
  public:
   /// `probe` is borrowed: the maps hold for its last batch.

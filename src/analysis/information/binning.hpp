@@ -18,6 +18,7 @@
 
 namespace fluxformer::information {
 
+/// The grid of intervals.
 struct Bins {
   std::size_t count = 30;  ///< per component, 1 to 2^30
   /// Of every component, [-1, 1] for tanh; numbers outside count in the first or last bin. Without a range:

@@ -14,6 +14,7 @@
 
 namespace fluxformer::information {
 
+/// The keys bottleneck.bins, .components, .noise and .neighbours.
 struct EstimatorSettings {
   std::size_t bins = 10;       ///< of each component
   std::size_t components = 3;  ///< principal components, for binning and ksg

@@ -35,9 +35,11 @@ struct InformationPlane {
 
 /// Samples sorted by label: those of group g are order[first[g]] .. order[first[g + 1] - 1].
 struct LabelGroups {
+  /// Labels may be any integers; groups are in their order, samples of a group in the order they had.
   explicit LabelGroups(std::span<const int> labels);
   std::size_t groups() const { return first.size() - 1; }
   std::size_t size(std::size_t g) const { return first[g + 1] - first[g]; }
+  /// p_y: the samples of group g over all samples.
   double share(std::size_t g) const {
     return static_cast<double>(size(g)) / static_cast<double>(order.size());
   }

@@ -10,6 +10,7 @@
 
 namespace fluxformer::information {
 
+/// The projected states, the axes, and how much of the variance they keep.
 struct PrincipalComponents {
   std::size_t count = 0, components = 0;
   std::vector<double> projected;  ///< [sample][component]: (t - mean) . axis

@@ -38,6 +38,7 @@ struct InputRange {
   double upper = std::numeric_limits<double>::infinity();
 };
 
+/// Gradients and attacks on the batches of one input. Not collective: samples are whole on a rank.
 class Adversary {
  public:
   /// `input` is borrowed.

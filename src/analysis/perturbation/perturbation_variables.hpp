@@ -34,6 +34,7 @@ struct Kind {
   const io::Variable& axis;
   std::string how;
 };
+/// All kinds, in the order of their curves; both spaces of ModelInput.
 inline const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
       {"noise", noise_level, "with Gaussian noise on the embedded input"},
@@ -49,22 +50,29 @@ inline const std::vector<Kind>& kinds() {
 
 /// The response to one kind.
 struct Response {
-  io::Variable accuracy, loss, change, sensitivity, not_finite;
+  io::Variable accuracy, loss, change, sensitivity, not_finite, accuracy_by_sample;
 };
+/// The variables "<kind>_accuracy", "<kind>_loss", ... over the axis of the kind.
 inline Response response(const Kind& kind) {
   const auto variable = [&](const char* name, const std::string& long_name) {
     return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};
   };
-  return {variable("accuracy", "fraction of the samples classified correctly " + kind.how),
+  const auto accuracy = variable("accuracy", "fraction of the samples classified correctly " + kind.how);
+  return {accuracy,
           variable("loss", "mean cross entropy " + kind.how + ", of the samples with finite logits"),
           variable("change", "relative change of the embedded input " + kind.how + ", mean over samples"),
           variable("sensitivity", "relative change of the logits over that of the embedded input " +
                                       kind.how + ", mean over samples"),
-          variable("not_finite", "samples whose logits are not finite " + kind.how)};
+          variable("not_finite", "samples whose logits are not finite " + kind.how),
+          io::by_sample(accuracy, {kind.axis.name}, "1 if classified correctly " + kind.how + ", else 0")};
 }
+
+inline const io::Attribute classes{"classes", "number of classes: a guess is right once in so many times"};
 
 inline const io::Variable accuracy{
     "accuracy", {}, "", "fraction of the samples classified correctly, unperturbed inputs"},
+    accuracy_by_sample =
+        io::by_sample(accuracy, {}, "1 if classified correctly without a perturbation, else 0"),
     loss{"loss", {}, "", "mean cross entropy, unperturbed inputs"},
     growth{"growth",
            {"<model>_depth"},

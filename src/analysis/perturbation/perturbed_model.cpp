@@ -4,12 +4,13 @@
 
 namespace fluxformer::perturbation {
 
-PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
+PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, const SampleSet& samples)
     : probe_(probe),
       plan_(plan),
+      samples_(samples),
       embedded_(probe, InputSpace::embedded),
       jacobian_(embedded_),
-      clean_(1, probe.spec().classes),
+      clean_(1, probe.spec().classes, samples.size()),
       growth_(probe.depths(), probe.counted()),
       tangent_growth_(growth_),
       jacobian_meter_(probe.spec().classes) {
@@ -18,7 +19,7 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan)
     if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
         (kind.name == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, ResponseMeter(levels, probe.spec().classes)});
+    curves_.push_back({kind, ResponseMeter(levels, probe.spec().classes, samples.size())});
     if (kind.name.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
@@ -32,6 +33,11 @@ void PerturbedModel::reduce(MPI_Comm comm) {
   jacobian_meter_.reduce(comm);
 }
 
+void PerturbedModel::add(ResponseMeter& to, int level, const std::vector<double>& u,
+                         const double* logits) const {
+  to.add(level, embedded_, places_, u, logits, clean_logits_.data());
+}
+
 void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
   for (auto& curve : curves_) {
     if (curve.kind.name != kind) continue;
@@ -40,7 +46,7 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
       perturb(levels[j], moved_);
       state_ = moved_;
       const auto& logits = probe_.forward(state_);
-      curve.responses.add(static_cast<int>(j), embedded_, moved_, logits.data(), clean_logits_.data());
+      add(curve.responses, static_cast<int>(j), moved_, logits.data());
     }
   }
 }
@@ -70,7 +76,10 @@ void PerturbedModel::follow_growth() {
   add_tangent_growth(probe_, u, moved_, tangent_growth_);
 }
 
-void PerturbedModel::show(const Batch& batch) {
+void PerturbedModel::show(const Batch& shown) {
+  places_ = shown.key;
+  auto batch = shown;
+  for (long& key : batch.key) key = static_cast<long>(samples_.member(key));
   embedded_.set(batch);
   if (plan_.jacobian) {
     jacobian_.set();
@@ -78,7 +87,7 @@ void PerturbedModel::show(const Batch& batch) {
   }
   state_ = embedded_.clean();
   clean_logits_ = probe_.forward(state_);
-  clean_.add(0, embedded_, embedded_.clean(), clean_logits_.data(), clean_logits_.data());
+  add(clean_, 0, embedded_.clean(), clean_logits_.data());
   follow_growth();
 
   follow("noise", [&](double level, std::vector<double>& u) {

@@ -16,6 +16,7 @@
 #include "analysis/perturbation/growth_measures.hpp"
 #include "analysis/perturbation/perturbation_variables.hpp"
 #include "analysis/perturbation/response_measures.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer::perturbation {
 
@@ -31,12 +32,15 @@ struct PerturbationPlan {
   std::uint64_t seed = 1;     ///< of all draws
 };
 
+/// Perturbs every batch it is shown in all ways of the plan and accumulates what the model answers.
 class PerturbedModel {
  public:
-  /// Both are borrowed. Throws BadInput for levels of features where the model reads words.
-  PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan);
+  /// For the samples of `samples`. All three are borrowed. Throws BadInput for levels of features where the
+  /// model reads words.
+  PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, const SampleSet& samples);
 
-  /// Adds the samples of a batch; random draws are keyed by its keys. Not collective.
+  /// Adds the samples of a batch of SampleSet::for_batches. Random draws are keyed by the sample in the data
+  /// set, not by its place in the list. Not collective.
   void show(const Batch& batch);
 
   /// One kind of perturbation over its levels.
@@ -61,8 +65,12 @@ class PerturbedModel {
               Adversary& adversary);
   void follow_growth();
 
+  void add(ResponseMeter& to, int level, const std::vector<double>& u, const double* logits) const;
+
   ModelProbe& probe_;
   const PerturbationPlan& plan_;
+  const SampleSet& samples_;
+  std::vector<long> places_;  // of the batch
   ModelInput embedded_;
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
   derivatives::LogitJacobian jacobian_;

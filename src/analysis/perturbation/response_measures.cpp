@@ -14,12 +14,15 @@ using Logits = Eigen::Map<const Eigen::VectorXd>;
 
 }  // namespace
 
-ResponseMeter::ResponseMeter(int levels, int classes)
-    : Accumulator(static_cast<std::size_t>(levels) * per_level), classes_(classes) {}
+ResponseMeter::ResponseMeter(int levels, int classes, std::size_t samples)
+    : classes_(classes),
+      sums_(static_cast<std::size_t>(levels) * per_level),
+      each_(samples, static_cast<std::size_t>(levels)) {}
 
-void ResponseMeter::add(int level, const ModelInput& input, const std::vector<double>& u,
-                        const double* logits, const double* clean_logits) {
-  double* const s = local() + static_cast<std::size_t>(level) * per_level;
+void ResponseMeter::add(int level, const ModelInput& input, std::span<const long> places,
+                        const std::vector<double>& u, const double* logits, const double* clean_logits) {
+  const auto at = static_cast<std::size_t>(level);
+  double* const s = sums_.local() + at * per_level;
   const auto& batch = input.batch();
   for (int b = 0; b < input.samples(); ++b) {
     const auto clean = input.slab_block(input.clean_embedded(), b);
@@ -32,7 +35,9 @@ void ResponseMeter::add(int level, const ModelInput& input, const std::vector<do
     s[samples] += 1;
     s[change] += dx;
     if (moved.allFinite()) {
-      s[correct] += most_likely(moved.data(), classes_) == label ? 1 : 0;
+      const double right = most_likely(moved.data(), classes_) == label ? 1 : 0;
+      s[correct] += right;
+      each_.row(static_cast<std::size_t>(places[static_cast<std::size_t>(b)]))[at] = right;
       s[loss] += loss_of({}, moved.data(), classes_, label, 0.0, nullptr);
     } else {
       s[not_finite] += 1;
@@ -44,10 +49,15 @@ void ResponseMeter::add(int level, const ModelInput& input, const std::vector<do
   }
 }
 
+void ResponseMeter::reduce(MPI_Comm comm) {
+  sums_.reduce(comm);
+  each_.reduce(comm);
+}
+
 ResponseMeasures ResponseMeter::measures() const {
   ResponseMeasures m;
-  for (std::size_t at = 0; at < size(); at += per_level) {
-    const double* const s = total().data() + at;
+  for (std::size_t at = 0; at < sums_.size(); at += per_level) {
+    const double* const s = sums_.total().data() + at;
     m.accuracy.push_back(s[correct] / s[samples]);
     m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
     m.input_change.push_back(s[change] / s[samples]);

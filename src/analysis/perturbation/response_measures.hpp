@@ -4,6 +4,10 @@
 // worst direction change the embedded input by about the same fraction of its norm, so that their curves can
 // share an axis.
 
+#include <mpi.h>
+
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
@@ -23,20 +27,28 @@ struct ResponseMeasures {
 };
 
 /// Accumulates ResponseMeasures. Samples may be spread over ranks; only `reduce` is collective.
-class ResponseMeter : public Accumulator {
+class ResponseMeter {
  public:
-  ResponseMeter(int levels, int classes);
+  /// Sums for that many levels of one kind; `classes` is the number of logits, `samples` that of all ranks.
+  ResponseMeter(int levels, int classes, std::size_t samples);
 
   /// Adds the samples of the input's batch at one level: u_0 and logits [sample][class] after the
-  /// perturbation, and the logits before it. Fillers are left out.
-  void add(int level, const ModelInput& input, const std::vector<double>& u, const double* logits,
-           const double* clean_logits);
+  /// perturbation, and the logits before it. `places`: of each sample of the batch among all of them, from
+  /// 0. Fillers are left out.
+  void add(int level, const ModelInput& input, std::span<const long> places, const std::vector<double>& u,
+           const double* logits, const double* clean_logits);
+  /// As Accumulator::reduce. Collective.
+  void reduce(MPI_Comm comm);
 
   /// NaN where there is nothing to average.
   ResponseMeasures measures() const;
+  /// [sample][level]: 1 where the most likely class is the label, else 0.
+  const std::vector<double>& correct_by_sample() const { return each_.numbers(); }
 
  private:
   int classes_;
+  Sums sums_;  // by level
+  SampleTable each_;
 };
 
 }  // namespace fluxformer::perturbation

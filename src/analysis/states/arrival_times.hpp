@@ -13,6 +13,7 @@ namespace fluxformer::states {
 /// below the threshold; NaN: not arrived. Not collective: the same on all ranks.
 class ArrivalTimes {
  public:
+  /// `rows`: depth cells; `threshold`: of the relative distance.
   ArrivalTimes(std::size_t rows, double threshold)
       : threshold_(threshold), since_(rows, std::numeric_limits<double>::quiet_NaN()) {}
   /// Adds the distances at a later time.

@@ -29,6 +29,7 @@ namespace fluxformer::states {
 /// flops.
 class CkaMeter : public Accumulator {
  public:
+  /// One of the two models: how many depths, and channels of an example.
   struct Side {
     int depths = 1, width = 1;
   };

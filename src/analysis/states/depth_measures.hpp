@@ -30,6 +30,7 @@ struct DepthFlux {
   double speed = 1, epsilon = 0, spacing = 1;
 };
 
+/// Measures one state after another, keeping u* and the work space between them.
 class DepthMeter {
  public:
   /// Both are borrowed.

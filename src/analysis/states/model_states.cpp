@@ -43,26 +43,48 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
   StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   Sums correct(1);
   SampleTable shown(examples, depths * tokens);
+  const auto layer_ends = static_cast<std::size_t>(layers) + 1;
+  SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends), right(samples.size(), 1);
+  const auto for_each_sample = [](const Batch& batch, auto&& body) {
+    for (std::size_t b = 0; b < batch.weight.size(); ++b)
+      if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
+  };
   std::vector<double> u, first, before;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     const auto& logits = probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       all.add(row, state, nullptr, nullptr);
-      for (std::size_t b = 0; b < batch.label.size(); ++b) {
-        const auto place = static_cast<std::size_t>(batch.key[b]);
-        if (batch.weight[b] == 0 || place >= examples) continue;
-        const auto norms = token_norms(probe.counted(), state, static_cast<int>(b));
-        std::ranges::copy(norms, shown.row(place) + static_cast<std::size_t>(row) * tokens);
-      }
+      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+        if (place >= examples) return;
+        const auto of_tokens = token_norms(probe.counted(), state, static_cast<int>(b));
+        std::ranges::copy(of_tokens, shown.row(place) + static_cast<std::size_t>(row) * tokens);
+      });
       if (row % per_layer != 0) return;
       if (row == 0) first.assign(state, state + u.size());
       ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
+      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+        const auto one = sample_of(probe.counted(), state, static_cast<int>(b));
+        const auto embedded = sample_of(probe.counted(), first.data(), static_cast<int>(b));
+        norms.row(place)[row / per_layer] = one.norm() / std::sqrt(one.size());
+        drifts.row(place)[row / per_layer] = drift_of(one, embedded);
+      });
     });
-    correct.local()[0] += correct_share(batch, logits, probe.spec().classes);
+    const int classes = probe.spec().classes;
+    for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+      const double* const z = logits.data() + b * static_cast<std::size_t>(classes);
+      right.row(place)[0] = most_likely(z, classes) == batch.label[b] ? 1 : 0;
+    });
+    correct.local()[0] += correct_share(batch, logits, classes);
   };
-  accumulate(samples, look, all, ends, shown, correct);
-  return {all.measures(), ends.measures(), shown.numbers(), correct.total()[0]};
+  accumulate(samples, look, all, ends, shown, correct, norms, drifts, right);
+  return {.by_row = all.measures(),
+          .by_layer = ends.measures(),
+          .token_norms = shown.numbers(),
+          .accuracy = correct.total()[0],
+          .norm_by_sample = norms.numbers(),
+          .drift_by_sample = drifts.numbers(),
+          .correct_by_sample = right.numbers()};
 }
 
 CkaMeter align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what) {

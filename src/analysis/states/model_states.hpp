@@ -14,6 +14,7 @@
 
 namespace fluxformer::states {
 
+/// The same on all ranks.
 struct ModelStates {
   StateMeasures by_row;    ///< at all rows of the probe; norm, token_variance and dirichlet_energy only
   StateMeasures by_layer;  ///< at the embedded input and the end of each layer, from one to the next
@@ -21,6 +22,9 @@ struct ModelStates {
   /// NaN for padding.
   std::vector<double> token_norms;
   double accuracy = 0;  ///< share of samples whose most likely class is the label
+  /// Of every sample, [sample][end of a layer]: root mean square of its state, and its drift.
+  std::vector<double> norm_by_sample, drift_by_sample;
+  std::vector<double> correct_by_sample;  ///< [sample]: 1 where the most likely class is the label, else 0
 };
 
 /// Cells of the model end where layers do. Cost: a forward pass.

@@ -13,6 +13,13 @@ enum Sum : std::size_t { samples = SlabSums::count, correlation, drift, step, pe
 /// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
 constexpr double nothing = 1e-28;
 
+/// 1 - cos(u, first), with uu = |u|^2 and ff = |first|^2.
+double drift_of(const SampleView& u, double uu, const SampleView& first, double ff) {
+  // |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
+  const bool has_angle = uu != 0 && ff != 0;
+  return has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
+}
+
 void add_sample(const SampleView& u, const SampleView& v, const SampleView& first, double* s) {
   const double uu = u.squaredNorm(), vv = v.squaredNorm(), ff = first.squaredNorm();
   // Centred first: the mean may be much larger than the variation.
@@ -21,13 +28,15 @@ void add_sample(const SampleView& u, const SampleView& v, const SampleView& firs
   s[samples] += 1;
   if (!(xx <= nothing * uu || yy <= nothing * vv))
     s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
-  // 1 - cos = |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
-  const bool has_angle = uu != 0 && ff != 0;
-  s[drift] += has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
+  s[drift] += drift_of(u, uu, first, ff);
   if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);
 }
 
 }  // namespace
+
+double drift_of(const SampleView& u, const SampleView& first) {
+  return drift_of(u, u.squaredNorm(), first, first.squaredNorm());
+}
 
 StateMeter::StateMeter(int depths, const SlabContext& context)
     : Accumulator(static_cast<std::size_t>(depths) * per_depth), context_(context), slab_sums_(context) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
+#include "analysis/state_examples.hpp"
 #include "analysis/states/slab_sums.hpp"
 
 namespace fluxformer::states {
@@ -24,6 +25,9 @@ struct StateMeasures {
   std::vector<double> step_change;       ///< |u_i - u_{i-1}| / |u_{i-1}|
   long samples = 0;
 };
+
+/// The drift of one sample with the state u from u_0.
+double drift_of(const SampleView& u, const SampleView& first);
 
 /// Accumulates StateMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
 /// collective.

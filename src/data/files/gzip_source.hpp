@@ -17,6 +17,7 @@ class GzipSource {
   /// `refuse(what)` must throw; `what` says what is wrong with the file.
   using Refuse = std::function<void(const std::string&)>;
 
+  /// Opens the file; refuses one that is missing, not a file, empty or unreadable.
   GzipSource(const std::filesystem::path& path, Refuse refuse);
   GzipSource(const GzipSource&) = delete;
   GzipSource& operator=(const GzipSource&) = delete;

@@ -21,6 +21,7 @@ class PackedFile {
   /// A tar.gz is read in full, so its checksum covers skipped entries; skipped entries of a zip are not read.
   enum class Kind { tar_gz, zip };
 
+  /// Opens the archive. A truncated zip is refused here, a truncated tar.gz when its end is reached.
   PackedFile(std::filesystem::path path, Kind kind);
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;

@@ -17,6 +17,7 @@ class Digits final : public ImageDataset {
  public:
   static constexpr std::size_t training_samples = 60000, test_samples = 10000;
 
+  /// The first `at_most` of the 60000 or 10000 samples of the split.
   Digits(bool train, const ImageTokens& layout, std::uint64_t seed, std::size_t at_most = every_sample);
 
   std::string name() const override { return "digits"; }

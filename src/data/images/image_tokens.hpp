@@ -21,6 +21,7 @@ TokenLayout token_layout(const std::string& word);
 ///   pixels   28 x 28 tokens of 1 pixel
 class ImageTokens {
  public:
+  /// Pure arithmetic on indices; holds no image.
   explicit ImageTokens(TokenLayout layout);
 
   int tokens_x() const { return line_ ? image_side / height_ : image_side / width_; }

@@ -12,6 +12,7 @@
 
 namespace fluxformer::data {
 
+/// The 60000 training or 10000 test images, one byte per pixel in the memory of every rank.
 class Mnist final : public ImageDataset {
  public:
   /// Looks in `directory`, then in `directory`/mnist, for train-images-idx3-ubyte and train-labels-idx1-ubyte

@@ -11,6 +11,7 @@
 
 namespace fluxformer::data {
 
+/// Posts of the training or the test split, as indices of their words.
 class Newsgroups final : public TextDataset {
  public:
   /// Reads the posts of `spec.split` below `spec.directory` (see NewsgroupFiles); only the indices of their

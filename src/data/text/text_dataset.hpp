@@ -27,6 +27,7 @@ class TextDataset : public Dataset {
   virtual std::vector<std::uint32_t> text(std::size_t index) const = 0;
 
  protected:
+  /// `longest`: tokens of every sample, padding included.
   TextDataset(Vocabulary vocabulary, int longest);
   const Vocabulary& known() const { return vocabulary_; }
 

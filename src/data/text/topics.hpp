@@ -46,6 +46,7 @@ class Topics final : public TextDataset {
   /// About 5 microseconds per 100 words: drawn at each call, not cached.
   std::vector<std::uint32_t> text(std::size_t index) const override;
 
+  /// Index of marker `which` (0 or 1) of a pair.
   static std::uint32_t marker(int pair, int which) {
     return static_cast<std::uint32_t>(2 + 2 * pair + which);
   }

@@ -12,9 +12,11 @@ namespace fluxformer::data {
 
 /// Allows lookups by std::string_view in a map of std::string.
 struct WordHash {
+  /// What std::unordered_map asks for.
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
+/// Word -> number.
 using WordNumbers = std::unordered_map<std::string, std::uint32_t, WordHash, std::equal_to<>>;
 
 /// The words a model knows. Index 0 is padding, 1 stands for every unknown word.

@@ -32,6 +32,7 @@ class Hdf5Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
+/// One owner per kind of object; an ObjectHandle owns what H5Oopen opened, a group or a dataset.
 using FileHandle = Hdf5Handle<H5Fclose>;
 using GroupHandle = Hdf5Handle<H5Gclose>;
 using DatasetHandle = Hdf5Handle<H5Dclose>;

@@ -15,6 +15,7 @@
 
 namespace fluxformer::io {
 
+/// UTF-8 text, a 64-bit integer or a double: all that attributes of the files hold.
 using AttributeValue = std::variant<std::string, long, double>;
 
 /// Properties of a new dataset; with `extendible` and a first dimension of size 0 it grows along that

@@ -14,9 +14,11 @@
 
 namespace fluxformer {
 
+/// T: float or double, the arithmetic of the kernels (run.precision); states are double.
 template <class T>
 class SlabModel final : public DepthModel {
  public:
+  /// Both are borrowed. Throws BadInput as the terms do.
   SlabModel(const Parameters& parameters, const SlabContext& context);
 
   const ModelSpec& spec() const override { return parameters_.spec; }

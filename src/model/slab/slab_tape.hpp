@@ -11,14 +11,17 @@
 
 namespace fluxformer {
 
+/// Filled by SlabModel::map_keeping.
 template <class T>
 class SlabTape final : public Tape {
  public:
+  /// One term of a sub-layer and what it keeps.
   struct Part {
     SlabTerm<T>* term;
     KeepsActivations<T>* keeping;  ///< the same term; null: it keeps nothing
     std::unique_ptr<Activations> kept;
   };
+  /// One line of G in docs/model.md section 2.
   struct SubLayer {
     std::vector<double> input;  ///< empty for the first sub-layer: the caller has its input
     std::vector<double> sum;    ///< before normalisation, if any

@@ -27,6 +27,7 @@ namespace fluxformer {
 enum class Kernel { dot, l2 };
 enum class Normalisation { softmax, sinkhorn };
 
+/// The keys attention.*.
 struct AttentionSettings {
   int heads = 1;  ///< divides the width
   Kernel kernel = Kernel::dot;
@@ -35,6 +36,7 @@ struct AttentionSettings {
   bool layer_norm = true;       ///< N inside A
 };
 
+/// A slab term in the arithmetic T. Collective over the token line.
 template <class T>
 class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
  public:

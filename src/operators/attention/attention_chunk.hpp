@@ -1,7 +1,6 @@
 #pragma once
 
-// Attention for a few samples at a time: the code shared by the right-hand side, its derivatives and the
-// output of the kernel. Internal to the operator.
+// Attention for a few samples at a time. Internal to the operator.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +13,14 @@
 
 namespace fluxformer {
 
+/// What the right-hand side, its derivatives and the output of the kernel share. Chunks fit in the cache.
 template <class T>
 struct AttentionChunk : AttentionForward<T> {
-  using Forward = AttentionForward<T>;
+  using Forward = AttentionForward<T>;  ///< what an adjoint needs
   using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
       Forward::potential;
 
+  /// Throws as Attention; `slab_context` is borrowed.
   AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
 
   const SlabContext& context;
@@ -33,8 +34,7 @@ struct AttentionChunk : AttentionForward<T> {
   std::vector<T> top, sum;    ///< running sums, [head][row]
   std::vector<T> log_weight;  ///< of this rank's tokens
 
-  /// Room for the path of any chunk.
-  Forward make_forward() const;
+  Forward make_forward() const;  ///< room for the path of any chunk
   std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
 
   /// Calls body() for each chunk in turn; all members below refer to the current one. The chunks are the same
@@ -113,7 +113,7 @@ struct AttentionChunk : AttentionForward<T> {
       }
     }
   }
-  std::size_t bytes() const;
+  std::size_t bytes() const;  ///< of all work space
 
  private:
   const std::vector<int>& indices_of(int rank);

@@ -13,6 +13,7 @@
 
 namespace fluxformer {
 
+/// What all heads of an attention have in common.
 template <class T>
 struct HeadShape {
   int channels = 1;  ///< d_h
@@ -76,6 +77,7 @@ struct ItemBars {
   T* v;
   T* beta;
 };
+/// Adds to all sums; `centre_x` is what the normalisation subtracts from the gradient of a row.
 template <class T>
 void adjoint_head(const HeadShape<T>& shape, const Home<T>& home, const T* mix_bar, const Items<T>& items,
                   const T* offset, const T* centre, T* a_bar, const ItemBars<T>& bars);

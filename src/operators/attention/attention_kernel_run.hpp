@@ -41,6 +41,7 @@ inline void for_hidden(const Home<T>& home, const Tile<T, W>& at, const Items<T>
       if (items.index[y] > home.index[at.first + static_cast<std::size_t>(lane)]) f(lane, y - run.begin);
 }
 
+/// p := the logits of the run, hidden pairs included.
 template <class T, int W>
 inline void logits(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
                    const Items<T>& items, const Run& run) {

@@ -13,6 +13,7 @@
 
 namespace fluxformer {
 
+/// A matrix over existing memory, rows `stride` apart; nothing is copied.
 template <class T>
 auto row_major(T* data, std::size_t rows, std::size_t columns, std::size_t stride) {
   using Plain = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -22,6 +23,7 @@ auto row_major(T* data, std::size_t rows, std::size_t columns, std::size_t strid
                                                    static_cast<Index>(columns),
                                                    Eigen::OuterStride<>(static_cast<Index>(stride)));
 }
+/// The same without gaps between rows.
 template <class T>
 auto row_major(T* data, std::size_t rows, std::size_t columns) {
   return row_major(data, rows, columns, columns);
@@ -76,6 +78,7 @@ struct AttentionForward {
   std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
   std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
 
+  /// Memory held, potentials included.
   std::size_t bytes() const {
     std::size_t total = bytes_of(x, q, mix, kv, k, q_items, half_norm);
     for (const auto& one : potential) total += bytes_of(one);

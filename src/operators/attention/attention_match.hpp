@@ -14,6 +14,7 @@
 
 namespace fluxformer {
 
+/// The value L and its gradient, for the distillation of attention.
 class AttentionMatch {
  public:
   /// Throws BadInput for another kernel or normalisation, a causal mask, and tokens spread over ranks.

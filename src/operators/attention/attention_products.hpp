@@ -29,6 +29,7 @@ inline void for_channel_blocks(int channels, F&& f) {
   rest(std::integral_constant<int, 1>{});
 }
 
+/// p[y] += sum of C channels, with the tile in registers; rows of b are `stride` apart.
 template <int C, class V, class T>
 inline void add_dots(V* p, int items, const V (&a)[C], const T* b, std::size_t stride) {
   for (int y = 0; y < items; ++y, b += stride) {
@@ -39,6 +40,7 @@ inline void add_dots(V* p, int items, const V (&a)[C], const T* b, std::size_t s
   }
 }
 
+/// o_c += sum over the items, for C channels that stay in registers.
 template <int C, class V, class T>
 inline void add_mix(V (&o)[C], const V* p, int items, const T* v, std::size_t stride) {
   for (int y = 0; y < items; ++y, v += stride) {

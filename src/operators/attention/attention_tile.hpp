@@ -19,20 +19,24 @@ inline constexpr int full_width = static_cast<int>(simd::lanes<T>);
 /// W numbers of type T in one vector register.
 template <class T, int W>
 struct PackType {
+  /// By the compiler's vector extension.
   using type [[gnu::vector_size(W * sizeof(T))]] = T;
 };
+/// A pack of W lanes; arithmetic on it is elementwise.
 template <class T, int W>
 using Pack = typename PackType<T, W>::type;
 
 /// Items processed at a time: two scratch runs of packs fit in the first-level cache.
 inline constexpr int run_length = 128;
 
+/// W numbers from memory of any alignment.
 template <class V, class T>
 inline V load(const T* from) {
   V v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
+/// The inverse of `load`.
 template <class V, class T>
 inline void store(T* to, const V& v) {
   std::memcpy(to, &v, sizeof v);
@@ -42,10 +46,12 @@ inline void store(T* to, const V& v) {
 /// over home tokens are padded by a full pack, so that loads never leave them.
 template <class T, int W>
 struct Tile {
+  /// A pack as wide as the tile.
   using V = Pack<T, W>;
   std::size_t first;
   int valid;
 
+  /// The numbers of its tokens, 0 in the lanes without a token.
   V lanes_of(const T* tokens) const {
     const V v = load<V>(tokens + first);
     if (valid == W) return v;
@@ -54,6 +60,7 @@ struct Tile {
     for (int i = 0; i < W; ++i) lane[i] = i;
     return lane < static_cast<Index>(valid) ? v : V{};
   }
+  /// Writes the lanes that have a token.
   void store_lanes(T* tokens, const V& v) const {
     if (valid == W) {
       store(tokens + first, v);

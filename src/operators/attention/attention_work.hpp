@@ -24,6 +24,7 @@ struct AttentionAdjointWork {
 /// The forward pass of every chunk. The chunk works in this memory instead of its own: nothing is copied.
 template <class T>
 struct AttentionActivations final : Activations {
+  /// Room for as many chunks as a slab has.
   explicit AttentionActivations(const AttentionChunk<T>& chunk)
       : forwards(chunk.chunks(), chunk.make_forward()) {}
   std::size_t bytes() const override {
@@ -39,6 +40,7 @@ struct AttentionActivations final : Activations {
   std::vector<AttentionForward<T>> forwards;
 };
 
+/// The chunk, and buffers for tangent and adjoint.
 template <class T>
 struct Attention<T>::Work {
   Work(const SlabContext& context, const AttentionSettings& settings) : chunk(context, settings) {}
@@ -47,6 +49,7 @@ struct Attention<T>::Work {
   AttentionTangentWork<T> dot;
   AttentionAdjointWork<T> bar;
 
+  /// Of everything allocated so far.
   std::size_t bytes() const {
     return chunk.bytes() +
            bytes_of(dot.q, dot.k, dot.mix, dot.kv, dot.q_items, dot.half_norm, dot.f, dot.g, dot.slope,

@@ -16,12 +16,14 @@
 
 namespace fluxformer {
 
+/// The ring of one token line, with its buffers.
 template <class T>
 class TokenRing {
  public:
   /// `line` is borrowed.
   explicit TokenRing(const TokenLine& line) : line_(line) {}
 
+  /// Shown a block and the rank of the line that owns it; VisitBack also the sums that return to that rank.
   using Visit = std::function<void(int rank, const T* block)>;
   using VisitBack = std::function<void(int rank, const T* block, T* bar)>;
 
@@ -38,6 +40,7 @@ class TokenRing {
   /// only within a wait.
   void progress();
 
+  /// Of the buffers: at most two blocks and their sums.
   std::size_t bytes() const;
 
  private:

@@ -9,6 +9,7 @@
 
 namespace fluxformer {
 
+/// Not thread-safe; parts are plain pointers and end with the next reset.
 template <class T>
 class Scratch {
  public:

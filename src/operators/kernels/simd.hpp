@@ -19,21 +19,26 @@ inline constexpr std::size_t bytes = 32;
 inline constexpr std::size_t bytes = 16;
 #endif
 
+/// As many numbers of type T as a register holds.
 template <class T>
 struct VectorOf {
+  /// By the compiler's vector extension.
   typedef T type __attribute__((vector_size(bytes)));
 };
+/// Arithmetic and comparisons are elementwise.
 template <class T>
 using Vector = typename VectorOf<T>::type;
 template <class T>
 inline constexpr std::size_t lanes = bytes / sizeof(T);
 
+/// `lanes` numbers from memory of any alignment.
 template <class T>
 inline Vector<T> load(const T* x) {
   Vector<T> v;
   std::memcpy(&v, x, sizeof v);
   return v;
 }
+/// The inverse of `load`.
 template <class T>
 inline void store(T* x, const Vector<T>& v) {
   std::memcpy(x, &v, sizeof v);
@@ -45,10 +50,12 @@ inline Vector<T> load_part(const T* x, std::size_t count) {
   std::memcpy(&v, x, count * sizeof(T));
   return v;
 }
+/// Writes the first `count` < lanes numbers.
 template <class T>
 inline void store_part(T* x, const Vector<T>& v, std::size_t count) {
   std::memcpy(x, &v, count * sizeof(T));
 }
+/// `value` in every lane.
 template <class T>
 inline Vector<T> broadcast(T value) {
   return Vector<T>{} + value;

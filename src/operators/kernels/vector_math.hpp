@@ -13,6 +13,7 @@ void exp_shifted(T* x, std::size_t count, T shift);
 /// x := g(x) and, if `slope` is not null, slope := g'(x); erf and tanh forms of GELU.
 template <class T>
 void gelu_erf(T* x, T* slope, std::size_t count);
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) and, if asked for, its slope.
 template <class T>
 void gelu_tanh(T* x, T* slope, std::size_t count);
 

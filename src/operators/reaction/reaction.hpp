@@ -17,6 +17,7 @@ namespace fluxformer {
 
 enum class Activation { gelu_erf, gelu_tanh, relu };
 
+/// The network of one sub-layer.
 struct ReactionSettings {
   int hidden = 1;  ///< f
   Activation activation = Activation::gelu_erf;
@@ -24,6 +25,7 @@ struct ReactionSettings {
   bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
 };
 
+/// A slab term in the arithmetic T. Not collective: tokens are independent.
 template <class T>
 class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
  public:

@@ -11,9 +11,11 @@
 
 namespace fluxformer {
 
+/// Row-major, as the weights are stored.
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
+/// A matrix over existing memory.
 template <class T>
 auto matrix(T* data, std::size_t rows, std::size_t columns) {
   using Plain = Matrix<std::remove_const_t<T>>;
@@ -21,11 +23,13 @@ auto matrix(T* data, std::size_t rows, std::size_t columns) {
       data, static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
 }
 
+/// out[r] := row, for every row r.
 template <class T>
 void repeat_row(const T* row, std::size_t rows, std::size_t width, T* out) {
   for (std::size_t r = 0; r < rows; ++r) std::copy_n(row, width, out + r * width);
 }
 
+/// y := x in the arithmetic T.
 template <class T>
 void round_to(const double* x, std::size_t count, T* y) {
   for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<T>(x[i]);
@@ -35,6 +39,7 @@ void round_to(const double* x, std::size_t count, T* y) {
 template <class T>
 class ReactionActivations final : public Activations {
  public:
+  /// rows * (width + 2 hidden) numbers.
   ReactionActivations(std::size_t rows, std::size_t width, std::size_t hidden)
       : numbers_(rows * (width + 2 * hidden)), width_(width), hidden_(hidden) {
     memory_.reset(numbers_, 3);

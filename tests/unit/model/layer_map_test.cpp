@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tests/support/reached.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -36,7 +37,9 @@ class LayerMap : public testing::TestWithParam<Setting> {
 
 TEST_P(LayerMap, is_the_plain_formula) {
   const auto expected = naive::layer_map(tokens_of(spec_), problem_.parameters, at, h, u_);
-  EXPECT_LT(relative_difference(plus(u_, 1, increment(u_)), expected), 1e-13);
+  EXPECT_LT(
+      reached("layer map against its formula", relative_difference(plus(u_, 1, increment(u_)), expected)),
+      1e-13);
 }
 
 TEST_P(LayerMap, tangent_is_the_derivative) {
@@ -45,7 +48,8 @@ TEST_P(LayerMap, tangent_is_the_derivative) {
   const auto remainder = [&](double t) {
     return norm(plus(plus(increment(plus(u_, t, v_)), -1, base), -t, jv));
   };
-  EXPECT_NEAR(std::log2(remainder(2e-4) / remainder(1e-4)), 2, 0.05);
+  const double slope = std::log2(remainder(2e-4) / remainder(1e-4));
+  EXPECT_LT(reached("layer map: |Taylor slope - 2|", std::abs(slope - 2)), 0.05) << slope;
 }
 
 TEST_P(LayerMap, adjoint_is_the_transpose_and_is_added) {
@@ -53,7 +57,8 @@ TEST_P(LayerMap, adjoint_is_the_transpose_and_is_added) {
   problem_.model->increment_adjoint(at, h, u_.data(), w_.data(), bar.data(), gradient);
   for (double& b : bar) b -= 0.25;
   const auto jv = tangent(u_, v_);
-  EXPECT_LT(std::abs(dot(jv, w_) - dot(v_, bar)), 1e-12 * norm(jv) * norm(w_));
+  const double error = std::abs(dot(jv, w_) - dot(v_, bar)) / (norm(jv) * norm(w_));
+  EXPECT_LT(reached("layer map: <Jv, w> - <v, J'w>", error), 1e-12);
 }
 
 TEST_P(LayerMap, parameter_gradient_is_the_slope_for_every_array) {
@@ -78,7 +83,8 @@ TEST_P(LayerMap, parameter_gradient_is_the_slope_for_every_array) {
       along += gradient[j] * direction[j];
       size += std::abs(gradient[j] * direction[j]);
     }
-    EXPECT_NEAR(along, slope, 1e-7 * std::max(size, 1e-2)) << view.path();
+    const double error = std::abs(along - slope) / std::max(size, 1e-2);
+    EXPECT_LE(reached("layer map: parameter gradient against differences", error), 1e-7) << view.path();
     seen += size > 0 ? 1 : 0;
   }
   EXPECT_GT(seen, 12);  // the arrays of a layer, alpha and rho

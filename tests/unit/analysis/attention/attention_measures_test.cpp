@@ -227,6 +227,79 @@ TEST(MatchedHeads, are_scored_by_the_mean_over_them) {
               (meter.score(RowScore::kl, 0, 0, 2) + meter.score(RowScore::kl, 0, 2, 0)) / 2, rounding);
 }
 
+/// Five samples of 3 to 7 tokens as in meter_of, each kept in the row 4 - sample.
+AttentionMeter keeping_samples(const HeadMatch& pairs) {
+  AttentionMeter meter({2, 3, 2}, 1, MatchedScores(6, pairs));
+  meter.leave_out(5);
+  for (const long sample : {2, 0, 4, 1, 3})
+    for (int layer = 0; layer < 2; ++layer) {
+      const int length = 3 + static_cast<int>(sample);
+      const auto seed = static_cast<unsigned>(10 * sample + layer);
+      meter.add(sample, layer, length + 1, length, attention(3, length + 1, length, seed).data(),
+                attention(2, length + 1, length, 100 + seed).data(), 4 - static_cast<std::size_t>(sample));
+    }
+  meter.reduce(MPI_COMM_SELF);
+  return meter;
+}
+
+/// Over the numbers of five samples; the sixth has none.
+double mean_of_five(const std::vector<double>& each) {
+  EXPECT_EQ(each.size(), 6u);
+  EXPECT_TRUE(std::isnan(each[5]));
+  double sum = 0;
+  for (std::size_t i = 0; i < 5; ++i) sum += each[i];
+  return sum / 5;
+}
+
+TEST(MatchedScores, are_means_over_the_layers_matched_heads_and_queries_of_a_sample) {
+  const HeadMatch pairs{{1, -1, 0}, {0, 1, -1}};
+  const auto meter = keeping_samples(pairs);
+  for (const auto s : every_score) {
+    const auto each = meter.by_sample().of(s, Against::match);
+    for (int sample = 0; sample < 5; ++sample) {
+      const int n = 3 + sample;
+      double expected = 0;
+      for (int layer = 0; layer < 2; ++layer)
+        for (int t = 0; t < 3; ++t) {
+          const int p = pairs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(t)];
+          if (p < 0) continue;
+          const auto seed = static_cast<unsigned>(10 * sample + layer);
+          const auto a = attention(3, n, n, seed), b = attention(2, n, n, 100 + seed);
+          for (int query = 0; query < n; ++query) {
+            AttentionRow x, y;
+            x.assign(a.data() + (t * n + query) * n, n);
+            y.assign(b.data() + (p * n + query) * n, n);
+            expected += compare(x, y).value[index(s)] / n / 4;  // two heads in each of two layers
+          }
+        }
+      EXPECT_NEAR(each[static_cast<std::size_t>(4 - sample)], expected, rounding);
+    }
+  }
+}
+
+TEST(MatchedScores, have_the_stored_scores_as_their_mean_over_samples) {
+  const HeadMatch pairs{{1, -1, 0}, {0, 1, -1}};
+  const auto meter = keeping_samples(pairs);
+  for (const auto s : every_score) {
+    double matched = 0, uniform = 0, permuted = 0;
+    for (int layer = 0; layer < 2; ++layer) {
+      matched += matched_score(meter, layer, pairs[static_cast<std::size_t>(layer)], s) / 2;
+      for (int t = 0; t < 3; ++t) {
+        uniform += meter.uniform_score(s, layer, t) / 6;
+        permuted += meter.permuted_score(s, layer, t) / 6;
+      }
+    }
+    EXPECT_NEAR(mean_of_five(meter.by_sample().of(s, Against::match)), matched, rounding);
+    EXPECT_NEAR(mean_of_five(meter.by_sample().of(s, Against::uniform)), uniform, rounding);
+    EXPECT_NEAR(mean_of_five(meter.by_sample().of(s, Against::permuted)), permuted, rounding);
+  }
+}
+
+TEST(MatchedScores, change_no_number_of_the_meter_that_keeps_them) {
+  const auto keeps = keeping_samples({{1, -1, 0}, {0, 1, -1}}), plain = meter_of({2, 0, 4, 1, 3}, 1);
+  EXPECT_EQ(means_of(keeps), means_of(plain));
+}
+
 TEST(MarginOver, is_positive_when_better_than_every_null) {
   EXPECT_NEAR(margin_over(RowScore::cosine, .99, {.98, .9}), .01, rounding);
   EXPECT_NEAR(margin_over(RowScore::kl, .01, {.03, .012}), .002, rounding);

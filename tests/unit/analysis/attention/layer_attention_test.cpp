@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
@@ -71,6 +73,28 @@ TEST(ComparedAttention, of_a_model_with_itself_is_perfect_and_leaves_single_toke
     }
   }
   EXPECT_GT(meters[1].score(RowScore::tv, 0, 0, 0), 1e-3);
+}
+
+TEST(ComparedAttention, keeps_each_sample_in_its_place_with_the_heads_that_were_matched) {
+  const Compared c;
+  auto one = c.probe(1), other = c.probe(3);
+  const std::vector<HeadMatch> pairs{{{1, 0}, {0, 1}}, {{0, 1}, {1, 0}}};
+  const std::vector<ModelProbe*> others{&other, &one};
+  const auto meters = compare_attention(c.samples().with({1, 2, 0}, 3), one, others, 1, pairs);
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto each = meters[k].by_sample().of(RowScore::kl, Against::match);
+    ASSERT_EQ(each.size(), 3u);
+    EXPECT_TRUE(std::isnan(each[1]));  // a single real token
+    for (const std::size_t place : {0u, 2u}) {
+      const auto alone =
+          compare_attention(c.samples().with({place == 0 ? 1u : 0u}, 3), one, {others[k]}, 1)[0];
+      double expected = 0;
+      for (int l = 0; l < 2; ++l)
+        expected += matched_score(alone, l, pairs[k][static_cast<std::size_t>(l)], RowScore::kl) / 2;
+      EXPECT_NEAR(each[place], expected, rounding);
+      EXPECT_GT(expected, 1e-6);
+    }
+  }
 }
 
 TEST(AttentionMap, is_the_mean_over_the_heads_of_the_first_sample) {

@@ -52,6 +52,61 @@ TEST(LossGradients, by_layer_are_some_of_those_by_row) {
   for (std::size_t l = 0; l < 3; ++l) EXPECT_EQ(found.by_layer.norm[l], found.by_row.norm[3 * l]);
 }
 
+TEST(LossGradients, of_each_sample_are_those_of_the_sample_alone_in_the_order_of_the_samples) {
+  Measured m({.kind = ModelKind::pde, .cells = 6, .tokens_x = 12, .tokens_y = 1});
+  const std::vector<std::size_t> order{3, 0, 4};
+  const auto found = loss_gradients(m.samples.with(order, 5), m.probe);
+  ASSERT_EQ(found.norm_by_sample.size(), 3u * 3);
+  ASSERT_EQ(found.size_by_sample.size(), 3u * 3);
+  ASSERT_EQ(found.size.size(), 7u);
+  std::vector<double> squares(3, 0.0);
+  for (std::size_t place = 0; place < 3; ++place) {
+    const auto sample = m.samples.with({order[place]}, 5);
+    const auto alone = loss_gradients(sample, m.probe);
+    const auto real = static_cast<std::size_t>(m.data.length(order[place]));
+    std::vector<double> u, state_norm;
+    sample.for_batches([&](const Batch& batch) {
+      m.probe.embed(batch, u);
+      m.probe.forward(u, Keep::nothing, [&](int, const double* state) {
+        double square = 0;  // [token][sample][channel], this sample in the first slot
+        for (std::size_t token = 0; token < real; ++token)
+          for (std::size_t j = 0; j < static_cast<std::size_t>(m.probe.spec().width); ++j)
+            square += std::pow(state[token * m.probe.counted().row() + j], 2);
+        state_norm.push_back(std::sqrt(square));
+      });
+    });
+    for (std::size_t l = 0; l < 3; ++l) {
+      const double norm = found.norm_by_sample[place * 3 + l], size = found.size_by_sample[place * 3 + l];
+      EXPECT_NEAR(norm / alone.by_layer.norm[l], 1, 1e-12);
+      EXPECT_NEAR(size / (norm * state_norm[3 * l]), 1, 1e-12);
+      squares[l] += size * size / 3;
+    }
+  }
+  for (std::size_t l = 0; l < 3; ++l) {
+    EXPECT_NEAR(found.size[3 * l] / std::sqrt(squares[l]), 1, 1e-12);
+    double mean = 0;
+    for (std::size_t place = 0; place < 3; ++place)
+      mean += std::pow(found.norm_by_sample[place * 3 + l], 2) / 3;
+    EXPECT_NEAR(found.by_layer.norm[l] / std::sqrt(mean), 1, 1e-12);
+  }
+}
+
+TEST(LossGradients, have_a_size_that_does_not_depend_on_the_scale_of_the_state) {
+  // No layer does anything and the head undoes the scale: the same model in other units.
+  const ProbeSpec nothing{.norm = Norm::none, .alpha = 0, .rho = 0, .tokens_x = 12, .tokens_y = 1};
+  Measured one(nothing);
+  auto scaled = one.probe.parameters();
+  for (const auto& view : scaled.layout.views())
+    for (double& number : scaled.view(view.path()))
+      number *= view.group == "embedding" ? 8 : view.path() == "head/W" ? 1.0 / 8 : 1;
+  ModelProbe other(scaled, one.line, 5, 2, Precision::dbl);
+  const auto plain = loss_gradients(one.samples, one.probe), large = loss_gradients(one.samples, other);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(large.by_row.norm[i] * 8 / plain.by_row.norm[i], 1, 1e-12);
+    EXPECT_NEAR(large.size[i] / plain.size[i], 1, 1e-12);
+  }
+}
+
 TEST(LayerJacobians, of_layers_that_do_nothing_are_the_identity) {
   const ProbeSpec nothing{.norm = Norm::none,
                           .kind = ModelKind::pde,
@@ -72,6 +127,9 @@ TEST(LayerJacobians, of_layers_that_do_nothing_are_the_identity) {
   }
   ASSERT_EQ(found.lyapunov.size(), 2u);
   for (const double exponent : found.lyapunov) EXPECT_NEAR(exponent, 0, 1e-12);
+  ASSERT_EQ(found.lyapunov_error.size(), 2u);
+  for (const double error : found.lyapunov_error) EXPECT_NEAR(error, 0, 1e-12);
+  EXPECT_EQ(found.lyapunov_sweeps, 1);
 }
 
 }  // namespace

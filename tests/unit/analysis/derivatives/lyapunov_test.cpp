@@ -141,6 +141,65 @@ TEST(Lyapunov, sweeps_back_and_forth_find_the_singular_values_of_the_whole_march
   EXPECT_NEAR(meter.exponents(0, 5)(1), exact(1), 1e-10);
 }
 
+TEST(Lyapunov, sweeps_end_when_exponents_settle_and_the_last_change_tells_their_error) {
+  LinearField linear(5, 10);
+  Matrix4d product = Matrix4d::Identity();
+  for (int row = 0; row < 10; ++row) product = (Matrix4d::Identity() + linear.h * field()) * product;
+  const VectorXd sigma = test::singular_values(product), exact = sigma.array().log() / 5;
+  const auto swept = [&](int most, double tolerance) {
+    auto meter = linear.meter(2);
+    return sweep_exponents(
+        meter, [&] { linear.forwards(meter, 0, 10); }, [&] { linear.backwards(meter); },
+        {5, most, tolerance})[0];
+  };
+  // Errors fall by this factor in a sweep, or faster.
+  const double factor = std::pow(std::max(sigma(1) / sigma(0), sigma(2) / sigma(1)), 4);
+  for (const double tolerance : {1e-2, 1e-4, 1e-6}) {
+    const auto found = swept(100, tolerance);
+    ASSERT_GT(found.sweeps, 1);
+    ASSERT_LT(found.sweeps, 100);
+    EXPECT_LT(found.change.maxCoeff(), tolerance);
+    EXPECT_GE(swept(found.sweeps - 1, tolerance).change.maxCoeff(), tolerance);
+    for (int j = 0; j < 2; ++j) {
+      const double error = std::abs(found.value(j) - exact(j)), bound = factor / (1 - factor) * tolerance;
+      EXPECT_LE(error, 1.5 * bound) << tolerance;  // before the last sweeps other directions fade as well
+    }
+  }
+  EXPECT_EQ(swept(7, 0).sweeps, 7);
+  const auto none = swept(0, 1);
+  EXPECT_EQ(none.sweeps, 0);
+  EXPECT_TRUE(none.change.array().isNaN().all());
+  EXPECT_TRUE(none.value.allFinite());
+}
+
+TEST(Lyapunov, a_sample_is_swept_for_itself_whatever_the_others_need) {
+  // Multiplication of three channels of a single token; those of the second sample differ by little.
+  const double factors[3][3] = {{9, 3, 1}, {1.3, 1.2, 1.1}, {1, 4, 2}};
+  const auto line = TokenLine::even(MPI_COMM_SELF, 1, 1);
+  const auto swept = [&](const std::vector<long>& keys) {
+    const SlabContext context{&line, static_cast<int>(keys.size()), 3, {}, nullptr};
+    LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
+    const auto pass = [&] {
+      meter.advance([&](const double* v, double* out) {
+        for (std::size_t j = 0; j < context.size(); ++j)
+          out[j] = factors[static_cast<std::size_t>(keys[j / 3])][j % 3] * v[j];
+      });
+    };
+    return sweep_exponents(meter, pass, pass, {1, 200, 1e-5});
+  };
+  const auto together = swept({0, 1, 2});
+  EXPECT_GT(together[1].sweeps, 2 * together[0].sweeps);
+  const double exact[3][2] = {{9, 3}, {1.3, 1.2}, {4, 2}};
+  for (std::size_t b = 0; b < 3; ++b) {
+    const auto alone = swept({static_cast<long>(b)})[0];
+    EXPECT_EQ(alone.sweeps, together[b].sweeps);
+    EXPECT_EQ(alone.value, together[b].value);
+    EXPECT_EQ(alone.change, together[b].change);
+    // (1.2 / 1.3)^4 = 0.73 and (1.1 / 1.2)^4 = 0.71 of an error are left after a sweep.
+    for (int j = 0; j < 2; ++j) EXPECT_NEAR(alone.value(j), std::log(exact[b][j]), 5e-5);
+  }
+}
+
 TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
   // Sample b is multiplied by b + 2, in its real tokens; the content of the padding must not matter.
   const auto exponents = [](int tokens, std::vector<int> length, std::vector<long> keys) {

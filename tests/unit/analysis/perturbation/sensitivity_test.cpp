@@ -170,12 +170,13 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   jacobian.set();
   std::vector<double> worst;
   jacobian.worst_direction(worst);
-  ResponseMeter meter(2, 4);
+  const std::vector<long> places{0, 1, 2, 3, 3};
+  ResponseMeter meter(2, 4, 4);
   for (const int level : {0, 1}) {
     auto u = test::plus(c.u, level == 0 ? -1e-4 : 1e-4, worst);
     const auto there = u;
     const auto& z = c.model.probe.forward(u);
-    meter.add(level, c.input, there, z.data(), jacobian.logits().data());
+    meter.add(level, c.input, places, there, z.data(), jacobian.logits().data());
   }
   meter.reduce(MPI_COMM_SELF);
   const auto m = meter.measures();
@@ -198,8 +199,9 @@ TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
   jacobian.worst_direction(worst);
   auto u = test::plus(c.u, 0.3, worst);
   const auto there = u;
-  ResponseMeter response(1, 4);
-  response.add(0, c.input, there, c.model.probe.forward(u).data(), jacobian.logits().data());
+  const std::vector<long> places{0, 1, 2, 2};
+  ResponseMeter response(1, 4, 3);
+  response.add(0, c.input, places, there, c.model.probe.forward(u).data(), jacobian.logits().data());
   response.reduce(MPI_COMM_SELF);
   EXPECT_NEAR(meter.worst_sensitivity(), response.measures().sensitivity[0], rounding);
   EXPECT_EQ(meter.samples(), 3);
@@ -213,16 +215,18 @@ TEST(Responses, of_two_samples_by_hand) {
   auto u = c.u;
   for (int b = 0; b < 2; ++b) c.input.slab_block(u, b) *= b == 0 ? 1.1 : 0.8;
   const std::vector<double> clean{3, 4, 0, 0, 0, 0, 0, 5, 9, 9, 9, 9}, z{3, 3, 0, 0, 0, 0, 0, 6, 9, 9, 9, 9};
-  ResponseMeter meter(3, 4);
-  meter.add(0, c.input, c.u, clean.data(), clean.data());
-  meter.add(1, c.input, u, z.data(), clean.data());
+  const std::vector<long> places{2, 0, 2};  // of three samples; the last slot is a filler
+  ResponseMeter meter(3, 4, 3);
+  meter.add(0, c.input, places, c.u, clean.data(), clean.data());
+  meter.add(1, c.input, places, u, z.data(), clean.data());
   auto broken = z;
   broken[5] = NAN;
-  meter.add(2, c.input, u, broken.data(), clean.data());
+  meter.add(2, c.input, places, u, broken.data(), clean.data());
   meter.reduce(MPI_COMM_SELF);
   const auto m = meter.measures();
   EXPECT_EQ(m.samples, 2);
   EXPECT_EQ(m.accuracy, (std::vector<double>{0, 0.5, 0.5}));  // the first of equals
+  EXPECT_EQ(meter.correct_by_sample(), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 1, 1}));
   EXPECT_NEAR(m.input_change[1], (0.1 + 0.2) / 2, rounding);
   EXPECT_NEAR(m.sensitivity[1], (0.2 / 0.1 + 0.2 / 0.2) / 2, rounding);
   const double first = std::log(2 + 2 * std::exp(-3)), second = std::log(3 + std::exp(6));

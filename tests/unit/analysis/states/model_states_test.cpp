@@ -67,6 +67,29 @@ TEST(ModelStates, are_measured_at_all_rows_and_at_the_ends_of_layers) {
   EXPECT_TRUE(one.accuracy == 0 || one.accuracy == 1);
 }
 
+TEST(ModelStates, of_each_sample_are_those_of_the_sample_alone_in_the_order_of_the_samples) {
+  Measured m;
+  const std::vector<std::size_t> order{3, 0, 4};
+  const auto found = measure_states(m.samples.with(order, 2), m.probe, 0);
+  ASSERT_EQ(found.norm_by_sample.size(), 3u * 3);
+  ASSERT_EQ(found.drift_by_sample.size(), 3u * 3);
+  ASSERT_EQ(found.correct_by_sample.size(), 3u);
+  double accuracy = 0;
+  std::vector<double> drift(3, 0.0);
+  for (std::size_t place = 0; place < 3; ++place) {
+    const auto alone = measure_states(m.samples.with({order[place]}, 2), m.probe, 0);
+    EXPECT_EQ(found.correct_by_sample[place], alone.accuracy);
+    accuracy += alone.accuracy / 3;
+    for (std::size_t l = 0; l < 3; ++l) {
+      EXPECT_NEAR(found.norm_by_sample[place * 3 + l], alone.by_layer.norm[l], rounding);
+      EXPECT_NEAR(found.drift_by_sample[place * 3 + l], alone.by_layer.drift[l], rounding);
+      drift[l] += found.drift_by_sample[place * 3 + l] / 3;
+    }
+  }
+  EXPECT_NEAR(found.accuracy, accuracy, rounding);
+  for (std::size_t l = 0; l < 3; ++l) EXPECT_NEAR(found.by_layer.drift[l], drift[l], rounding);
+}
+
 TEST(Alignment, of_a_model_with_itself_is_symmetric_and_1_at_the_same_depth) {
   Measured m;
   for (const auto what : {Examples::pooled, Examples::tokens}) {

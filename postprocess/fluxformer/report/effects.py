@@ -1,0 +1,143 @@
+"""From the measures of a comparison to the effect of a claim: one number per seed, and what the shared test samples add to its variance.
+
+The effect of a seed is the difference of two reduced quantities (of their logarithms for a ratio), positive as claimed. All seeds see
+the same test samples, so their share of the variance does not average out. It is estimated by the jackknife: the effect is formed
+again without each sample in turn, from the outcomes by sample that the comparison files store; the pseudo-values
+N e - (N - 1) e_(-i) stand for the samples (for a mean over samples they are its terms). Source: Efron and Stein, Ann. Statist. 9
+(1981) 586.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fluxformer.report.claims import Claim
+from fluxformer.report.data import Comparison
+from fluxformer.report.reductions import reduce
+from fluxformer.statistics import Effect, shared_variance
+
+BY_SAMPLE = "_by_sample"
+PRECISION = 12  # digits; what two numbers differ by beyond them is round-off
+
+
+@dataclass(frozen=True)
+class Place:
+    """A quantity of a model; `epoch`: place on the axis of the epochs of a course. No model: the number 0."""
+    model: str
+    quantity: str
+    epoch: int | None = None
+
+
+ZERO = Place("", "zero")
+
+
+class Measured:
+    """Reduced numbers of one claim in one comparison."""
+
+    def __init__(self, claim: Claim, comparison: Comparison):
+        self._claim, self._comparison = claim, comparison
+        self._upto: int | None = None
+
+    def informative(self, *places: Place) -> None:
+        """Leaves out the levels beyond the first at which no model is better than guessing, by two standard errors of its accuracy."""
+        facts = self._comparison.facts()
+        classes, samples = facts.get("classes"), facts.get("samples")
+        if not self._claim.levels or classes is None or not samples:
+            return
+        chance = 1 / float(classes)
+        limit = chance + 2 * np.sqrt(chance * (1 - chance) / float(samples))
+        best = np.max([np.nanmean(self._comparison.measure(one.model, one.quantity), axis=0) for one in places], axis=0)
+        if (guessing := np.flatnonzero(best <= limit)).size:
+            self._upto = int(guessing[0]) + 1
+
+    def levels(self) -> np.ndarray:
+        """Where on their axis the levels stand, 0 for the clean input."""
+        axis = np.concatenate([[0.0], self._comparison.axis(self._claim.levels)])
+        return axis if self._upto is None else axis[:self._upto + 1]
+
+    def by_seed(self, place: Place) -> np.ndarray:
+        """One number per seed; NaN where it cannot be formed."""
+        return np.zeros(len(self._comparison.seeds)) if place == ZERO else _rounded(self._reduced(self._values(place, "")))
+
+    def without_each(self, place: Place) -> np.ndarray | None:
+        """The same without each sample in turn, shape (seeds, samples), NaN for a sample that has no number (a text of one word);
+        None where the outcomes by sample are not stored."""
+        values = self._values(place, BY_SAMPLE) if self._claim.samples and place.epoch is None else None
+        if values is None:
+            return None
+        squared = self._claim.samples == "rms"
+        values = values ** 2 if squared else values
+        there = np.isfinite(values)
+        kept = np.where(there, values, 0)
+        with np.errstate(all="ignore"):
+            rest = (kept.sum(axis=1, keepdims=True) - kept) / (there.sum(axis=1, keepdims=True) - 1)
+        rest = np.where(there, np.sqrt(np.maximum(rest, 0)) if squared else rest, np.nan)
+        seeds, samples = rest.shape[:2]
+        return self._reduced(rest.reshape(seeds * samples, *rest.shape[2:])).reshape(seeds, samples)
+
+    def _values(self, place: Place, suffix: str) -> np.ndarray | None:
+        """Shape (seeds, ...), with by_sample (seeds, samples, ...); the start stands before the levels."""
+        claim, comparison = self._claim, self._comparison
+        values = comparison.measure(place.model, place.quantity + suffix)
+        if values is None:
+            return None
+        values = values if place.epoch is None else values[:, place.epoch]
+        depths = comparison.depths.get(place.model)
+        if depths is not None and not suffix and values.ndim > 1 and values.shape[-1] == len(depths):
+            values = values[..., comparison.at_transformer_depths(place.model)]  # more cells are no more evidence
+        if claim.start:
+            start = comparison.measure(place.model, claim.start + suffix)
+            if start is None:
+                return None
+            values = np.concatenate([start[..., None], values], axis=-1)[..., :None if self._upto is None else self._upto + 1]
+        return values
+
+    def _reduced(self, values: np.ndarray) -> np.ndarray:
+        return reduce(self._claim.reduce, values, self.levels() if self._claim.levels else None)
+
+    def effect(self, measured: Place, reference: Place, sign: float) -> Effect:
+        """sign (f(measured) - f(reference)), f the logarithm for a ratio."""
+        return Effect(_rounded(self._difference(self.by_seed(measured), self.by_seed(reference), sign)), self._shared(measured, reference, sign))
+
+    def value(self, measured: Place) -> Effect:
+        """The number itself."""
+        return Effect(self.by_seed(measured), self._shared(measured, ZERO, 1.0))
+
+    def at_levels(self, measured: Place, reference: Place, sign: float) -> list[tuple[float, Effect]]:
+        """(level, effect there) for the clean input and every level, also those beyond chance."""
+        claim, comparison = self._claim, self._comparison
+        found = []
+        axis = np.concatenate([[0.0], comparison.axis(claim.levels)])
+        for k, level in enumerate(axis):
+            numbers, outcomes = [], []
+            for place in (measured, reference):
+                name = claim.start if k == 0 else place.quantity
+                values, samples = (comparison.measure(place.model, name + suffix) for suffix in ("", BY_SAMPLE))
+                numbers.append(values if k == 0 else values[:, k - 1])
+                outcomes.append(None if samples is None else samples if k == 0 else samples[..., k - 1])
+            shared = shared_variance(sign * (outcomes[0] - outcomes[1])) if all(one is not None for one in outcomes) else 0.0
+            found.append((float(level), Effect(_rounded(sign * (numbers[0] - numbers[1])), shared)))
+        return found
+
+    def _difference(self, mine: np.ndarray, theirs: np.ndarray, sign: float) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return sign * (np.log(mine) - np.log(theirs) if self._claim.ratio else mine - theirs)
+
+    def _shared(self, measured: Place, reference: Place, sign: float) -> float:
+        """V of the effect; 0 for what is not made of outcomes by sample."""
+        mine = self.without_each(measured)
+        theirs = 0.0 if reference == ZERO else self.without_each(reference)
+        if mine is None or theirs is None:
+            return 0.0
+        effect = self._difference(self.by_seed(measured), self.by_seed(reference), sign)
+        ended = np.isfinite(effect)
+        without = self._difference(mine, theirs, sign)[ended]
+        without = without[:, np.isfinite(without).all(axis=0)]
+        samples = without.shape[1]
+        return shared_variance(samples * effect[ended, None] - (samples - 1) * without) if samples else 0.0
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    return np.array([float(f"{value:.{PRECISION}g}") for value in np.ravel(values)])

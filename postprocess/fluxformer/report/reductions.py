@@ -1,0 +1,56 @@
+"""How the numbers of one seed become one: means, falls through depth, areas under a curve.
+
+Each takes `values`, shape (..., places), and `places`, shape (places,), where on the last axis the numbers stand (a depth, a level;
+0, 1, 2, ... if they have no place), and returns shape (...). A reduction that cannot be formed is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+
+def _half_fall(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Where half of the fall from the first to the last place is first reached, as a share of the way; NaN without a fall."""
+    way = (places - places[0]) / (places[-1] - places[0])
+    rows = values.reshape(-1, values.shape[-1])
+    found = np.full(len(rows), np.nan)
+    for k, row in enumerate(rows):
+        if row[0] > row[-1]:
+            left = (row - row[-1]) / (row[0] - row[-1])
+            below = np.argmax(left <= 0.5)
+            found[k] = np.interp(0.5, [left[below], left[below - 1]], [way[below], way[below - 1]])
+    return found.reshape(values.shape[:-1])
+
+
+def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Mean height of the curve: the area under straight lines between its points, over the length of the axis."""
+    return np.trapz(values, places, axis=-1) / (places[-1] - places[0])
+
+
+class Reduction(NamedTuple):
+    """A rule and its words."""
+    of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    words: str
+
+
+REDUCTIONS = {
+    "mean": Reduction(lambda values, _: np.mean(values, axis=-1), "mean"),
+    "last": Reduction(lambda values, _: values[..., -1], "at the end"),
+    "fall": Reduction(lambda values, _: values[..., 0] - values[..., -1], "first depth minus last"),
+    "half_fall": Reduction(_half_fall, "share of the depth after which half of the fall is done"),
+    "disparity": Reduction(lambda values, _: np.max(values, axis=-1) / np.min(values, axis=-1), "largest over smallest"),
+    "area": Reduction(_area, "mean height of the curve from the clean input to where accuracy is chance"),
+}
+
+
+def reduce(name: str, values: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
+    """`values`, shape (rows, ...), as one number per row; all but the last axis are averaged first."""
+    values = np.asarray(values, dtype=float)
+    while values.ndim > 2:
+        values = values.mean(axis=1)
+    values = values.reshape(len(values), -1)
+    places = np.arange(values.shape[1], dtype=float) if places is None else np.asarray(places, dtype=float)
+    with np.errstate(all="ignore"):
+        return REDUCTIONS[name].of(values, places)

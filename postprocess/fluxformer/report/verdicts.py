@@ -1,0 +1,196 @@
+"""The verdicts on all claims about one data set, in the words and by the rule of docs/user-guide.md (Verdicts).
+
+The claims about one kind of model on one data set are judged together: Holm's procedure keeps the probability of any false verdict
+among them below alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fluxformer.report.claims import Claim, Rule, name_of
+from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
+from fluxformer.report.effects import ZERO, Measured, Place
+from fluxformer.statistics import CountQuestion, Effect, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
+
+EARNED = {"distilled": "as fitted", "inherited": "as constructed"}  # what "holds" says of a model that was made to resemble
+
+
+@dataclass
+class Against:
+    """What a quantity is compared with."""
+    name: str             # in words
+    numbers: np.ndarray   # per seed
+    effect: Effect
+    measured: np.ndarray | None = None  # per seed, where it is not the quantity of the model but the Transformer's
+
+    @property
+    def text(self) -> str:
+        """Its name and numbers."""
+        return self.name if self.name.startswith("0") else f"{self.name} {mean_and_spread(self.numbers)}"
+
+
+@dataclass
+class Outcome:
+    """What one quantity (one estimator) of one model says of a claim."""
+    quantity: str
+    measured: np.ndarray                                   # per seed
+    against: list[Against] = field(default_factory=list)
+    levels: list[tuple[float, Judged]] = field(default_factory=list)
+    own: Effect | None = None                              # of a value
+    judged: Judged | None = None                           # None until all claims are judged
+
+
+@dataclass
+class Finding:
+    """A claim and one model."""
+    model: str
+    outcomes: list[Outcome]
+    judged: Judged
+    needed: int           # seeds
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.judged.verdict
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Of the quantity with the fewest: seeds with a number, and all."""
+        counts = [int(np.isfinite(one.measured).sum()) for one in self.outcomes]
+        return min(counts), len(self.outcomes[0].measured)
+
+    @property
+    def preliminary(self) -> bool:
+        return self.seeds[1] < self.needed
+
+    @property
+    def words(self) -> str:
+        """The verdict as the page says it."""
+        earned = EARNED.get(self.model)
+        return f"{self.verdict.value}, {earned}" if self.verdict is Verdict.HOLDS and earned else self.verdict.value
+
+
+@dataclass
+class _Asked:
+    """A claim about one model, with what is to be judged."""
+    claim: Claim
+    model: str
+    outcomes: list[Outcome]
+    questions: list[Question | CountQuestion]  # one per outcome; none for a value
+
+
+def weigh(claims: list[Claim], study: Study, rule: Rule) -> list[tuple[Claim, list[Finding]]]:
+    """The findings of the claims that the study has measures of, one for each model."""
+    asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison)]
+    findings: dict[str, list[Finding]] = {claim.id: [] for claim in claims}
+    for model in dict.fromkeys(_family(one.model) for one in asked):
+        family = [one for one in asked if _family(one.model) == model]
+        differences = [one for one in family if one.questions]
+        verdicts = judge_claims([one.questions for one in differences], rule.alpha)
+        for one, (verdict, each) in zip(differences, verdicts):
+            for outcome, judged in zip(one.outcomes, each):
+                outcome.judged = judged
+            findings[one.claim.id].append(Finding(one.model, one.outcomes, verdict, rule.needed(study.data[0])))
+        for one in family:
+            if not one.questions:
+                findings[one.claim.id].append(_of_value(one, rule, rule.needed(study.data[0])))
+    return [(claim, sorted(findings[claim.id], key=lambda one: _order(one.model))) for claim in claims if findings[claim.id]]
+
+
+def _family(model: str) -> str:
+    """The PDE model of an ablation is trained on the labels alone, as the independent one."""
+    return "independent" if model == "pde" else model
+
+
+def _order(model: str) -> int:
+    return list(MODELS).index(_family(model))
+
+
+def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
+    """(model, group that is measured) for each model a claim speaks of."""
+    if not claim.at:
+        return [(model, model) for model in comparison.models if model in MODELS and model != "transformer"]
+    pairs = [(kind, f"{kind}_{claim.at}") for kind in ("transformer", "pde")]
+    return [pair for pair in pairs if pair[1] in comparison.models]
+
+
+def _asked(claim: Claim, comparison: Comparison) -> list[_Asked]:
+    found = []
+    for model, group in _models(claim, comparison):
+        there = [quantity for quantity in claim.quantity if quantity in comparison.measures[group]]
+        if claim.both:
+            there = [quantity for quantity in there if quantity in comparison.measures.get("transformer", ())]
+        made = [_outcome(claim, comparison, model, group, quantity) for quantity in there]
+        if made:
+            found.append(_Asked(claim, model, [outcome for outcome, _ in made], [question for _, question in made if question]))
+    return found
+
+
+def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str) -> tuple[Outcome, Question | CountQuestion | None]:
+    measured, place = Measured(claim, comparison), Place(group, quantity)
+    if claim.test == "happens":
+        return _count(claim, comparison, model, place)
+    others = [(name, place, _reference(name, claim, comparison, model, place)) for name in claim.than]
+    if claim.both:
+        theirs = Place("transformer", quantity)
+        others += [(name, theirs, _reference(name, claim, comparison, "transformer", theirs)) for name in claim.than]
+    if claim.levels and claim.test != "value":
+        measured.informative(place, *(other for _, _, other in others if other and other != ZERO))
+    outcome = Outcome(quantity, measured.by_seed(place))
+    if claim.test == "value":
+        outcome.own = measured.value(place)
+        return outcome, None
+    sign = 1.0 if claim.test == "larger" else -1.0
+    for name, mine, other in others:
+        words = ("0" if name == "zero" else name_of(name)) + (", of the Transformer" if mine is not place else "")
+        if other is None:
+            missing = np.full(len(comparison.seeds), np.nan)
+            outcome.against.append(Against(words, missing, Effect(missing)))
+        else:
+            outcome.against.append(Against(words, measured.by_seed(other), measured.effect(mine, other, sign),
+                                           None if mine is place else measured.by_seed(mine)))
+    if claim.levels:
+        effects = measured.at_levels(place, others[0][2], sign)
+        judged = judge([Question((effect,)) for _, effect in effects])
+        outcome.levels = [(level, one) for (level, _), one in zip(effects, judged)]
+    return outcome, Question(tuple(one.effect for one in outcome.against), claim.delta)
+
+
+def _reference(name: str, claim: Claim, comparison: Comparison, model: str, place: Place) -> Place | None:
+    """Where the numbers are that a quantity is compared with; None if they were not measured."""
+    if name == "zero":
+        return ZERO
+    if claim.at:
+        other = Place(f"{model}_{name}", place.quantity)
+    elif name == "transformer":
+        other = Place("transformer", place.quantity)
+    elif name == "ceiling":
+        other = Place("transformer", f"{place.quantity}_ceiling")
+    else:
+        other = Place(place.model, f"{place.quantity}_{name}")
+        if name == "untrained" and other.quantity not in comparison.measures[place.model]:
+            epochs = list(comparison.axis("copied_epoch")) if "copied_epoch" in comparison.axes else []
+            other = Place(place.model, f"epoch_{place.quantity}", epochs.index(0) if 0 in epochs else None)
+            if other.epoch is None:
+                return None
+    return other if other.quantity in comparison.measures.get(other.model, ()) else None
+
+
+def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tuple[Outcome, CountQuestion]:
+    """What happened has a number."""
+    other = Place(f"{model}_{claim.than[0]}", place.quantity)
+    happened = np.isfinite(comparison.measure(place.model, place.quantity)).astype(float)
+    there = other.quantity in comparison.measures.get(other.model, ())
+    theirs = np.isfinite(comparison.measure(other.model, other.quantity)).astype(float) if there else np.full(len(happened), np.nan)
+    question = CountQuestion((int(happened.sum()), len(happened)), (int(theirs.sum()), len(theirs)) if there else (0, 0))
+    against = Against(name_of(claim.than[0]), theirs, Effect(happened - theirs))
+    return Outcome(place.quantity, happened, [against]), question
+
+
+def _of_value(asked: _Asked, rule: Rule, needed: int) -> Finding:
+    claim = asked.claim
+    for outcome in asked.outcomes:
+        outcome.judged = judge_value(outcome.own, claim.expected, claim.tolerance, rule.alpha)
+    return Finding(asked.model, asked.outcomes, judge_estimators([outcome.judged for outcome in asked.outcomes]), needed)

@@ -1,0 +1,189 @@
+"""Findings in words and numbers, for the page and for paper."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fluxformer.report.claims import Claim, Rule
+from fluxformer.report.data import DATA_SETS, MODELS, mean_and_spread, number
+from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome
+from fluxformer.statistics import Effect, Judged, Verdict
+
+DETAILS = {"model": 10, "quantity": 11, "measured": 13, "compared with": 18, "effect [interval]": 20, "p, level": 11, "seeds": 8, "verdict": 9}
+
+
+def label(model: str) -> str:
+    """Of a model, or of the kinds of an ablation."""
+    return MODELS[model].label if model in MODELS else {"pde": "PDE model"}.get(model, model)
+
+
+def column(model: str) -> str:
+    """Where a model stands in the overview: the PDE model of an ablation is trained on the labels alone."""
+    return "independent" if model == "pde" else model
+
+
+def columns_of(weighed: list[tuple[Claim, list[Finding]]]) -> list[str]:
+    """The columns that have a finding."""
+    return [name for name in MODELS if any(column(one.model) == name for _, findings in weighed for one in findings)]
+
+
+def finding_of(findings: list[Finding], name: str) -> Finding | None:
+    """The finding that stands in a column."""
+    return next((one for one in findings if column(one.model) == name), None)
+
+
+def words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> str:
+    """Mean effect with its interval; of a ratio the factor."""
+    if not effect.count:
+        return "–"
+    low, high = interval
+    if claim.ratio:
+        factor = [math.exp(one if claim.test != "smaller" else -one) for one in (effect.mean, low, high)]
+        factor[1:] = sorted(factor[1:])
+        return f"× {brief(factor[0])}" + (f" [{brief(factor[1])}, {brief(factor[2])}]" if math.isfinite(low) else "")
+    ends = [abs(one) for one in (effect.mean, low, high) if math.isfinite(one) and one != 0]
+    digits = _digits(high - low if math.isfinite(low) and high > low else max(ends, default=0.0))
+    while ends and min(ends) < 0.5 * 10 ** -digits and low * high > 0 and digits < 7:
+        digits += 1  # an interval that excludes 0 shows it
+    text = lambda value: f"{value:.{digits}f}".replace("-", "−")  # noqa: E731
+    sign = "+" if claim.test in ("larger", "smaller") and effect.mean > 0 else ""
+    return sign + text(effect.mean) + (f" [{text(low)}, {text(high)}]" if math.isfinite(low) and not effect.deterministic else "")
+
+
+def brief(value: float) -> str:
+    """A number with two digits that matter."""
+    if 100 <= abs(value) < 1e5:
+        return f"{value:.0f}".replace("-", "−")
+    return f"{value:#.2g}".rstrip(".").replace("-", "−") if 0.001 <= abs(value) < 100 else number(float(f"{value:.2g}"))
+
+
+def _digits(width: float) -> int:
+    """Decimals that show two digits of an interval this wide."""
+    return max(0, min(7, 1 - math.floor(math.log10(width)))) if width > 0 else 4
+
+
+def in_short(claim: Claim, finding: Finding) -> list[str]:
+    """The effect that decides, what is compared, and what an undecided claim could have shown."""
+    decisive = next((one for one in finding.outcomes if one.judged and one.judged.effect is finding.judged.effect), finding.outcomes[0])
+    name = f"{words(decisive.quantity)}: " if len(finding.outcomes) > 1 else ""
+    if finding.judged.signs:
+        return [", ".join(f"{words(one.quantity)} {sign}" for one, sign in zip(finding.outcomes, finding.judged.signs.split()))]
+    if claim.test == "value":
+        return [name + effect_text(claim, finding.judged.effect, finding.judged.interval)]
+    if claim.test == "happens":
+        return [_counts(decisive)]
+    other = next((one for one in decisive.against if one.effect is finding.judged.effect), decisive.against[0])
+    mine = decisive.measured if other.measured is None else other.measured
+    lines = [name + effect_text(claim, finding.judged.effect, finding.judged.interval),
+             mean_and_spread(mine) + (f"; {other.text}" if other.effect.count and not other.name.startswith("0") else "")]
+    if finding.verdict is Verdict.UNDECIDED and math.isfinite(finding.judged.detectable):
+        lines.append(f"detectable {_size(claim, finding.judged.detectable)}")
+    return lines
+
+
+def _size(claim: Claim, effect: float) -> str:
+    return f"× {brief(math.exp(effect))}" if claim.ratio and effect < 700 else brief(effect)
+
+
+def _counts(outcome: Outcome) -> str:
+    other = outcome.against[0]
+    share = lambda values: f"{int(np.nansum(values))} of {int(np.isfinite(values).sum())}"  # noqa: E731
+    return f"{share(outcome.measured)}; {other.name} {share(other.numbers)}"
+
+
+class Row(NamedTuple):
+    """A line of the table of all numbers; `cells` are those before the verdict."""
+    cells: tuple[str, ...]
+    words: str = ""
+    verdict: Verdict | None = None
+    level: bool = False
+
+
+def detail_rows(claim: Claim, findings: list[Finding]) -> list[Row]:
+    """Every quantity of every model against all that it is compared with, and level by level."""
+    rows = []
+    for finding in findings:
+        for outcome in finding.outcomes:
+            rows += _rows(claim, finding, outcome)
+    return rows
+
+
+def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
+    judged = outcome.judged
+    head = (label(finding.model), words(outcome.quantity), f"{mean_and_spread(outcome.measured)} {claim.unit}".strip())
+    said = judged.verdict.value
+    if finding.verdict is Verdict.HOLDS and judged.verdict is Verdict.HOLDS and finding.model in EARNED:
+        said = finding.words
+    if claim.test == "value":
+        return [Row((*head, "", effect_text(claim, judged.effect, judged.interval), "", _seeds(judged.effect)), said, judged.verdict)]
+    if claim.test == "happens":
+        return [Row((*head, _counts(outcome), effect_text(claim, judged.effect, judged.interval), _p(judged), f"{len(outcome.measured)}"),
+                    said, judged.verdict)]
+    rows = []
+    for k, other in enumerate(outcome.against):
+        alpha = judged.alpha if math.isfinite(judged.alpha) else 0.05
+        width = 2 * alpha if judged.verdict is Verdict.NO_DIFFERENCE else alpha
+        cells = (*(head if k == 0 else ("", "", "" if other.measured is None else mean_and_spread(other.measured))),
+                 other.text,
+                 effect_text(claim, other.effect, other.effect.interval(width)), _p_of(other, judged), _seeds(other.effect))
+        rows.append(Row(cells, said if k == 0 else "", judged.verdict if k == 0 else None))
+    for level, one in outcome.levels:
+        axis = "clean" if level == 0 else f"at {level:g}"
+        rows.append(Row(("", axis, "", "", effect_text(claim, one.effect, one.interval), _p(one), ""), one.verdict.value, one.verdict, True))
+    return rows
+
+
+def _p(judged: Judged) -> str:
+    return f"{_probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
+
+
+def _p_of(other: Against, judged: Judged) -> str:
+    if other.effect.deterministic:
+        return "deterministic"
+    p = other.effect.p_value()
+    if not math.isfinite(p):
+        return "–"
+    return f"{_probability(p)}, {judged.alpha:.2g}; flips {_probability(other.effect.sign_flip_p())}"
+
+
+def _probability(p: float) -> str:
+    return "< 1e-6" if p < 1e-6 else f"{p:.2g}"
+
+
+def _seeds(effect: Effect) -> str:
+    """How many have a number, and the share of the variance that the test samples add."""
+    text = f"{effect.count} of {len(effect.values)}"
+    if effect.shared > 0 and effect.count > 1:
+        text += f"; samples {100 * effect.shared / effect.error ** 2:.0f} %"
+    return text
+
+
+def rule_in_words(rule: Rule) -> tuple[list[str], list[tuple[Verdict, str]]]:
+    """How numbers are compared, and when each verdict is given."""
+    level = f"{100 * rule.alpha:g} %"
+    needed = ", ".join(f"{count} ({', '.join(DATA_SETS.get(name, name) for name in rule.seeds if rule.seeds[name] == count)})"
+                       for count in dict.fromkeys(rule.seeds.values()))
+    return ([
+        "Effects are differences seed by seed (of logarithms for a ratio), positive as claimed, PDE models at the depths of the "
+        "Transformer's layers. Measured: mean ± standard deviation over seeds. Effect: mean and interval by Student's t with the variance "
+        "s²/n + V; V is what the test samples add, which all seeds share (“samples”: its share). Seeds without a number "
+        "do not count.",
+        f"The claims about one kind of model on one data set are judged together: the probability of any false verdict among them is at most "
+        f"{level} (Holm; “level”: what is left for a claim, and the level of its interval). Against several controls the largest p counts. "
+        "“Flips”: p of all changes of sign, exact for any distribution; 6 seeds are needed for it to fall below 0.05.",
+        f"Verdicts are preliminary (dashed) from fewer seeds than {needed}."],
+        [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; of a value: the interval lies within the tolerance. "
+          "“As fitted”: a distilled model was asked to resemble the Transformer; “as constructed”: an inherited one is made of its weights"),
+         (Verdict.OPPOSITE, "the effect differs from 0, on the other side"),
+         (Verdict.MISSED, "of a value: the interval lies outside the tolerance"),
+         (Verdict.NO_DIFFERENCE, "the effect lies within ± δ, by two one-sided tests"),
+         (Verdict.UNDECIDED, "none of these; said is the effect that would have been found with a probability of 80 %"),
+         (Verdict.DISAGREE, "several estimators do not earn the same verdict; their signs, in brackets if undecided"),
+         (Verdict.NO_DATA, "no seed has the number")])
