@@ -66,10 +66,12 @@ class Effect:
 
     @property
     def count(self) -> int:
+        """Seeds that count."""
         return len(self.finite)
 
     @property
     def mean(self) -> float:
+        """Over the seeds that count; NaN if there are none."""
         return float(self.finite.mean()) if self.count else math.nan
 
     @property
@@ -245,6 +247,7 @@ class Question:
 
     @property
     def equivalence_p(self) -> float:
+        """The largest p of equivalence; NaN if it is not asked."""
         return math.nan if self.delta is None else max(one.equivalence_p(self.delta) for one in self.effects)
 
     def judged(self, alpha: float, equal_alpha: float) -> Judged:
@@ -289,13 +292,16 @@ class CountQuestion:
 
     @property
     def sign(self) -> float:
+        """Of the difference."""
         return float(np.sign(self.difference))
 
     @property
     def p(self) -> float:
+        """Two-sided; NaN if one kind has no runs."""
         return diverged_p(self.first, self.second) if self.first[1] and self.second[1] else math.nan
 
     def judged(self, alpha: float, equal_alpha: float) -> Judged:
+        """At the level that Holm gives to the claim; `equal_alpha` is not used."""
         effect = Effect(np.array([self.difference]))
         if math.isnan(self.p):
             return Judged(Verdict.NO_DATA, effect)

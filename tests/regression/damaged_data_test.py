@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from made_up_images import idx  # noqa: E402
 from program import ProgramTest, together  # noqa: E402
 
 SMALL = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2"]
@@ -81,10 +82,6 @@ def tar_of(members, kind=tarfile.REGTYPE):
 
 def tar_gz(*arguments, **named):
     return gzip.compress(tar_of(*arguments, **named))
-
-
-def idx(content, *sizes):
-    return struct.pack(f">{len(sizes) + 1}I", 0x800 + len(sizes), *sizes) + content
 
 
 def images(count=3):

@@ -3,13 +3,13 @@
 
 import gzip
 import os
-import struct
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from program import ProgramTest, together  # noqa: E402 (the folder is put on the path first)
+from made_up_images import idx  # noqa: E402 (the folder is put on the path first)
+from program import ProgramTest, together  # noqa: E402
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 COUNT = 6
@@ -17,11 +17,11 @@ COUNT = 6
 
 def images(count=COUNT):
     pixels = bytes((7 * number + pixel) % 256 for number in range(count) for pixel in range(28 * 28))
-    return struct.pack(">IIII", 0x803, count, 28, 28) + pixels
+    return idx(pixels, count, 28, 28)
 
 
 def labels(count=COUNT):
-    return struct.pack(">II", 0x801, count) + bytes(number % 10 for number in range(count))
+    return idx(bytes(number % 10 for number in range(count)), count)
 
 
 class DataFiles(ProgramTest):

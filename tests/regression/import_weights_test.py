@@ -9,7 +9,6 @@ import os
 import re
 import resource
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -22,7 +21,7 @@ from numpy_transformer import layer, weights  # noqa: E402
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-from python_package import start  # noqa: E402
+from python_package import FolderTest, start  # noqa: E402
 
 REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
 USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
@@ -60,18 +59,16 @@ def limit_file_size(most):
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
-class ImportWeights(unittest.TestCase):
+class ImportWeights(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.model = os.path.join(self.folder, "model.h5")
+        super().setUp()
+        self.model = self.path("model.h5")
 
     def run_script(self, state_path, *options, **process):
         return start("import", state_path, self.model, *options, **process)
 
     def save(self, state, name="state.npz"):
-        path = os.path.join(self.folder, name)
+        path = self.path(name)
         if name.endswith(".npz"):
             np.savez(path, **state)
         elif name.endswith(".h5"):
@@ -91,9 +88,7 @@ class ImportWeights(unittest.TestCase):
     def refused(self, state, reason, *options, name="state.npz"):
         path = self.save(state, name) if isinstance(state, dict) else state
         done = self.run_script(path, *(options or USUAL))
-        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn(reason, done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, "one message: " + done.stderr)
+        self.assert_refused(done, reason)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("model")], [])
 
     def same_as_torch(self, model, case):

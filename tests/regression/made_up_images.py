@@ -1,9 +1,14 @@
-"""Small synthetic data in MNIST's file format, which a network learns in a few steps."""
+"""Small synthetic data in MNIST's file format; `write_mnist`: such as a network learns in a few steps."""
 
 import os
 import struct
 
 import numpy as np
+
+
+def idx(content, *sizes):
+    """An IDX file of unsigned bytes."""
+    return struct.pack(f">{len(sizes) + 1}I", 0x800 + len(sizes), *sizes) + content
 
 
 def write_mnist(folder, training, test, seed=0):
@@ -16,7 +21,7 @@ def write_mnist(folder, training, test, seed=0):
         for image, label in zip(images, labels):
             image[:, 2 * label + 4:2 * label + 6] += 180
         with open(os.path.join(folder, f"{split}-images-idx3-ubyte"), "wb") as stream:
-            stream.write(struct.pack(">IIII", 0x803, count, 28, 28) + images.tobytes())
+            stream.write(idx(images.tobytes(), *images.shape))
         with open(os.path.join(folder, f"{split}-labels-idx1-ubyte"), "wb") as stream:
-            stream.write(struct.pack(">II", 0x801, count) + labels.tobytes())
+            stream.write(idx(labels.tobytes(), *labels.shape))
     return labels

@@ -13,15 +13,14 @@ import unittest
 
 try:
     import h5py
-    import matplotlib.image
+    import matplotlib  # noqa: F401 (what the figures need)
 except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-from python_package import FolderTest, start  # noqa: E402 (its folder is put on the path first)
+from python_package import ROOT, FolderTest, assert_picture, start  # noqa: E402 (its folder is put on the path first)
 
 BINARY = os.environ["FLUXFORMER_BINARY"]
 # deck -> (what makes it small, what is drawn). Decks that need downloaded files are not built in.
@@ -56,11 +55,7 @@ class PlotEvolve(FolderTest):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(sorted(os.listdir(figures)), sorted(n + e for n in names for e in (".pdf", ".png")))
                 for name in names:
-                    picture = matplotlib.image.imread(os.path.join(figures, name + ".png"))
-                    self.assertGreater(picture.shape[1], 1000)
-                    self.assertGreater(picture[..., :3].std(), 0.02, "an empty picture")
-                    with open(os.path.join(figures, name + ".pdf"), "rb") as stream:
-                        self.assertEqual(stream.read(5), b"%PDF-")
+                    assert_picture(self, os.path.join(figures, name))
 
     def test_a_run_of_chosen_depths_and_without_reference_is_drawn(self):
         path = self.solve("evolve", "--evolve.time=2", "--output.depth_stride=3", "--front.threshold=0")

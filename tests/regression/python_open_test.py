@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""fluxformer.open on every kind of file that the program writes: equal to h5py, with coordinates and units, read when indexed."""
+"""fluxformer.open on every kind of file that the program writes: equal to h5py, with coordinates and units, read when indexed.
+
+The script of the user guide is one of its cases."""
 
 import os
+import re
+import subprocess
 import sys
+import textwrap
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -16,10 +21,10 @@ except ImportError as failure:
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
-import python_package  # noqa: E402, F401 (puts fluxformer on the path)
 from comparison import ALL, CompareTest  # noqa: E402
 from described import description  # noqa: E402
-from program import SCALING_DECK, TRAIN_DECK, together  # noqa: E402
+from program import ROOT, SCALING_DECK, TRAIN_DECK, together  # noqa: E402
+from python_package import ENVIRONMENT  # noqa: E402
 
 import fluxformer  # noqa: E402
 
@@ -66,7 +71,8 @@ class Open(CompareTest):
                 variable = found[path]
                 dims = [axis[0].name.split("/")[-1] for axis in one.dims if len(axis)] or [path] * one.ndim
                 self.assertEqual(list(variable.dims), dims, path)
-                self.assertEqual(variable.attrs.get("units", ""), one.attrs.get("unit", ""), path)
+                unit = one.attrs.get("unit", "")
+                self.assertEqual(variable.attrs.get("units"), None if unit in ("1", "") else unit, path)
                 for dim in dims:
                     if dim in stored and not dim.startswith("extent_"):
                         np.testing.assert_array_equal(variable[dim], stored[dim][...], err_msg=f"{path}: {dim}")
@@ -86,6 +92,29 @@ class Open(CompareTest):
             fluxformer.open(self.path("evolve.h5"), "histroy")
         with self.assertRaisesRegex(fluxformer.RunError, "no such file"):
             fluxformer.open(self.path("none.h5"))
+
+    def test_axes_of_a_plot_have_names_and_units(self):
+        self.evolve("--output.file=evolve.h5")
+        with fluxformer.open(self.path("evolve.h5"), "history") as data:
+            norm, = data["norm"].sel(depth=1).plot()
+            for label in (norm.axes.get_xlabel(), norm.axes.get_ylabel()):
+                self.assertTrue(label)
+                self.assertNotIn("[", label)  # pure numbers
+            norm.axes.clear()
+            rate, = data["rate"].sel(step=2).plot(ax=norm.axes)
+            self.assertRegex(rate.axes.get_xlabel(), r"\[layer\]$")
+            self.assertRegex(rate.axes.get_ylabel(), r"\[1/time\]$")
+
+    def test_the_script_of_the_user_guide_runs(self):
+        with open(os.path.join(ROOT, "docs", "user-guide.md"), encoding="utf-8") as guide:
+            script, = re.findall(r"^    import fluxformer\n(?:    .*\n)+", guide.read(), re.M)
+        os.mkdir(self.path("out"))
+        self.evolve("--output.file=out/first.h5", deck=os.path.join(ROOT, "input", "evolve", "evolve.ini"))
+        end = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True,
+                             timeout=120)
+        self.assertEqual((end.returncode, end.stderr), (0, ""), script)
+        for said in re.findall(r"print\(.*# (\(.*\))$", script, re.M):  # what the guide says is printed
+            self.assertIn(said, end.stdout)
 
     def test_a_training_that_goes_on(self):
         from training_sample import write_training

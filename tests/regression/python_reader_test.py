@@ -6,7 +6,6 @@ Makes its own small files, so no run is needed. Status 0 if all tests pass.
 
 import os
 import sys
-import tempfile
 import unittest
 
 import h5py
@@ -14,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-import python_package  # noqa: E402, F401 (puts fluxformer on the path)
+from python_package import FolderTest  # noqa: E402 (its folder is put on the path first)
 from training_sample import write_training  # noqa: E402
 
 from fluxformer.io import Run, RunError, training_file  # noqa: E402
@@ -40,20 +39,19 @@ def write(path, **changes):
         file["analysis/evolve/arrival_time"] = [1.0, 2.0, np.nan]
 
 
-class Reader(unittest.TestCase):
+class Reader(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "a.h5")
+        super().setUp()
+        self.file = self.path("a.h5")
 
     def refusal(self, path=None):
         with self.assertRaises(RunError) as caught:
-            Run(path or self.path)
+            Run(path or self.file)
         return str(caught.exception)
 
     def test_a_finished_run_is_read(self):
-        write(self.path)
-        with Run(self.path) as run:
+        write(self.file)
+        with Run(self.file) as run:
             self.assertEqual(run.settings, {"equation.c": 2.5, "mesh.layers": 12, "output.overwrite": True,
                                             "output.file": "a=b.h5"})
             u = run.field("u")
@@ -66,44 +64,44 @@ class Reader(unittest.TestCase):
             self.assertTrue(np.isnan(run.analysis("evolve", "arrival_time")[2]))
 
     def test_a_figure_can_be_traced_to_its_run(self):
-        write(self.path)
-        with Run(self.path) as run:
-            for part in (self.path, "deck input/evolve/evolve.ini", "revision 0123456789 + changes", "seed 7", "3 rank(s)"):
+        write(self.file)
+        with Run(self.file) as run:
+            for part in (self.file, "deck input/evolve/evolve.ini", "revision 0123456789 + changes", "seed 7", "3 rank(s)"):
                 self.assertIn(part, run.origin)
 
     def test_what_a_run_does_not_hold_is_named_with_what_it_holds(self):
-        write(self.path)
-        with Run(self.path) as run, self.assertRaisesRegex(RunError, "no /history/cfl .*holds norm"):
+        write(self.file)
+        with Run(self.file) as run, self.assertRaisesRegex(RunError, "no /history/cfl .*holds norm"):
             run.history("cfl")
 
     def test_the_file_is_closed_at_the_end(self):
-        write(self.path)
-        with Run(self.path) as run:
+        write(self.file)
+        with Run(self.file) as run:
             u = run.field("u")
         with self.assertRaises(ValueError):
             u[0]
 
     def test_a_missing_file_points_to_the_unfinished_one(self):
         self.assertIn("no such file", self.refusal())
-        write(self.path + ".part", status="running")
+        write(self.file + ".part", status="running")
         self.assertIn("is not finished", self.refusal())
 
     def test_unfinished_runs_are_read_only_when_asked_for(self):
-        part = self.path + ".part"
+        part = self.file + ".part"
         write(part, status="running")
         self.assertIn("not finished", self.refusal(part))
-        write(self.path, status="failed", message="non-finite state at t = 3")
+        write(self.file, status="failed", message="non-finite state at t = 3")
         self.assertRegex(self.refusal(), "'failed': non-finite state at t = 3.*--unfinished")
-        for path in (part, self.path):
+        for path in (part, self.file):
             with Run(path, unfinished=True) as run:
                 self.assertEqual(run.fields, ["u"])
 
     def test_the_course_of_a_training_is_read(self):
-        columns = write_training(self.path, epochs=3, per_epoch=5)
-        with h5py.File(self.path, "r+") as file:
+        columns = write_training(self.file, epochs=3, per_epoch=5)
+        with h5py.File(self.file, "r+") as file:
             words = np.array([word.encode() for word in ("the", "naïve", "")], dtype=h5py.string_dtype(length=6))
             file["model/embedding/vocabulary"] = words
-        with Run(self.path) as run:
+        with Run(self.file) as run:
             for name, values in columns.items():
                 np.testing.assert_array_equal(run.training(name), values)
             self.assertEqual(set(run.trainings), set(columns))
@@ -112,10 +110,10 @@ class Reader(unittest.TestCase):
                              (["the", "naïve", ""], False, 165))
 
     def test_a_growing_history_is_read_as_far_as_its_axes_go(self):
-        history = self.path[:-3] + ".history.h5"
-        self.assertEqual(training_file(self.path), self.path)
+        history = self.file[:-3] + ".history.h5"
+        self.assertEqual(training_file(self.file), self.file)
         columns = write_training(history, epochs=2, per_epoch=6, status="running")
-        self.assertEqual(training_file(self.path), history)
+        self.assertEqual(training_file(self.file), history)
         with h5py.File(history, "r+", libver="latest") as file:
             file["step"].resize((7,))
             file.swmr_mode = True
@@ -125,20 +123,20 @@ class Reader(unittest.TestCase):
                 np.testing.assert_array_equal(run.coordinate("step"), np.arange(7))
                 np.testing.assert_array_equal(run.training("loss"), columns["loss"][:7])
                 np.testing.assert_array_equal(run.training("test_loss"), columns["test_loss"])
-        write_training(self.path)
-        self.assertEqual(training_file(self.path), self.path)
+        write_training(self.file)
+        self.assertEqual(training_file(self.file), self.file)
 
     def test_foreign_and_damaged_files_are_refused(self):
-        write(self.path, schema_version=None)
+        write(self.file, schema_version=None)
         self.assertIn("not one of Fluxformer", self.refusal())
-        with open(self.path, "wb") as stream:
+        with open(self.file, "wb") as stream:
             stream.write(b"not HDF5")
         self.assertIn("not a readable HDF5 file", self.refusal())
 
     def test_other_schemas_are_refused_both_ways(self):
-        write(self.path, schema_version=0)
+        write(self.file, schema_version=0)
         self.assertIn("too old", self.refusal())
-        write(self.path, schema_version=99)
+        write(self.file, schema_version=99)
         self.assertRegex(self.refusal(), "newer than this reader.*0123456789abcdef")
 
 

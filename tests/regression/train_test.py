@@ -14,6 +14,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from made_up_images import write_mnist  # noqa: E402
+from numpy_transformer import layer_norm  # noqa: E402
 from program import TrainTest, together  # noqa: E402
 
 # The network of train.ini on synthetic images: all 40 test images are used, in order.
@@ -23,11 +24,6 @@ IMAGES = ("--data.set=mnist", "--data.directory=data", "--train.samples=0", "--t
 
 def erf(x):
     return np.vectorize(math.erf)(x)
-
-
-def layer_norm(x, gain, bias):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * gain + bias
 
 
 def classify(model, last):

@@ -38,6 +38,16 @@ def call(*arguments):
     return types.SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
+def assert_picture(test, path):
+    """path.png and path.pdf are a figure of the usual width, with something in it."""
+    import matplotlib.image
+    picture = matplotlib.image.imread(path + ".png")
+    test.assertGreater(picture.shape[1], 1000)
+    test.assertGreater(picture[..., :3].std(), 0.02, "an empty picture")
+    with open(path + ".pdf", "rb") as stream:
+        test.assertEqual(stream.read(5), b"%PDF-")
+
+
 class FolderTest(unittest.TestCase):
     """Each test has a folder of its own."""
 

@@ -56,6 +56,8 @@ def losses(axes: Axes, rows: list[Predicted]) -> None:
     axes.set_xticks(places, [whole(row.ranks) for row in rows], rotation=60, fontsize=8)
     axes.set(xlabel="ranks", ylabel="share of a step  [%]", ylim=(0, max(1.35 * max(below), 1)),
              title=f"What is lost with {whole(rows[0].case.tokens)} tokens")
+    if max(below) > 50:
+        axes.set_yticks(range(0, 101, 20))
     if names:
         axes.legend(loc="upper left", fontsize=8.5)
     else:
