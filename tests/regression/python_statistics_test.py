@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import python_package  # noqa: E402, F401 (puts fluxformer on the path)
 
-from fluxformer.statistics import (Effect, Question, Verdict, diverged_p, holm, judge, judge_estimators, judge_value,  # noqa: E402
-                                 shared_variance)
+from fluxformer.judging import Question, Verdict, judge, judge_estimators, judge_value  # noqa: E402
+from fluxformer.statistics import Effect, diverged_p, holm, shared_variance  # noqa: E402
 
 STUDIES = 2000
 NAN = math.nan

@@ -27,7 +27,8 @@ from fluxformer.report.claims import Claim, Rule  # noqa: E402
 from fluxformer.report.data import Study, mean_and_spread, open_run  # noqa: E402
 from fluxformer.report.verdicts import weigh  # noqa: E402
 from fluxformer.report.wording import brief, effect_text, in_short  # noqa: E402
-from fluxformer.statistics import Effect, Verdict  # noqa: E402
+from fluxformer.judging import Verdict  # noqa: E402
+from fluxformer.statistics import Effect  # noqa: E402
 
 RULE = Rule(0.05, {"digits": 10, "mnist": 6})
 ATTENTION = {"experiment": "attention", "quantity": ["cosine"], "test": "value", "expected": 0.987, "tolerance": 0.01}

@@ -20,7 +20,7 @@ from fluxformer.report.sections import sections
 from fluxformer.report.summary import write_summary
 from fluxformer.report.verdicts import weigh
 from fluxformer.report.wording import column
-from fluxformer.statistics import Verdict
+from fluxformer.judging import Verdict
 
 SECTIONS = sections()
 

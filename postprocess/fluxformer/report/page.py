@@ -5,7 +5,7 @@ from html import escape
 from fluxformer.report.data import COUPLINGS, MODELS, origins
 from fluxformer.report.style import as_svg
 from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)
-from fluxformer.statistics import Verdict
+from fluxformer.judging import Verdict
 
 TITLE = "A Transformer and PDE models of it, compared"
 CLASSES = {Verdict.HOLDS: "yes", Verdict.OPPOSITE: "no", Verdict.MISSED: "no", Verdict.NO_DIFFERENCE: "null", Verdict.UNDECIDED: "weak",

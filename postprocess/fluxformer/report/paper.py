@@ -10,7 +10,7 @@ from fluxformer.report.page import TITLE
 from fluxformer.report.runs import run_rows
 from fluxformer.report.style import PAPER, add_page, plt
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
-from fluxformer.statistics import Verdict
+from fluxformer.judging import Verdict
 
 COLOURS = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
 LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches

@@ -9,7 +9,7 @@ from fluxformer.report.data import MODELS
 from fluxformer.report.style import plt
 from fluxformer.report.verdicts import Finding
 from fluxformer.report.wording import columns_of, finding_of, in_short, label
-from fluxformer.statistics import Verdict
+from fluxformer.judging import Verdict
 from fluxformer.style import INK, SOFT
 
 COLOURS = {Verdict.HOLDS: ("#dbeafe", "#1e3a8a"), Verdict.OPPOSITE: ("#ffedd5", "#7c2d12"), Verdict.MISSED: ("#ffedd5", "#7c2d12"),

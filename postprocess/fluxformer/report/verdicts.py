@@ -13,7 +13,8 @@ import numpy as np
 from fluxformer.report.claims import Claim, Rule, name_of
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
-from fluxformer.statistics import CountQuestion, Effect, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
+from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
+from fluxformer.statistics import Effect
 
 EARNED = {"distilled": "as fitted", "inherited": "as constructed"}  # what "holds" says of a model that was made to resemble
 

@@ -10,7 +10,8 @@ import numpy as np
 from fluxformer.report.claims import Claim, Rule
 from fluxformer.report.data import DATA_SETS, MODELS, mean_and_spread, number
 from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome
-from fluxformer.statistics import Effect, Judged, Verdict
+from fluxformer.judging import Judged, Verdict
+from fluxformer.statistics import Effect
 
 DETAILS = {"model": 10, "quantity": 11, "measured": 13, "compared with": 18, "effect [interval]": 20, "p, level": 11, "seeds": 8, "verdict": 9}
 
