@@ -10,6 +10,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
+from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_transformer import logits_of, states  # noqa: E402
 from program import ProgramTest, together  # noqa: E402
 
 # Three layers of width 8 on the 28 rows of built-in digits: two epochs of nine steps.
@@ -153,6 +155,40 @@ class States(AblationTest):
                 np.testing.assert_allclose(norm, 1, atol=1e-3, err_msg=name)
             else:
                 self.assertGreater(np.abs(norm - 1).min(), 1e-3, name)
+
+
+class Samples(AblationTest):
+    def test_are_those_of_a_model_in_numpy(self):
+        """All test samples: the same for every seed, in the same order."""
+        labels = write_mnist(self.path("data"), training=160, test=30)
+        data = ("--data.set=mnist", "--data.directory=data", "--train.test_samples=0")
+        group = self.ablate(*data, "--ablation.norm=pre, none", ranks=2)
+        self.assertEqual(group.file["sample"][...].tolist(), list(range(30)))
+        for one in group.values():
+            self.assertEqual(one["drift_by_sample"].shape, (2, 30, 4))
+            np.testing.assert_allclose(one["test_accuracy_by_sample"][...].mean(axis=1), one["test_accuracy"][...], rtol=1e-14)
+            np.testing.assert_allclose(one["drift_by_sample"][...].mean(axis=1), one["drift"][...], rtol=1e-12)
+            squares = one["norm_by_sample"][...]**2  # all images have 28 tokens
+            np.testing.assert_allclose(np.sqrt(squares.mean(axis=1)), one["norm"][...], rtol=1e-12)
+        end = self.train(*data, "--model.kind=transformer", "--model.knots=0", "--equation.kappa=0", "--depth.norm=pre",
+                         "--run.seed=2", "--model.seed=2", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        model, found = self.open("trained.h5")["model"], group["transformer_pre"]
+        u = np.array(states(model, rows_of_test_images(self.path("data")))).reshape(4, 30, -1)
+        length = np.linalg.norm(u, axis=2)
+        right = np.argmax(logits_of(model, u[-1].reshape(30, 28, -1)), axis=1) == labels
+        np.testing.assert_array_equal(found["test_accuracy_by_sample"][1], right)
+        np.testing.assert_allclose(found["norm_by_sample"][1], (length / np.sqrt(28 * 8)).T, rtol=1e-10)
+        np.testing.assert_allclose(found["drift_by_sample"][1], (1 - (u * u[0]).sum(axis=2) / (length * length[0])).T, atol=1e-10)
+
+    def test_are_left_out_where_each_seed_draws_others(self):
+        few = ("--ablation.norm=pre", "--ablation.models=transformer", "--ablation.residual=on")
+        group = self.ablate(*few)
+        self.assertNotIn("sample", group.file)
+        self.assertFalse([name for name in group["transformer_pre"] if name.endswith("_by_sample")])
+        alone = self.ablate(*few, "--ablation.seeds=2", output="alone.h5")
+        self.assertEqual(alone["transformer_pre/drift_by_sample"].shape, (1, 40, 4))
+        self.assertEqual(len(set(alone.file["sample"][...])), 40)
 
 
 class Diverged(AblationTest):

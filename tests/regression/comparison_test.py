@@ -121,6 +121,23 @@ class KnownAnswers(CompareTest):
                      "example_norm"):
             np.testing.assert_array_equal(flow[f"inherited/{name}"], flow[f"transformer/{name}"], err_msg=name)
 
+    def test_scores_are_means_over_their_samples(self):
+        found = self.compare("attention", "--attention.matching=9")
+        drawn = self.open("out.h5")["sample"][...].tolist()
+        self.compare("information_flow", "--flow.examples=40", output="flow.h5")
+        self.assertEqual(drawn, self.open("flow.h5")["example"][...].tolist())
+        few = self.compare("attention", "--attention.matching=9", "--samples.count=1", "--samples.batch=1", output="one.h5")
+        self.assertEqual(self.open("one.h5")["sample"][...].tolist(), drawn[:1])
+        names = [name for name in found if name.endswith("_by_sample")]
+        self.assertEqual(len(names), 5 * (3 * 4 + 1))
+        for name in names:
+            measure = name.removesuffix("_by_sample")
+            self.assertEqual(found[name].shape, (2, 40))
+            np.testing.assert_allclose(found[name].mean(axis=1), found[measure].mean(axis=1), rtol=1e-12, atol=1e-14, err_msg=name)
+            # Heads were matched on other samples in that run, which are drawn next; those of related models are not matched.
+            if not name.startswith("independent") and "ceiling" not in name:
+                np.testing.assert_allclose(few[name][:, 0], found[name][:, 0], rtol=1e-10, atol=1e-13, err_msg=name)
+
     def test_the_ceiling_is_that_of_two_transformers(self):
         found = self.compare("attention", "--attention.matching=9", models=MODELS)
         # Two seeds are compared with each other in both orders: all scores but KL are symmetric, and so is the pairing of heads.
@@ -173,6 +190,8 @@ class KnownAnswers(CompareTest):
             "kl_uniform": (t * np.log(t * n)).sum(-1)}
         for name, rows in expected.items():
             np.testing.assert_allclose(found[f"independent/{name}"], rows.mean(-1), rtol=1e-10, atol=1e-13,
+                                       err_msg=name)
+            np.testing.assert_allclose(found[f"independent/{name}_by_sample"][:, 0], rows.mean((1, 2)), rtol=1e-10, atol=1e-13,
                                        err_msg=name)
         np.testing.assert_allclose(found["independent/entropy_transformer"][..., 0],
                                    (-t * np.log(t)).sum(-1).mean(-1) / np.log(n), rtol=1e-12)

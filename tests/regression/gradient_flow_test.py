@@ -11,8 +11,8 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
-from made_up_images import write_mnist  # noqa: E402
-from numpy_transformer import cross_entropy, layer, pooled, weights  # noqa: E402
+from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_transformer import cross_entropy, embedded, layer, pooled, weights  # noqa: E402
 from program import ROOT, TRAIN_DECK, together  # noqa: E402
 
 QUICK = ("--gradient.jacobian_samples=5", "--gradient.steps=12", "--gradient.exponents=3", "--gradient.sweeps=2")
@@ -22,11 +22,10 @@ class NumpyModel:
     """Loss and gradients of a trained Transformer, or of the PDE that inherits its weights with `cells` per layer: its states from
     numpy_transformer.py, their gradients by central differences, none of it from the program."""
 
-    def __init__(self, model, images, labels, cells=1):
+    def __init__(self, model, rows, labels, cells=1):
         self.model, self.labels, self.cells = model, labels, cells
         self.layers, self.heads = int(model.attrs["layers"]), int(model.attrs["heads"])
-        pixels = (images / 255 - 0.1307) / 0.3081  # mean and deviation of MNIST's pixels
-        self.states = [pixels @ model["embedding/W"][...].T + model["embedding/b"][...] + model["embedding/position"][...]]
+        self.states = [embedded(model, rows)]
         for cell in range(cells * self.layers):
             self.states.append(self.behind(cell, self.states[-1]))
 
@@ -45,12 +44,12 @@ class NumpyModel:
         return cross_entropy(self.model, u, np.full(len(u), self.labels[sample]))[0]
 
     def gradient_norms(self, step=1e-5):
-        """Root mean square over samples of the norm of each one's gradient, at all rows."""
+        """The norm of each sample's gradient, [sample, row]."""
         _, tokens, width = self.states[0].shape
         moves = step * np.eye(tokens * width).reshape(-1, tokens, width)  # of one number after the other
         squares = [[np.sum(((self.loss(b, row, u[b] + moves) - self.loss(b, row, u[b] - moves)) / (2 * step))**2)
                     for b in range(len(self.labels))] for row, u in enumerate(self.states)]
-        return np.sqrt(np.mean(squares, axis=1))
+        return np.sqrt(squares).T
 
     def loss_and_head_gradient(self):
         """Mean loss, and the norm of its gradient by weights and biases of the classifier."""
@@ -60,26 +59,31 @@ class NumpyModel:
 
 
 class GradientFlow(CompareTest):
-    def test_gradients_ratio_and_disparity_are_those_of_a_model_in_numpy(self):
+    def test_gradients_sizes_ratio_and_disparity_are_those_of_a_model_in_numpy(self):
         labels = write_mnist(self.path("data"), training=160, test=5)
-        with open(self.path("data/t10k-images-idx3-ubyte"), "rb") as stream:
-            images = np.frombuffer(stream.read()[16:], np.uint8).reshape(-1, 28, 28)  # 28 tokens, the rows
         data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
         self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
         end = self.run_program("train", "train.ini", "--quiet", *data, "--output.file=models/mnist.h5")
         self.assertEqual(end.code, 0, end)
         found = self.compare("gradient_flow", "--gradient.jacobian_samples=0", models=(
             *data, "--models.transformer=models/mnist.h5", "--models.inherited=2", "--samples.count=5", "--samples.batch=2"))
+        drawn = self.open("out.h5")["sample"][...]  # the numbers of the samples, which are in random order
+        self.assertEqual(sorted(drawn), list(range(5)))
+        self.assertNotEqual(list(drawn), list(range(5)))
         with h5py.File(self.path("models/mnist.h5")) as file:
             for name, cells in (("transformer", 1), ("inherited", 2)):
-                model = NumpyModel(file["model"], images, labels, cells)
-                norm = model.gradient_norms()
+                model = NumpyModel(file["model"], rows_of_test_images(self.path("data")), labels, cells)
+                each = model.gradient_norms()
+                size = each * np.sqrt([np.sum(u**2, axis=(1, 2)) for u in model.states]).T
+                norm = np.sqrt(np.mean(each**2, axis=0))
                 ends = norm[::cells]
                 loss, head = model.loss_and_head_gradient()
                 for measure, expected, error in (
                         ("loss", loss, 1e-12), ("head_gradient", head, 1e-12),
                         # Differences: step^2 from the third derivative, 1e-16 / step from round-off.
-                        ("gradient_norm", norm, 1e-8), ("gradient_ratio", [*ends[:-1] / ends[1:], 1], 1e-8),
+                        ("gradient_norm", norm, 1e-8), ("gradient_norm_by_sample", each[drawn, ::cells], 1e-8),
+                        ("gradient_size", np.sqrt(np.mean(size**2, axis=0)), 1e-8),
+                        ("gradient_size_by_sample", size[drawn, ::cells], 1e-8), ("gradient_ratio", [*ends[:-1] / ends[1:], 1], 1e-8),
                         ("disparity", ends.max() / ends.min(), 1e-8)):
                     np.testing.assert_allclose(found[f"{name}/{measure}"][0], expected, rtol=error, err_msg=f"{name} {measure}")
 
@@ -97,12 +101,17 @@ class GradientFlow(CompareTest):
         self.assertEqual((group.attrs["samples"], group.attrs["jacobian_samples"]), (40, 1))
         for name in NAMES:
             of = {key.split("/")[1]: value for key, value in found.items() if key.startswith(name)}
-            ends = of["gradient_norm"][:, :: (of["gradient_norm"].shape[1] - 1) // 2]  # two layers
+            every = (of["gradient_norm"].shape[1] - 1) // 2  # two layers
+            ends = of["gradient_norm"][:, ::every]
+            for measure in ("gradient_norm", "gradient_size"):
+                np.testing.assert_allclose(np.sqrt(np.mean(of[measure + "_by_sample"]**2, axis=1)), of[measure][:, ::every],
+                                           rtol=1e-13, err_msg=measure)
+                self.assertNotIn(f"epoch_{measure}_by_sample", of)
             np.testing.assert_allclose(of["gradient_ratio"][:, :-1], ends[:, :-1] / ends[:, 1:], rtol=1e-13)
             np.testing.assert_allclose(of["disparity"], ends.max(1) / ends.min(1), rtol=1e-13)
             # The snapshot after the last epoch is the trained model, the one before the first is
             # not.
-            for measure in ("loss", "gradient_norm", "gradient_ratio", "disparity", "embedding_gradient", "knot_gradient"):
+            for measure in ("loss", "gradient_norm", "gradient_size", "gradient_ratio", "disparity", "embedding_gradient", "knot_gradient"):
                 np.testing.assert_allclose(of["epoch_" + measure][:, 1], of[measure], rtol=1e-13, err_msg=measure)
                 self.assertTrue((of["epoch_" + measure][:, 0] != of[measure]).any(), measure)
             # 224 numbers: after as many steps the singular values are exact, and products grow no faster than they
@@ -117,6 +126,24 @@ class GradientFlow(CompareTest):
             knots = np.isfinite(of["knot_gradient"]).sum(1)
             np.testing.assert_array_equal(knots, group[name].attrs["knots"])
             self.assertIn("final_norm_gradient", of)
+
+    def test_sweeps_go_on_until_the_exponents_of_every_sample_settle(self):
+        exact = self.compare("gradient_flow", *QUICK, "--gradient.sweeps=300", "--gradient.tolerance=0", output="exact.h5")
+        sweeps = {}
+        for tolerance in (1e-2, 1e-4):
+            found = self.compare("gradient_flow", *QUICK, "--gradient.sweeps=300", f"--gradient.tolerance={tolerance}",
+                                 output=f"{tolerance}.h5")
+            for name in NAMES:
+                made, error = found[f"{name}/lyapunov_sweeps"], found[f"{name}/lyapunov_error"]
+                self.assertTrue(((sweeps.get(name, 1) < made) & (made < 300)).all(), (name, made))
+                sweeps[name] = made
+                self.assertTrue(((0 < error) & (error < tolerance)).all(), (name, error))
+                np.testing.assert_array_equal(exact[f"{name}/lyapunov_sweeps"], 300)
+                # Each further sweep leaves at most 99 % of an error: singular values of a sample differ by 1/4 % or more.
+                np.testing.assert_allclose(found[f"{name}/lyapunov"], exact[f"{name}/lyapunov"], atol=100 * tolerance)
+        none = self.compare("gradient_flow", *QUICK, "--gradient.sweeps=0", output="none.h5")
+        self.assertTrue(np.isnan(none["transformer/lyapunov_error"]).all())
+        self.assertTrue(np.isfinite(none["transformer/lyapunov"]).all())
 
     def test_few_lanczos_steps_bound_the_singular_values(self):
         exact = self.compare("gradient_flow", *QUICK, "--gradient.steps=300", output="exact.h5")

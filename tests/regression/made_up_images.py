@@ -25,3 +25,10 @@ def write_mnist(folder, training, test, seed=0):
         with open(os.path.join(folder, f"{split}-labels-idx1-ubyte"), "wb") as stream:
             stream.write(idx(labels.tobytes(), *labels.shape))
     return labels
+
+
+def rows_of_test_images(folder):
+    """[image, row, pixel] as the program reads them."""
+    with open(os.path.join(folder, "t10k-images-idx3-ubyte"), "rb") as stream:
+        images = np.frombuffer(stream.read()[16:], np.uint8).reshape(-1, 28, 28)
+    return (images / 255 - 0.1307) / 0.3081  # mean and deviation of MNIST's pixels

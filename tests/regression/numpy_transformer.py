@@ -38,14 +38,32 @@ def layer(w, u, heads, norm, step=1.0):
     return u
 
 
+def embedded(model, features):
+    """The states [sample, token, channel] at depth 0."""
+    return features @ model["embedding/W"][...].T + model["embedding/b"][...] + model["embedding/position"][...]
+
+
+def states(model, features):
+    """The states of a pre-norm Transformer at depth 0 and behind each of its layers."""
+    all_of_them = [embedded(model, features)]
+    for number in range(1, int(model.attrs["layers"]) + 1):
+        all_of_them.append(layer(weights(model, number), all_of_them[-1], int(model.attrs["heads"]), "pre"))
+    return all_of_them
+
+
 def pooled(model, u):
     """What the classifier sees: the mean over the tokens of the normalised last state."""
     return layer_norm(u, model["final_norm/gain"][...], model["final_norm/bias"][...]).mean(axis=1)
 
 
+def logits_of(model, u):
+    """[sample, class] from the last state of a pre-norm model."""
+    return pooled(model, u) @ model["head/W"][...].T + model["head/b"][...]
+
+
 def cross_entropy(model, u, labels):
     """(loss, its derivative by the logits) of each sample, from the last state of a pre-norm model."""
-    logits = pooled(model, u) @ model["head/W"][...].T + model["head/b"][...]
+    logits = logits_of(model, u)
     logits -= logits.max(axis=1, keepdims=True)
     share = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     wanted = np.eye(logits.shape[1])[labels]

@@ -9,9 +9,13 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from comparison import CompareTest, MODELS, NAMES  # noqa: E402
+from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_transformer import logits_of, states  # noqa: E402
+from program import TRAIN_DECK  # noqa: E402
 
 ATTACKS = ("--perturbation.attack=0.02,0.1", "--perturbation.feature_attack=0.1")
 FEW = ("--samples.count=15", "--perturbation.pgd_steps=3", *ATTACKS)
@@ -28,6 +32,36 @@ class Perturbation(CompareTest):
                 self.assertEqual(alone[f"{name}/{kind}_accuracy"].shape, (2, levels))
         shared = self.compare("perturbation", *FEW, "--perturbation.random_start=true", ranks=2, output="two.h5")
         self.assert_same_numbers(alone, shared)
+
+    def test_accuracies_are_means_over_their_samples(self):
+        found = self.compare("perturbation", *FEW)
+        self.assertEqual(self.open("out.h5")["analysis/perturbation"].attrs["classes"], 10)
+        self.assertEqual(self.open("out.h5")["sample"].shape, (15,))
+        for name in NAMES:
+            for measure in ("accuracy", *(f"{kind}_accuracy" for kind in KINDS)):
+                each = found[f"{name}/{measure}_by_sample"]
+                self.assertEqual(set(np.unique(each)) | {0, 1}, {0, 1})
+                np.testing.assert_allclose(each.mean(axis=1), found[f"{name}/{measure}"], rtol=1e-14, err_msg=f"{name} {measure}")
+
+    def test_outcomes_stand_with_their_samples(self):
+        labels = write_mnist(self.path("data"), training=160, test=40)
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK)
+        end = self.run_program("train", "train.ini", "--quiet", *data, "--output.file=models/mnist.h5")
+        self.assertEqual(end.code, 0, end)
+        found = self.compare("perturbation", "--perturbation.attack=", "--perturbation.noise=0", "--perturbation.feature_noise=",
+                             "--perturbation.feature_attack=", "--perturbation.dropped=1", ranks=2, models=(
+                                 *data, "--models.transformer=models/mnist.h5", "--models.inherited=1", "--samples.count=0", "--samples.batch=3"))
+        drawn = self.open("out.h5")["sample"][...]
+        self.assertEqual(sorted(drawn), list(range(40)))
+        with h5py.File(self.path("models/mnist.h5")) as file:
+            rows = rows_of_test_images(self.path("data"))
+            right, blank = (np.argmax(logits_of(file["model"], states(file["model"], pixels)[-1]), axis=1) == labels
+                            for pixels in (rows, 0 * rows))
+        self.assertTrue(0 < right.sum() < 40)
+        for measure, expected in (("accuracy", right), ("noise_accuracy", right), ("dropped_accuracy", blank)):
+            each = found[f"transformer/{measure}_by_sample"][0].reshape(40)
+            np.testing.assert_array_equal(each, expected[drawn], err_msg=measure)
 
     def test_a_transformer_inherited_with_one_cell_per_layer_meets_the_same_perturbations(self):
         found = self.compare("perturbation", *FEW, models=MODELS + ("--models.inherited=1",))

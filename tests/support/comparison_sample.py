@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 
 MODELS = ("transformer", "independent", "distilled", "inherited")
-LAYERS, HEADS, TOKENS, CLASSES = 3, 2, 9, 10
+LAYERS, HEADS, TOKENS, CLASSES, SAMPLES = 3, 2, 9, 10, 40
 EPOCHS = (0, 2)
 PARAMETERS = 123462  # six more than training_sample.py says were trained, as in a Transformer of four layers
 LEVELS = {"noise_level": (0.5, 1.0), "feature_noise_level": (0.5, 1.0), "dropped_share": (0.2, 0.5), "attack_level": (0.05, 0.1),
@@ -53,6 +53,26 @@ class ComparisonFile:
         """`values`: the first axis is the seed."""
         self.file[f"analysis/{self.experiment}/{model}/{measure}"] = np.asarray(values, dtype=float)
 
+    def group(self):
+        return self.file[f"analysis/{self.experiment}"]
+
+    def samples(self):
+        """The coordinate of the test samples, in the order in which they were drawn."""
+        self.axis("sample", 7 * np.arange(SAMPLES) % 100)
+
+    def by_sample(self, model, measure, values):
+        """The numbers of the samples, which scatter by a tenth around the mean `values` of a measure."""
+        values = np.asarray(values, dtype=float)
+        scatter = self.noise.standard_normal((len(self.seeds), SAMPLES) + (1,) * values.ndim)
+        scatter -= scatter.mean(axis=1, keepdims=True)
+        self.exact(model, f"{measure}_by_sample", values * (1 + 0.1 * scatter))
+
+    def outcomes(self, model, measure, shares):
+        """1 for a share of the samples, 0 for the others; a sample that fails at one share fails at all smaller ones."""
+        rank = np.argsort(np.argsort(self.noise.random((len(self.seeds), SAMPLES)), axis=1), axis=1)
+        right = rank[..., None] < SAMPLES * np.atleast_1d(shares)
+        self.exact(model, f"{measure}_by_sample", right if np.ndim(shares) else right[..., 0])
+
     def describe(self, model=None, **facts):
         group = self.file.require_group("/".join(filter(None, ("analysis", self.experiment, model))))
         group.attrs.update(facts)
@@ -82,6 +102,13 @@ def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **ho
             out.add(model, "map", rows)
         for name in ("cosine", "centred", "kl"):
             out.add("transformer", f"{name}_ceiling", 0.8 * np.ones(LAYERS))
+        out.samples()
+        for name, own, control in (("cosine", score, null), ("centred", score, null), ("kl", kl, 1.0)):
+            for model in models:
+                out.by_sample(model, name, own)
+                for kind in ("uniform", "permuted", "untrained"):
+                    out.by_sample(model, f"{name}_{kind}", control)
+            out.by_sample("transformer", f"{name}_ceiling", 0.8)
 
 
 def write_information_flow(path, **how):
@@ -142,6 +169,17 @@ def write_gradient_flow(path, **how):
             out.add(model, "lyapunov", [0.5, 0.1])
             out.add(model, "epoch_disparity", [2.0, 5.0])
             out.add(model, "epoch_gradient_norm", [np.exp(-depth), factor * np.exp(-depth)])
+        # Later additions come last: all numbers before them keep their noise.
+        out.samples()
+        for model in MODELS:
+            depth, factor = out.depth(model), 1 if model == "transformer" else 3
+            ends = np.arange(LAYERS + 1)
+            out.add(model, "gradient_size", factor * np.exp(-depth / 2))
+            out.add(model, "epoch_gradient_size", [np.exp(-depth / 2), factor * np.exp(-depth / 2)])
+            out.by_sample(model, "gradient_norm", factor * np.exp(-ends))
+            out.by_sample(model, "gradient_size", factor * np.exp(-ends / 2))
+            out.exact(model, "lyapunov_error", [[8e-4, 5e-4]] * len(out.seeds))
+            out.exact(model, "lyapunov_sweeps", [11.0] * len(out.seeds))
 
 
 def write_perturbation(path, **how):
@@ -161,6 +199,13 @@ def write_perturbation(path, **how):
             for kind in kinds:
                 out.add(model, f"{kind}_accuracy", [0.9, 0.8] if robust else [0.6, 0.3])
             out.add(model, "noise_sensitivity", [1.0, 1.5])
+        out.samples()
+        out.describe(classes=CLASSES)
+        for model in MODELS:
+            robust = model == "transformer"
+            out.outcomes(model, "accuracy", 0.95)
+            for kind in kinds:
+                out.outcomes(model, f"{kind}_accuracy", [0.9, 0.8] if robust else [0.6, 0.3])
 
 
 def write_ablation(path, **how):
@@ -182,6 +227,12 @@ def write_ablation(path, **how):
                     out.add(name, "loss", np.where(np.arange(60) < (30 if ends else 60), 2.0, np.nan))
                     out.add(name, "diverged_step", 30.0 if ends else np.nan)
                     out.add(name, "test_accuracy", 0.1 if ends else 0.8)
+        out.samples()
+        for name in list(out.group()):
+            which = out.group()[name].attrs
+            out.by_sample(name, "drift", (0.2 if which["residual"] == "on" else 0.9) * np.arange(LAYERS + 1) / LAYERS)
+            out.by_sample(name, "norm", np.exp(np.arange(LAYERS + 1) * (2 if which["norm"] == "none" else 0.1)))
+            out.outcomes(name, "test_accuracy", 0.1 if name == "transformer_none" else 0.8)
 
 
 def write_evolve(path):

@@ -100,6 +100,16 @@ def _error(comparison: Comparison, models: list[str]) -> str:
             f"{number(errors['smallest'])} of them lies a singular value.")
 
 
+def _settled(comparison: Comparison) -> str:
+    """How far the exponents have converged, in words."""
+    errors = [comparison.measure(model, "lyapunov_error") for model in comparison.having("lyapunov_error")]
+    if not errors or not all(np.isfinite(error).all() for error in errors):
+        return ""
+    sweeps = max(comparison.measure(model, "lyapunov_sweeps").max() for model in comparison.having("lyapunov_sweeps"))
+    return (f" Error bars of the exponents: the largest change of a sample in its last sweep, at most "
+            f"{number(max(error.max() for error in errors))} per layer after up to {number(sweeps)} sweeps.")
+
+
 def _jacobians(comparison: Comparison) -> Drawing:
     models = comparison.having("largest_singular_value")
     figure = canvas(3.5)
@@ -114,6 +124,10 @@ def _jacobians(comparison: Comparison) -> Drawing:
         if exponents is not None:
             over(panels[2], comparison.axis("exponent"), exponents, style, style.label)
             panels[2].set_xticks(comparison.axis("exponent"))
+            unsettled = comparison.measure(model, "lyapunov_error")
+            if unsettled is not None and np.isfinite(unsettled).all():
+                panels[2].errorbar(comparison.axis("exponent"), exponents.mean(axis=0), unsettled.max(axis=0), fmt="none",
+                                   color=style.colour, lw=1.2, capsize=3)
     for axes, title in zip(panels, ("Largest singular value", "Smallest singular value")):
         axes.axhline(1, color=SOFT, ls=":", lw=1.2)
         axes.set_xticks(layer)
@@ -123,7 +137,8 @@ def _jacobians(comparison: Comparison) -> Drawing:
     legend(figure, *panels)
     return Drawing("gradients-jacobians", "What a layer does to small differences",
                    f"Means over {comparison.facts().get('jacobian_samples', 'some')} samples. Above the dotted lines differences grow in "
-                   f"some direction, below them some direction is lost.{_error(comparison, models)}", figure, comparison.runs)
+                   f"some direction, below them some direction is lost.{_error(comparison, models)}{_settled(comparison)}", figure,
+                   comparison.runs)
 
 
 def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:

@@ -45,8 +45,7 @@ inline io::Variable of_transformers(const io::Variable& score) {
 /// A score or its null control or ceiling, by sample.
 inline io::Variable of_samples(const io::Variable& score) {
   return io::by_sample(
-      score, {},
-      score.long_name + "; of that sample, mean over layers, heads and queries; NaN below 2 tokens");
+      score, {}, score.name + " of that sample, mean over layers, heads and queries; NaN below 2 tokens");
 }
 
 inline const io::Variable centred_heads{

@@ -29,7 +29,9 @@ inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the sam
                   "nat",
                   "norm of the state times that of the gradient with respect to it, root mean square over "
                   "samples: change of the cross entropy for a relative change of the state"},
-    gradient_size_by_sample = io::by_sample(gradient_size, {"layer_end"}, "the same product of that sample"),
+    gradient_size_by_sample = io::by_sample(
+        gradient_size, {"layer_end"},
+        "norm of that sample's state times that of the gradient of its cross entropy with respect to it"),
     gradient_ratio{"gradient_ratio",
                    {"layer_end"},
                    "",
