@@ -23,7 +23,7 @@ def _scores(comparison: Comparison, models: list[str]) -> Drawing:
         style = style_of(model)
         for i, (score, name, _) in enumerate(SCORES):
             axes = panels[i, j]
-            over(axes, layer, comparison.measure(model, score), style)
+            over(axes, layer, comparison.numbers(model, score), style)
             for null, label, marker, size in NULLS:
                 if (values := comparison.measure(model, f"{score}_{null}")) is not None:
                     line, = axes.plot(layer, values.mean(axis=0), marker, color=SOFT, ms=size, mew=1.6, ls="none", label=label)
@@ -58,9 +58,9 @@ def place_between(comparison: Comparison, model: str, score: str, sign: int) -> 
         without learning.
     """
     value = comparison.measure(model, score)
-    nulls = [comparison.measure(model, f"{score}_{null[0]}") for null in NULLS]
+    nulls = [values for null in NULLS if (values := comparison.measure(model, f"{score}_{null[0]}")) is not None]
     ceiling = comparison.measure("transformer", f"{score}_ceiling")
-    if value is None or ceiling is None or any(null is None for null in nulls):
+    if value is None or ceiling is None or len(nulls) < len(NULLS):
         return None
     value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
     null = max(nulls, key=lambda one: sign * one.mean())
@@ -103,7 +103,7 @@ def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
     panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
     for axes, model in zip(panels, models):
         for name, of in (("entropy_transformer", "transformer"), ("entropy", model)):
-            values = comparison.measure(model, name)
+            values = comparison.numbers(model, name)
             style = style_of(of)
             shift = -0.08 if of == "transformer" else 0.08
             heads = np.nanmean(values, axis=0)
@@ -122,7 +122,7 @@ def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
 
 def _maps(comparison: Comparison, models: list[str]) -> Drawing:
     shown = ["transformer", *models]
-    maps = {model: comparison.measure(model, "map")[0] for model in shown}
+    maps = {model: comparison.numbers(model, "map")[0] for model in shown}
     layers, tokens = maps["transformer"].shape[:2]
     columns = np.unique(np.round(np.linspace(0, layers - 1, min(layers, 6))).astype(int))
     limit = max(np.quantile(tokens * values[columns], 0.995) for values in maps.values())
@@ -149,8 +149,7 @@ def _maps(comparison: Comparison, models: list[str]) -> Drawing:
 def draw(study: Study) -> list[Drawing]:
     """The figures of the attention experiment; none if it was not run."""
     comparison = study.of("attention")
-    models = comparison.having("cosine") if comparison else []
-    if not models:
+    if comparison is None or not (models := comparison.having("cosine")):
         return []
     drawings = [_scores(comparison, models)]
     if len(comparison.seeds) > 1:

@@ -39,7 +39,7 @@ def _by_depth(comparison: Comparison, about: str, estimators: list[str]) -> Draw
     for axes, estimator in zip(panels, estimators):
         for model in comparison.having(f"{about}_{estimator}"):
             style = style_of(model)
-            over(axes, comparison.depth(model), comparison.measure(model, f"{about}_{estimator}"), style, style.label)
+            over(axes, comparison.depth(model), comparison.numbers(model, f"{about}_{estimator}"), style, style.label)
         panel(axes, ESTIMATORS[estimator], "depth s  [layers]", unit)
         if limit is not None:
             _draw_limit(axes, limit, f"{limit_label} = {limit:.2f}")
@@ -58,7 +58,7 @@ def _over_epochs(comparison: Comparison, about: str, estimator: str, models: lis
     panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
     colours = plt.get_cmap("viridis", len(epochs) + 1)
     for axes, model in zip(panels, models):
-        values = comparison.measure(model, f"epoch_{about}_{estimator}")
+        values = comparison.numbers(model, f"epoch_{about}_{estimator}")
         for k, epoch in enumerate(epochs):
             own = style_of(model)._replace(colour=colours(k), line="-", label=f"epoch {epoch:g}")
             over(axes, comparison.depth(model), values[:, k], own, own.label, alpha=0.9)
@@ -74,7 +74,7 @@ def _telling(comparison: Comparison, about: str, estimators: list[str]) -> str |
     limit = comparison.facts().get(ABOUT[about][2], np.inf)
 
     def range_of(name: str) -> float:
-        values = np.concatenate([comparison.measure(model, f"{about}_{name}").mean(axis=0) for model in comparison.having(f"{about}_{name}")])
+        values = np.concatenate([comparison.numbers(model, f"{about}_{name}").mean(axis=0) for model in comparison.having(f"{about}_{name}")])
         return float(np.ptp(values) / abs(values.mean())) if values.mean() < limit else 0.0
 
     return max(estimators, key=range_of) if estimators else None
@@ -93,7 +93,7 @@ def draw(study: Study) -> list[Drawing]:
         shown = _telling(comparison, about, [name for name in estimators if comparison.having(f"epoch_{about}_{name}")])
         if shown:
             models = [model for model in comparison.having(f"epoch_{about}_{shown}")
-                      if np.size(comparison.measure(model, f"epoch_{about}_{shown}"))]
+                      if np.size(comparison.numbers(model, f"epoch_{about}_{shown}"))]
             drawings.append(_over_epochs(comparison, about, shown, models))
     return drawings
 

@@ -17,9 +17,9 @@ BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), 
 def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> None:
     """One number per seed: mean, standard deviation and the seeds themselves, a place for each model."""
     for place, model in enumerate(models):
-        values, style = comparison.measure(model, name).ravel(), style_of(model)
+        values, style = comparison.numbers(model, name).ravel(), style_of(model)
         axes.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", color=style.colour, ms=3.5, alpha=0.45, mew=0)
-        deviation = spread(values)
+        deviation = float(spread(values))
         if np.isfinite(deviation):
             axes.errorbar(place, values.mean(), deviation, color=style.colour, capsize=4, lw=1.6)
         line, = axes.plot([place], [values.mean()], style.marker, color=style.colour, ms=8, mec="white", label=style.label)
@@ -34,7 +34,7 @@ def _by_depth(comparison: Comparison) -> Drawing:
     panels[0].set_yscale("log")
     for model in models:
         style = style_of(model)
-        over(panels[0], comparison.depth(model), comparison.measure(model, "gradient_norm"), style, style.label)
+        over(panels[0], comparison.depth(model), comparison.numbers(model, "gradient_norm"), style, style.label)
         ratio = comparison.measure(model, "gradient_ratio")
         if ratio is not None and ratio.shape[1] > 1:
             over(panels[1], comparison.axis("layer_end")[:-1] + 0.5, ratio[:, :-1], style, style.label)
@@ -54,7 +54,7 @@ def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[
     """One column per block of parameters: names and, by model, [seed, block]."""
     names: list[str] = []
     columns: dict[str, list[np.ndarray]] = {model: [] for model in models}
-    most = max((comparison.measure(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
+    most = max((comparison.numbers(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
     for measure, label in BLOCKS:
         count = most if measure == "knot_gradient" else 1
         known = [comparison.measure(model, measure) for model in models]
@@ -102,10 +102,10 @@ def _error(comparison: Comparison, models: list[str]) -> str:
 
 def _settled(comparison: Comparison) -> str:
     """How far the exponents have converged, in words."""
-    errors = [comparison.measure(model, "lyapunov_error") for model in comparison.having("lyapunov_error")]
+    errors = [comparison.numbers(model, "lyapunov_error") for model in comparison.having("lyapunov_error")]
     if not errors or not all(np.isfinite(error).all() for error in errors):
         return ""
-    sweeps = max(comparison.measure(model, "lyapunov_sweeps").max() for model in comparison.having("lyapunov_sweeps"))
+    sweeps = max(comparison.numbers(model, "lyapunov_sweeps").max() for model in comparison.having("lyapunov_sweeps"))
     return (f" Error bars of the exponents: the largest change of a sample in its last sweep, at most "
             f"{number(max(error.max() for error in errors))} per layer after up to {number(sweeps)} sweeps.")
 
@@ -119,7 +119,7 @@ def _jacobians(comparison: Comparison) -> Drawing:
         style = style_of(model)
         for axes, which in zip(panels, ("largest", "smallest")):
             axes.set_yscale("log")
-            over(axes, layer, comparison.measure(model, f"{which}_singular_value"), style, style.label)
+            over(axes, layer, comparison.numbers(model, f"{which}_singular_value"), style, style.label)
         exponents = comparison.measure(model, "lyapunov")
         if exponents is not None:
             over(panels[2], comparison.axis("exponent"), exponents, style, style.label)
@@ -147,7 +147,7 @@ def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
     panels = figure.subplots(1, 2)
     for model in models:
         style = style_of(model)
-        over(panels[0], epochs, comparison.measure(model, "epoch_disparity"), style, style.label)
+        over(panels[0], epochs, comparison.numbers(model, "epoch_disparity"), style, style.label)
         norms = comparison.measure(model, "epoch_gradient_norm")
         if norms is not None:
             panels[1].set_yscale("log")

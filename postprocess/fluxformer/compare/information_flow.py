@@ -29,7 +29,7 @@ def _profiles(comparison: Comparison) -> Drawing:
     panels = figure.subplots(2, 3)
     for axes, (name, title, unit) in zip(panels.ravel(), BY_DEPTH + BY_LAYER):
         for model in comparison.having(name):
-            values = comparison.measure(model, name)
+            values = comparison.numbers(model, name)
             by_depth = (name, title, unit) in BY_DEPTH
             place = comparison.depth(model) if by_depth else comparison.axis("layer_end")[1:]
             style = style_of(model)
@@ -55,7 +55,7 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
         axes.tick_params(labelleft=False)
     theirs = comparison.depth("transformer")
     for axes, model in zip(panels, models):
-        mean = comparison.measure(model, "cka").mean(axis=0)
+        mean = comparison.numbers(model, "cka").mean(axis=0)
         mine = comparison.depth(model)
         image = axes.pcolormesh(mine, theirs, mean, vmin=0, vmax=1, cmap=HEAT, shading="nearest", rasterized=True)
         axes.set_title(style_of(model).label, fontsize=10.5, color=style_of(model).colour)
@@ -65,10 +65,10 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
     last = panels[-1]
     for model in models:
         style = style_of(model)
-        over(last, theirs, _at_equal_depth(comparison, model, "cka"), style, style.label)
+        over(last, theirs, _at_equal_depth(comparison, model, comparison.numbers(model, "cka")), style, style.label)
     for model in models:
-        if (unrelated := _at_equal_depth(comparison, model, "cka_unrelated")) is not None:
-            last.plot(theirs, unrelated.mean(axis=0), "x", color=SOFT, ms=6, mew=1.6, label="null: other samples")
+        if (unrelated := comparison.measure(model, "cka_unrelated")) is not None:
+            last.plot(theirs, _at_equal_depth(comparison, model, unrelated).mean(axis=0), "x", color=SOFT, ms=6, mew=1.6, label="null: other samples")
     if (ceiling := comparison.measure("transformer", "cka_ceiling")) is not None:
         last.plot(theirs, np.nanmean(ceiling, axis=0).diagonal(), color=INK, lw=1.2, ls="--", label="ceiling: another Transformer")
     last.set_ylim(0, 1.05)
@@ -79,11 +79,8 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
                    "one model exchanged, which have nothing in common but their statistics. Dashed: the Transformer of the next seed.", figure, comparison.runs)
 
 
-def _at_equal_depth(comparison: Comparison, model: str, name: str) -> np.ndarray | None:
-    """[seed, Transformer's depth] of a measure over both depths; None if it was not made."""
-    values = comparison.measure(model, name)
-    if values is None:
-        return None
+def _at_equal_depth(comparison: Comparison, model: str, values: np.ndarray) -> np.ndarray:
+    """[seed, Transformer's depth] of a measure over both depths."""
     theirs, mine = comparison.depth("transformer"), comparison.depth(model)
     return np.stack([values[:, k, np.argmin(np.abs(mine - depth))] for k, depth in enumerate(theirs)], axis=1)
 
@@ -92,7 +89,7 @@ def _token_maps(comparison: Comparison, models: list[str]) -> Drawing | None:
     """One example, token by token: as the image's grid, or as lines of tokens over depth; None without a finite number."""
     facts = comparison.facts()
     grid = int(facts.get("tokens_y", 1)), int(facts.get("tokens_x", 1))
-    shown = {model: comparison.measure(model, "example_norm")[0] for model in models}  # [example, depth, token]
+    shown = {model: comparison.numbers(model, "example_norm")[0] for model in models}  # [example, depth, token]
     label = str(facts.get("example_labels", "")).split()[:1]
     sentence = (f"Norm over the channels of each token of one test sample{', class ' + label[0] if label else ''}, seed {comparison.seeds[0]}, "
                 "over the mean of all its tokens at that depth: where tokens grow alike the colours fade to one.")
@@ -152,7 +149,7 @@ def draw(study: Study) -> list[Drawing]:
     if aligned := comparison.having("cka"):
         drawings.append(_alignment(comparison, aligned))
     examples = comparison.having("example_norm")
-    if "transformer" in examples and comparison.measure("transformer", "example_norm").shape[1] > 0:
+    if "transformer" in examples and comparison.numbers("transformer", "example_norm").shape[1] > 0:
         drawings += filter(None, [_token_maps(comparison, examples)])
     return drawings
 

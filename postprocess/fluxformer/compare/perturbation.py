@@ -27,7 +27,7 @@ def _accuracies(comparison: Comparison, kinds: list[tuple[str, str, str, str]]) 
     for axes, (kind, axis, title, unit) in zip(panels.ravel(), kinds):
         levels = np.concatenate([[0], comparison.axis(axis)])
         for model in comparison.having(f"{kind}_accuracy"):
-            clean, values = comparison.measure(model, "accuracy"), comparison.measure(model, f"{kind}_accuracy")
+            clean, values = comparison.numbers(model, "accuracy"), comparison.numbers(model, f"{kind}_accuracy")
             over(axes, levels, 100 * np.column_stack([clean, values]), style_of(model), style_of(model).label)
         panel(axes, title, unit, "classified correctly  [%]" if axes in panels[:, 0] else "")
         axes.set_ylim(0, 102)
@@ -46,10 +46,10 @@ def _sensitivity(comparison: Comparison) -> Drawing:
     panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
     panels[0].set_yscale("log")
     for model in comparison.having("growth"):
-        over(panels[0], comparison.depth(model), comparison.measure(model, "growth"), style_of(model), style_of(model).label)
+        over(panels[0], comparison.depth(model), comparison.numbers(model, "growth"), style_of(model), style_of(model).label)
     panel(panels[0], "Growth through depth", "depth s  [layers]", "‖δu(s)‖ / ‖δu(0)‖")
     for model in comparison.having("noise_sensitivity"):
-        over(panels[1], comparison.axis("noise_level"), comparison.measure(model, "noise_sensitivity"), style_of(model), style_of(model).label)
+        over(panels[1], comparison.axis("noise_level"), comparison.numbers(model, "noise_sensitivity"), style_of(model), style_of(model).label)
     panels[1].set_ylim(0, None)
     panel(panels[1], "Relative sensitivity to noise", "deviation / rms of the input", "(‖δz‖/‖z‖) / (‖δu(0)‖/‖u(0)‖)")
     name = "relative_singular_value"

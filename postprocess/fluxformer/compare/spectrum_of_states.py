@@ -13,8 +13,8 @@ def _spectra(comparison: Comparison) -> Drawing:
     values.set_yscale("log")
     for model in comparison.having("effective_rank"):
         style, depth = style_of(model), comparison.depth(model)
-        over(rank, depth, comparison.measure(model, "effective_rank"), style, style.label)
-        sigma, mode = comparison.measure(model, "singular_value"), comparison.axis("mode")
+        over(rank, depth, comparison.numbers(model, "effective_rank"), style, style.label)
+        sigma, mode = comparison.numbers(model, "singular_value"), comparison.axis("mode")
         if model == "transformer":
             over(values, mode, sigma[:, 0], style._replace(line=":"), "embedded input", markers=False, alpha=0.6)
         over(values, mode, sigma[:, -1], style, style.label, markers=False)

@@ -7,16 +7,20 @@ comparison with other seeds are taken together. Writes FOLDER/report.html (every
 and, with claims, FOLDER/claims.png; FOLDER is that of the first file unless given.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import os
 
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
-from fluxformer.report.claims import read_claims
-from fluxformer.report.data import MODELS, open_run, studies
+from fluxformer.io import Run
+from fluxformer.report.claims import Claim, Rule, read_claims
+from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows
-from fluxformer.report.sections import sections
+from fluxformer.report.sections import Section, sections
+from fluxformer.report.style import Drawing
 from fluxformer.report.summary import write_summary
 from fluxformer.report.verdicts import weigh
 from fluxformer.report.wording import column
@@ -26,36 +30,59 @@ SECTIONS = sections()
 
 
 class Chapter:
-    """What the report says of one data set."""
+    """What the report says of one data set.
 
-    def __init__(self, place, study, rule, claims):
+    Parameters
+    ----------
+    place : int
+        Among the data sets.
+    study : Study
+    rule : Rule or None
+        None without claims.
+    claims : list of Claim
+
+    Attributes
+    ----------
+    anchor : str
+        In links.
+    weighed : list of tuple
+        The claims with their findings.
+    models : list of tuple
+        Rows of a table, the first of them headings.
+    sections : list of tuple
+        Those that have something to show, with their figures.
+    """
+
+    def __init__(self, place: int, study: Study, rule: Rule | None, claims: list[Claim]) -> None:
         self.anchor = f"data{place}"
         self.study = study
-        self.weighed = weigh(claims, study, rule) if claims else []
+        self.weighed = weigh(claims, study, rule) if rule else []
         self.models = model_rows(study)
-        self.sections = []
+        self.sections: list[tuple[Section, list[Drawing]]] = []
         for section in SECTIONS:
             drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
             if drawings or (section.anchor == "models" and len(self.models) > 1):
                 self.sections.append((section, drawings))
 
-    def html(self):
+    def html(self) -> str:
+        """The chapter of the page."""
         parts = [f"<h2>{self.study.name}</h2>"]
         for section, drawings in self.sections:
             parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
             if section.anchor == "models" and len(self.models) > 1:
                 parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, len(self.models[0])))]
             parts += [report_page.figure(one) for one in drawings]
-            if section.table:
-                rows = section.table(self.study.of(section.experiment))
+            if section.table and (comparison := self.study.of(section.experiment)):
+                rows = section.table(comparison)
                 parts.append(report_page.table(rows, range(1, len(rows[0]))))
         return "".join(parts)
 
-    def kinds(self):
+    def kinds(self) -> list[str]:
+        """The models of MODELS that any of its comparisons has."""
         return [name for name in MODELS if any(name in comparison.models for comparison in self.study.comparisons.values())]
 
 
-def tally(chapters):
+def tally(chapters: list[Chapter]) -> str:
     """One sentence over all claims about independently trained models."""
     found = [one for chapter in chapters for _, findings in chapter.weighed for one in findings if column(one.model) == "independent"]
     verdicts = [one.verdict for one in found]
@@ -65,7 +92,7 @@ def tally(chapters):
             + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
 
 
-def claims_section(chapters, rule):
+def claims_section(chapters: list[Chapter], rule: Rule) -> str:
     """The claims beside what was measured."""
     weighed = [chapter for chapter in chapters if chapter.weighed]
     parts = ["<h2>What the source says, and what was measured</h2>", f"<p><b>{tally(weighed)}</b></p>"]
@@ -75,15 +102,16 @@ def claims_section(chapters, rule):
     return "".join(parts)
 
 
-def details_section(chapters):
+def details_section(chapters: list[Chapter]) -> str:
     """Every number behind the verdicts."""
     return "<h2>Every number behind the verdicts</h2>" + "".join(
         f"<h3>{chapter.study.name}</h3>{report_page.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
 
 
-def write_page(path, chapters, rule, runs):
+def write_page(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]) -> None:
+    """Writes report.html."""
     judged = any(chapter.weighed for chapter in chapters)
-    sections = [("claims", "Claims", claims_section(chapters, rule))] if judged else []
+    sections = [("claims", "Claims", claims_section(chapters, rule))] if rule and judged else []
     sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
     sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
     sections.append(("runs", "Runs", "<h2>The runs</h2>" + report_page.runs(run_rows(runs))))
@@ -91,8 +119,8 @@ def write_page(path, chapters, rule, runs):
         stream.write(report_page.page(report_page.TITLE, report_page.INTRODUCTION, sections))
 
 
-def write_pictures(folder, chapters):
-    """claims.png, or one for each data set."""
+def write_pictures(folder: str, chapters: list[Chapter]) -> list[str]:
+    """claims.png, or one for each data set; the paths."""
     judged = [chapter for chapter in chapters if chapter.weighed]
     paths = []
     for k, chapter in enumerate(judged):
@@ -102,7 +130,8 @@ def write_pictures(folder, chapters):
     return paths
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
+    """`fluxformer report`: writes the report and prints the paths."""
     parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
     parser.add_argument("--claims", metavar="FILE.toml", help="what a source says, to be held against the measures")

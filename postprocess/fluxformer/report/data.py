@@ -1,12 +1,16 @@
 """What the comparison report reads: runs by data set, and measures of several models over seeds."""
 
+from __future__ import annotations
+
 import math
 import os
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fluxformer.io import Run, RunError
+from fluxformer.io import Run, RunError, Value
 
 
 class Style(NamedTuple):
@@ -35,13 +39,13 @@ TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixe
 TEXTS = ("topics", "20news")
 
 
-def spread(values):
+def spread(values: ArrayLike) -> np.ndarray:
     """Standard deviation over seeds; NaN for fewer than two."""
     values = np.asarray(values, dtype=float)
     return np.std(values, axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
 
 
-def number(value):
+def number(value: float) -> str:
     """A number with three or four digits that matter."""
     value = float(value)
     if not math.isfinite(value):
@@ -54,16 +58,16 @@ def number(value):
     return text.replace("-", "−")
 
 
-def _fixed(value, decimals):
+def _fixed(value: float, decimals: int) -> str:
     return f"{value:.{max(0, min(decimals, 7))}f}"
 
 
-def mean_and_spread(values):
+def mean_and_spread(values: ArrayLike) -> str:
     """One number per seed as text: mean ± standard deviation."""
     finite = [value for value in np.ravel(values) if np.isfinite(value)]
     if not finite:
         return "–"
-    mean, deviation = np.mean(finite), spread(finite)
+    mean, deviation = float(np.mean(finite)), float(spread(finite))
     if deviation < 1e-12 * np.max(np.abs(finite)):  # round-off of equal numbers
         deviation = 0.0
     if not deviation > 0 or not 1e-6 <= deviation < 1e5:
@@ -78,11 +82,33 @@ APART = ("models.", "ablation.seeds", "output.", "checkpoint.", "run.time_limit"
 class Comparison:
     """The measures of one experiment. First axis of every array: the seed.
 
-    Seeds may come from several files, made with the same settings on the same test samples."""
+    Parameters
+    ----------
+    runs : list of Run
+        Files with different seeds, made with the same settings on the same test samples.
 
-    def __init__(self, runs):
+    Attributes
+    ----------
+    experiment : str
+    seeds : list of int
+    models : list of str
+        Those of MODELS in their order, then others (the variants of an ablation) by name.
+    axes : list of str
+        Without that of the seeds.
+    depths : dict of ndarray
+        By model, where on the depth axis its states stand, in layers; without an entry for models that have no such axis.
+    measures : dict of list
+        By model, the names of what was measured of it in any of the files.
+
+    Raises
+    ------
+    RunError
+        If a file holds no measures, or does not belong to the first.
+    """
+
+    def __init__(self, runs: list[Run]) -> None:
         self.runs = runs
-        self.experiment = runs[0].attributes["experiment"]
+        self.experiment: str = runs[0].attributes["experiment"]
         self.seeds = [int(seed) for run in runs for seed in run.coordinate("seed")]
         for run in runs:
             if not run.analyses(self.experiment):
@@ -95,7 +121,7 @@ class Comparison:
         self.measures = {model: sorted(set.union(*(set(run.analyses(f"{self.experiment}/{model}")) for run in runs)))
                          for model in self.models}
 
-    def _check(self, run):
+    def _check(self, run: Run) -> None:
         """That a further file belongs to the first."""
         first = self.runs[0]
         settings = [{key: value for key, value in one.settings.items() if not key.startswith(APART)} for one in (first, run)]
@@ -106,7 +132,7 @@ class Comparison:
             if name != "seed" and not (name in first.coordinates and np.array_equal(first.coordinate(name), run.coordinate(name))):
                 raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
-    def measure(self, model, name):
+    def measure(self, model: str, name: str) -> np.ndarray | None:
         """The numbers, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
@@ -116,48 +142,57 @@ class Comparison:
         return np.concatenate([np.full((len(run.coordinate("seed")), *shape), np.nan) if part is None else part
                                for run, part in zip(self.runs, parts)])
 
-    def having(self, name):
+    def numbers(self, model: str, name: str) -> np.ndarray:
+        """The numbers of a measure that has to be there; RunError if it is not."""
+        values = self.measure(model, name)
+        if values is None:
+            raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.experiment}/{model})")
+        return values
+
+    def having(self, name: str) -> list[str]:
         """The models that have this measure."""
         return [model for model in self.models if name in self.measures[model]]
 
-    def axis(self, name):
+    def axis(self, name: str) -> np.ndarray:
+        """The numbers of an axis."""
         return self.runs[0].coordinate(name)
 
-    def depth(self, model):
+    def depth(self, model: str) -> np.ndarray:
         """Depths of a model's states, in layers; 0 is the embedded input."""
         return self.depths[model]
 
-    def at_transformer_depths(self, model):
+    def at_transformer_depths(self, model: str) -> list[int]:
         """Places on a model's depth axis of the ends of the Transformer's layers."""
         return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in self.depths["transformer"]]
 
-    def facts(self, model=None):
+    def facts(self, model: str | None = None) -> dict[str, Value]:
         """Attributes of a model's group, or of the experiment's, as the first file has them; what has a line per seed, of all."""
         group = "/".join(filter(None, ("analysis", self.experiment, model)))
         every = [run.described(group) for run in self.runs]
         return {**every[0], **{name: "\n".join(one[name] for one in every) for name in ("files", "trained") if name in every[0]}}
 
 
-def data_of(run):
+def data_of(run: Run) -> tuple[str, str]:
     """(set, tokens) of the data a run has seen."""
     name = run.settings.get("data.set", "none")
     return name, "" if name in TEXTS else run.settings.get("data.tokens", "")
 
 
-def data_name(data):
+def data_name(data: tuple[str, str]) -> str:
+    """The same in words."""
     name, tokens = data
     return ", ".join(filter(None, (DATA_SETS.get(name, name), TOKENS.get(tokens, tokens))))
 
 
-def seeds_of(run):
+def seeds_of(run: Run) -> str:
     """The seeds behind a run's numbers, as text."""
-    seeds = run.coordinate("seed") if "seed" in run.coordinates else [run.attributes.get("seed")]
+    seeds = list(run.coordinate("seed")) if "seed" in run.coordinates else [run.attributes.get("seed")]
     return ", ".join(str(int(seed)) for seed in seeds)
 
 
-def origins(runs):
+def origins(runs: list[Run]) -> list[str]:
     """Lines that lead from a figure back to its runs, one for those of the same deck and revision."""
-    groups = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         deck = f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
         groups.setdefault(f"{deck} · revision {run.revision}", []).append(run)
@@ -169,12 +204,29 @@ def origins(runs):
 
 
 class Study:
-    """All runs on one data set."""
+    """All runs on one data set.
 
-    def __init__(self, data, runs, note=""):
+    Parameters
+    ----------
+    data : tuple of str
+        (set, tokens), as of `data_of`.
+    runs : list of Run
+    note : str
+        Tells it apart from others on the same data.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    comparisons : dict of Comparison
+        By experiment.
+    trainings, evolutions : list of Run
+    """
+
+    def __init__(self, data: tuple[str, str], runs: list[Run], note: str = "") -> None:
         self.name = data_name(data) + (f" ({note})" if note else "")
         self.data, self.runs = data, runs
-        compared = {}
+        compared: dict[str, list[Run]] = {}
         for run in runs:
             if (name := run.attributes["experiment"]) not in ("train", "evolve"):
                 compared.setdefault(name, []).append(run)
@@ -182,13 +234,14 @@ class Study:
         self.trainings = [run for run in runs if run.attributes["experiment"] == "train"]
         self.evolutions = [run for run in runs if run.attributes["experiment"] == "evolve"]
 
-    def of(self, experiment):
+    def of(self, experiment: str) -> Comparison | None:
+        """The comparison of this experiment; None if it was not run."""
         return self.comparisons.get(experiment)
 
 
-def _clash(runs):
+def _clash(runs: list[Run]) -> tuple[Run, Run] | None:
     """Two files of the same comparison that have a seed in common, or None."""
-    seen = {}
+    seen: dict[tuple[str, int], Run] = {}
     for run in runs:
         name = run.attributes["experiment"]
         if name in ("train", "evolve"):
@@ -200,9 +253,9 @@ def _clash(runs):
     return None
 
 
-def studies(runs):
+def studies(runs: list[Run]) -> list[Study]:
     """The runs by data set; where a data set has the same comparison twice, by folder too."""
-    by_data = {}
+    by_data: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         by_data.setdefault(data_of(run), []).append(run)
     found = []
@@ -210,7 +263,7 @@ def studies(runs):
         if not _clash(members):
             found.append(Study(data, members))
             continue
-        by_folder = {}
+        by_folder: dict[str, list[Run]] = {}
         for run in members:
             by_folder.setdefault(os.path.dirname(run.path), []).append(run)
         for folder, some in by_folder.items():
@@ -221,8 +274,8 @@ def studies(runs):
     return found
 
 
-def open_run(path, known=None):
-    """A finished run of one of the experiments `known` (None: any)."""
+def open_run(path: str | os.PathLike[str], known: Collection[str] | None = None) -> Run:
+    """A finished run of one of the experiments `known` (None: any); RunError if it is none."""
     run = Run(path)
     if known is not None and (name := run.attributes["experiment"]) not in known:
         run.close()

@@ -36,7 +36,7 @@ ZERO = Place("", "zero")
 class Measured:
     """Reduced numbers of one claim in one comparison."""
 
-    def __init__(self, claim: Claim, comparison: Comparison):
+    def __init__(self, claim: Claim, comparison: Comparison) -> None:
         self._claim, self._comparison = claim, comparison
         self._upto: int | None = None
 
@@ -48,7 +48,7 @@ class Measured:
             return
         chance = 1 / float(classes)
         limit = chance + 2 * np.sqrt(chance * (1 - chance) / float(samples))
-        best = np.max([np.nanmean(self._comparison.measure(one.model, one.quantity), axis=0) for one in places], axis=0)
+        best = np.max([np.nanmean(self._comparison.numbers(one.model, one.quantity), axis=0) for one in places], axis=0)
         if (guessing := np.flatnonzero(best <= limit)).size:
             self._upto = int(guessing[0]) + 1
 
@@ -59,7 +59,11 @@ class Measured:
 
     def by_seed(self, place: Place) -> np.ndarray:
         """One number per seed; NaN where it cannot be formed."""
-        return np.zeros(len(self._comparison.seeds)) if place == ZERO else _rounded(self._reduced(self._values(place, "")))
+        seeds = len(self._comparison.seeds)
+        if place == ZERO:
+            return np.zeros(seeds)
+        values = self._values(place, "")
+        return np.full(seeds, np.nan) if values is None else _rounded(self._reduced(values))
 
     def without_each(self, place: Place) -> np.ndarray | None:
         """The same without each sample in turn, shape (seeds, samples), NaN for a sample that has no number (a text of one word);
@@ -114,14 +118,15 @@ class Measured:
             numbers, outcomes = [], []
             for place in (measured, reference):
                 name = claim.start if k == 0 else place.quantity
-                values, samples = (comparison.measure(place.model, name + suffix) for suffix in ("", BY_SAMPLE))
+                values, samples = comparison.numbers(place.model, name), comparison.measure(place.model, name + BY_SAMPLE)
                 numbers.append(values if k == 0 else values[:, k - 1])
                 outcomes.append(None if samples is None else samples if k == 0 else samples[..., k - 1])
-            shared = shared_variance(sign * (outcomes[0] - outcomes[1])) if all(one is not None for one in outcomes) else 0.0
+            mine, theirs = outcomes
+            shared = 0.0 if mine is None or theirs is None else shared_variance(sign * (mine - theirs))
             found.append((float(level), Effect(_rounded(sign * (numbers[0] - numbers[1])), shared)))
         return found
 
-    def _difference(self, mine: np.ndarray, theirs: np.ndarray, sign: float) -> np.ndarray:
+    def _difference(self, mine: np.ndarray, theirs: np.ndarray | float, sign: float) -> np.ndarray:
         with np.errstate(all="ignore"):
             return sign * (np.log(mine) - np.log(theirs) if self._claim.ratio else mine - theirs)
 

@@ -1,9 +1,15 @@
 """The comparison report as one web page: everything inline, nothing fetched, readable without scripts and on paper."""
 
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 
+from fluxformer.io import Value
+from fluxformer.report.claims import Rule
 from fluxformer.report.data import COUPLINGS, MODELS, origins
-from fluxformer.report.style import as_svg
+from fluxformer.report.style import Drawing, as_svg
+from fluxformer.report.verdicts import Weighed
 from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)
 from fluxformer.judging import Verdict
 
@@ -73,17 +79,18 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 """
 
 
-def verdict(kind, words=None, preliminary=False):
+def verdict(kind: Verdict, words: str | None = None, preliminary: bool = False) -> str:
     """A label in the colour of the verdict."""
     return (f'<span class="verdict {CLASSES[kind]}{" preliminary" * preliminary}">'
             f'{escape((MARKS.get(kind, "") + " " + (words or kind.value)).strip())}</span>')
 
 
-def key(model):
+def key(model: str) -> str:
+    """A patch in the colour of a model."""
     return f'<span class="key" style="background:{MODELS[model].colour}"></span>' if model in MODELS else ""
 
 
-def overview(weighed):
+def overview(weighed: Weighed) -> str:
     """A row for each claim, a column for each kind of model, the verdict and the effect in every cell."""
     columns = columns_of(weighed)
     head = "".join(f"<th>{key(name)}{escape(label(name))}</th>" for name in columns)
@@ -98,7 +105,7 @@ def overview(weighed):
     return f'<div class="scroll"><table class="claims"><thead><tr><th>the source says</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def details(weighed):
+def details(weighed: Weighed) -> str:
     """Every number behind the overview, claim by claim."""
     head = "".join(f'<th style="width:{share}%">{text}</th>' for text, share in DETAILS.items())
     body = ""
@@ -113,20 +120,21 @@ def details(weighed):
     return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead>{body}</table></div>'
 
 
-def legend(rule):
+def legend(rule: Rule) -> str:
     """How verdicts are given."""
     numbers, verdicts = rule_in_words(rule)
     items = "".join(f"<li>{verdict(kind)} {escape(meaning)}</li>" for kind, meaning in verdicts)
     return "".join(f"<p>{escape(one)}</p>" for one in numbers) + f"<ul class=verdicts>{items}</ul>"
 
 
-def figure(drawing):
+def figure(drawing: Drawing) -> str:
+    """A figure below its title and how to read it, above its runs."""
     sources = "<br>".join(escape(line) for line in origins(drawing.runs))
     return (f'<figure id="{drawing.name}"><h4>{escape(drawing.title)}</h4><p>{escape(drawing.sentence)}</p>{as_svg(drawing)}'
             f"<figcaption>{sources}</figcaption></figure>")
 
 
-def table(rows, numbers=()):
+def table(rows: Sequence[Sequence[Value]], numbers: Container[int] = ()) -> str:
     """Rows of text, the first of them the heading; the columns `numbers` are set to the right."""
     cell = lambda tag, k, text: f'<{tag}{" class=number" if k in numbers else ""}>{escape(str(text))}</{tag}>'  # noqa: E731
     line = lambda tag, row: "<tr>" + "".join(cell(tag, k, text) for k, text in enumerate(row)) + "</tr>"  # noqa: E731
@@ -134,8 +142,8 @@ def table(rows, numbers=()):
             f'<tbody>{"".join(line("td", row) for row in rows[1:])}</tbody></table></div>')
 
 
-def runs(rows):
-    """Each run with its command. `rows`: as of report_runs.run_rows."""
+def runs(rows: list[tuple[Value, ...]]) -> str:
+    """Each run with its command. `rows`: as of runs.run_rows."""
     (_, *names, _), *lines = rows
     text = ""
     for path, *facts, command in lines:
@@ -144,7 +152,7 @@ def runs(rows):
     return f"<ul class=runs>{text}</ul>"
 
 
-def couplings(models):
+def couplings(models: Iterable[str]) -> str:
     """What the kinds of PDE models are, those that are here."""
     items = "".join(f"<li>{key(name)}<b>{escape(MODELS[name].label)}</b>: {escape(COUPLINGS[name])}</li>" for name in models
                     if name in COUPLINGS)
@@ -155,7 +163,7 @@ INTRODUCTION = ("<p>A trained Transformer beside PDE models, in which the same a
                 "through depth and diffused over the tokens. Lines are means over seeds, bands one standard deviation.</p>")
 
 
-def page(title, head, sections):
+def page(title: str, head: str, sections: list[tuple[str, str, str]]) -> str:
     """The whole page. `sections`: (anchor, heading for the links, html)."""
     links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in sections)
     body = "".join(f'<section id="{anchor}"{" class=first" if k == 0 else ""}>{html}</section>'

@@ -1,10 +1,16 @@
 """The comparison report on paper: the claims, every figure on a page of its own, the runs."""
 
+from __future__ import annotations
+
 import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_pdf import PdfPages
 
+from fluxformer.io import Run
 from fluxformer.style import INK, SOFT
+from fluxformer.report.claims import Rule
 from fluxformer.report.data import MODELS
 from fluxformer.report.page import TITLE
 from fluxformer.report.runs import run_rows
@@ -12,47 +18,50 @@ from fluxformer.report.style import PAPER, add_page, plt
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
 
-COLOURS = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
+if TYPE_CHECKING:
+    from fluxformer.report.command import Chapter  # which calls this module
+
+COLOURS: dict[Verdict | None, str] = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
 LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches
 SIZE = 7.6  # points of the text
 LINE = SIZE * 1.28 / 72  # inches
+Cell = tuple[float, int, str, str, str]  # left edge in inches, characters of a line, text, colour, weight
 
 
 class TextPages:
     """Lines of text in columns, page after page."""
 
-    def __init__(self, pdf, heading):
-        self._pdf, self._heading, self._figure = pdf, heading, None
-        self._turn()
+    def __init__(self, pdf: PdfPages, heading: str) -> None:
+        self._pdf, self._heading = pdf, heading
+        self._open()
 
-    def _turn(self):
-        self.close()
+    def _open(self) -> None:
         self._figure = plt.figure(figsize=PAPER)
         self._text(LEFT, TOP, self._heading, fontsize=14, fontweight="bold")
         self._place = TOP + 0.4
 
-    def _text(self, left, top, text, **how):
+    def _text(self, left: float, top: float, text: str, **how: float | str) -> None:
         self._figure.text(left / PAPER[0], 1 - top / PAPER[1], text, va="top", parse_math=False, **how)
 
-    def row(self, cells):
-        """Cells (left edge in inches, characters of a line, text, colour, weight), their tops in one line."""
+    def row(self, cells: Sequence[Cell]) -> None:
+        """Cells with their tops in one line; on the next page if they do not fit."""
         wrapped = [(left, "\n".join(textwrap.fill(part, width) for part in text.split("\n")), colour, weight)
                    for left, width, text, colour, weight in cells]
         height = LINE * max(text.count("\n") + 1 for _, text, _, _ in wrapped)
         if self._place + height > PAPER[1] - BOTTOM:
-            self._turn()
+            self.close()
+            self._open()
         for left, text, colour, weight in wrapped:
             self._text(left, self._place, text, fontsize=SIZE, color=colour, fontweight=weight, linespacing=1.25)
         self._place += height + 0.06
 
-    def close(self):
-        if self._figure is not None:
-            self._pdf.savefig(self._figure)
-            plt.close(self._figure)
-            self._figure = None
+    def close(self) -> None:
+        """Writes the page."""
+        self._pdf.savefig(self._figure)
+        plt.close(self._figure)
 
 
-def _overview(pdf, chapters, rule):
+def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule) -> None:
     """The verdicts, as at the top of the page."""
     pages = TextPages(pdf, TITLE)
     for chapter in chapters:
@@ -71,14 +80,14 @@ def _overview(pdf, chapters, rule):
             pages.row(row)
         pages.row([(LEFT, 10, " ", INK, "normal")])
     numbers, verdicts = rule_in_words(rule)
-    for one in numbers:
-        pages.row([(LEFT, 180, one, INK, "normal")])
+    for text in numbers:
+        pages.row([(LEFT, 180, text, INK, "normal")])
     for kind, meaning in verdicts:
         pages.row([(LEFT, 40, kind.value, COLOURS.get(kind, SOFT), "bold"), (LEFT + 2.0, 150, meaning, INK, "normal")])
     pages.close()
 
 
-def _columns():
+def _columns() -> list[tuple[float, float]]:
     """(left edge, width) of the columns of all numbers, in inches."""
     usable, place, found = PAPER[0] - 2 * LEFT, LEFT, []
     for share in DETAILS.values():
@@ -87,7 +96,7 @@ def _columns():
     return found
 
 
-def _numbers(pdf, chapters):
+def _numbers(pdf: PdfPages, chapters: list[Chapter]) -> None:
     """What the verdicts rest on."""
     pages = TextPages(pdf, "Every number behind the verdicts")
     for chapter in chapters:
@@ -101,7 +110,7 @@ def _numbers(pdf, chapters):
     pages.close()
 
 
-def _models(pdf, chapters):
+def _models(pdf: PdfPages, chapters: list[Chapter]) -> None:
     """What was compared."""
     pages = TextPages(pdf, "The models")
     for chapter in chapters:
@@ -113,7 +122,7 @@ def _models(pdf, chapters):
     pages.close()
 
 
-def _runs(pdf, runs):
+def _runs(pdf: PdfPages, runs: list[Run]) -> None:
     pages = TextPages(pdf, "The runs")
     for row in run_rows(runs)[1:]:
         path, experiment, revision, seeds, ranks, seconds, models, command = (str(cell) for cell in row)
@@ -122,11 +131,11 @@ def _runs(pdf, runs):
     pages.close()
 
 
-def write(path, chapters, rule, runs):
-    """Closes the figures; write the page first."""
+def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]) -> None:
+    """Writes report.pdf. Closes the figures; write the page first. `rule`: None without claims."""
     with PdfPages(path, metadata={"Title": TITLE, "CreationDate": None}) as pdf:
         judged = [chapter for chapter in chapters if chapter.weighed]
-        if judged:
+        if rule and judged:
             _overview(pdf, judged, rule)
         _models(pdf, chapters)
         for chapter in chapters:

@@ -1,7 +1,11 @@
 """The figures of comparisons and ablations one by one, as their section of the report shows them."""
 
+from __future__ import annotations
+
+import argparse
 import contextlib
 import os
+from collections.abc import Iterator
 
 from fluxformer.report.data import open_run, studies
 from fluxformer.report.sections import sections
@@ -10,7 +14,7 @@ from fluxformer.report.style import write
 OPTIONS = ()
 
 
-def plot(paths, folder, _options):
+def plot(paths: list[str], folder: str, _options: argparse.Namespace) -> Iterator[str]:
     """Draws each study of the files; yields the paths of the pictures."""
     with contextlib.ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]

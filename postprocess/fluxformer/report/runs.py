@@ -1,21 +1,24 @@
 """The tables of the report: the models that were compared, and the runs behind every number."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fluxformer.experiments import family_of
-from fluxformer.report.data import COUPLINGS, MODELS, mean_and_spread, seeds_of
+from fluxformer.io import Run, Value
+from fluxformer.report.data import COUPLINGS, MODELS, Study, mean_and_spread, seeds_of
 from fluxformer.train.train import by_kind
 
 
-def _last(run, name):
-    values = run.training(name) if name in run.trainings else []
+def _last(run: Run, name: str) -> float:
+    values = run.training(name) if name in run.trainings else np.empty(0)
     return float(values[-1]) if len(values) else np.nan
 
 
-def model_rows(study):
+def model_rows(study: Study) -> list[tuple[Value, ...]]:
     """One row per kind of model: sizes, training state, accuracy, cost. The first row is the heading."""
-    rows = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm", "test accuracy  [%]",
-             "training  [s]")]
+    rows: list[tuple[Value, ...]] = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm",
+                                      "test accuracy  [%]", "training  [s]")]
     trained = by_kind(study.trainings)
     described = next((comparison for name, comparison in study.comparisons.items() if family_of(name) == "compare"), None)
     for name, style in MODELS.items():
@@ -23,17 +26,16 @@ def model_rows(study):
         runs = trained.get(name, [])
         if not facts and not runs:
             continue
-        first = runs[0] if runs else None
         # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
-        trained_numbers = first.training_attributes.get("trained_parameters") if first else None
+        trained_numbers = runs[0].training_attributes.get("trained_parameters") if runs else None
+        norm = facts.get("norm") or runs[0].settings.get("depth.norm", "–")
         rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
-                     facts.get("knots", "–"), facts.get("norm") or first.settings.get("depth.norm", "–"),
-                     mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
+                     facts.get("knots", "–"), norm, mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
                      mean_and_spread([sum(run.timing.values()) for run in runs])))
     return rows
 
 
-def _state(name, facts, runs):
+def _state(name: str, facts: dict[str, Value], runs: list[Run]) -> str:
     """How the models came by their weights, in a few words."""
     seeds = [line.split(";")[0] for line in str(facts.get("trained", "")).splitlines()]
     epochs = {run.settings.get("train.epochs") for run in runs}
@@ -42,20 +44,20 @@ def _state(name, facts, runs):
     return "; ".join(dict.fromkeys(seeds)) or COUPLINGS.get(name, "trained")
 
 
-def _count(value):
+def _count(value: int | None) -> str:
     return f"{int(value):,}".replace(",", " ") if value is not None else "–"
 
 
-def run_rows(runs):
+def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
     """One row per file. The first row is the heading."""
-    rows = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
+    rows: list[tuple[Value, ...]] = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
         rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
                      f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
 
 
-def _by_model(run):
+def _by_model(run: Run) -> str:
     """Seconds that each model took in a comparison."""
     experiment = run.attributes["experiment"]
     costs = [(MODELS[name].label, run.analysis(f"{experiment}/{name}", "seconds").sum()) for name in MODELS

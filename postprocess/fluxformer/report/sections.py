@@ -1,11 +1,16 @@
 """The sections of the report: the module fluxformer.<family>.<experiment> of an experiment says in SECTIONS what it draws and in which
 place; it is found by the names of family and experiment."""
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from fluxformer.experiments import families
+from fluxformer.report.data import Comparison, Study
+from fluxformer.report.style import Drawing
 
 
 class Section(NamedTuple):
@@ -14,11 +19,11 @@ class Section(NamedTuple):
     anchor: str            # in links
     heading: str
     experiment: str        # whose files it is about
-    draw: Callable         # study -> [Drawing]; none where there is nothing to draw
-    table: Callable | None = None  # Comparison -> rows, the first of them headings
+    draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
+    table: Callable[[Comparison], list[tuple[str, ...]]] | None = None  # rows, the first of them headings
 
 
-def sections():
+def sections() -> list[Section]:
     """Those of all experiments that have some, in their order."""
     modules = [f"fluxformer.{family}.{name}" for name, family in families().items()
                if importlib.util.find_spec(f"fluxformer.{family}.{name}") is not None]

@@ -1,14 +1,23 @@
 """What the figures of the comparison report share: their size, the look of models, hover texts, SVG for the page and PDF for print."""
 
+from __future__ import annotations
+
 import io
 import re
 import textwrap
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
+from numpy.typing import ArrayLike
 
+from fluxformer.io import Run
 from fluxformer.style import SOFT, plain_numbers, plt  # chooses a back end that needs no display
 from fluxformer.report.data import MODELS, Style, number, origins, spread
 
@@ -26,11 +35,11 @@ class Drawing(NamedTuple):
     name: str
     title: str
     sentence: str
-    figure: object
-    runs: list
+    figure: Figure  # of `canvas`
+    runs: list[Run]
 
 
-def canvas(height):
+def canvas(height: float) -> Figure:
     """An empty figure (inches)."""
     figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
@@ -38,17 +47,18 @@ def canvas(height):
     return figure
 
 
-def style_of(model):
+def style_of(model: str) -> Style:
+    """How a model is drawn; grey if it is none of MODELS."""
     return MODELS.get(model, Style(model.replace("_", " "), SOFT, "o", "-"))
 
 
-def name_row(axes, model, away=10):
+def name_row(axes: Axes, model: str, away: float = 10) -> None:
     """The name of a model to the left of its row of pictures, `away` points from the first."""
     axes.annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-away, 0),
                   textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
 
 
-def tips(axes, line, texts):
+def tips(axes: Axes, line: Line2D, texts: Sequence[str]) -> None:
     """A hover text for every marker of a line."""
     points = np.column_stack(line.get_data()).astype(float)
     kept = [text for text, point in zip(texts, points) if np.isfinite(point).all()]
@@ -58,8 +68,19 @@ def tips(axes, line, texts):
         axes.figure.tips[gid] = kept
 
 
-def over(axes, place, values, style, label=None, texts=None, markers=True, alpha=1.0):
-    """Mean over seeds (first axis of `values`) as a line, one standard deviation to either side as a band."""
+def over(axes: Axes, place: ArrayLike, values: ArrayLike, style: Style, label: str | None = None, texts: Sequence[str] | None = None,
+         markers: bool = True, alpha: float = 1.0) -> Line2D:
+    """Mean over seeds as a line, one standard deviation to either side as a band.
+
+    Parameters
+    ----------
+    place : array_like, shape (places,)
+    values : array_like, shape (seeds, places)
+    label : str, optional
+        In the legend; not there without one.
+    texts : sequence of str, optional
+        Hover texts of the markers; the numbers unless given.
+    """
     values, place = np.atleast_2d(np.asarray(values, dtype=float)), np.asarray(place, dtype=float)
     mean, deviation = values.mean(axis=0), spread(values)
     if np.isfinite(deviation).any():
@@ -75,7 +96,8 @@ def over(axes, place, values, style, label=None, texts=None, markers=True, alpha
     return line
 
 
-def panel(axes, title, xlabel, ylabel):
+def panel(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Title, axis labels, ticks and horizontal grid lines of a panel whose scale is set."""
     axes.set_title(title, fontsize=10.5)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if axes.get_yscale() == "log":
@@ -84,7 +106,7 @@ def panel(axes, title, xlabel, ylabel):
     axes.set_axisbelow(True)
 
 
-def _tick_decades(axes):
+def _tick_decades(axes: Axes) -> None:
     """Plain numbers on a logarithmic axis, as many as fit."""
     low, high = axes.get_ylim()
     decades = np.log10(high / low)
@@ -93,9 +115,9 @@ def _tick_decades(axes):
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def legend(figure, *axes):
+def legend(figure: Figure, *axes: Axes) -> None:
     """One legend below all panels with the labels of these axes, each once."""
-    handles = {}
+    handles: dict[str, Line2D] = {}
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels()):
             handles.setdefault(label, handle)
@@ -108,7 +130,7 @@ def legend(figure, *axes):
                   columnspacing=1.8, borderaxespad=0.2)
 
 
-def _lay_out(figure):
+def _lay_out(figure: Figure) -> None:
     """Finds the places of panels and legend, once."""
     if figure.laid_out:
         return
@@ -121,7 +143,7 @@ def _lay_out(figure):
     figure.laid_out = True
 
 
-def _move(figure, paper, left, bottom, height):
+def _move(figure: Figure, paper: tuple[float, float], left: float, bottom: float, height: float) -> None:
     """Puts a figure as it is onto a larger sheet of paper (inches), lower if it has to be."""
     place = lambda x, y, w, h: ((left + x * WIDTH) / paper[0], (bottom + y * height) / paper[1],  # noqa: E731
                                 w * WIDTH / paper[0], h * height / paper[1])
@@ -132,7 +154,7 @@ def _move(figure, paper, left, bottom, height):
     figure.set_size_inches(*paper)
 
 
-def as_svg(drawing):
+def as_svg(drawing: Drawing) -> str:
     """The figure as an <svg> element for a page: no reference to the outside, ids of its own, hover texts at the markers."""
     figure = drawing.figure
     _lay_out(figure)
@@ -150,7 +172,7 @@ def as_svg(drawing):
     return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', text, count=1)
 
 
-def _with_tips(text, gid, texts):
+def _with_tips(text: str, gid: str, texts: Sequence[str]) -> str:
     """The n-th marker of the line `gid` gets the n-th text."""
     start = text.find(f'<g id="{gid}">')
     head, tail = text[:start], text[start:]
@@ -164,7 +186,7 @@ def _with_tips(text, gid, texts):
     return head + "".join(parts) + tail[place:]
 
 
-def write(drawing, path):
+def write(drawing: Drawing, path: str) -> str:
     """The figure alone as path.png and path.pdf, with its sources at the foot; returns the first."""
     figure = drawing.figure
     _lay_out(figure)
@@ -179,7 +201,7 @@ def write(drawing, path):
     return path + ".png"
 
 
-def add_page(pdf, drawing):
+def add_page(pdf: PdfPages, drawing: Drawing) -> None:
     """The figure on a page of its own, with its title, how to read it, and where it comes from."""
     figure = drawing.figure
     _lay_out(figure)

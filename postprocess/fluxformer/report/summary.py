@@ -7,7 +7,7 @@ import textwrap
 from fluxformer.report.claims import Claim
 from fluxformer.report.data import MODELS
 from fluxformer.report.style import plt
-from fluxformer.report.verdicts import Finding
+from fluxformer.report.verdicts import Finding, Weighed
 from fluxformer.report.wording import columns_of, finding_of, in_short, label
 from fluxformer.judging import Verdict
 from fluxformer.style import INK, SOFT
@@ -18,7 +18,7 @@ CLAIM, CELL = 4.1, 2.15  # widths, inches
 LINE = 0.155             # height of a line of text, inches
 
 
-def write_summary(path: str, title: str, weighed: list[tuple[Claim, list[Finding]]]) -> None:
+def write_summary(path: str, title: str, weighed: Weighed) -> None:
     """`weighed`: the findings on one data set. A dashed label is preliminary."""
     columns = columns_of(weighed)
     rows = [(textwrap.wrap(claim.sentence, 54), [finding_of(findings, name) for name in columns], claim) for claim, findings in weighed]

@@ -35,13 +35,18 @@ class Against:
 
 @dataclass
 class Outcome:
-    """What one quantity (one estimator) of one model says of a claim."""
+    """What one quantity (one estimator) of one model says of a claim.
+
+    Attributes
+    ----------
+    judged : Judged
+        Set when all claims about the model are judged together; an AttributeError before.
+    """
     quantity: str
     measured: np.ndarray                                   # per seed
     against: list[Against] = field(default_factory=list)
     levels: list[tuple[float, Judged]] = field(default_factory=list)
-    own: Effect | None = None                              # of a value
-    judged: Judged | None = None                           # None until all claims are judged
+    judged: Judged = field(init=False, repr=False)
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
+        """Over all estimators."""
         return self.judged.verdict
 
     @property
@@ -64,6 +70,7 @@ class Finding:
 
     @property
     def preliminary(self) -> bool:
+        """Whether there are fewer seeds than needed."""
         return self.seeds[1] < self.needed
 
     @property
@@ -80,9 +87,13 @@ class _Asked:
     model: str
     outcomes: list[Outcome]
     questions: list[Question | CountQuestion]  # one per outcome; none for a value
+    values: list[Effect]                       # one per outcome of a value
 
 
-def weigh(claims: list[Claim], study: Study, rule: Rule) -> list[tuple[Claim, list[Finding]]]:
+Weighed = list[tuple[Claim, list[Finding]]]
+
+
+def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
     """The findings of the claims that the study has measures of, one for each model."""
     asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison)]
     findings: dict[str, list[Finding]] = {claim.id: [] for claim in claims}
@@ -125,11 +136,13 @@ def _asked(claim: Claim, comparison: Comparison) -> list[_Asked]:
             there = [quantity for quantity in there if quantity in comparison.measures.get("transformer", ())]
         made = [_outcome(claim, comparison, model, group, quantity) for quantity in there]
         if made:
-            found.append(_Asked(claim, model, [outcome for outcome, _ in made], [question for _, question in made if question]))
+            found.append(_Asked(claim, model, [outcome for outcome, _ in made], [asked for _, asked in made if not isinstance(asked, Effect)],
+                                [asked for _, asked in made if isinstance(asked, Effect)]))
     return found
 
 
-def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str) -> tuple[Outcome, Question | CountQuestion | None]:
+def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str) -> tuple[Outcome, Question | CountQuestion | Effect]:
+    """With what is to be judged: an effect is that of a value."""
     measured, place = Measured(claim, comparison), Place(group, quantity)
     if claim.test == "happens":
         return _count(claim, comparison, model, place)
@@ -141,8 +154,7 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
         measured.informative(place, *(other for _, _, other in others if other and other != ZERO))
     outcome = Outcome(quantity, measured.by_seed(place))
     if claim.test == "value":
-        outcome.own = measured.value(place)
-        return outcome, None
+        return outcome, measured.value(place)
     sign = 1.0 if claim.test == "larger" else -1.0
     for name, mine, other in others:
         words = ("0" if name == "zero" else name_of(name)) + (", of the Transformer" if mine is not place else "")
@@ -152,8 +164,8 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
         else:
             outcome.against.append(Against(words, measured.by_seed(other), measured.effect(mine, other, sign),
                                            None if mine is place else measured.by_seed(mine)))
-    if claim.levels:
-        effects = measured.at_levels(place, others[0][2], sign)
+    if claim.levels and (first := others[0][2]):
+        effects = measured.at_levels(place, first, sign)
         judged = judge([Question((effect,)) for _, effect in effects])
         outcome.levels = [(level, one) for (level, _), one in zip(effects, judged)]
     return outcome, Question(tuple(one.effect for one in outcome.against), claim.delta)
@@ -182,9 +194,9 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
 def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tuple[Outcome, CountQuestion]:
     """What happened has a number."""
     other = Place(f"{model}_{claim.than[0]}", place.quantity)
-    happened = np.isfinite(comparison.measure(place.model, place.quantity)).astype(float)
+    happened = np.isfinite(comparison.numbers(place.model, place.quantity)).astype(float)
     there = other.quantity in comparison.measures.get(other.model, ())
-    theirs = np.isfinite(comparison.measure(other.model, other.quantity)).astype(float) if there else np.full(len(happened), np.nan)
+    theirs = np.isfinite(comparison.numbers(other.model, other.quantity)).astype(float) if there else np.full(len(happened), np.nan)
     question = CountQuestion((int(happened.sum()), len(happened)), (int(theirs.sum()), len(theirs)) if there else (0, 0))
     against = Against(name_of(claim.than[0]), theirs, Effect(happened - theirs))
     return Outcome(place.quantity, happened, [against]), question
@@ -192,6 +204,6 @@ def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tu
 
 def _of_value(asked: _Asked, rule: Rule, needed: int) -> Finding:
     claim = asked.claim
-    for outcome in asked.outcomes:
-        outcome.judged = judge_value(outcome.own, claim.expected, claim.tolerance, rule.alpha)
+    for outcome, value in zip(asked.outcomes, asked.values):
+        outcome.judged = judge_value(value, claim.expected, claim.tolerance, rule.alpha)
     return Finding(asked.model, asked.outcomes, judge_estimators([outcome.judged for outcome in asked.outcomes]), needed)

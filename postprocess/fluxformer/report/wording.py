@@ -9,7 +9,7 @@ import numpy as np
 
 from fluxformer.report.claims import Claim, Rule
 from fluxformer.report.data import DATA_SETS, MODELS, mean_and_spread, number
-from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome
+from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome, Weighed
 from fluxformer.judging import Judged, Verdict
 from fluxformer.statistics import Effect
 
@@ -26,7 +26,7 @@ def column(model: str) -> str:
     return "independent" if model == "pde" else model
 
 
-def columns_of(weighed: list[tuple[Claim, list[Finding]]]) -> list[str]:
+def columns_of(weighed: Weighed) -> list[str]:
     """The columns that have a finding."""
     return [name for name in MODELS if any(column(one.model) == name for _, findings in weighed for one in findings)]
 
@@ -37,6 +37,7 @@ def finding_of(findings: list[Finding], name: str) -> Finding | None:
 
 
 def words(name: str) -> str:
+    """A quantity as one writes it."""
     return name.replace("_", " ")
 
 
@@ -72,7 +73,7 @@ def _digits(width: float) -> int:
 
 def in_short(claim: Claim, finding: Finding) -> list[str]:
     """The effect that decides, what is compared, and what an undecided claim could have shown."""
-    decisive = next((one for one in finding.outcomes if one.judged and one.judged.effect is finding.judged.effect), finding.outcomes[0])
+    decisive = next((one for one in finding.outcomes if one.judged.effect is finding.judged.effect), finding.outcomes[0])
     name = f"{words(decisive.quantity)}: " if len(finding.outcomes) > 1 else ""
     if finding.judged.signs:
         return [", ".join(f"{words(one.quantity)} {sign}" for one, sign in zip(finding.outcomes, finding.judged.signs.split()))]
