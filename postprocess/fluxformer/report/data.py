@@ -138,6 +138,9 @@ class Comparison:
             return None
         group = f"{self.experiment}/{model}"
         parts = [run.analysis(group, name) if name in run.analyses(group) else None for run in self.runs]
+        for run, part in zip(self.runs, parts):
+            if part is not None and part.shape[:1] != run.coordinate("seed").shape:
+                raise RunError(f"{run.path}: /analysis/{group}/{name} has shape {part.shape}, not one entry for each seed")
         shape = next(part.shape[1:] for part in parts if part is not None)
         return np.concatenate([np.full((len(run.coordinate("seed")), *shape), np.nan) if part is None else part
                                for run, part in zip(self.runs, parts)])
