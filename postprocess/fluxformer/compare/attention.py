@@ -78,7 +78,7 @@ def _places(comparison: Comparison, models: list[str]) -> Drawing | None:
     axes = figure.subplots()
     for name, model, place in found:
         style, effect = style_of(model), Effect(place)
-        row = scores.index(name) + (models.index(model) - (len(models) - 1) / 2) * 0.22
+        row = scores.index(name) - (models.index(model) - (len(models) - 1) / 2) * 0.22
         low, high = effect.interval()
         axes.plot([low, high], [row, row], color=style.colour, lw=2)
         line, = axes.plot(effect.mean, row, style.marker, color=style.colour, ms=7, ls="none",

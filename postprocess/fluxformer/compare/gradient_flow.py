@@ -29,25 +29,27 @@ def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> No
 
 def _by_depth(comparison: Comparison) -> Drawing:
     figure = canvas(3.5)
-    panels = figure.subplots(1, 3, width_ratios=[1.2, 1.2, 1])
-    models = comparison.having("gradient_norm")
-    panels[0].set_yscale("log")
-    for model in models:
-        style = style_of(model)
-        over(panels[0], comparison.depth(model), comparison.numbers(model, "gradient_norm"), style, style.label)
-        ratio = comparison.measure(model, "gradient_ratio")
-        if ratio is not None and ratio.shape[1] > 1:
-            over(panels[1], comparison.axis("layer_end")[:-1] + 0.5, ratio[:, :-1], style, style.label)
-    panel(panels[0], "Gradient through depth", "depth s  [layers]", "‖∂loss/∂u(s)‖")
-    panels[1].axhline(1, color=SOFT, ls=":", lw=1.2)
-    panels[1].set_xticks(comparison.axis("layer_end"))
-    panel(panels[1], "Growth on the way back", "depth s  [layers]", "‖∂loss/∂u‖ before / behind a layer")
-    bars(panels[2], comparison, "disparity", comparison.having("disparity"))
-    panel(panels[2], "Disparity", "model", "‖∂loss/∂u‖ largest / smallest")
+    panels = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 1.2, 0.8])
+    for axes, name, title, unit in ((panels[0], "gradient_norm", "Gradient through depth", "‖∂loss/∂u(s)‖"),
+                                    (panels[1], "gradient_size", "Relative to the state", "‖u(s)‖ ‖∂loss/∂u(s)‖")):
+        axes.set_yscale("log")
+        for model in comparison.having(name):
+            over(axes, comparison.depth(model), comparison.numbers(model, name), style_of(model), style_of(model).label)
+        axes.set_visible(bool(comparison.having(name)))
+        panel(axes, title, "depth s  [layers]", unit)
+    for model in comparison.having("gradient_ratio"):
+        ratio = comparison.numbers(model, "gradient_ratio")
+        if ratio.shape[1] > 1:
+            over(panels[2], comparison.axis("layer_end")[:-1] + 0.5, ratio[:, :-1], style_of(model), style_of(model).label)
+    panels[2].axhline(1, color=SOFT, ls=":", lw=1.2)
+    panels[2].set_xticks(comparison.axis("layer_end"))
+    panel(panels[2], "Growth on the way back", "depth s  [layers]", "‖∂loss/∂u‖ before / behind a layer")
+    bars(panels[3], comparison, "disparity", comparison.having("disparity"))
+    panel(panels[3], "Disparity", "model", "‖∂loss/∂u‖ largest / smallest")
     legend(figure, panels[0])
     return Drawing("gradients-depth", "Gradients on the way back through depth",
-                   "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples. A ratio above one grows "
-                   "towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, comparison.runs)
+                   "Gradient of the cross entropy of a sample with respect to the state, root mean square over samples; times the norm of the "
+                   "state it does not depend on the scale of u. A ratio above one grows towards the input. The disparity compares ends of layers; 1 is the same gradient everywhere.", figure, comparison.runs)
 
 
 def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[str, np.ndarray]]:
