@@ -318,6 +318,24 @@ class MoreSeeds(ClaimTest):
             np.testing.assert_array_equal(comparison.measure("independent", "disparity"), np.concatenate([first[name], second[name]]))
         self.assertEqual(weigh([claim(test="larger", **DISPARITY)], study, RULE)[0][1][0].seeds, (5, 5))
 
+    def test_outcomes_of_other_samples_are_not_taken_together(self):
+        shared = []
+        for change in (False, True):
+            for name, seeds in (("a.h5", (1, 2, 3)), ("b.h5", (4, 5))):
+                sample.write_ablation(self.path(name), seeds=seeds)
+            if change:
+                with h5py.File(self.path("b.h5"), "r+") as file:
+                    file["sample"][...] += 1
+            drift = claim(experiment="ablation", quantity=["drift"], reduce="last", test="larger", at="pre_no_residual", than=["pre"], samples="mean")
+            runs = [open_run(self.path(name)) for name in ("a.h5", "b.h5")]
+            finding = weigh([drift], Study(("digits", "patches"), runs), RULE)[0][1][0]
+            for run in runs:
+                run.close()
+            self.assertEqual(finding.judged.effect.count, 5)
+            shared.append(finding.judged.effect.shared)
+        self.assertGreater(shared[0], 0)
+        self.assertEqual(shared[1], 0)
+
     def test_one_added_seed_has_no_ceiling(self):
         for name, seeds in (("a.h5", (1, 2, 3)), ("b.h5", (4,))):
             sample.write_attention(self.path(name), seeds=seeds)

@@ -79,13 +79,16 @@ def mean_and_spread(values: ArrayLike) -> str:
 APART = ("models.", "ablation.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")  # settings that seeds added later may change
 
 
+BY_SAMPLE = "_by_sample"
+
+
 class Comparison:
     """The measures of one experiment. First axis of every array: the seed.
 
     Parameters
     ----------
     runs : list of Run
-        Files with different seeds, made with the same settings on the same test samples.
+        Files with different seeds, made with the same settings.
 
     Attributes
     ----------
@@ -114,12 +117,15 @@ class Comparison:
             if not run.analyses(self.experiment):
                 raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
             self._check(run)
+        # An ablation may draw other test samples for each seed: then they are not shared, and outcomes by sample are of no use.
+        samples = [run.coordinate("sample") if "sample" in run.coordinates else None for run in runs]
+        same_samples = all(one is not None and np.array_equal(one, samples[0]) for one in samples)
         there = set.intersection(*(set(run.analyses(self.experiment)) for run in runs))
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
         self.axes = [name for name in runs[0].coordinates if name != "seed"]
         self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
-        self.measures = {model: sorted(set.union(*(set(run.analyses(f"{self.experiment}/{model}")) for run in runs)))
-                         for model in self.models}
+        self.measures = {model: sorted({name for run in runs for name in run.analyses(f"{self.experiment}/{model}")
+                                        if same_samples or not name.endswith(BY_SAMPLE)}) for model in self.models}
 
     def _check(self, run: Run) -> None:
         """That a further file belongs to the first."""
@@ -128,8 +134,8 @@ class Comparison:
         if settings[0] != settings[1]:
             names = sorted(key for key in set(settings[0]) | set(settings[1]) if settings[0].get(key) != settings[1].get(key))
             raise RunError(f"{run.path}: its settings are not those of {first.path}, to which it would add seeds: {', '.join(names)}")
-        for name in run.coordinates:
-            if name != "seed" and not (name in first.coordinates and np.array_equal(first.coordinate(name), run.coordinate(name))):
+        for name in {*run.coordinates, *first.coordinates} - {"seed", "sample"}:
+            if not (name in first.coordinates and name in run.coordinates and np.array_equal(first.coordinate(name), run.coordinate(name))):
                 raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
     def measure(self, model: str, name: str) -> np.ndarray | None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluxformer.report.claims import Claim
-from fluxformer.report.data import Comparison
+from fluxformer.report.data import BY_SAMPLE, Comparison
 from fluxformer.report.reductions import reduce
 from fluxformer.statistics import Effect, shared_variance
 
-BY_SAMPLE = "_by_sample"
 PRECISION = 12  # digits; what two numbers differ by beyond them is round-off
 
 
