@@ -118,8 +118,8 @@ class Comparison:
                 raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
             self._check(run)
         # An ablation may draw other test samples for each seed: then they are not shared, and outcomes by sample are of no use.
-        samples = [run.coordinate("sample") if "sample" in run.coordinates else None for run in runs]
-        same_samples = all(one is not None and np.array_equal(one, samples[0]) for one in samples)
+        samples = [run.coordinate("sample") for run in runs if "sample" in run.coordinates]
+        same_samples = len(samples) == len(runs) and all(np.array_equal(one, samples[0]) for one in samples)
         there = set.intersection(*(set(run.analyses(self.experiment)) for run in runs))
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
         self.axes = [name for name in runs[0].coordinates if name != "seed"]
