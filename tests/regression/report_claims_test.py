@@ -23,12 +23,13 @@ import comparison_sample as sample  # noqa: E402 (its folder is put on the path 
 from python_package import FolderTest  # noqa: E402
 
 from fluxformer.report import reductions  # noqa: E402
+from fluxformer.compare.attention import place_between  # noqa: E402
 from fluxformer.report.claims import Claim, Rule  # noqa: E402
 from fluxformer.report.data import Study, mean_and_spread, open_run  # noqa: E402
 from fluxformer.report.verdicts import weigh  # noqa: E402
-from fluxformer.report.wording import brief, effect_text, in_short  # noqa: E402
+from fluxformer.report.wording import brief, detail_rows, effect_text, in_short  # noqa: E402
 from fluxformer.judging import Verdict  # noqa: E402
-from fluxformer.statistics import Effect  # noqa: E402
+from fluxformer.statistics import Effect, shared_variance  # noqa: E402
 
 RULE = Rule(0.05, {"digits": 10, "mnist": 6})
 ATTENTION = {"experiment": "attention", "quantity": ["cosine"], "test": "value", "expected": 0.987, "tolerance": 0.01}
@@ -96,6 +97,21 @@ class AgainstAValue(ClaimTest):
         self.assertTrue(self.findings(one, self.made(sample.write_attention))["independent"].preliminary)
         many = self.made(sample.write_attention, seeds=tuple(range(1, 11)))
         self.assertFalse(self.findings(one, many)["independent"].preliminary)
+        with h5py.File(many, "r+") as file:
+            file["analysis/attention/independent/cosine"][3] = np.nan  # nine are left
+        self.assertTrue(self.findings(one, many)["independent"].preliminary)
+        self.assertEqual([RULE.needed(name) for name in ("mnist", "digits", "another")], [6, 10, 10])
+
+    def test_the_test_samples_count(self):
+        random = np.random.default_rng(6)
+        path = self.made(sample.write_attention)
+        values = 0.9 + 0.01 * random.standard_normal((3, sample.SAMPLES))
+        self.change(path, analysis__attention__independent__cosine=np.repeat(values.mean(axis=1)[:, None], sample.LAYERS, axis=1),
+                    analysis__attention__independent__cosine_by_sample=values)
+        judged = self.findings(claim(**ATTENTION, samples="mean"), path)["independent"].judged
+        shared = values.mean(axis=0).var(ddof=1) / sample.SAMPLES
+        half = stats.t.ppf(0.975, 2) * np.sqrt(values.mean(axis=1).var(ddof=1) / 3 + shared)
+        np.testing.assert_allclose(judged.interval, values.mean() + np.array([-half, half]), rtol=1e-9)
 
 
 class AgainstControls(ClaimTest):
@@ -134,6 +150,38 @@ class AgainstControls(ClaimTest):
         self.assertNotEqual(self.findings(claim(**FALLS), path)["independent"].verdict, Verdict.HOLDS)
 
 
+    def test_what_was_not_measured_is_said(self):
+        """A name that is misspelt must not take its claim off the page."""
+        for one, write in ((claim(**{**ATTENTION, "quantity": ["cosin"]}), sample.write_attention),
+                           (claim(**{**AT_CEILING, "quantity": ["cosin"]}), sample.write_attention),
+                           (claim(**{**NOISE, "start": "acuracy"}), sample.write_perturbation),
+                           (claim(experiment="ablation", quantity=["drift"], test="larger", at="pre_no_residal", than=["pre"]), sample.write_ablation),
+                           (claim(experiment="ablation", quantity=["drift"], test="larger", at="none", than=["per"]), sample.write_ablation),
+                           (claim(experiment="ablation", quantity=["diverged"], test="happens", at="none", than=["pre"]), sample.write_ablation)):
+            found = self.findings(one, self.made(write))
+            self.assertEqual({finding.verdict for finding in found.values()}, {Verdict.NO_DATA}, one)
+            self.assertGreater(len(found), 1)
+            for row in detail_rows(one, list(found.values())):
+                self.assertNotIn("nan", " ".join(row.cells))
+        # One of several estimators: they cannot all agree.
+        partly = claim(**{**FALLS, "quantity": ["input_binning", "input_kd"]})
+        self.assertEqual(self.verdicts(partly, sample.write_bottleneck, spread=1e-3)["independent"], Verdict.UNDECIDED)
+
+    def test_the_place_between_null_and_ceiling(self):
+        path = self.made(sample.write_attention)
+        changes = {}
+        for score, numbers in (("cosine", (0.7, 0.1, 0.5, 0.3, 0.9)), ("kl", (0.7, 0.5, 2.5, 1.5, 0.1))):
+            names = ("independent__{}", "independent__{}_uniform", "independent__{}_permuted", "independent__{}_untrained", "transformer__{}_ceiling")
+            changes.update({"analysis__attention__" + name.format(score): np.full((3, sample.LAYERS), number) for name, number in zip(names, numbers)})
+        changes["analysis__attention__independent__cosine"][1] = np.nan  # a seed that diverged, with its untrained twin
+        changes["analysis__attention__independent__cosine_uniform"][1] = np.nan
+        self.change(path, **changes)
+        comparison = self.study(path).of("attention")
+        np.testing.assert_allclose(place_between(comparison, "independent", "cosine", 1), [0.5, np.nan, 0.5])       # from 0.5 to 0.9
+        np.testing.assert_allclose(place_between(comparison, "independent", "kl", -1), [-0.5] * 3)                 # from 0.5 to 0.1
+        self.assertIsNone(place_between(comparison, "independent", "kl", 1))
+
+
 class AgainstTheTransformer(ClaimTest):
     def test_larger_smaller_and_undecided(self):
         # Three times the Transformer's, which is 5.
@@ -154,11 +202,24 @@ class AgainstTheTransformer(ClaimTest):
         norm = claim(experiment="gradient_flow", quantity=["gradient_norm"], test="larger", ratio=True)
         finding = self.findings(norm, self.made(sample.write_gradient_flow, spread=0))["independent"]
         self.assertAlmostEqual(finding.judged.effect.mean, np.log(3), 10)
-        self.assertEqual(effect_text(norm, finding.judged.effect, finding.judged.interval), "× 3.0 [3.0, 3.0]")
+        self.assertEqual(effect_text(norm, finding.judged.effect, finding.judged.interval), "× 3.0")  # deterministic
 
     def test_a_variant_is_compared_with_the_other(self):
         drift = claim(experiment="ablation", quantity=["drift"], reduce="last", test="larger", at="pre_no_residual", than=["pre"])
         self.assertEqual(self.verdicts(drift, sample.write_ablation), {"transformer": Verdict.HOLDS, "pde": Verdict.HOLDS})
+        path = self.made(sample.write_ablation)
+        with h5py.File(path, "r+") as file:
+            file["analysis/ablation/transformer_pre/drift"][...] += 5
+        self.assertEqual({model: one.verdict for model, one in self.findings(drift, path).items()}, {"transformer": Verdict.OPPOSITE, "pde": Verdict.HOLDS})
+
+    def test_round_off_is_no_spread(self):
+        path = self.made(sample.write_gradient_flow)
+        self.change(path, analysis__gradient_flow__independent__disparity=np.array([0.1 + 0.2, 0.3, 0.3]),
+                    analysis__gradient_flow__transformer__disparity=np.array([0.2, 0.2, 0.3 - 0.1]))
+        one = claim(test="larger", **DISPARITY)
+        finding = self.findings(one, path)["independent"]
+        self.assertTrue(finding.judged.effect.deterministic)
+        self.assertEqual((finding.verdict, in_short(one, finding)[0]), (Verdict.HOLDS, "+0.10"))
 
     def test_further_means_that_it_decreases_at_all(self):
         further = claim(**{**FALLS, "than": ["transformer", "zero"], "both": False})
@@ -214,6 +275,19 @@ class TogetherWithOthers(ClaimTest):
         finding = self.findings(one, path)["independent"]
         self.assertEqual((finding.verdict, finding.judged.signs), (Verdict.DISAGREE, "+ −"))
         self.assertEqual(in_short(one, finding), ["input binning +, input kde −"])
+
+
+    def test_everything_is_judged_at_the_alpha_of_the_file(self):
+        rule = Rule(0.001, RULE.seeds)
+        path = self.made(sample.write_perturbation)
+        with open_run(path) as run:
+            finding = weigh([claim(**NOISE)], Study(("digits", "patches"), [run]), rule)[0][1][0]
+        self.assertEqual(finding.judged.alpha, 0.001)
+        self.assertAlmostEqual(min(one.alpha for _, one in finding.outcomes[0].levels), 0.001 / 3, 15)
+        path = self.made(sample.write_attention)
+        with open_run(path) as run:
+            judged = weigh([claim(**ATTENTION)], Study(("digits", "patches"), [run]), rule)[0][1][0].judged
+        np.testing.assert_allclose(judged.interval, judged.effect.interval(0.001))
 
 
 class TestSamples(ClaimTest):
@@ -278,7 +352,7 @@ class TestSamples(ClaimTest):
 class Levels(ClaimTest):
     def test_the_area_ends_where_no_model_is_better_than_guessing(self):
         path = self.made(sample.write_perturbation, spread=0.0)
-        levels, curve = np.array([1.0, 2.0, 4.0, 8.0]), {"transformer": [0.8, 0.4, 0.1, 0.1], "independent": [0.6, 0.2, 0.1, 0.1]}
+        levels, curve = np.array([1.0, 2.0, 4.0, 8.0]), {"transformer": [0.8, 0.4, 0.1, 0.1], "independent": [0.6, 0.1, 0.1, 0.1]}
         with h5py.File(path, "r+") as file:
             file["analysis/perturbation"].attrs.update(classes=10, samples=100)
             del file["noise_level"]
@@ -295,11 +369,17 @@ class Levels(ClaimTest):
         self.assertAlmostEqual(finding.judged.effect.mean, by_hand[0] - by_hand[1], 10)
         outcome, = finding.outcomes
         self.assertEqual([level for level, _ in outcome.levels], [0, 1, 2, 4, 8])
-        np.testing.assert_allclose([one.effect.mean for _, one in outcome.levels], [0, 0.2, 0.2, 0, 0], atol=1e-12)
+        np.testing.assert_allclose([one.effect.mean for _, one in outcome.levels], [0, 0.2, 0.3, 0, 0], atol=1e-12)
 
     def test_levels_are_a_family_of_their_own(self):
         finding = self.findings(claim(**NOISE), self.made(sample.write_perturbation))["independent"]
         self.assertEqual(finding.verdict, Verdict.HOLDS)
+        with h5py.File(self.path("made_up.h5")) as file:
+            theirs, mine = (np.concatenate([file[f"analysis/perturbation/{model}/accuracy_by_sample"][...][..., None],
+                                            file[f"analysis/perturbation/{model}/noise_accuracy_by_sample"][...]], axis=2)
+                            for model in ("transformer", "independent"))
+        np.testing.assert_allclose([one.effect.shared for _, one in finding.outcomes[0].levels],
+                                   [shared_variance((theirs - mine)[..., k]) for k in range(3)])
         alphas = sorted(one.alpha for _, one in finding.outcomes[0].levels if np.isfinite(one.alpha))
         self.assertAlmostEqual(alphas[0], 0.05 / len(finding.outcomes[0].levels), 12)
 
@@ -345,10 +425,81 @@ class MoreSeeds(ClaimTest):
         study = self.study(self.path("a.h5"), self.path("b.h5"))
         ceiling = study.of("attention").measure("transformer", "cosine_ceiling")
         np.testing.assert_array_equal(np.isnan(ceiling).all(axis=1), [False, False, False, True])
-        self.assertEqual(weigh([claim(**AT_CEILING)], study, RULE)[0][1][0].judged.effect.count, 3)
+        finding = weigh([claim(**AT_CEILING)], study, RULE)[0][1][0]
+        self.assertEqual((finding.judged.effect.count, finding.seeds), (3, (3, 4)))
+
+
+class Words(ClaimTest):
+    """What the page prints of given effects."""
+
+    def of(self, mine, theirs, **entries):
+        """The claim and its finding for numbers of the two models, by seed."""
+        path = self.made(sample.write_gradient_flow, seeds=tuple(range(len(mine))))
+        self.change(path, analysis__gradient_flow__independent__disparity=np.array(mine), analysis__gradient_flow__transformer__disparity=np.array(theirs))
+        one = claim(**{**DISPARITY, "test": "larger", **entries})
+        return one, self.findings(one, path)["independent"]
+
+    def test_a_factor_is_measured_over_reference_in_either_direction(self):
+        mine, theirs = np.array([2.0, 2.1, 1.9]), np.array([4.0, 4.0, 4.1])
+        log = stats.ttest_1samp(np.log(mine / theirs), 0).confidence_interval(0.95)
+        ends = ", ".join(f"{np.exp(one):.2f}" for one in log)
+        for test, verdict in (("smaller", Verdict.HOLDS), ("larger", Verdict.OPPOSITE)):
+            one, finding = self.of(mine, theirs, test=test, ratio=True)
+            self.assertEqual((finding.verdict, in_short(one, finding)[0]), (verdict, f"× {np.exp(np.log(mine / theirs).mean()):.2f} [{ends}]"))
+
+    def test_a_factor_shows_on_which_side_of_1_it_is(self):
+        ratio = claim(**DISPARITY, test="larger", ratio=True)
+        for (low, high), text in (((1.01, 1.07), "× 1.04 [1.01, 1.07]"), ((0.94, 1.14), "× 1.04 [0.940, 1.14]"), ((1.5, 2.5), "× 2.0 [1.5, 2.5]"),
+                                  ((0.0, 1e400), "× 2.0 [0, ∞]")):
+            mean = 2.0 if high > 2 else 1.04
+            interval = (np.log(low), np.log(high)) if low else (-800.0, 800.0)
+            self.assertEqual(effect_text(ratio, Effect(np.log(mean) + np.array([0.1, -0.1])), interval), text)
+
+    def test_what_could_have_been_detected(self):
+        mine, theirs = np.array([1.0, 3.0, 2.0]), np.array([2.0, 2.0, 2.1])
+        shift = Effect(np.log(mine / theirs)).detectable()
+        for test, sign in (("larger", 1), ("smaller", -1)):
+            one, finding = self.of(mine, theirs, test=test, ratio=True)
+            self.assertEqual(in_short(one, finding)[2], f"detectable × {brief(np.exp(sign * shift))}")
+        one, finding = self.of(mine, theirs)
+        self.assertEqual(in_short(one, finding)[2], f"detectable {brief(Effect(mine - theirs).detectable())}")
+
+    def test_p_and_interval_belong_to_the_verdict(self):
+        mine, theirs = np.array([2.0, 2.02, 1.99, 2.01]), np.full(4, 2.0)
+        one, finding = self.of(mine, theirs, delta=0.05)
+        self.assertEqual(finding.verdict, Verdict.NO_DIFFERENCE)
+        row, = detail_rows(one, [finding])
+        ends = stats.ttest_1samp(mine - theirs, 0).confidence_interval(0.90)
+        self.assertEqual(row.cells[4], f"+{(mine - theirs).mean():.3f} [−{-ends[0]:.3f}, {ends[1]:.3f}]")
+        above = stats.ttest_1samp(mine - theirs, 0.05, alternative="less").pvalue  # the larger of the two, since the mean is positive
+        self.assertEqual(row.cells[5], f"{above:.2g}, 0.05; flips 0.75")  # 12 of 16 flips of 0, 2, -1, 1 have a sum of at least 2
+        one, finding = self.of([5.0, 5.1, 4.9], [2.0, 2.0, 2.0])
+        row, = detail_rows(one, [finding])
+        self.assertEqual(row.cells[5], f"{stats.ttest_1samp([3.0, 3.1, 2.9], 0).pvalue:.2g}, 0.05; flips 0.25")
+
+    def test_a_level_has_the_interval_of_its_own_verdict_and_the_samples_their_share(self):
+        one = claim(**NOISE)
+        finding = self.findings(one, self.made(sample.write_perturbation))["independent"]
+        summary, *rows = detail_rows(one, [finding])
+        effect = finding.judged.effect
+        self.assertEqual(summary.cells[6], f"3 of 3; samples {100 * effect.shared / (effect.values.var(ddof=1) / 3 + effect.shared):.0f} %")
+        judged = min((judged for _, judged in finding.outcomes[0].levels), key=lambda level: level.p)
+        half = stats.t.ppf(1 - 0.05 / 3 / 2, 2) * judged.effect.error
+        self.assertIn(effect_text(one, judged.effect, (judged.effect.mean - half, judged.effect.mean + half)), [row.cells[4] for row in rows])
+
+    def test_numbers_of_the_transformer_are_called_so(self):
+        path = self.made(sample.write_bottleneck, falls={"transformer": -1, "independent": 2}, spread=1e-3)
+        finding = self.findings(claim(**FALLS), path)["independent"]
+        effect, numbers, why = in_short(claim(**FALLS), finding)
+        self.assertTrue(effect.startswith("input binning: −1.00"), effect)
+        self.assertTrue(numbers.startswith("Transformer −1.00"), numbers)
+        self.assertEqual(why, "effects of both signs")  # and not what could have been detected: this was
 
 
 class Numbers(unittest.TestCase):
+    def test_largest_over_smallest(self):
+        np.testing.assert_allclose(reductions.reduce("disparity", np.array([[4.0, 1.0, 2.0, 8.0], [3.0, 3.0, 3.0, 3.0]])), [8, 1])
+
     def test_half_of_a_decrease_is_found_between_the_depths(self):
         values = np.array([[4.0, 3.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0]])  # left: 1, 0.75, 0.25, 0; the other rises
         np.testing.assert_allclose(reductions.reduce("half_fall", values), [0.5, np.nan])

@@ -63,8 +63,8 @@ def place_between(comparison: Comparison, model: str, score: str, sign: int) -> 
     if value is None or ceiling is None or len(nulls) < len(NULLS):
         return None
     value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
-    null = max(nulls, key=lambda one: sign * one.mean())
-    width = np.nanmean(ceiling) - null.mean()
+    null = max(nulls, key=lambda one: sign * np.nanmean(one))
+    width = np.nanmean(ceiling) - np.nanmean(null)
     return (value - null) / width if sign * width > 0 else None
 
 

@@ -119,7 +119,7 @@ class Comparison:
             self._check(run)
         # An ablation may draw other test samples for each seed: then they are not shared, and outcomes by sample are of no use.
         samples = [run.coordinate("sample") if "sample" in run.coordinates else None for run in runs]
-        same_samples = all(one is not None and np.array_equal(one, samples[0]) for one in samples)
+        same_samples = all(one is not None and samples[0] is not None and np.array_equal(one, samples[0]) for one in samples)
         there = set.intersection(*(set(run.analyses(self.experiment)) for run in runs))
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
         self.axes = [name for name in runs[0].coordinates if name != "seed"]
