@@ -80,8 +80,9 @@ run_program() {
 }
 
 inputs=() # files that the next result depends on
-# results_of DECK WORDS SEEDS FILE...: of FILES those that are complete results of this deck, these words and some of these seeds, and no
-# older than the inputs, a line each; in the last line the seeds that none of them has. WORDS do not name seeds and output file.
+# results_of DECK WORDS SEEDS FILE...: of FILES, complete results of this deck and these words that are no older than the inputs, those that
+# have some of these seeds, a line each; then "kept" if the first of FILES is such a result with any seeds, else "free"; in the last line
+# the seeds that none of them has. WORDS do not name seeds and output file.
 results_of() {
   "$FLUXFORMER_PYTHON" - "${inputs[*]}" "$@" <<'PYTHON'
 import os
@@ -90,50 +91,51 @@ import sys
 from fluxformer.io import Run, RunError
 
 inputs, deck, words, seeds, *files = sys.argv[1:]
-left = seeds.split()
 newest = {name: os.path.getmtime(name) for name in inputs.split()}
+with open(deck, encoding="utf-8") as text:
+    deck = text.read()
 
 
-def belongs(run, path):
-    """The seeds of a result, as text; none if it is out of date."""
-    seeds = [str(int(seed)) for seed in run.coordinate("seed")] if "seed" in run.coordinates else []
-    own = [word for word in run.attributes["command_line"].split(" ")[1:]
-           if not word.startswith(("--models.seeds=", "--ablation.seeds=", "--output.file="))]
-    with open(deck, encoding="utf-8") as text:
-        same = run.attributes["deck"] == text.read() and " ".join(own) == words and set(seeds) <= set(left)
-    models = [name for name in newest if not seeds or name.rsplit("_", 1)[-1] in {seed + ".h5" for seed in seeds}]
-    return seeds if same and all(newest[name] <= os.path.getmtime(path) for name in models) else None
-
-
-for path in files:
+def seeds_of(path):
+    """The seeds of a result, none for a run from a single one; None if it is missing, of something else or out of date."""
     try:
         with Run(path) as run:
-            found = belongs(run, path)
+            found = [str(int(seed)) for seed in run.coordinate("seed")] if "seed" in run.coordinates else []
+            own = [word for word in run.attributes["command_line"].split(" ")[1:]
+                   if not word.startswith(("--models.seeds=", "--ablation.seeds=", "--output.file="))]
+            same = run.attributes["deck"] == deck and " ".join(own) == words
     except (RunError, OSError):
-        continue
-    if found is not None:
+        return None
+    models = [name for name in newest if not found or name.rsplit("_", 1)[-1] in {seed + ".h5" for seed in found}]
+    return found if same and all(newest[name] <= os.path.getmtime(path) for name in models) else None
+
+
+done, left = set(), seeds.split()
+known = {path: found for path in files if (found := seeds_of(path)) is not None}
+for path, found in known.items():
+    if not seeds or ({*found} & {*left} and not {*found} & done):
         print(path)
-        left = [seed for seed in left if seed not in found]
-        if not found:
-            left = []
+        done |= {*found}
+        left = [seed for seed in left if seed not in done]
+print("kept" if files[0] in known else "free")
 print(*left)
 PYTHON
 }
 
 of_seeds= # the key that lists the seeds of a comparison; empty for a run from one seed
-# find_results NAME EXPERIMENT DECK SETTING...: sets words (of the program), done_files and left (seeds)
+# find_results NAME EXPERIMENT DECK SETTING...: sets words (of the program), done_files, left (seeds) and place (kept or free: of OUT/NAME.h5)
 find_results() {
   local name=$1 experiment=$2 more found places=("$out/$1.h5")
   mapfile -t more < <(printf '%s' "${of_experiment[$experiment]}")
   words=("$experiment" "$decks/$3.ini" "${@:4}" "${more[@]}" --output.overwrite=true)
   if [ -n "$of_seeds" ]; then places+=("$out/$name"_seeds_*.h5); fi
   mapfile -t found < <(results_of "$decks/$3.ini" "${words[*]}" "${of_seeds:+${seeds[*]}}" "${places[@]}")
-  left=${found[-1]} done_files=("${found[@]:0:${#found[@]}-1}")
+  left=${found[-1]} place=${found[-2]} done_files=("${found[@]:0:${#found[@]}-2}")
 }
 
 # solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is up to date; of a comparison only the seeds that are missing
 solve() {
-  local name=$1 status=0 these=() words done_files left
+  local name=$1 status=0 these=() words done_files left place
   find_results "$@"
   if [ ${#done_files[@]} -gt 0 ] && [ -z "$left" ]; then
     echo "${done_files[*]} is done"
@@ -141,7 +143,7 @@ solve() {
   fi
   if [ -n "$of_seeds" ]; then
     these=("--$of_seeds=${left// /,}")
-    if [ ${#done_files[@]} -gt 0 ]; then name+=_seeds_${left// /_}; fi
+    if [ "$place" = kept ]; then name+=_seeds_${left// /_}; fi
   fi
   # A checkpoint beside a result belongs to that result, not to the one that will replace it.
   if [ -f "$out/$name.h5" ]; then rm -f "$out/$name".checkpoint*.h5; fi

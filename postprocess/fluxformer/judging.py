@@ -34,7 +34,7 @@ class Judged:
     Attributes
     ----------
     effect : Effect
-        For several null controls that which is hardest to tell from 0.
+        For several null controls that which is hardest to tell from 0; if all are told from it, but not on one side, the least.
     p, alpha : float
         Two-sided p, and the level that Holm gives it; NaN where nothing is tested.
     interval : tuple of float
@@ -51,8 +51,9 @@ class Judged:
 
     @property
     def detectable(self) -> float:
-        """Of an undecided claim: the effect that would have been found with 80 % power; NaN of others."""
-        return self.effect.detectable(self.alpha) if self.verdict is Verdict.UNDECIDED else math.nan
+        """Of an undecided claim: the effect that would have been found with 80 % power; NaN of others, and where this one was found but
+        others lie on the other side."""
+        return self.effect.detectable(self.alpha) if self.verdict is Verdict.UNDECIDED and self.effect.p_value() > self.alpha else math.nan
 
 
 @dataclass(frozen=True)
@@ -90,21 +91,28 @@ class Question:
 
     @property
     def equivalence_p(self) -> float:
-        """The largest p of equivalence; NaN if it is not asked."""
-        return math.nan if self.delta is None else max(one.equivalence_p(self.delta) for one in self.effects)
+        """The largest p of equivalence; 1 if a deterministic effect lies beyond delta. NaN if it is not asked, or without a test."""
+        tested = [one for one in self.effects if not one.deterministic]
+        if self.delta is None or any(one.count < 2 for one in self.effects) or not tested:
+            return math.nan
+        if any(abs(one.mean) > self.delta for one in self.effects if one.deterministic):
+            return 1.0
+        return max(one.equivalence_p(self.delta) for one in tested)
 
-    def judged(self, alpha: float, equal_alpha: float) -> Judged:
-        """At the levels that Holm gives to the claim; NaN: not tested, undecided with the interval of a claim alone."""
+    def judged(self, alpha: float, equal_alpha: float, alone: float = ALPHA) -> Judged:
+        """At the levels that Holm gives to the claim; NaN: not tested, undecided with the interval of a claim alone, at `alone`."""
         effect = self.hardest
         if any(one.count < 2 for one in self.effects):
-            return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect)
+            return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect, alpha=alone)
         if all(one.deterministic for one in self.effects):
             if self.delta is not None and max(abs(one.mean) for one in self.effects) <= self.delta:
                 verdict = Verdict.NO_DIFFERENCE
             else:
                 verdict = _of_sign(self.sign)
             return Judged(verdict, effect, interval=effect.interval())
-        level = alpha if math.isfinite(alpha) else ALPHA
+        level = alpha if math.isfinite(alpha) else alone
+        if not self.sign and effect.p_value() <= level:
+            effect = min(self.effects, key=lambda one: one.mean)
         found = Judged(Verdict.UNDECIDED, effect, self.p, level, effect.interval(level))
         if self.p <= alpha:
             return replace(found, verdict=_of_sign(self.sign))
@@ -143,8 +151,8 @@ class CountQuestion:
         """Two-sided; NaN if one kind has no runs."""
         return diverged_p(self.first, self.second) if self.first[1] and self.second[1] else math.nan
 
-    def judged(self, alpha: float, equal_alpha: float) -> Judged:
-        """At the level that Holm gives to the claim; `equal_alpha` is not used."""
+    def judged(self, alpha: float, equal_alpha: float, alone: float = ALPHA) -> Judged:
+        """At the level that Holm gives to the claim; the others are not used."""
         effect = Effect(np.array([self.difference]))
         if math.isnan(self.p):
             return Judged(Verdict.NO_DATA, effect)
@@ -159,9 +167,14 @@ def _order(p: float) -> float:
     return math.inf if math.isnan(p) else p
 
 
+def _tested(estimators: Sequence[Question | CountQuestion]) -> list[Question | CountQuestion]:
+    """Those that are not deterministic."""
+    return [one for one in estimators if not (isinstance(one, Question) and all(effect.deterministic for effect in one.effects))]
+
+
 def _all_agree(estimators: Sequence[Question | CountQuestion]) -> float:
     """p that all estimators lie on one side: the largest, or 1 if they differ in sign; NaN if one of them cannot be tested."""
-    tested = [one for one in estimators if not (isinstance(one, Question) and all(effect.deterministic for effect in one.effects))]
+    tested = _tested(estimators)
     if not tested or any(math.isnan(one.p) for one in tested):
         return math.nan
     return max(one.p for one in tested) if len({one.sign for one in estimators}) == 1 else 1.0
@@ -185,11 +198,11 @@ def judge_claims(claims: Sequence[Sequence[Question | CountQuestion]], alpha: fl
         The verdict of each claim, and those of its estimators.
     """
     _, level = holm([_all_agree(one) for one in claims], alpha)
-    equivalence = [max((question.equivalence_p for question in one), key=lambda p: math.inf if math.isnan(p) else p) for one in claims]
+    equivalence = [max((question.equivalence_p for question in _tested(one)), key=_order, default=math.nan) for one in claims]
     _, equal_level = holm(equivalence, alpha)
     found = []
     for one, difference, equal in zip(claims, level, equal_level):
-        each = [question.judged(difference, equal) for question in one]
+        each = [question.judged(difference, equal, alpha) for question in one]
         found.append((judge_estimators(each), each))
     return found
 

@@ -85,12 +85,18 @@ class CompareChain(ProgramTest):
         self.assertEqual(self.done_before(self.compare("compare", *without)), everything)
         # A seed that is added is trained and compared alone; the report takes its files together with the others.
         some = {"ablation", "attention"}
-        added = self.compare("compare", "--seeds", "1 2 3", "--without", " ".join({*EXPERIMENTS} - some), *SMALL)
+        others = {*EXPERIMENTS} - some
+        settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation"))]
+        added = self.compare("compare", "--seeds", "1 2 3", "--without", " ".join(others), *settings)
         self.assertEqual(self.done_before(added), {*trainings, "evolve"})
         for name in some:
             self.assertEqual([self.open(f"out/{name}{end}.h5")["seed"][...].tolist() for end in ("", "_seeds_3")], [[1, 2], [3]], name)
         with open(self.path("out/report.html"), encoding="utf-8") as stream:
             self.assertIn("attention.h5, " + self.path("out/attention_seeds_3.h5"), stream.read())
+        # Fewer seeds than a result has: it stays as it is.
+        fewer = self.compare("compare", "--seeds", "2", "--without", " ".join({"report", *others}), *settings)
+        self.assertLessEqual(some, self.done_before(fewer))
+        self.assertEqual(self.open("out/attention.h5")["seed"][...].tolist(), [1, 2])
         for path in glob.glob(self.path("out/*_seeds_3.h5")):
             os.remove(path)
         # An additional setting applies to the experiments that have it.

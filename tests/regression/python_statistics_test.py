@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import python_package  # noqa: E402, F401 (puts fluxformer on the path)
 
-from fluxformer.judging import Question, Verdict, judge, judge_estimators, judge_value  # noqa: E402
+from fluxformer.judging import CountQuestion, Question, Verdict, judge, judge_claims, judge_estimators, judge_value  # noqa: E402
 from fluxformer.statistics import Effect, diverged_p, holm, shared_variance  # noqa: E402
 
 STUDIES = 2000
@@ -117,7 +117,8 @@ class Numbers(unittest.TestCase):
             self.assertAlmostEqual(power, 0.8, delta=1e-3)  # 2000 points
 
     def test_sign_flips_by_hand(self):
-        self.assertEqual(Effect([1, 2, 3]).sign_flip_p(), 2 / 8)
+        for values in ([1, 2, 3], [-1, -2, -3]):
+            self.assertEqual(Effect(values).sign_flip_p(), 2 / 8)
         self.assertEqual(Effect([1, 1, 1, 1, 1, 1]).sign_flip_p(), 2 / 64)  # six seeds: the first to reach 0.05
         self.assertEqual(Effect([3, -1]).sign_flip_p(), 1)
         self.assertAlmostEqual(Effect(np.random.default_rng(1).standard_normal(25) + 0.4).sign_flip_p(),
@@ -137,7 +138,10 @@ class Verdicts(unittest.TestCase):
     def test_of_a_value(self):
         self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 1, 0.5).verdict, Verdict.HOLDS)
         self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 1, 0.1).verdict, Verdict.UNDECIDED)
+        self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 1, 0.3, alpha=0.01).verdict, Verdict.UNDECIDED)  # ± 0.25 at 5 %, 0.57 at 1 %
+        self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 1, 0.3).verdict, Verdict.HOLDS)
         self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 3, 0.5).verdict, Verdict.MISSED)
+        self.assertEqual(judge_value(Effect([1.0, 1.1, 0.9]), 1.4, 0.2).verdict, Verdict.UNDECIDED)  # up to 1.25: beside 1.4, not beside 1.2
         self.assertEqual(judge_value(Effect([0.9, 0.9]), 1, 0.1).verdict, Verdict.HOLDS)  # deterministic
 
     def test_against_several_nulls_the_hardest_counts(self):
@@ -146,7 +150,8 @@ class Verdicts(unittest.TestCase):
         self.assertEqual((found.verdict, found.effect), (Verdict.UNDECIDED, weak))
         self.assertEqual(found.p, weak.p_value())
         found, = judge([Question((clear, Effect([-5, -5.1, -4.9])))])
-        self.assertEqual((found.verdict, found.p), (Verdict.UNDECIDED, 1))
+        self.assertEqual((found.verdict, found.p, found.effect.mean), (Verdict.UNDECIDED, 1, -5))
+        self.assertTrue(math.isnan(found.detectable))  # both were found
         found, = judge([Question((clear, Effect([4, 4.2, 4.1])))])
         self.assertEqual(found.verdict, Verdict.HOLDS)
 
@@ -154,6 +159,83 @@ class Verdicts(unittest.TestCase):
         found, = judge([Question((Effect([0.5, -0.5, 0.3]),))])
         self.assertGreater(found.detectable, 0.5)
         self.assertTrue(math.isnan(judge([Question((Effect([5, 5.1, 4.9]),))])[0].detectable))
+
+
+STEPS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+ERROR = math.sqrt(2.5 / 5)  # of their mean
+
+
+def effect_of(p, sign=1.0):
+    """Five seeds whose mean has this two-sided p against 0."""
+    return Effect(STEPS + sign * stats.t.isf(p / 2, 4) * ERROR)
+
+
+def different(p, sign=1.0):
+    return Question((effect_of(p, sign),))
+
+
+def equal(p):
+    """Mean 0, and the delta for which two one-sided tests have this p."""
+    return Question((Effect(STEPS),), stats.t.isf(p, 4) * ERROR)
+
+
+class Families(unittest.TestCase):
+    """Effects with given p: what Holm makes of them is known beforehand."""
+
+    def test_the_effects_have_these_p(self):
+        self.assertAlmostEqual(stats.ttest_1samp(effect_of(0.03, -1).values, 0).pvalue, 0.03, 12)
+        self.assertAlmostEqual(different(0.03).p, 0.03, 12)
+        self.assertAlmostEqual(equal(0.03).equivalence_p, 0.03, 12)
+
+    def verdicts(self, *claims):
+        return [found.verdict for found, _ in judge_claims(claims)]
+
+    def test_equivalences_are_a_family_of_their_own(self):
+        self.assertEqual(self.verdicts([equal(0.03)], [equal(0.04)]), [Verdict.UNDECIDED] * 2)
+        self.assertEqual(self.verdicts([equal(0.02)], [equal(0.04)]), [Verdict.NO_DIFFERENCE] * 2)
+        self.assertEqual(self.verdicts([equal(0.04)], [different(0.5)], [different(0.6)]), [Verdict.NO_DIFFERENCE, *[Verdict.UNDECIDED] * 2])
+
+    def test_the_interval_of_no_difference_is_that_of_two_one_sided_tests(self):
+        found, _ = judge([equal(0.02), equal(0.04)])
+        np.testing.assert_allclose(found.interval, stats.ttest_1samp(STEPS, 0).confidence_interval(0.95), rtol=1e-12)  # Holm: 2.5 % on each side
+        self.assertEqual(found.alpha, 0.025)
+
+    def test_a_claim_has_the_p_of_its_weakest_estimator(self):
+        self.assertEqual(self.verdicts([different(0.001), different(0.04)], [different(0.03)])[1], Verdict.UNDECIDED)  # 0.03 > 0.05 / 2
+        self.assertEqual(self.verdicts([different(0.001), different(0.02)], [different(0.03)]), [Verdict.HOLDS] * 2)
+        self.assertEqual(self.verdicts([equal(0.001), equal(0.04)], [equal(0.03)])[1], Verdict.UNDECIDED)
+        self.assertAlmostEqual(judge_claims([[different(0.001), different(0.02)]])[0][0].p, 0.02, 12)
+
+    def test_estimators_of_other_signs_have_no_p(self):
+        self.assertEqual(self.verdicts([different(0.001), different(0.001, -1)], [different(0.03)]), [Verdict.DISAGREE, Verdict.UNDECIDED])
+
+    def test_no_difference_has_to_be_shown_against_every_control(self):
+        near, far = Effect(STEPS / 100), Effect(STEPS)
+        for effects in ((near, far), (far, near)):
+            self.assertEqual(judge([Question(effects, 0.1)])[0].verdict, Verdict.UNDECIDED)
+        self.assertEqual(judge([Question((near, near), 0.1)])[0].verdict, Verdict.NO_DIFFERENCE)
+
+    def test_a_deterministic_effect_is_held_against_delta(self):
+        near, inside, outside = Effect(STEPS / 100), Effect([0.05] * 5), Effect([5.0] * 5)
+        for effects, verdict in (((inside,), Verdict.NO_DIFFERENCE), ((outside,), Verdict.HOLDS), ((near, inside), Verdict.NO_DIFFERENCE),
+                                 ((inside, near), Verdict.NO_DIFFERENCE), ((near, outside), Verdict.UNDECIDED), ((outside, near), Verdict.UNDECIDED)):
+            self.assertEqual(judge([Question(effects, 0.1)])[0].verdict, verdict, [one.mean for one in effects])
+        # One of two estimators: it takes no part in the tests, but has to agree.
+        for other, verdict in ((inside, Verdict.NO_DIFFERENCE), (outside, Verdict.DISAGREE)):
+            self.assertEqual(self.verdicts([Question((near,), 0.1), Question((other,), 0.1)]), [verdict])
+
+    def test_counts_are_judged_with_the_others(self):
+        ends = CountQuestion((4, 4), (0, 4))  # p = 2 / 70
+        self.assertEqual(judge([ends])[0].verdict, Verdict.HOLDS)
+        self.assertEqual(judge([ends, different(0.5)])[0].verdict, Verdict.UNDECIDED)
+
+    def test_an_estimator_without_a_number_decides_nothing(self):
+        self.assertEqual(self.verdicts([different(0.5), Question((Effect([NAN] * 5),))]), [Verdict.UNDECIDED])
+        self.assertEqual(self.verdicts([different(0.001), Question((Effect([NAN] * 5),))]), [Verdict.UNDECIDED])
+
+    def test_what_is_not_tested_has_the_interval_of_the_level_that_was_asked_for(self):
+        found = judge_claims([[different(0.001), Question((Effect([NAN] * 5),))]], 0.01)[0][1][0]
+        np.testing.assert_allclose(found.interval, stats.ttest_1samp(effect_of(0.001).values, 0).confidence_interval(0.99), rtol=1e-12)
 
 
 class DefectsOfTheOldRule(unittest.TestCase):

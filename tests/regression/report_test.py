@@ -180,7 +180,15 @@ class Files(ReportTest):
         sample.write_ablation(good)
         rule = "[rule]\nalpha = 0.05\n[rule.seeds]\ndigits = 3\n"
         entry = 'id = "a"\nsentence = "b"\nsource = "c"\nexperiment = "attention"\nquantity = ["cosine"]\n'
-        for text, message in (("[[claim", "TOMLDecodeError"), ("", "rule"), (rule + "[[claim]]\n" + entry + 'test = "louder"\n', "test is one of"),
+        of_claim = lambda more, head=entry: rule + "[[claim]]\n" + head + more  # noqa: E731
+        for text, message in ((of_claim('test = "larger"\n', entry.replace("attention", "atention")), "no experiment 'atention'"),
+                              (of_claim('test = "larger"\nthan = ["ceilling"]\n'), "than = ceilling"),
+                              (of_claim('test = "larger"\nthan = "ceiling"\n'), "than is a list"),
+                              (of_claim('test = "value"\n'), "needs expected"),
+                              (of_claim('test = "happens"\n'), "needs 'at'"),
+                              (of_claim('test = "larger"\nlevels = "noise_level"\n'), "levels and start"),
+                              (of_claim('test = "larger"\n') + "[[claim]]\n" + entry + 'test = "larger"\n', "called a"),
+                              ("[[claim", "TOMLDecodeError"), ("", "rule"), (rule + "[[claim]]\n" + entry + 'test = "louder"\n', "test is one of"),
                               (rule + "[[claim]]\n" + entry + 'test = "larger"\nqantity = 1\n', "unknown keys qantity"),
                               (rule.replace("0.05", "5"), "alpha lies between"), (rule + "[[claim]]\n" + entry + 'test = "larger"\nthan = []\n',
                                                                                 "at least one")):

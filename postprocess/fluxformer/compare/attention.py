@@ -63,8 +63,8 @@ def place_between(comparison: Comparison, model: str, score: str, sign: int) -> 
     if value is None or ceiling is None or len(nulls) < len(NULLS):
         return None
     value, ceiling, *nulls = (one.mean(axis=1) for one in (value, ceiling, *nulls))
-    null = max(nulls, key=lambda one: sign * one.mean())
-    width = np.nanmean(ceiling) - null.mean()
+    null = max(nulls, key=lambda one: sign * np.nanmean(one))
+    width = np.nanmean(ceiling) - np.nanmean(null)
     return (value - null) / width if sign * width > 0 else None
 
 
@@ -93,8 +93,8 @@ def _places(comparison: Comparison, models: list[str]) -> Drawing | None:
     legend(figure, axes)
     return Drawing("attention-places", "Between null control and ceiling",
                    "Each score, mean over layers, where 0 is the best of its null controls and 1 what two Transformers from different seeds "
-                   "reach with each other; mean over seeds with its 95 % interval (Student's t). Scores in which two Transformers are no more "
-                   "alike than a null control are left out: they cannot tell.", figure, comparison.runs)
+                   "reach with each other; mean over seeds with its 95 % interval (Student's t over seeds; null and ceiling at their means). "
+                   "Scores in which two Transformers are no more alike than a null control are left out: they cannot tell.", figure, comparison.runs)
 
 
 def _entropies(comparison: Comparison, models: list[str]) -> Drawing:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from dataclasses import dataclass, field, fields
 
+from fluxformer.experiments import families
 from fluxformer.io import RunError
 from fluxformer.report.reductions import REDUCTIONS
 
@@ -86,7 +88,10 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
         rule = Rule(float(content["rule"]["alpha"]), seeds)
         if not (0 < rule.alpha < 1 and seeds and min(seeds.values()) > 1):
             raise ValueError("alpha lies between 0 and 1; every data set needs at least 2 seeds")
-        return rule, [_claim(entry) for entry in content["claim"]]
+        claims = [_claim(entry) for entry in content["claim"]]
+        if twice := {one.id for k, one in enumerate(claims) if one.id in {other.id for other in claims[:k]}}:
+            raise ValueError(f"several claims are called {', '.join(sorted(twice))}")
+        return rule, claims
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as failure:
         raise RunError(f"{path}: not a file of claims ({type(failure).__name__}: {failure})") from None
 
@@ -98,6 +103,24 @@ def _claim(entry: dict) -> Claim:
     if claim.test not in TESTS or claim.reduce not in REDUCTIONS or claim.samples not in SAMPLES:
         raise ValueError(f"claim '{claim.id}': test is one of {', '.join(TESTS)}; reduce one of {', '.join(REDUCTIONS)}; "
                          "samples is mean or rms, or left out")
-    if not claim.quantity or not claim.than:
-        raise ValueError(f"claim '{claim.id}': quantity and than name at least one each")
+    for name, entries in (("quantity", claim.quantity), ("than", claim.than)):
+        if not (isinstance(entries, list) and entries and all(isinstance(one, str) for one in entries)):
+            raise ValueError(f"claim '{claim.id}': {name} is a list of at least one name")
+    if problem := _contradiction(claim):
+        raise ValueError(f"claim '{claim.id}': {problem}")
     return claim
+
+
+def _contradiction(claim: Claim) -> str:
+    """Why it cannot be judged, from the file alone; empty if it can."""
+    if claim.experiment not in families():
+        return f"there is no experiment '{claim.experiment}'"
+    if not claim.at and (unknown := [one for one in claim.than if one not in (*NAMES, "zero")]):
+        return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero"
+    if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):
+        return "a value needs expected, no negative tolerance and no ratio"
+    if claim.test == "happens" and not (claim.at and len(claim.than) == 1):
+        return "happens needs 'at', and one variant in 'than'"
+    if bool(claim.levels) != bool(claim.start) or (claim.levels and claim.ratio):
+        return "levels and start need each other, and no ratio"
+    return ""

@@ -64,14 +64,14 @@ class Finding:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Of the quantity with the fewest: seeds with a number, and all."""
-        counts = [int(np.isfinite(one.measured).sum()) for one in self.outcomes]
+        """Of the quantity with the fewest: seeds that count, since it and all that it is compared with have a number; and all."""
+        counts = [count for one in self.outcomes for count in (int(np.isfinite(one.measured).sum()), *(other.effect.count for other in one.against))]
         return min(counts), len(self.outcomes[0].measured)
 
     @property
     def preliminary(self) -> bool:
-        """Whether there are fewer seeds than needed."""
-        return self.seeds[1] < self.needed
+        """Whether fewer seeds count than are needed."""
+        return self.seeds[0] < self.needed
 
     @property
     def words(self) -> str:
@@ -94,8 +94,8 @@ Weighed = list[tuple[Claim, list[Finding]]]
 
 
 def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
-    """The findings of the claims that the study has measures of, one for each model."""
-    asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison)]
+    """The findings of the claims whose experiment the study has, one for each model."""
+    asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison, rule.alpha)]
     findings: dict[str, list[Finding]] = {claim.id: [] for claim in claims}
     for model in dict.fromkeys(_family(one.model) for one in asked):
         family = [one for one in asked if _family(one.model) == model]
@@ -121,28 +121,24 @@ def _order(model: str) -> int:
 
 
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
-    """(model, group that is measured) for each model a claim speaks of."""
+    """(model, group that is measured or was not) for each model a claim speaks of."""
     if not claim.at:
         return [(model, model) for model in comparison.models if model in MODELS and model != "transformer"]
-    pairs = [(kind, f"{kind}_{claim.at}") for kind in ("transformer", "pde")]
-    return [pair for pair in pairs if pair[1] in comparison.models]
+    return [(kind, f"{kind}_{claim.at}") for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
 
 
-def _asked(claim: Claim, comparison: Comparison) -> list[_Asked]:
+def _asked(claim: Claim, comparison: Comparison, alpha: float) -> list[_Asked]:
     found = []
     for model, group in _models(claim, comparison):
-        there = [quantity for quantity in claim.quantity if quantity in comparison.measures[group]]
-        if claim.both:
-            there = [quantity for quantity in there if quantity in comparison.measures.get("transformer", ())]
-        made = [_outcome(claim, comparison, model, group, quantity) for quantity in there]
-        if made:
-            found.append(_Asked(claim, model, [outcome for outcome, _ in made], [asked for _, asked in made if not isinstance(asked, Effect)],
-                                [asked for _, asked in made if isinstance(asked, Effect)]))
+        made = [_outcome(claim, comparison, model, group, quantity, alpha) for quantity in claim.quantity]
+        found.append(_Asked(claim, model, [outcome for outcome, _ in made], [asked for _, asked in made if not isinstance(asked, Effect)],
+                            [asked for _, asked in made if isinstance(asked, Effect)]))
     return found
 
 
-def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str) -> tuple[Outcome, Question | CountQuestion | Effect]:
-    """With what is to be judged: an effect is that of a value."""
+def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str,
+             alpha: float) -> tuple[Outcome, Question | CountQuestion | Effect]:
+    """With what is to be judged: an effect is that of a value. A quantity that was not measured has no number for any seed."""
     measured, place = Measured(claim, comparison), Place(group, quantity)
     if claim.test == "happens":
         return _count(claim, comparison, model, place)
@@ -150,7 +146,8 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
     if claim.both:
         theirs = Place("transformer", quantity)
         others += [(name, theirs, _reference(name, claim, comparison, "transformer", theirs)) for name in claim.than]
-    if claim.levels and claim.test != "value":
+    by_level = claim.levels and all(name in comparison.measures.get(group, ()) for name in (quantity, claim.start))
+    if by_level and claim.test != "value":
         measured.informative(place, *(other for _, _, other in others if other and other != ZERO))
     outcome = Outcome(quantity, measured.by_seed(place))
     if claim.test == "value":
@@ -164,9 +161,9 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
         else:
             outcome.against.append(Against(words, measured.by_seed(other), measured.effect(mine, other, sign),
                                            None if mine is place else measured.by_seed(mine)))
-    if claim.levels and (first := others[0][2]):
+    if by_level and (first := others[0][2]):
         effects = measured.at_levels(place, first, sign)
-        judged = judge([Question((effect,)) for _, effect in effects])
+        judged = judge([Question((effect,)) for _, effect in effects], alpha)
         outcome.levels = [(level, one) for (level, _), one in zip(effects, judged)]
     return outcome, Question(tuple(one.effect for one in outcome.against), claim.delta)
 
@@ -183,7 +180,7 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
         other = Place("transformer", f"{place.quantity}_ceiling")
     else:
         other = Place(place.model, f"{place.quantity}_{name}")
-        if name == "untrained" and other.quantity not in comparison.measures[place.model]:
+        if name == "untrained" and other.quantity not in comparison.measures.get(place.model, ()):
             epochs = list(comparison.axis("copied_epoch")) if "copied_epoch" in comparison.axes else []
             other = Place(place.model, f"epoch_{place.quantity}", epochs.index(0) if 0 in epochs else None)
             if other.epoch is None:
@@ -194,12 +191,11 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
 def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tuple[Outcome, CountQuestion]:
     """What happened has a number."""
     other = Place(f"{model}_{claim.than[0]}", place.quantity)
-    happened = np.isfinite(comparison.numbers(place.model, place.quantity)).astype(float)
-    there = other.quantity in comparison.measures.get(other.model, ())
-    theirs = np.isfinite(comparison.numbers(other.model, other.quantity)).astype(float) if there else np.full(len(happened), np.nan)
-    question = CountQuestion((int(happened.sum()), len(happened)), (int(theirs.sum()), len(theirs)) if there else (0, 0))
+    happened, theirs = (np.full(len(comparison.seeds), np.nan) if (values := comparison.measure(one.model, one.quantity)) is None
+                        else np.isfinite(values).astype(float) for one in (place, other))
+    mine, others = ((int(np.nansum(one)), int(np.isfinite(one).sum())) for one in (happened, theirs))
     against = Against(name_of(claim.than[0]), theirs, Effect(happened - theirs))
-    return Outcome(place.quantity, happened, [against]), question
+    return Outcome(place.quantity, happened, [against]), CountQuestion(mine, others)
 
 
 def _of_value(asked: _Asked, rule: Rule, needed: int) -> Finding:

@@ -13,7 +13,7 @@ from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome, Weighe
 from fluxformer.judging import Judged, Verdict
 from fluxformer.statistics import Effect
 
-DETAILS = {"model": 10, "quantity": 11, "measured": 13, "compared with": 18, "effect [interval]": 20, "p, level": 11, "seeds": 8, "verdict": 9}
+DETAILS = {"model": 10, "quantity": 11, "measured": 12, "compared with": 19, "effect [interval]": 16, "p, level": 13, "seeds": 9, "verdict": 10}
 
 
 def label(model: str) -> str:
@@ -46,24 +46,35 @@ def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> 
     if not effect.count:
         return "–"
     low, high = interval
+    with_interval = math.isfinite(low) and not effect.deterministic
     if claim.ratio:
-        factor = [math.exp(one if claim.test != "smaller" else -one) for one in (effect.mean, low, high)]
-        factor[1:] = sorted(factor[1:])
-        return f"× {brief(factor[0])}" + (f" [{brief(factor[1])}, {brief(factor[2])}]" if math.isfinite(low) else "")
+        mean, *ends = (_factor(claim, one) for one in (effect.mean, low, high))
+        shown = [mean, *(sorted(ends) if with_interval else ())]
+        digits = 2
+        while digits < 7 and any((float(f"{one:.{digits}g}") > 1, float(f"{one:.{digits}g}") < 1) != (one > 1, one < 1) for one in shown):
+            digits += 1  # on which side of 1 it is can be seen
+        mean_text, *texts = (brief(one, digits) for one in shown)
+        return f"× {mean_text}" + (f" [{', '.join(texts)}]" if texts else "")
     ends = [abs(one) for one in (effect.mean, low, high) if math.isfinite(one) and one != 0]
     digits = _digits(high - low if math.isfinite(low) and high > low else max(ends, default=0.0))
     while ends and min(ends) < 0.5 * 10 ** -digits and low * high > 0 and digits < 7:
         digits += 1  # an interval that excludes 0 shows it
     text = lambda value: f"{value:.{digits}f}".replace("-", "−")  # noqa: E731
     sign = "+" if claim.test in ("larger", "smaller") and effect.mean > 0 else ""
-    return sign + text(effect.mean) + (f" [{text(low)}, {text(high)}]" if math.isfinite(low) and not effect.deterministic else "")
+    return sign + text(effect.mean) + (f" [{text(low)}, {text(high)}]" if with_interval else "")
 
 
-def brief(value: float) -> str:
-    """A number with two digits that matter."""
+def _factor(claim: Claim, effect: float) -> float:
+    """Measured over reference, of a difference of logarithms that is positive as claimed."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(-effect if claim.test == "smaller" else effect))
+
+
+def brief(value: float, digits: int = 2) -> str:
+    """A number with two digits that matter, or more."""
     if 100 <= abs(value) < 1e5:
         return f"{value:.0f}".replace("-", "−")
-    return f"{value:#.2g}".rstrip(".").replace("-", "−") if 0.001 <= abs(value) < 100 else number(float(f"{value:.2g}"))
+    return f"{value:#.{digits}g}".rstrip(".").replace("-", "−") if 0.001 <= abs(value) < 100 else number(float(f"{value:.{digits}g}"))
 
 
 def _digits(width: float) -> int:
@@ -83,15 +94,18 @@ def in_short(claim: Claim, finding: Finding) -> list[str]:
         return [_counts(decisive)]
     other = next((one for one in decisive.against if one.effect is finding.judged.effect), decisive.against[0])
     mine = decisive.measured if other.measured is None else other.measured
+    whose = "" if other.measured is None else "Transformer "
     lines = [name + effect_text(claim, finding.judged.effect, finding.judged.interval),
-             mean_and_spread(mine) + (f"; {other.text}" if other.effect.count and not other.name.startswith("0") else "")]
+             whose + mean_and_spread(mine) + (f"; {other.text}" if other.effect.count and not other.name.startswith("0") else "")]
     if finding.verdict is Verdict.UNDECIDED and math.isfinite(finding.judged.detectable):
         lines.append(f"detectable {_size(claim, finding.judged.detectable)}")
+    elif finding.verdict is Verdict.UNDECIDED and len({np.sign(one.effect.mean) for one in decisive.against if one.effect.count}) > 1:
+        lines.append("effects of both signs")
     return lines
 
 
 def _size(claim: Claim, effect: float) -> str:
-    return f"× {brief(math.exp(effect))}" if claim.ratio and effect < 700 else brief(effect)
+    return f"× {brief(_factor(claim, effect))}" if claim.ratio else brief(effect)
 
 
 def _counts(outcome: Outcome) -> str:
@@ -130,11 +144,10 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
                     said, judged.verdict)]
     rows = []
     for k, other in enumerate(outcome.against):
-        alpha = judged.alpha if math.isfinite(judged.alpha) else 0.05
-        width = 2 * alpha if judged.verdict is Verdict.NO_DIFFERENCE else alpha
+        width = 2 * judged.alpha if judged.verdict is Verdict.NO_DIFFERENCE else judged.alpha
         cells = (*(head if k == 0 else ("", "", "" if other.measured is None else mean_and_spread(other.measured))),
                  other.text,
-                 effect_text(claim, other.effect, other.effect.interval(width)), _p_of(other, judged), _seeds(other.effect))
+                 effect_text(claim, other.effect, other.effect.interval(width)), _p_of(claim, other, judged), _seeds(other.effect))
         rows.append(Row(cells, said if k == 0 else "", judged.verdict if k == 0 else None))
     for level, one in outcome.levels:
         axis = "clean" if level == 0 else f"at {level:g}"
@@ -146,13 +159,18 @@ def _p(judged: Judged) -> str:
     return f"{_probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
 
 
-def _p_of(other: Against, judged: Judged) -> str:
+def _p_of(claim: Claim, other: Against, judged: Judged) -> str:
+    """p that earned the verdict, its level if there is one, and p of the flips of sign."""
     if other.effect.deterministic:
         return "deterministic"
-    p = other.effect.p_value()
+    if judged.verdict is Verdict.NO_DIFFERENCE and claim.delta is not None:
+        p = other.effect.equivalence_p(claim.delta)
+    else:
+        p = other.effect.p_value()
     if not math.isfinite(p):
         return "–"
-    return f"{_probability(p)}, {judged.alpha:.2g}; flips {_probability(other.effect.sign_flip_p())}"
+    level = f", {judged.alpha:.2g}" if math.isfinite(judged.p) else ""
+    return f"{_probability(p)}{level}; flips {_probability(other.effect.sign_flip_p())}"
 
 
 def _probability(p: float) -> str:
@@ -179,13 +197,15 @@ def rule_in_words(rule: Rule) -> tuple[list[str], list[tuple[Verdict, str]]]:
         "do not count.",
         f"The claims about one kind of model on one data set are judged together: the probability of any false verdict among them is at most "
         f"{level} (Holm; “level”: what is left for a claim, and the level of its interval). Against several controls the largest p counts. "
-        "“Flips”: p of all changes of sign, exact for any distribution; 6 seeds are needed for it to fall below 0.05.",
-        f"Verdicts are preliminary (dashed) from fewer seeds than {needed}."],
+        f"Of no relevant difference p and level are those of the two one-sided tests, and 1 − 2 × level is that of the interval; "
+        f"intervals of values have {100 * (1 - rule.alpha):g} %. “Flips”: p that the effect is 0, of all changes of sign, exact for any "
+        "distribution; 6 seeds are needed for it to fall below 0.05.",
+        f"Verdicts are preliminary (dashed) if fewer seeds count than {needed}."],
         [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; of a value: the interval lies within the tolerance. "
           "“As fitted”: a distilled model was asked to resemble the Transformer; “as constructed”: an inherited one is made of its weights"),
          (Verdict.OPPOSITE, "the effect differs from 0, on the other side"),
          (Verdict.MISSED, "of a value: the interval lies outside the tolerance"),
          (Verdict.NO_DIFFERENCE, "the effect lies within ± δ, by two one-sided tests"),
          (Verdict.UNDECIDED, "none of these; said is the effect that would have been found with a probability of 80 %"),
-         (Verdict.DISAGREE, "several estimators do not earn the same verdict; their signs, in brackets if undecided"),
+         (Verdict.DISAGREE, "several estimators do not earn the same verdict; their signs, in brackets if undecided, ? if not measured"),
          (Verdict.NO_DATA, "no seed has the number")])
