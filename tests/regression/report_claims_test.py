@@ -226,6 +226,17 @@ class TogetherWithOthers(ClaimTest):
         self.assertEqual(in_short(one, finding), ["input binning +, input kde −"])
 
 
+    def test_an_estimator_without_numbers_is_named(self):
+        earlier = claim(**{**FALLS, "reduce": "half_fall", "test": "smaller", "than": ["transformer"], "both": False})
+        path = self.made(sample.write_bottleneck, spread=1e-3)
+        with h5py.File(path, "r+") as file:
+            for model in ("transformer", "independent"):
+                group = file[f"analysis/bottleneck/{model}"]
+                group["input_binning"][...] = group["input_binning"][...][:, ::-1]  # it rises: no half of a decrease
+        finding = self.findings(earlier, path)["independent"]
+        self.assertEqual(finding.verdict, Verdict.UNDECIDED)
+        self.assertIn("too few seeds with a number: input binning", in_short(earlier, finding))
+
     def test_everything_is_judged_at_the_alpha_of_the_file(self):
         rule = Rule(0.001, RULE.seeds)
         path = self.made(sample.write_perturbation)

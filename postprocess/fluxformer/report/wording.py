@@ -101,6 +101,8 @@ def in_short(claim: Claim, finding: Finding) -> list[str]:
         lines.append(f"detectable {_size(claim, finding.judged.detectable)}")
     elif finding.verdict is Verdict.UNDECIDED and len({np.sign(one.effect.mean) for one in decisive.against if one.effect.count}) > 1:
         lines.append("effects of both signs")
+    if few := [words(one.quantity) for one in finding.outcomes if min(other.effect.count for other in one.against) < 2]:
+        lines.insert(1, "too few seeds with a number: " + ", ".join(few))
     return lines
 
 
