@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Sequence
+from typing import ClassVar, Sequence
 
 import numpy as np
 
@@ -90,6 +90,11 @@ class Question:
         return max(one.p_value() for one in tested) if self.sign else 1.0
 
     @property
+    def deterministic(self) -> bool:
+        """Whether none of the effects can be tested, because none has spread."""
+        return all(one.deterministic for one in self.effects)
+
+    @property
     def equivalence_p(self) -> float:
         """The largest p of equivalence; 1 if a deterministic effect lies beyond delta. NaN if it is not asked, or without a test."""
         tested = [one for one in self.effects if not one.deterministic]
@@ -104,7 +109,7 @@ class Question:
         effect = self.hardest
         if any(one.count < 2 for one in self.effects):
             return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect, alpha=alone)
-        if all(one.deterministic for one in self.effects):
+        if self.deterministic:
             if self.delta is not None and max(abs(one.mean) for one in self.effects) <= self.delta:
                 verdict = Verdict.NO_DIFFERENCE
             else:
@@ -132,8 +137,8 @@ class CountQuestion:
     """
     first: tuple[int, int]
     second: tuple[int, int]
-    delta: float | None = None
-    equivalence_p: float = math.nan  # not asked
+    deterministic: ClassVar[bool] = False
+    equivalence_p: ClassVar[float] = math.nan  # not asked
 
     @property
     def difference(self) -> float:
@@ -169,7 +174,7 @@ def _order(p: float) -> float:
 
 def _tested(estimators: Sequence[Question | CountQuestion]) -> list[Question | CountQuestion]:
     """Those that are not deterministic."""
-    return [one for one in estimators if not (isinstance(one, Question) and all(effect.deterministic for effect in one.effects))]
+    return [one for one in estimators if not one.deterministic]
 
 
 def _all_agree(estimators: Sequence[Question | CountQuestion]) -> float:

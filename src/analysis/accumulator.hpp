@@ -71,6 +71,14 @@ void reduce(MPI_Comm comm, Meters& meters) {
     for (auto& meter : meters) meter.reduce(comm);
 }
 
+/// Calls body(b, place) for the samples of a batch that are no fillers: `b` is their position in the batch,
+/// `place` that among all samples.
+template <class Body>
+void for_each_sample(const Batch& batch, const Body& body) {
+  for (std::size_t b = 0; b < batch.weight.size(); ++b)
+    if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
+}
+
 /// Throws BadInput for samples whose tokens are spread over ranks: each rank would count them.
 void require_whole_samples(const SampleSet& samples);
 

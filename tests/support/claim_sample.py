@@ -1,13 +1,24 @@
-"""Claims on synthetic files of comparisons (comparison_sample.py), for the tests of the report."""
+"""Claims on synthetic files of comparisons (comparison_sample.py), for the tests of the report.
 
-import h5py
+Ends with status 77 if matplotlib, h5py or scipy is not installed, so import it first.
+"""
 
-import comparison_sample as sample
-from python_package import FolderTest
+import sys
 
-from fluxformer.report.claims import Claim, Rule
-from fluxformer.report.data import Study, open_run
-from fluxformer.report.verdicts import weigh
+try:
+    import h5py
+    import matplotlib  # noqa: F401 (what the report needs)
+    import scipy  # noqa: F401
+except ImportError as failure:
+    print(f"NOT RUN: {failure}", file=sys.stderr)
+    sys.exit(77)
+
+import comparison_sample as sample  # noqa: E402 (after what it needs is known to be there)
+from python_package import FolderTest  # noqa: E402
+
+from fluxformer.report.claims import Claim, Rule  # noqa: E402
+from fluxformer.report.data import Study, open_run  # noqa: E402
+from fluxformer.report.verdicts import weigh  # noqa: E402
 
 RULE = Rule(0.05, {"digits": 10, "mnist": 6})
 ATTENTION = {"experiment": "attention", "quantity": ["cosine"], "test": "value", "expected": 0.987, "tolerance": 0.01}

@@ -22,8 +22,7 @@ from fluxformer.report.runs import model_rows, run_rows
 from fluxformer.report.sections import Section, sections
 from fluxformer.report.style import Drawing
 from fluxformer.report.summary import write_summary
-from fluxformer.report.verdicts import weigh
-from fluxformer.report.wording import column
+from fluxformer.report.verdicts import column, weigh
 from fluxformer.judging import Verdict
 
 SECTIONS = sections()

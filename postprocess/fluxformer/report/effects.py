@@ -37,7 +37,7 @@ class Measured:
 
     def __init__(self, claim: Claim, comparison: Comparison) -> None:
         self._claim, self._comparison = claim, comparison
-        self._upto: int | None = None
+        self._informative = slice(None)  # of the levels, with the clean input
 
     def informative(self, *places: Place) -> None:
         """Leaves out the levels beyond the first at which no model is better than guessing, by two standard errors of its accuracy."""
@@ -49,12 +49,14 @@ class Measured:
         limit = chance + 2 * np.sqrt(chance * (1 - chance) / float(samples))
         best = np.max([np.nanmean(self._comparison.numbers(one.model, one.quantity), axis=0) for one in places], axis=0)
         if (guessing := np.flatnonzero(best <= limit)).size:
-            self._upto = int(guessing[0]) + 1
+            self._informative = slice(int(guessing[0]) + 2)
 
     def levels(self) -> np.ndarray:
         """Where on their axis the levels stand, 0 for the clean input."""
-        axis = np.concatenate([[0.0], self._comparison.axis(self._claim.levels)])
-        return axis if self._upto is None else axis[:self._upto + 1]
+        return self._all_levels()[self._informative]
+
+    def _all_levels(self) -> np.ndarray:
+        return np.concatenate([[0.0], self._comparison.axis(self._claim.levels)])
 
     def by_seed(self, place: Place) -> np.ndarray:
         """One number per seed; NaN where it cannot be formed."""
@@ -94,7 +96,7 @@ class Measured:
             start = comparison.measure(place.model, claim.start + suffix)
             if start is None:
                 return None
-            values = np.concatenate([start[..., None], values], axis=-1)[..., :None if self._upto is None else self._upto + 1]
+            values = np.concatenate([start[..., None], values], axis=-1)[..., self._informative]
         return values
 
     def _reduced(self, values: np.ndarray) -> np.ndarray:
@@ -112,8 +114,7 @@ class Measured:
         """(level, effect there) for the clean input and every level, also those beyond chance."""
         claim, comparison = self._claim, self._comparison
         found = []
-        axis = np.concatenate([[0.0], comparison.axis(claim.levels)])
-        for k, level in enumerate(axis):
+        for k, level in enumerate(self._all_levels()):
             numbers, outcomes = [], []
             for place in (measured, reference):
                 name = claim.start if k == 0 else place.quantity

@@ -97,8 +97,8 @@ def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
     """The findings of the claims whose experiment the study has, one for each model."""
     asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison, rule.alpha)]
     findings: dict[str, list[Finding]] = {claim.id: [] for claim in claims}
-    for model in dict.fromkeys(_family(one.model) for one in asked):
-        family = [one for one in asked if _family(one.model) == model]
+    for model in dict.fromkeys(column(one.model) for one in asked):
+        family = [one for one in asked if column(one.model) == model]
         differences = [one for one in family if one.questions]
         verdicts = judge_claims([one.questions for one in differences], rule.alpha)
         for one, (verdict, each) in zip(differences, verdicts):
@@ -111,13 +111,13 @@ def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
     return [(claim, sorted(findings[claim.id], key=lambda one: _order(one.model))) for claim in claims if findings[claim.id]]
 
 
-def _family(model: str) -> str:
-    """The PDE model of an ablation is trained on the labels alone, as the independent one."""
+def column(model: str) -> str:
+    """Under which model a finding stands and is judged: the PDE model of an ablation is trained on the labels alone, as the independent."""
     return "independent" if model == "pde" else model
 
 
 def _order(model: str) -> int:
-    return list(MODELS).index(_family(model))
+    return list(MODELS).index(column(model))
 
 
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fluxformer.report.claims import Claim, Rule
 from fluxformer.report.data import DATA_SETS, MODELS, mean_and_spread, number
-from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome, Weighed
+from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome, Weighed, column
 from fluxformer.judging import Judged, Verdict
 from fluxformer.statistics import Effect
 
@@ -19,11 +19,6 @@ DETAILS = {"model": 10, "quantity": 11, "measured": 12, "compared with": 19, "ef
 def label(model: str) -> str:
     """Of a model, or of the kinds of an ablation."""
     return MODELS[model].label if model in MODELS else {"pde": "PDE model"}.get(model, model)
-
-
-def column(model: str) -> str:
-    """Where a model stands in the overview: the PDE model of an ablation is trained on the labels alone."""
-    return "independent" if model == "pde" else model
 
 
 def columns_of(weighed: Weighed) -> list[str]:

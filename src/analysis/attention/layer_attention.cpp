@@ -45,19 +45,17 @@ std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelPro
       const auto& of_t = first.of_layer(l + 1);
       for (std::size_t k = 0; k < second.size(); ++k) {
         const auto& of_p = second[k].of_layer(l + 1);
-        for (std::size_t b = 0; b < batch.label.size(); ++b) {
+        for_each_sample(batch, [&](std::size_t b, std::size_t place) {
           const int length = batch.length.empty() ? tokens : batch.length[b];
-          const auto place = static_cast<std::size_t>(batch.key[b]);
-          if (batch.weight[b] == 0) continue;
           if (length < 2) {
             meters[k].leave_out(place);
-            continue;
+            return;
           }
           const auto sample = static_cast<long>(samples.member(batch.key[b]));
           meters[k].add(sample, l, tokens, length,
                         of_t.data() + b * static_cast<std::size_t>(first.heads()) * square,
                         of_p.data() + b * static_cast<std::size_t>(second[k].heads()) * square, place);
-        }
+        });
       }
     }
   };

@@ -33,15 +33,11 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     std::vector<long> members(batch.key.size());
     std::ranges::transform(batch.key, members.begin(),
                            [&](long key) { return static_cast<long>(samples.member(key)); });
-    const auto for_each_sample = [&](auto&& body) {
-      for (std::size_t b = 0; b < members.size(); ++b)
-        if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
-    };
     for (std::size_t l = 0; l < layers; ++l) {
       const int entry = probe.entry_of_layer(static_cast<int>(l) + 1), exit = entry + cells_of_layer;
       const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
                                           jacobian.transposed(entry, exit), plan.steps, stretched, members);
-      for_each_sample([&](std::size_t b, std::size_t place) {
+      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
         table.row(place)[l * per_layer + largest] = ranges[b].largest;
         table.row(place)[l * per_layer + largest_error] = ranges[b].largest_error;
         table.row(place)[l * per_layer + smallest] = ranges[b].smallest;
@@ -57,7 +53,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     };
     const auto found = sweep_exponents(meter, forwards, backwards,
                                        {static_cast<double>(layers), plan.sweeps, plan.tolerance});
-    for_each_sample([&](std::size_t b, std::size_t place) {
+    for_each_sample(batch, [&](std::size_t b, std::size_t place) {
       std::ranges::copy(found[b].value, table.row(place) + values);
       std::ranges::copy(found[b].change, swept.row(place));
       swept.row(place)[exponents] = found[b].sweeps;

@@ -12,9 +12,9 @@ namespace {
 
 /// |x_i| of each sample of a batch, into its row of a table over samples and rows i.
 void put_norms(const Batch& batch, const SlabContext& context, int i, const double* x, SampleTable& to) {
-  for (std::size_t b = 0; b < batch.weight.size(); ++b)
-    if (batch.weight[b] != 0)
-      to.row(static_cast<std::size_t>(batch.key[b]))[i] = sample_of(context, x, static_cast<int>(b)).norm();
+  for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+    to.row(place)[i] = sample_of(context, x, static_cast<int>(b)).norm();
+  });
 }
 
 /// The columns of a table at which layers end.

@@ -11,7 +11,9 @@
 // iteration: when it is repeated, exponent j tends to (1/length) ln sigma_j, with sigma_j the singular values
 // of the whole product. Each sweep leaves the fraction r = (sigma_{j+1} / sigma_j)^4 of its error, or
 // that of the pair j-1, j if larger (of the error of the directions: the square root). After a change by x the
-// error is therefore about x r / (1 - r): much more than x where singular values are nearly equal. The sum over k = n directions is (1/length) ln |det| of the product for any directions. Sources: Benettin, Galgani, Giorgilli, Strelcyn 1980; Shimada and Nagashima 1979.
+// error is therefore about x r / (1 - r): much more than x where singular values are nearly equal. The sum
+// over k = n directions is (1/length) ln |det| of the product for any directions. Sources: Benettin,
+// Galgani, Giorgilli, Strelcyn 1980; Shimada and Nagashima 1979.
 
 #include <Eigen/Core>
 #include <functional>

@@ -108,10 +108,8 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
-      for (std::size_t b = 0; b < batch.label.size(); ++b) {
-        if (batch.weight[b] == 0) continue;
+      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
         const auto tokens = sample_of(probe.counted(), state, static_cast<int>(b));
-        const auto place = static_cast<std::size_t>(batch.key[b]);
         Eigen::Map<Eigen::RowVectorXd> t(
             all.local() + (static_cast<std::size_t>(row) * samples.size() + place) * width,
             static_cast<Eigen::Index>(width));
@@ -119,7 +117,7 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
           t = tokens.colwise().mean();
         else
           t = tokens.row(token);
-      }
+      });
     });
   };
   accumulate(samples, look, all);

@@ -45,10 +45,6 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
   SampleTable shown(examples, depths * tokens);
   const auto layer_ends = static_cast<std::size_t>(layers) + 1;
   SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends), right(samples.size(), 1);
-  const auto for_each_sample = [](const Batch& batch, auto&& body) {
-    for (std::size_t b = 0; b < batch.weight.size(); ++b)
-      if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
-  };
   std::vector<double> u, first, before;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
