@@ -5,21 +5,24 @@
 #include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
-#include <filesystem>
-#include <fstream>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
-#include <sstream>
+#include <thread>
 
 #include "base/option.hpp"
 #include "base/options_help.hpp"
+#include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
+#include "base/rank_of.hpp"
 #include "base/session.hpp"
+#include "drivers/common/deck_file.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/describe.hpp"
 #include "drivers/registry.hpp"
-#include "io/archive_reader.hpp"
-#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -122,27 +125,13 @@ const ExperimentEntry& find_experiment(const std::string& name) {
                  "; available: " + list);
 }
 
-bool is_hdf5(const std::string& text) {
-  return text.rfind("\x89HDF\r\n", 0) == 0;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  // A folder opens like a file and reads as empty, which would be a deck of defaults.
-  if (!in || std::filesystem::is_directory(path))
-    throw BadInput(path + ": cannot be read; the deck is an INI file (see input/) or an output file");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-/// The text of the deck; for an output file, the settings stored in it. Collective.
-std::string read_deck(MPI_Comm comm, const std::string& path) {
-  if (path.empty()) return {};
-  auto text = collectively(comm, [&] { return read_file(path); });
-  if (!is_hdf5(text)) return text;
-  const io::ArchiveReader archive(comm, path);
-  return archive.text(names::settings);
+/// Says on rank 0 which stored options do not count.
+void tell_left_out(const Settings& settings, const std::string& deck) {
+  std::string list;
+  for (const auto& name : settings.left_out()) list += (list.empty() ? "" : ", ") + name;
+  if (!list.empty())
+    std::cerr << "fluxformer: left out of the settings in " << deck << ": " << list
+              << "; what can open files is given on the command line\n";
 }
 
 void refuse_unused(const std::vector<std::string>& unused) {
@@ -175,15 +164,17 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
       std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << options_help(*options);
     return 0;
   }
-  const auto deck = read_deck(comm, arguments.deck);
-  Settings settings(options, deck, arguments.overrides, arguments.deck.empty() ? "no deck" : arguments.deck);
+  const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck);
+  Settings settings(options, deck.text, arguments.overrides,
+                    arguments.deck.empty() ? "no deck" : arguments.deck, deck.origin);
+  if (root) tell_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   settings.refuse_idle_keys();
   set_petsc_options(settings.petsc());
-  const auto experiment =
-      entry.make(settings, {comm, entry.name, entry.cites, arguments.command_line, deck, arguments.quiet});
+  const auto experiment = entry.make(
+      settings, {comm, entry.name, entry.cites, arguments.command_line, deck.text, arguments.quiet});
   // All solvers are set up, so PETSc has looked up every option it knows.
-  refuse_unused(unused_petsc_options(settings.petsc()));
+  refuse_unused(remove_unused_petsc_options(settings.petsc()));
   if (arguments.validate) {
     if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
     return 0;
@@ -201,22 +192,38 @@ std::string in_one_line(std::string message) {
   return message;
 }
 
+/// An exception that is no Error was not agreed on: other ranks may be waiting in a collective call. Without a
+/// handler for it, std::terminate is called where it was thrown, before any destructor could wait for them.
+/// Rank 0 speaks first; if it fails, too, mpiexec ends the others meanwhile.
+[[noreturn]] void end_at_once() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  const char* why = "ended by std::terminate";
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    why = out_of_memory;
+  } catch (const std::exception& e) {
+    why = e.what();
+  } catch (...) {
+    why = "unknown exception";
+  }
+  std::fprintf(stderr, "fluxformer: rank %d: %s\n", rank, why);
+  std::_Exit(static_cast<int>(ExitCode::failure));
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  std::set_terminate(end_at_once);
   const MPI_Comm comm = MPI_COMM_WORLD;
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
+  const bool root = RankOf(comm).root();
   try {
-    return run(argc, argv, comm, rank == 0);
+    return run(argc, argv, comm, root);
   } catch (const Error& e) {
-    if (rank == 0) std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
+    if (root) std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
     return static_cast<int>(e.code());
-  } catch (const std::exception& e) {
-    // This error was not agreed on: other ranks may be waiting in a collective call, so abort all of them.
-    std::cerr << "fluxformer: rank " << rank << ": " << e.what() << std::endl;
-    MPI_Abort(comm, static_cast<int>(ExitCode::failure));
-    return static_cast<int>(ExitCode::failure);
   }
 }
 

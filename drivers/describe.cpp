@@ -12,7 +12,8 @@ using Json = nlohmann::ordered_json;
 
 Json key_of(const Option& option, const Condition& condition) {
   constexpr const char* types[] = {"flag", "whole number", "number", "word"};
-  constexpr const char* roles[] = {"run", "model", "data", "output", "free"};  // in the order of Role
+  constexpr const char* roles[] = {"run",    "model", "data",
+                                   "output", "free",  "permission"};  // in the order of Role
   Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
   std::visit([&](const auto& value) { key["default"] = value; }, option.fallback);
   if (!option.unit.empty()) key["unit"] = option.unit;

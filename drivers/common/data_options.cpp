@@ -96,13 +96,13 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
   if (file.empty()) return {};
-  const io::ArchiveReader archive(comm, file);
+  const io::ArchiveReader archive(comm, file, "model.file = ");
   if (!archive.has(model_file::embedding_vocabulary)) return {};
   auto words = archive.words(model_file::embedding_vocabulary);
   try {
     const data::Vocabulary valid(words);
   } catch (const BadInput& e) {
-    throw BadInput(file + ": " + model_file::embedding_vocabulary + ": " + e.what());
+    throw BadInput(archive.called() + ": " + model_file::embedding_vocabulary + ": " + e.what());
   }
   return words;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
@@ -74,7 +75,7 @@ void override_coefficients(const Settings& settings, Parameters& parameters) {
 
 Parameters read_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
-  auto parameters = read_model(io::ArchiveReader(comm, file));
+  auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "));
   const auto& spec = parameters.spec;
   require_same(settings, spec, file);
   if (input.features > 0 && spec.features != input.features)
@@ -96,7 +97,12 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
 
 Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
   if (!settings.word("model.file").empty()) return read_parameters(settings, input, comm);
-  Parameters parameters(spec_of(settings, input));
+  const auto spec = spec_of(settings, input);
+  require_memory(comm, parameter_count(spec) * sizeof(double),
+                 "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) +
+                     ", " + std::to_string(spec.knots) + " sets of weights, " + std::to_string(spec.tokens) +
+                     " positions");
+  Parameters parameters(spec);
   if (settings.word("model.initial") == "standard") {
     initialise_standard(parameters, static_cast<std::uint64_t>(settings.integer("model.seed")),
                         settings.real("equation.kappa"), settings.real("equation.alpha"),

@@ -1,8 +1,10 @@
 #include "drivers/common/restart_check.hpp"
 
 #include <filesystem>
+#include <iostream>
 
 #include "base/error.hpp"
+#include "base/rank_of.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 
@@ -24,7 +26,7 @@ std::optional<io::CheckpointReader> open_checkpoint(MPI_Comm comm, const Setting
 
 /// Like Settings::difference, against the settings of another run.
 std::string difference(const Settings& settings, const std::string& resolved, const std::string& source) {
-  return settings.difference(Settings(settings.options(), resolved, {}, source));
+  return settings.difference(Settings(settings.options(), resolved, {}, source, Origin::stored));
 }
 
 }  // namespace
@@ -32,8 +34,9 @@ std::string difference(const Settings& settings, const std::string& resolved, co
 std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
   auto checkpoint = open_checkpoint(comm, settings);
   if (!checkpoint) return {};
-  const auto other =
-      difference(settings, checkpoint->text("settings"), "the checkpoint " + checkpoint->path());
+  if (!checkpoint->newer_failed().empty() && RankOf(comm).root())
+    std::cerr << "fluxformer: the checkpoint before it is used: " << checkpoint->newer_failed() << '\n';
+  const auto other = difference(settings, checkpoint->text("settings"), "the " + checkpoint->called());
   if (!other.empty()) throw BadInput(other);
   return checkpoint;
 }

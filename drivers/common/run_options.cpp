@@ -12,8 +12,8 @@ Option output_option(std::string fallback, std::string doc) {
 Option overwrite_option() {
   return {.name = "output.overwrite",
           .fallback = false,
-          .doc = "an existing output file may be replaced",
-          .role = Role::output};
+          .doc = "an existing output file may be replaced; not taken from a file used as a deck",
+          .role = Role::permission};
 }
 
 Option precision_option() {

@@ -96,7 +96,7 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
   for (const long seed : seeds_) {
     const auto path = with_seed(pattern, seed);
     const auto key = "models." + name + " = " + path;
-    const io::ArchiveReader file(comm_, path);
+    const io::ArchiveReader file(comm_, path, "models." + name + " = ");
     const ModelOrigin origin(file);
     ComparedModel model{read_model(file), path, origin.text(), origin};
     auto& spec = model.parameters.spec;
@@ -153,7 +153,8 @@ const ComparedModel& ComparedModels::at(std::size_t seed, const std::string& nam
 Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name, long epoch) const {
   const auto& now = at(seed, name);
   const bool inherited = name == "inherited";
-  auto parameters = read_model(io::ArchiveReader(comm_, snapshot_path(now.file, epoch)));
+  auto parameters =
+      read_model(io::ArchiveReader(comm_, snapshot_path(now.file, epoch), "models." + name + ": "));
   const auto& whole = inherited ? at(seed, transformer).parameters : now.parameters;
   if (parameters.values.size() != whole.values.size() || parameters.spec.knots != whole.spec.knots)
     throw BadInput(snapshot_path(now.file, epoch) + ": is not the same model as " + now.file);

@@ -6,11 +6,11 @@
 
 namespace fluxformer {
 
-ModelOrigin::ModelOrigin(const io::ArchiveReader& file) {
+ModelOrigin::ModelOrigin(const io::ArchiveReader& file) : file_(file.called()) {
   trained_ = file.has_attribute(names::experiment) && file.text(names::experiment) == "train";
   if (file.has_attribute(names::status)) status_ = file.text(names::status);
   if (!trained_ || !file.has_attribute(names::settings)) return;
-  for (const auto& [name, value] : read_deck(file.text(names::settings), file.path()))
+  for (const auto& [name, value] : read_deck(file.text(names::settings), file.called()))
     settings_[name] = value;
 }
 
@@ -19,11 +19,22 @@ std::string ModelOrigin::value(const std::string& key) const {
   return found == settings_.end() ? std::string() : found->second;
 }
 
+double ModelOrigin::number(const std::string& key) const {
+  Option of_key;
+  of_key.name = key;
+  of_key.fallback = 0.0;
+  try {
+    return std::get<double>(parse_value(of_key, value(key)));
+  } catch (const BadInput& e) {
+    throw BadInput(file_ + ": its settings: " + e.what());
+  }
+}
+
 std::optional<ModelOrigin::Coefficients> ModelOrigin::starting_coefficients() const {
   if (!value("model.file").empty()) return {};
-  const auto kappa = value("equation.kappa"), alpha = value("equation.alpha"), rho = value("equation.rho");
-  if (kappa.empty() || alpha.empty() || rho.empty()) return {};
-  return Coefficients{std::stod(kappa), std::stod(alpha), std::stod(rho)};
+  for (const char* key : {"equation.kappa", "equation.alpha", "equation.rho"})
+    if (value(key).empty()) return {};
+  return Coefficients{number("equation.kappa"), number("equation.alpha"), number("equation.rho")};
 }
 
 std::string ModelOrigin::text() const {
@@ -44,7 +55,7 @@ void ModelOrigin::require_comparable(const std::string& what) const {
                    "; a comparison needs models marched from cell to cell by the layer map with equation.c = "
                    "1, on a token lattice that is not periodic");
   };
-  if (const auto speed = value("equation.c"); !speed.empty() && std::stod(speed) != 1) refuse("equation.c");
+  if (!value("equation.c").empty() && number("equation.c") != 1) refuse("equation.c");
   if (value("mesh.periodic") == "true") refuse("mesh.periodic");
   if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
 }

@@ -38,6 +38,10 @@ class ModelOrigin {
   void require_data(const std::string& what, const Settings& settings) const;
 
  private:
+  /// The value of a key as a number; BadInput if it is none.
+  double number(const std::string& key) const;
+
+  std::string file_;
   bool trained_ = false;
   std::string status_;
   std::map<std::string, std::string> settings_;

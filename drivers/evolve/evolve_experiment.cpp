@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -23,6 +24,12 @@
 
 namespace fluxformer {
 namespace {
+
+// What a checkpoint holds of the run; the record adds its own.
+constexpr io::NumbersItem state{"u"};
+constexpr io::RealItem time_reached{"time", 0}, last_step_size{"step_size", 0};
+constexpr io::WholeItem steps_done{"step", 0, std::numeric_limits<int>::max()}, outputs_done{"outputs", 0},
+    checkpoints_done{"checkpoints", 0};
 
 class EvolveExperiment final : public Experiment {
  public:
@@ -96,23 +103,23 @@ void EvolveExperiment::checkpoint(EvolveRecord& record) {
   io::CheckpointWriter file(problem_.mesh.comm(), settings_.word("output.file"));
   const auto clock = problem_.solver.clock();
   file.put("settings", settings_.resolved());
-  file.put("time", clock.time);
-  file.put("step_size", clock.step_size);
-  file.put("step", clock.step);
-  file.put("outputs", outputs_.count());
-  file.put("checkpoints", checkpoints_.count());
+  file.put(time_reached, clock.time);
+  file.put(last_step_size, clock.step_size);
+  file.put(steps_done, clock.step);
+  file.put(outputs_done, outputs_.count());
+  file.put(checkpoints_done, checkpoints_.count());
   record.save(file);
-  file.put("u", field_part(problem_.mesh), Reading(problem_.solver.state()).values);
+  file.put(state, field_part(problem_.mesh), Reading(problem_.solver.state()).values);
   file.commit();
 }
 
 void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
   const auto& file = from.checkpoint;
-  file.field("u", field_part(problem_.mesh), Writing(problem_.solver.state()).values);
-  const double time = file.real("time");
-  problem_.solver.restore({time, file.real("step_size"), file.integer("step")});
-  outputs_.restore(file.integer("outputs"));
-  checkpoints_.restore(file.integer("checkpoints"));
+  file.field(state, field_part(problem_.mesh), Writing(problem_.solver.state()).values);
+  const double time = file.real(time_reached);
+  problem_.solver.restore({time, file.real(last_step_size), file.integer(steps_done)});
+  outputs_.restore(file.integer(outputs_done));
+  checkpoints_.restore(file.integer(checkpoints_done));
   record.load(file);
   if (from.earlier) record.copy_fields(*from.earlier, from.fields);
   if (frame_.root()) std::cerr << "fluxformer: continuing from " << file.path() << " at t = " << time << '\n';

@@ -19,6 +19,10 @@ constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wa
 const io::Variable* const scalar_variables[] = {&evolution::time, &evolution::step_size, &evolution::cfl,
                                                 &evolution::wall_time};
 
+// What a checkpoint holds of the record. A cell that the front has not reached has no arrival time.
+constexpr io::NumbersItem lines_written{.name = "history", .can_be_nan = true},
+    arrival_times{.name = "arrival", .can_be_nan = true};
+
 /// The measures of a history line, in storage order.
 std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures(
     const states::DepthMeasures& m) {
@@ -151,16 +155,14 @@ void EvolveRecord::append_line(const std::vector<double>& line) {
 
 void EvolveRecord::save(io::CheckpointWriter& checkpoint) {
   archive_.flush();
-  checkpoint.put("history", lines_);
-  checkpoint.put("arrival", arrival_.times());
-  checkpoint.put("fields", static_cast<long>(fields_written_));
+  checkpoint.put(lines_written, lines_);
+  checkpoint.put(arrival_times, arrival_.times());
+  checkpoint.put(fields_stored, static_cast<long>(fields_written_));
 }
 
 void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
-  arrival_.restore(checkpoint.numbers("arrival"));
-  const auto lines = checkpoint.numbers("history");
-  if (lines.size() % line_size_ != 0)
-    throw BadInput(checkpoint.path() + ": its history does not fit this deck (front.threshold, mesh.cells)");
+  arrival_.restore(checkpoint.numbers(arrival_times, arrival_.times().size()));
+  const auto lines = checkpoint.rows(lines_written, line_size_);
   for (std::size_t at = 0; at < lines.size(); at += line_size_)
     append_line({lines.begin() + static_cast<std::ptrdiff_t>(at),
                  lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});

@@ -22,6 +22,9 @@ namespace fluxformer {
 /// This rank's part of a state on the mesh, for output.
 io::FieldPart field_part(const Mesh& mesh);
 
+/// What a checkpoint says of the output: the fields stored in it so far.
+inline constexpr io::WholeItem fields_stored{"fields", 0};
+
 /// All members are collective over the mesh.
 class EvolveRecord {
  public:

@@ -5,6 +5,7 @@
 
 #include "base/rank_of.hpp"
 #include "drivers/common/restart_check.hpp"
+#include "drivers/evolve/evolve_record.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
 
@@ -27,8 +28,9 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
   try {
     const io::ArchiveReader file(comm, path);
     if (!continues(settings, file.text(names::settings), path)) return {};
-    const auto stored = static_cast<long>(file.shape(names::root(axes::time)).at(0));
-    return {std::min(stored, wanted), file.text(names::status) == names::interrupted};
+    const auto stored = file.shape(names::root(axes::time));
+    return {stored.size() == 1 ? std::min(static_cast<long>(stored[0]), wanted) : 0,
+            file.text(names::status) == names::interrupted};
   } catch (const Error&) {
     return {};
   }
@@ -59,7 +61,7 @@ void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) 
 std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings) {
   auto checkpoint = find_checkpoint(comm, settings);
   if (!checkpoint) return {};
-  const long fields = checkpoint->integer("fields");
+  const long fields = checkpoint->integer(fields_stored);
   Continuation found{std::move(*checkpoint), {}, fields, false};
   find_earlier(comm, settings, found);
   return found;

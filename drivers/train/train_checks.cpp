@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "drivers/common/model_settings.hpp"
 
 namespace fluxformer {
@@ -43,6 +44,20 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
   };
   same("mesh.tokens_x", data.tokens_x());
   same("mesh.tokens_y", data.tokens_y());
+}
+
+void require_memory_of_training(MPI_Comm comm, const Parameters& parameters, const TokenLine& line,
+                                int samples) {
+  constexpr double copies = 5;  // values, gradient, variables, two moments
+  // The state of a batch at the entry of every layer, and one hidden layer of the reaction.
+  const auto& spec = parameters.spec;
+  const double states = static_cast<double>(line.block().count()) * samples *
+                        (static_cast<double>(spec.width) * spec.layers + spec.ffn);
+  require_memory(
+      comm, sizeof(double) * copies * static_cast<double>(parameters.values.size()) + sizeof(float) * states,
+      "model.width = " + std::to_string(spec.width) + ", mesh.layers = " + std::to_string(spec.layers) +
+          ", " + std::to_string(samples) + " samples of a batch and " + std::to_string(line.tokens()) +
+          " tokens");
 }
 
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line) {

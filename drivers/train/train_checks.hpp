@@ -20,4 +20,9 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 /// Not collective.
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line);
 
+/// Refuses a training whose parameters, with gradient and moments, and whose batch do not fit into memory.
+/// `samples`: of a batch, on this rank's group. Collective over `comm`.
+void require_memory_of_training(MPI_Comm comm, const Parameters& parameters, const TokenLine& line,
+                                int samples);
+
 }  // namespace fluxformer

@@ -21,6 +21,10 @@
 namespace fluxformer {
 namespace {
 
+// What a checkpoint holds of the best weights so far.
+constexpr io::RealItem best_accuracy{"best", -1, 1};
+constexpr io::WholeItem best_epoch{"best_epoch", 0};
+
 class TrainExperiment final : public Experiment {
  public:
   TrainExperiment(const Settings& settings, const RunContext& context);
@@ -66,8 +70,8 @@ void TrainExperiment::checkpoint(const TrainRecord& record) {
   const Stopwatch watch;
   io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
-  file.put("best", best_);
-  file.put("best_epoch", best_epoch_);
+  file.put(best_accuracy, best_);
+  file.put(best_epoch, best_epoch_);
   problem_.trainer.save(file);
   record.save(file);
   file.commit();
@@ -77,9 +81,12 @@ void TrainExperiment::checkpoint(const TrainRecord& record) {
 
 void TrainExperiment::restart(const io::CheckpointReader& from) {
   problem_.trainer.load(from);
-  best_ = from.real("best");
-  best_epoch_ = from.integer("best_epoch");
   checkpointed_ = problem_.trainer.steps();
+  best_ = from.real(best_accuracy);
+  best_epoch_ = from.integer(best_epoch);
+  if (best_epoch_ > checkpointed_ / problem_.batches.per_epoch())
+    throw BadInput(from.called() + ": its best epoch " + std::to_string(best_epoch_) +
+                   " has not been trained");
 }
 
 void TrainExperiment::end_epoch(TrainRecord& record) {

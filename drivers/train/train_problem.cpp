@@ -82,10 +82,11 @@ Batches make_batches(const Settings& settings, const data::Dataset& data, const 
           settings.real("train.noise")};
 }
 
-SlabContext training_context(const ModelSpec& model, const TokenLine& line, int samples,
+SlabContext training_context(MPI_Comm comm, const Parameters& parameters, const TokenLine& line, int samples,
                              const Dropout* dropout) {
-  SlabContext context{&line, samples, model.width, {}, dropout};
-  context.mask.causal = model.causal;
+  require_memory_of_training(comm, parameters, line, samples);
+  SlabContext context{&line, samples, parameters.spec.width, {}, dropout};
+  context.mask.causal = parameters.spec.causal;
   return context;
 }
 
@@ -146,7 +147,7 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   if (file.empty()) return {};
   if (weights.hidden == 0 && weights.attention == 0)
     throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
-  const io::ArchiveReader archive(comm, file);
+  const io::ArchiveReader archive(comm, file, "distill.teacher = ");
   auto teacher = read_model(archive);
   const auto& spec = teacher.spec;
   const auto input = shape_of(data);
@@ -193,7 +194,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       line(checked_line(settings, *train, ranks)),
       batches(make_batches(settings, *train, members, ranks.replica)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab(training_context(parameters.spec, line, batches.capacity(),
+      slab(training_context(world, parameters, line, batches.capacity(),
                             settings.real("train.dropout") > 0 ? &dropout : nullptr)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
       march(make_march(*model, settings)),

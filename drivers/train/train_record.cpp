@@ -15,6 +15,10 @@
 namespace fluxformer {
 namespace {
 
+// What a checkpoint holds of the course of a training; splits without samples have no accuracy.
+constexpr io::NumbersItem course_of_steps{.name = "course_of_steps", .can_be_nan = true},
+    course_of_epochs{.name = "course_of_epochs", .can_be_nan = true};
+
 /// Rows as a table of numbers for a checkpoint: the row's coordinate, then its columns.
 template <class Row>
 std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
@@ -27,12 +31,14 @@ std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
   return numbers;
 }
 
+/// The rows that `flat` has put into a checkpoint, which must be `count`.
 template <class Row>
-std::vector<Row> rows_of(const std::vector<double>& numbers, double Row::*place,
-                         const std::vector<course::Column<Row>>& columns) {
+std::vector<Row> rows_of(const io::CheckpointReader& checkpoint, const io::NumbersItem& item, long count,
+                         double Row::*place, const std::vector<course::Column<Row>>& columns) {
   std::vector<Row> rows;
   const std::size_t width = columns.size() + 1;
-  for (std::size_t at = 0; at + width <= numbers.size(); at += width) {
+  const auto numbers = checkpoint.numbers(item, width * static_cast<std::size_t>(count));
+  for (std::size_t at = 0; at < numbers.size(); at += width) {
     auto& row = rows.emplace_back();
     row.*place = numbers[at];
     for (std::size_t k = 0; k < columns.size(); ++k) row.*(columns[k].value) = numbers[at + 1 + k];
@@ -81,9 +87,10 @@ TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, co
   check_mpi(MPI_Comm_rank(context.comm, &rank));
   root_ = rank == 0;
   if (continued != nullptr) {
-    steps_ = rows_of(continued->numbers("course_of_steps"), &course::StepRow::step, course::step_columns());
-    epochs_ =
-        rows_of(continued->numbers("course_of_epochs"), &course::EpochRow::epoch, course::epoch_columns());
+    const long steps = problem.trainer.steps();
+    steps_ = rows_of(*continued, course_of_steps, steps, &course::StepRow::step, course::step_columns());
+    epochs_ = rows_of(*continued, course_of_epochs, steps / problem.batches.per_epoch(),
+                      &course::EpochRow::epoch, course::epoch_columns());
   }
   const auto head = header();
   collectively(context.comm, [&] {
@@ -182,8 +189,8 @@ void TrainRecord::write_weights(const std::string& what) const {
 }
 
 void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
-  checkpoint.put("course_of_steps", flat(steps_, &course::StepRow::step, course::step_columns()));
-  checkpoint.put("course_of_epochs", flat(epochs_, &course::EpochRow::epoch, course::epoch_columns()));
+  checkpoint.put(course_of_steps, flat(steps_, &course::StepRow::step, course::step_columns()));
+  checkpoint.put(course_of_epochs, flat(epochs_, &course::EpochRow::epoch, course::epoch_columns()));
 }
 
 void TrainRecord::finish(const std::string& status, const std::string& message,

@@ -6,6 +6,7 @@
 #include <petscsystypes.h>
 
 #include <exception>
+#include <new>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -40,6 +41,9 @@ class NumericalFailure : public Error {
   explicit NumericalFailure(const std::string& what) : Error(ExitCode::numerical, what) {}
 };
 
+/// What is said where memory cannot be had.
+inline constexpr const char* out_of_memory = "out of memory; take smaller sizes or more machines";
+
 /// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with the
 /// message and code of the lowest rank that was not ok.
 void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = ExitCode::bad_input);
@@ -56,6 +60,8 @@ auto collectively(MPI_Comm comm, Work&& work) {
       body();
     } catch (const Error& e) {
       ok = false, why = e.what(), code = e.code();
+    } catch (const std::bad_alloc&) {
+      ok = false, why = out_of_memory;
     } catch (const std::exception& e) {
       ok = false, why = e.what();
     }

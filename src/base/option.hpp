@@ -15,11 +15,12 @@ using OptionValue = std::variant<bool, long, double, std::string>;
 
 /// What an option is for. It decides whether a continued run may change it.
 enum class Role {
-  run,     ///< part of the problem: must agree with the checkpoint
-  model,   ///< the same, and decided by the file of model.file where one is given
-  data,    ///< the same, and decides what the tokens of a data set are
-  output,  ///< where, when and what is written; may change when a run continues
-  free     ///< may change too: ranks, folders, limits
+  run,        ///< part of the problem: must agree with the checkpoint
+  model,      ///< the same, and decided by the file of model.file where one is given
+  data,       ///< the same, and decides what the tokens of a data set are
+  output,     ///< where, when and what is written; may change when a run continues
+  free,       ///< may change too: ranks, folders, limits
+  permission  ///< what the user allows: may change, and is not taken from stored settings
 };
 
 /// One option, "section.key". The type of `fallback` is the type of the option.

@@ -94,23 +94,4 @@ int stop_signal(MPI_Comm comm) {
   return number;
 }
 
-void set_petsc_options(const std::vector<std::pair<std::string, std::string>>& options) {
-  for (const auto& [name, value] : options)
-    if (name.empty() || name[0] == '-' || name.find_first_of(" \t\r\n") != std::string::npos)
-      throw BadInput("petsc." + name + ": a PETSc option is named without its dash and without blanks");
-  for (const auto& [name, value] : options)
-    check(PetscOptionsSetValue(nullptr, ("-" + name).c_str(), value.empty() ? nullptr : value.c_str()));
-}
-
-std::vector<std::string> unused_petsc_options(
-    const std::vector<std::pair<std::string, std::string>>& options) {
-  std::vector<std::string> unused;
-  for (const auto& [name, value] : options) {
-    PetscBool used = PETSC_FALSE;
-    check(PetscOptionsUsed(nullptr, name.c_str(), &used));
-    if (used == PETSC_FALSE) unused.push_back(name);
-  }
-  return unused;
-}
-
 }  // namespace fluxformer

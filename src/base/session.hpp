@@ -1,12 +1,8 @@
 #pragma once
 
-// Initialisation and end of MPI and PETSc, signals that ask the run to stop, PETSc's options.
+// Initialisation and end of MPI and PETSc, signals that ask the run to stop.
 
 #include <mpi.h>
-
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace fluxformer {
 
@@ -26,12 +22,5 @@ class Session {
 void catch_stop_signals();
 /// Collective over `comm`: the number of a signal that some rank received, or 0.
 int stop_signal(MPI_Comm comm);
-
-/// Sets the options of section [petsc] in PETSc's database. Throws BadInput for a name that is empty, starts
-/// with a dash or contains blanks.
-void set_petsc_options(const std::vector<std::pair<std::string, std::string>>& options);
-/// Those of `options` that PETSc never looked up. Call it after the solvers were set up.
-std::vector<std::string> unused_petsc_options(
-    const std::vector<std::pair<std::string, std::string>>& options);
 
 }  // namespace fluxformer

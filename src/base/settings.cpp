@@ -13,6 +13,18 @@ namespace {
 
 constexpr std::string_view petsc_section = "petsc.";
 
+std::string petsc_key(const std::string& name) {
+  return name.substr(petsc_section.size());
+}
+
+/// Those that choose how the run is computed; the others print or write.
+SolverOptions choices(const SolverOptions& options) {
+  SolverOptions chosen;
+  for (const auto& [name, value] : options)
+    if (can_stand_in_a_file(name, value)) chosen.emplace_back(name, value);
+  return chosen;
+}
+
 std::string unknown_key(const Options& options, const std::string& key, const std::string& source) {
   const std::string near = options.nearest(key);
   return key + ": unknown key (" + source + ")" + (near.empty() ? "" : "; did you mean " + near + "?");
@@ -27,10 +39,22 @@ const Type& value_of(const OptionValue& value, std::string_view name, const char
 }  // namespace
 
 Settings::Settings(std::shared_ptr<const Options> options, const std::string& deck,
-                   const std::vector<std::string>& overrides, const std::string& source)
+                   const std::vector<std::string>& overrides, const std::string& source, Origin origin)
     : options_(std::move(options)), source_(source) {
   for (const Option& option : options_->all()) entries_[option.name] = {.value = option.fallback};
-  for (const auto& [name, text] : read_deck(deck, source)) take(name, text, source);
+  for (const auto& [name, text] : read_deck(deck, source)) {
+    const Option* option = options_->find(name);
+    if (origin == Origin::stored && option != nullptr && option->role == Role::permission) continue;
+    if (!name.starts_with(petsc_section) || can_stand_in_a_file(petsc_key(name), text))
+      take(name, text, source);
+    else if (origin == Origin::stored)
+      left_out_.push_back(name);
+    else
+      throw BadInput(name + (text.empty() ? "" : " = " + text) + " (" + source +
+                     "): a deck holds choices of PETSc's TS, SNES, KSP and PC; what can open files or start "
+                     "programs is given on the command line (--" +
+                     name + "=...)");
+  }
   for (const std::string& text : overrides) take_override(text);
 }
 
@@ -54,19 +78,18 @@ void Settings::take_override(const std::string& text) {
 }
 
 void Settings::take(const std::string& name, const std::string& text, const std::string& source) {
-  if (name.starts_with(petsc_section)) {
-    const std::string key = name.substr(petsc_section.size());
-    const auto before =
-        std::find_if(petsc_.begin(), petsc_.end(), [&](const auto& pair) { return pair.first == key; });
-    if (before != petsc_.end())
-      before->second = text;
-    else
-      petsc_.emplace_back(key, text);
-    return;
-  }
+  if (name.starts_with(petsc_section)) return take_petsc(petsc_key(name), text);
   const Option* option = options_->find(name);
   if (option == nullptr) throw BadInput(unknown_key(*options_, name, source));
   entries_[name] = {.value = parse_value(*option, text), .given = true};
+}
+
+void Settings::take_petsc(const std::string& key, const std::string& text) {
+  const auto before = std::ranges::find(petsc_, key, &SolverOptions::value_type::first);
+  if (before != petsc_.end())
+    before->second = text;
+  else
+    petsc_.emplace_back(key, text);
 }
 
 const Settings::Entry& Settings::entry(std::string_view name) const {
@@ -158,13 +181,14 @@ void Settings::refuse_idle_keys() const {
 
 std::string Settings::difference(const Settings& earlier) const {
   for (const Option& option : options_->all()) {
-    if (option.role == Role::output || option.role == Role::free) continue;
+    if (option.role == Role::output || option.role == Role::free || option.role == Role::permission) continue;
     const OptionValue &now = value(option.name), &then = earlier.value(option.name);
     if (now != then)
       return option.name + " = " + value_text(now) + ": " + earlier.source_ + " was made with " +
              value_text(then);
   }
-  if (petsc_ != earlier.petsc_) return "[petsc]: " + earlier.source_ + " was made with other options";
+  if (choices(petsc_) != choices(earlier.petsc_))
+    return "[petsc]: " + earlier.source_ + " was made with other options";
   return {};
 }
 

@@ -10,8 +10,12 @@
 #include <vector>
 
 #include "base/options.hpp"
+#include "base/petsc_options.hpp"
 
 namespace fluxformer {
+
+/// Where settings come from: a deck that somebody wrote, or the settings stored in a file of the program.
+enum class Origin { deck, stored };
 
 /// Copies share their Options. Nothing here is collective: it is the same on every rank.
 class Settings {
@@ -22,9 +26,11 @@ class Settings {
   /// Reads an INI deck (may be empty), then `overrides`, each "section.key=value", which win. `source` names the
   /// deck in messages. Throws BadInput that names the key, the value, what is allowed and the nearest known
   /// name, also for a value that cannot be written in a deck (see `deck_can_hold`). Keys of section [petsc] are
-  /// kept apart, see `petsc`.
+  /// kept apart, see `petsc`; what cannot stand in a file (petsc_options.hpp) is refused in a deck, and left out
+  /// of stored settings.
   Settings(std::shared_ptr<const Options> options, const std::string& deck,
-           const std::vector<std::string>& overrides, const std::string& source = "deck");
+           const std::vector<std::string>& overrides, const std::string& source = "deck",
+           Origin origin = Origin::deck);
 
   /// Never null.
   const std::shared_ptr<const Options>& options() const { return options_; }
@@ -44,7 +50,9 @@ class Settings {
   /// a clause about it counts as true.
   bool counts(std::string_view name) const;
   /// Options of section [petsc]: name without dash, value ("" for a flag).
-  const std::vector<std::pair<std::string, std::string>>& petsc() const { return petsc_; }
+  const SolverOptions& petsc() const { return petsc_; }
+  /// Names of stored options that were left out.
+  const std::vector<std::string>& left_out() const { return left_out_; }
 
   /// Changed settings: each of these is given its new value. Throws std::logic_error for a name that was not
   /// declared, or not as this type; BadInput for a value that is not allowed.
@@ -70,6 +78,7 @@ class Settings {
     bool elsewhere = false;  // another file of the run decides
   };
   void take(const std::string& name, const std::string& text, const std::string& source);
+  void take_petsc(const std::string& key, const std::string& text);
   void take_override(const std::string& text);
   const Entry& entry(std::string_view name) const;
   Entry& entry(std::string_view name);
@@ -78,7 +87,8 @@ class Settings {
   std::shared_ptr<const Options> options_;
   std::string source_;
   std::map<std::string, Entry, std::less<>> entries_;
-  std::vector<std::pair<std::string, std::string>> petsc_;
+  SolverOptions petsc_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace fluxformer

@@ -7,6 +7,7 @@
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/layout.hpp"
+#include "io/stored_digest.hpp"
 
 namespace fluxformer::io {
 
@@ -26,53 +27,53 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
 
 /// Runs `read`; its failure becomes BadInput that names the file.
 template <class Read>
-auto blaming(const std::string& path, const Read& read) {
+auto blaming(const std::string& file, const Read& read) {
   try {
     return read();
   } catch (const Error& e) {
     const std::string what = e.what();
-    throw BadInput(what.starts_with(path) ? what : path + ": " + what);
+    throw BadInput(what.starts_with(file) ? what : file + ": " + what);
   } catch (const std::exception&) {  // std::bad_alloc, std::length_error
-    throw BadInput(path + ": announces more than fits into memory");
+    throw BadInput(file + ": announces more than fits into memory");
   }
 }
 
 FileHandle open_ordinary(const std::string& path) {
+  const auto refuse = [](const std::string& why) { throw BadInput(why); };
   std::error_code problem;
   const auto status = std::filesystem::status(path, problem);
-  if (status.type() == std::filesystem::file_type::not_found) throw BadInput(path + ": no such file");
-  if (problem) throw BadInput(path + ": cannot be read (" + problem.message() + ")");
-  if (is_directory(status)) throw BadInput(path + ": is a folder, not an HDF5 file");
-  if (!is_regular_file(status)) throw BadInput(path + ": is not a regular file");
+  if (status.type() == std::filesystem::file_type::not_found) refuse("no such file");
+  if (problem) refuse("cannot be read (" + problem.message() + ")");
+  if (is_directory(status)) refuse("is a folder, not an HDF5 file");
+  if (!is_regular_file(status)) refuse("is not a regular file");
   const auto recognised = H5Fis_hdf5(path.c_str());
-  if (recognised == 0) throw BadInput(path + ": cannot be read as HDF5 (it lacks the HDF5 signature)");
-  if (recognised < 0) throw BadInput(path + ": cannot be read as HDF5 (" + hdf5_complaint() + ")");
+  if (recognised == 0) refuse("cannot be read as HDF5 (it lacks the HDF5 signature)");
+  if (recognised < 0) refuse("cannot be read as HDF5 (" + hdf5_complaint() + ")");
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.
   h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
   FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-  if (!file.open()) throw BadInput(path + ": truncated or damaged HDF5 file (" + hdf5_complaint() + ")");
+  if (!file.open()) refuse("truncated or damaged HDF5 file (" + hdf5_complaint() + ")");
   return file;
 }
 
-void check_version(hid_t file, const std::string& path) {
+void check_version(hid_t file) {
   const GroupHandle group = open_group(file, "/");
   const auto version = read_attribute(group, names::version);
   const long* number = version ? std::get_if<long>(&*version) : nullptr;
   if (number == nullptr)
-    throw BadInput(path + ": an HDF5 file, but not written by Fluxformer (no " + names::version.name + ")");
+    throw BadInput(std::string("an HDF5 file, but not written by Fluxformer (no ") + names::version.name +
+                   ")");
   if (*number < 1 || *number > schema_version)
-    throw BadInput(path + ": " + names::version.name + " " + std::to_string(*number) +
+    throw BadInput(std::string(names::version.name) + " " + std::to_string(*number) +
                    "; this program reads 1 to " + std::to_string(schema_version));
 }
 
-DatasetHandle open_dataset(hid_t file, const std::string& path, const std::string& dataset) {
-  if (!path_exists(file, dataset)) throw BadInput(path + ": no " + dataset);
-  DatasetHandle handle(H5Dopen2(file, dataset.c_str(), H5P_DEFAULT));
-  if (!handle.open()) throw BadInput(path + ": " + dataset + " is not a dataset (" + hdf5_complaint() + ")");
+DatasetHandle open_numbers(hid_t file, const std::string& dataset) {
+  DatasetHandle handle = open_dataset(file, dataset);
   const TypeHandle type(h5(H5Dget_type(handle), dataset));
   if (const auto kind = H5Tget_class(type); kind != H5T_INTEGER && kind != H5T_FLOAT)
-    throw BadInput(path + ": " + dataset + " does not hold numbers");
+    throw BadInput(dataset + " does not hold numbers");
   return handle;
 }
 
@@ -83,22 +84,23 @@ std::vector<std::size_t> shape_of(hid_t dataset) {
 
 }  // namespace
 
-ArchiveReader::ArchiveReader(MPI_Comm comm, const std::string& path) : comm_(comm), path_(path) {
+ArchiveReader::ArchiveReader(MPI_Comm comm, const std::string& path, const std::string& purpose)
+    : comm_(comm), path_(path), called_(purpose + path) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank));
   root_ = rank == 0;
   quiet_hdf5();
   collectively(comm_, [&] {
     if (!root_) return;
-    blaming(path_, [&] {
+    blaming(called_, [&] {
       small_ = open_ordinary(path_);
-      check_version(small_, path_);
+      check_version(small_);
     });
   });
 }
 
 std::string ArchiveReader::from_file(const std::function<std::string()>& read) const {
-  return from_root(comm_, root_, [&] { return blaming(path_, read); });
+  return from_root(comm_, root_, [&] { return blaming(called_, read); });
 }
 
 bool ArchiveReader::has(const std::string& object) const {
@@ -107,14 +109,14 @@ bool ArchiveReader::has(const std::string& object) const {
 
 std::vector<std::string> ArchiveReader::children(const std::string& group) const {
   return from_terminated(from_file([&] {
-    if (!path_exists(small_, group)) throw BadInput(path_ + ": no " + group);
-    const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), path_ + ": " + group));
+    if (!path_exists(small_, group)) throw BadInput("no " + group);
+    const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), group));
     std::string all;
     const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
       *static_cast<std::string*>(out) += std::string(name) + '\0';
       return 0;
     };
-    h5(H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &all), path_ + ": " + group);
+    h5(H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &all), group);
     return all;
   }));
 }
@@ -122,8 +124,8 @@ std::vector<std::string> ArchiveReader::children(const std::string& group) const
 std::optional<AttributeValue> ArchiveReader::attribute(const std::string& name,
                                                        const std::string& object) const {
   const std::string bytes = from_file([&]() -> std::string {
-    if (!path_exists(small_, object)) throw BadInput(path_ + ": no " + object);
-    const ObjectHandle handle(h5(H5Oopen(small_, object.c_str(), H5P_DEFAULT), path_ + ": " + object));
+    if (!path_exists(small_, object)) throw BadInput("no " + object);
+    const ObjectHandle handle(h5(H5Oopen(small_, object.c_str(), H5P_DEFAULT), object));
     const auto value = read_attribute(handle, name);
     if (!value) return {};
     if (const auto* text = std::get_if<std::string>(&*value)) return tagged('t', *text);
@@ -138,7 +140,7 @@ std::optional<AttributeValue> ArchiveReader::attribute(const std::string& name,
 
 AttributeValue ArchiveReader::required(const std::string& name, const std::string& object) const {
   if (auto value = attribute(name, object)) return *value;
-  throw BadInput(path_ + ": " + object + " has no attribute " + name);
+  throw BadInput(called_ + ": " + object + " has no attribute " + name);
 }
 
 bool ArchiveReader::has_attribute(const std::string& name, const std::string& object) const {
@@ -148,25 +150,25 @@ bool ArchiveReader::has_attribute(const std::string& name, const std::string& ob
 std::string ArchiveReader::text(const std::string& name, const std::string& object) const {
   const auto value = required(name, object);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a text");
+  throw BadInput(called_ + ": attribute " + name + " of " + object + " is not a text");
 }
 
 long ArchiveReader::integer(const std::string& name, const std::string& object) const {
   const auto value = required(name, object);
   if (const auto* whole = std::get_if<long>(&value)) return *whole;
-  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a whole number");
+  throw BadInput(called_ + ": attribute " + name + " of " + object + " is not a whole number");
 }
 
 double ArchiveReader::real(const std::string& name, const std::string& object) const {
   const auto value = required(name, object);
   if (const auto* number = std::get_if<double>(&value)) return *number;
   if (const auto* whole = std::get_if<long>(&value)) return static_cast<double>(*whole);
-  throw BadInput(path_ + ": attribute " + name + " of " + object + " is not a number");
+  throw BadInput(called_ + ": attribute " + name + " of " + object + " is not a number");
 }
 
 std::vector<std::size_t> ArchiveReader::shape(const std::string& dataset) const {
   return from_bytes<std::size_t>(
-      from_file([&] { return as_bytes(shape_of(open_dataset(small_, path_, dataset))); }));
+      from_file([&] { return as_bytes(shape_of(open_numbers(small_, dataset))); }));
 }
 
 Array ArchiveReader::array(const std::string& dataset) const {
@@ -180,16 +182,19 @@ Array ArchiveReader::array(const std::string& dataset, const std::vector<std::si
 Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
   // Rank, shape and numbers are broadcast together, since a model has hundreds of arrays.
   const std::string bytes = from_file([&] {
-    const DatasetHandle handle = open_dataset(small_, path_, dataset);
+    const DatasetHandle handle = open_numbers(small_, dataset);
     std::vector<std::size_t> shape = shape_of(handle);
     if (expected != nullptr && shape != *expected)
-      throw BadInput(path_ + ": " + dataset + " is " + shape_text(shape) + ", expected " +
-                     shape_text(*expected));
+      throw BadInput(dataset + " is " + shape_text(shape) + ", expected " + shape_text(*expected));
     std::vector<double> values(
         std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()));
     if (!values.empty())
-      h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-         path_ + ": " + dataset);
+      h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), dataset);
+    if (const auto digest = stored_digest(handle);
+        digest && *digest != digest_of(values.data(), values.size()))
+      throw BadInput(dataset +
+                     " is damaged: its digest is not the one written with it (remove the attribute " +
+                     names::digest.name + " if the numbers were changed on purpose)");
     shape.insert(shape.begin(), shape.size());
     return as_bytes(shape) + as_bytes(values);
   });
@@ -218,17 +223,19 @@ void ArchiveReader::read(const std::string& dataset, const FieldSlab& slab, doub
   const auto found = shape(dataset);
   if (time) expected.insert(expected.begin(), found.empty() ? 0 : std::max(found[0], *time + 1));
   if (found != expected)
-    throw BadInput(path_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
+    throw BadInput(called_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
                    shape_text(expected));
   const std::size_t pieces = slab.pieces(comm_);
   collectively(comm_, [&] {
-    if (!shared_.open()) {
-      const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-      h5(H5Pset_fapl_mpio(access, comm_, MPI_INFO_NULL), "H5Pset_fapl_mpio");
-      h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
-      shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), path_));
-    }
-    read_slab(open_dataset(shared_, path_, dataset), slab, time.value_or(0), packed, pieces);
+    blaming(called_, [&] {
+      if (!shared_.open()) {
+        const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+        h5(H5Pset_fapl_mpio(access, comm_, MPI_INFO_NULL), "H5Pset_fapl_mpio");
+        h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
+        shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), "opening it with MPI-IO"));
+      }
+      read_slab(open_numbers(shared_, dataset), slab, time.value_or(0), packed, pieces);
+    });
   });
 }
 

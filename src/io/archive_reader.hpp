@@ -24,16 +24,23 @@ struct Array {
 };
 
 /// Every member is collective and takes the same arguments on all ranks, except the part and its memory.
-/// Objects that are missing, damaged or of the wrong type give BadInput that names file and object.
+/// Objects that are missing, damaged or of the wrong type give BadInput that names file and object; so do links
+/// and datasets that lead to other files.
 class ArchiveReader {
  public:
   /// BadInput if the file is missing, not HDF5, truncated, not one of ours (no schema_version), or of a newer
-  /// schema.
-  ArchiveReader(MPI_Comm comm, const std::string& path);
+  /// schema. `purpose` stands before the path in messages: "model.file = ".
+  ArchiveReader(MPI_Comm comm, const std::string& path, const std::string& purpose = {});
 
+  MPI_Comm comm() const { return comm_; }
   const std::string& path() const { return path_; }
+  /// The file as messages name it.
+  const std::string& called() const { return called_; }
   /// Whether a group or dataset exists.
   bool has(const std::string& object) const;
+  /// Compares everything in a group with the digests written with it (CheckpointWriter); each rank reads its
+  /// share. BadInput if something is damaged or missing; nothing happens for a group without a digest.
+  void require_digests(const std::string& group) const;
   /// Names in a group, in alphabetical order.
   std::vector<std::string> children(const std::string& group) const;
 
@@ -73,7 +80,7 @@ class ArchiveReader {
   AttributeValue required(const std::string& name, const std::string& object) const;
 
   MPI_Comm comm_;
-  std::string path_;
+  std::string path_, called_;
   bool root_ = false;
   FileHandle small_;           ///< rank 0, ordinary access
   mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read

@@ -42,17 +42,14 @@ std::string read_fixed(hid_t dataset, hid_t stored, std::size_t count, const std
 
 std::vector<std::string> ArchiveReader::words(const std::string& dataset) const {
   return from_terminated(from_file([&] {
-    const std::string doing = path_ + ": " + dataset;
-    if (!path_exists(small_, dataset)) throw BadInput(path_ + ": no " + dataset);
-    const DatasetHandle handle(H5Dopen2(small_, dataset.c_str(), H5P_DEFAULT));
-    if (!handle.open()) throw BadInput(doing + " is not a dataset (" + hdf5_complaint() + ")");
-    const TypeHandle type(h5(H5Dget_type(handle), doing));
+    const DatasetHandle handle = open_dataset(small_, dataset);
+    const TypeHandle type(h5(H5Dget_type(handle), dataset));
     const auto dims = dataset_shape(handle);
     if (H5Tget_class(type) != H5T_STRING || dims.size() != 1)
-      throw BadInput(doing + " is not a list of words");
+      throw BadInput(dataset + " is not a list of words");
     if (dims[0] == 0) return std::string();
-    return h5(H5Tis_variable_str(type), doing) > 0 ? read_variable(handle, type, dims[0], doing)
-                                                   : read_fixed(handle, type, dims[0], doing);
+    return h5(H5Tis_variable_str(type), dataset) > 0 ? read_variable(handle, type, dims[0], dataset)
+                                                     : read_fixed(handle, type, dims[0], dataset);
   }));
 }
 

@@ -1,11 +1,14 @@
 #include "io/archive_writer.hpp"
 
 #include <hdf5_hl.h>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 
+#include "base/rank_of.hpp"
+#include "io/digest.hpp"
 #include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/layout.hpp"
@@ -24,6 +27,18 @@ std::string without_variable(std::size_t size) {
   char text[96];
   std::snprintf(text, sizeof text, "This is a netCDF dimension but not a netCDF variable.%10zu", size);
   return text;
+}
+
+/// Those of rank 0's numbers, for the arrays that have one. Collective.
+std::vector<std::uint64_t> digests_of(const std::vector<SmallArray>& list, MPI_Comm comm) {
+  std::vector<std::uint64_t> digests(list.size());
+  if (std::ranges::none_of(list, &SmallArray::with_digest)) return digests;
+  if (RankOf(comm).root())
+    for (std::size_t k = 0; k < list.size(); ++k)
+      if (list[k].with_digest)
+        digests[k] = digest_of(list[k].data, stored_numbers(as_dims(list[k].shape), {}));
+  check_mpi(MPI_Bcast(digests.data(), static_cast<int>(digests.size()), MPI_UINT64_T, 0, comm));
+  return digests;
 }
 
 hid_t stored_type(bool whole_numbers) {
@@ -168,6 +183,7 @@ void ArchiveWriter::arrays(const std::vector<SmallArray>& list) {
     axes.push_back(named_axes(array.path, array.shape, array.axes));
     numbers += stored_numbers(as_dims(array.shape), {});
   }
+  const auto digests = digests_of(list, file_.comm());
   const std::string doing = list.size() == 1 ? list[0].path : std::to_string(list.size()) + " arrays";
   const auto work = [&] {
     // All ranks create the datasets, then rank 0 alone writes: no synchronisation for each array.
@@ -176,6 +192,7 @@ void ArchiveWriter::arrays(const std::vector<SmallArray>& list) {
       datasets.push_back(create_dataset(file_.id(), list[k].path, stored_type(list[k].meaning.whole_numbers),
                                         {.dims = as_dims(list[k].shape)}));
       attach(datasets[k], axes[k], list[k].meaning);
+      if (list[k].with_digest) write_attribute(datasets[k], names::digest, as_attribute(digests[k]));
     }
     for (std::size_t k = 0; k < list.size(); ++k)
       write_whole(datasets[k], list[k].meaning.whole_numbers, list[k].data,

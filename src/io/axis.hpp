@@ -40,6 +40,7 @@ struct SmallArray {
   const double* data;  ///< borrowed; rank 0's is written
   Meaning meaning = {};
   std::vector<std::string> axes = {};
+  bool with_digest = false;  ///< damage is found by whoever reads it
 };
 
 /// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.

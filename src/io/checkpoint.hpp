@@ -6,6 +6,10 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +19,25 @@
 
 namespace fluxformer::io {
 
+// What a checkpoint holds is defined once, for writing and for reading: a name, and the values it can have.
+
+/// A whole number.
+struct WholeItem {
+  const char* name;
+  long least = 0, most = std::numeric_limits<long>::max();
+};
+/// A finite number.
+struct RealItem {
+  const char* name;
+  double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();
+};
+/// A list of numbers, or a field of them.
+struct NumbersItem {
+  const char* name;
+  bool can_be_nan = false;
+  double least = std::numeric_limits<double>::lowest();
+};
+
 /// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors
 /// as ArchiveWriter; an earlier checkpoint is not touched before `commit` has written the new one to disk.
 class CheckpointWriter {
@@ -22,40 +45,56 @@ class CheckpointWriter {
   /// `output`: path of the run's output file; the checkpoint is written next to it.
   CheckpointWriter(MPI_Comm comm, const std::string& output);
 
-  /// A word or a number (kept exactly).
-  void put(const std::string& name, const AttributeValue& value);
+  void put(const char* name, const std::string& text) { put_value(name, text); }
+  /// Kept exactly.
+  void put(const WholeItem& item, long value) { put_value(item.name, value); }
+  void put(const RealItem& item, double value) { put_value(item.name, value); }
   /// Numbers known to all ranks (rank 0's are written).
-  void put(const std::string& name, const std::vector<double>& values);
+  void put(const NumbersItem& item, const std::vector<double>& values);
   /// A field from the rank's memory [cell][token][sample][channel].
-  void put(const std::string& name, const FieldPart& part, const double* memory);
+  void put(const NumbersItem& item, const FieldPart& part, const double* memory);
   /// Marks it complete and renames it; the existing checkpoint becomes the previous generation.
   void commit();
 
  private:
+  void put_value(const std::string& name, const AttributeValue& value);
+  /// A dataset whose digest is the sum of what the ranks pass.
+  void create(const std::string& name, const std::vector<hsize_t>& shape, std::uint64_t digest_here,
+              const std::function<void(hid_t)>& write);
+
   OutputFile file_;
   std::string previous_;
+  std::uint64_t contents_ = 0;  ///< digest of all items so far
 };
 
-/// Reads what CheckpointWriter wrote, bit for bit.
+/// Reads what CheckpointWriter wrote, bit for bit. Every member is collective; BadInput that names the file for
+/// an item that is missing, of another kind or size, or outside its range.
 class CheckpointReader {
  public:
-  /// Collective: `path` is a checkpoint file; BadInput as ArchiveReader, or if the checkpoint is incomplete.
+  /// `path` is a checkpoint file; BadInput as ArchiveReader, or if the checkpoint is incomplete or damaged.
   CheckpointReader(MPI_Comm comm, const std::string& path);
-  /// Collective: the newest complete generation for `output`; BadInput with the reasons if none can be read.
+  /// The newest sound generation for `output`; BadInput with the reasons if there is none.
   static CheckpointReader newest(MPI_Comm comm, const std::string& output);
 
   const std::string& path() const { return reader_.path(); }
-  /// Whether anything was put under this name, and what: BadInput if it is missing or of another kind.
-  /// Collective.
-  bool has(const std::string& name) const;
-  long integer(const std::string& name) const;
-  double real(const std::string& name) const;
-  std::string text(const std::string& name) const;
-  std::vector<double> numbers(const std::string& name) const;
-  void field(const std::string& name, const FieldPart& part, double* memory) const;
+  /// The file as messages name it.
+  const std::string& called() const { return reader_.called(); }
+  /// Why this is the previous generation, not the newest; "" if it is.
+  const std::string& newer_failed() const { return newer_failed_; }
+  std::string text(const char* name) const;
+  long integer(const WholeItem& item) const;
+  double real(const RealItem& item) const;
+  /// Exactly this many numbers.
+  std::vector<double> numbers(const NumbersItem& item, std::size_t size) const;
+  /// As many rows as there are, of this many numbers.
+  std::vector<double> rows(const NumbersItem& item, std::size_t width) const;
+  void field(const NumbersItem& item, const FieldPart& part, double* memory) const;
 
  private:
+  void require_range(const NumbersItem& item, std::span<const double> values) const;
+
   ArchiveReader reader_;
+  std::string newer_failed_;
 };
 
 }  // namespace fluxformer::io

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "io/digest.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
@@ -112,6 +113,19 @@ const double* FieldSlab::pack(const double* memory, std::vector<double>& scratch
         for (const std::size_t channel : channels_here_) *to++ = row[channel];
       }
   return scratch.data();
+}
+
+std::uint64_t FieldSlab::digest(const double* packed) const {
+  if (count_ == 0) return 0;
+  const std::size_t token = shape_[2] * shape_[3];  // numbers of a token
+  std::uint64_t sum = 0;
+  for (std::size_t cell = 0; cell < cells_here_.size(); ++cell)
+    for (const Run& run : token_runs_) {
+      const std::size_t size = run.block * token;
+      sum += digest_of(packed, size, ((first_depth_ + cell) * shape_[1] + run.start) * token);
+      packed += size;
+    }
+  return sum;
 }
 
 SpaceHandle FieldSlab::select(hid_t space, hsize_t index, std::size_t piece, std::size_t pieces) const {

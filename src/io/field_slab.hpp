@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class FieldSlab {
   std::size_t count() const { return count_; }
   /// This rank's numbers in file order: `memory` itself if all are selected, else packed into `scratch`.
   const double* pack(const double* memory, std::vector<double>& scratch) const;
+  /// Digest of this rank's numbers at their places in the file (digest.hpp); `packed` as from `pack`. Those of
+  /// all ranks add up to the digest of the stored field.
+  std::uint64_t digest(const double* packed) const;
   /// Collective over `comm`: number of transfers for a chunked dataset, the largest number of token runs on
   /// any rank. HDF5 maps chunks quickly only if memory and file selections have the same shape; otherwise it
   /// goes element by element, ten times as slowly.

@@ -20,7 +20,7 @@ void describe_archive(Description& description) {
   description.attributes("/", {version,  experiment, created, git_revision, git_dirty, command_line,  deck,
                                settings, seed,       ranks,   compiler,     petsc,     petsc_options, hdf5,
                                mpi,      blas,       host,    cites,        status,    message});
-  description.attributes("<dataset>", {unit, long_name});
+  description.attributes("<dataset>", {unit, long_name, digest});
   description.variables("/", {coordinate("extent_<n>", "",
                                          "dimension of length n without a coordinate (extent_<n>_2: its "
                                          "second use)")});
@@ -35,9 +35,10 @@ void describe_checkpoint(Description& description) {
                       {"any"},
                       "",
                       "checkpoint: what the next step depends on (fields: [cell, token, sample, channel])"}});
-  description.attributes(
-      names::state,
-      {{"<name>", "checkpoint: numbers and words that the next step depends on"}, names::complete});
+  description.attributes(names::state,
+                         {{"<name>", "checkpoint: numbers and words that the next step depends on"},
+                          names::complete,
+                          names::digest});
 }
 
 }  // namespace io

@@ -63,6 +63,9 @@ std::optional<std::size_t> anonymous_extent(const std::string& axis);
 // /state of a checkpoint.
 inline const io::Attribute complete{"complete", "checkpoint: 1, written after everything else"};
 
+// Of datasets in /model and /state, and of /state.
+inline const io::Attribute digest{"digest", "digest of the numbers, verified before they are used"};
+
 }  // namespace names
 
 namespace io {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/memory.hpp"
 #include "base/rank_of.hpp"
 
 namespace fluxformer {
@@ -30,6 +31,9 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
                    " numbers are more than this PETSc can index (" +
                    std::to_string(std::numeric_limits<PetscInt>::max()) +
                    "): reduce mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples or model.width");
+  // At least the state, its rate and one stage; what one depth cell needs more is small beside them.
+  require_memory(comm, 3 * numbers * sizeof(double) / RankOf(comm).ranks,
+                 "mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples and model.width");
   return grid;
 }
 

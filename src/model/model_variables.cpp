@@ -3,7 +3,7 @@
 namespace fluxformer::model_file {
 
 std::string layer(int l) {
-  return std::string(group) + "/layers/" + std::to_string(l);
+  return std::string(layers_group) + "/" + std::to_string(l);
 }
 
 void describe(io::Description& description) {

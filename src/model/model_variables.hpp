@@ -22,6 +22,7 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
     normalisation{"normalisation", "softmax or sinkhorn"}, iterations{"iterations", "Sinkhorn half-steps"};
 
+inline constexpr const char* layers_group = "/model/layers";
 /// Group of layer (or knot) `l`, counted from 1.
 std::string layer(int l);
 inline constexpr const char* kappa = "kappa";

@@ -62,6 +62,17 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
   add("equation", "rho", {1});
 }
 
+double parameter_count(const ModelSpec& spec) {
+  const double d = spec.width, f = spec.ffn;
+  const double reaction = 2 * d + f * d + f + d * f + d;
+  const double block =
+      2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
+  const double embedding =
+      (spec.features > 0 ? d * spec.features + d : 0.0) + d * spec.vocabulary + d * spec.tokens;
+  const double head = spec.classes * (d + 1) + (spec.norm == Norm::pre && spec.classes > 0 ? 2 * d : 0.0);
+  return embedding + block * spec.knots + head + 2;
+}
+
 namespace {
 
 /// view.path() == path, without making it.

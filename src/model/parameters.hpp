@@ -26,6 +26,9 @@ struct ParameterView {
   std::string path() const { return group + "/" + name; }
 };
 
+/// The number of parameters, also where it is too large for memory or for a whole number.
+double parameter_count(const ModelSpec& spec);
+
 /// Where each array lies; depends on the spec only, not on ranks.
 class ParameterLayout {
  public:

@@ -22,6 +22,11 @@ double norm_of(const std::vector<double>& x) {
   return std::sqrt(simd::sum_over<double>(x.size(), [values](auto at) { return at(values) * at(values); }));
 }
 
+// What a checkpoint holds of a training.
+constexpr io::WholeItem steps_done{"steps", 0};
+constexpr io::NumbersItem variables{"raw"}, first_moment{"first_moment"},
+    second_moment{.name = "second_moment", .least = 0};
+
 }  // namespace
 
 Trainer::Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
@@ -92,22 +97,19 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
 
 void Trainer::save(io::CheckpointWriter& checkpoint) const {
   const auto& state = optimiser_.state();
-  checkpoint.put("steps", state.steps);
-  checkpoint.put("raw", raw_);
-  checkpoint.put("first_moment", state.first);
-  if (!state.second.empty()) checkpoint.put("second_moment", state.second);
+  checkpoint.put(steps_done, state.steps);
+  checkpoint.put(variables, raw_);
+  checkpoint.put(first_moment, state.first);
+  if (!state.second.empty()) checkpoint.put(second_moment, state.second);
 }
 
 void Trainer::load(const io::CheckpointReader& checkpoint) {
-  Optimiser::State state;
-  state.steps = checkpoint.integer("steps");
-  state.first = checkpoint.numbers("first_moment");
-  if (checkpoint.has("second_moment")) state.second = checkpoint.numbers("second_moment");
-  auto raw = checkpoint.numbers("raw");
-  if (raw.size() != raw_.size())
-    throw BadInput(checkpoint.path() + ": its parameters are not those of this deck");
+  auto state = optimiser_.state();
+  state.steps = checkpoint.integer(steps_done);
+  state.first = checkpoint.numbers(first_moment, state.first.size());
+  if (!state.second.empty()) state.second = checkpoint.numbers(second_moment, state.second.size());
+  raw_ = checkpoint.numbers(variables, raw_.size());
   optimiser_.restore(std::move(state));
-  raw_ = std::move(raw);
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
   evaluator_.march().refresh();
 }

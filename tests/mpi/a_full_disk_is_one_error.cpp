@@ -80,8 +80,8 @@ class AFullDisk : public testing::Test {
   void checkpoint(long step) const {
     std::vector<double> memory(part().size(), static_cast<double>(step));
     io::CheckpointWriter writer(world, (folder_ / "run.h5").string());
-    writer.put("step", step);
-    for (const char* name : {"u", "v", "w"}) writer.put(name, part(), memory.data());
+    writer.put(io::WholeItem{"step"}, step);
+    for (const char* name : {"u", "v", "w"}) writer.put(io::NumbersItem{name}, part(), memory.data());
     writer.commit();
   }
 
@@ -128,10 +128,10 @@ TEST_F(AFullDisk, stops_a_checkpoint_and_keeps_the_earlier_one) {
     for (long step = 2; step < 5; ++step) checkpoint(step);
   }));
   const auto newest = io::CheckpointReader::newest(world, (folder_ / "run.h5").string());
-  const long step = newest.integer("step");
+  const long step = newest.integer({"step"});
   EXPECT_GE(step, 1);
   std::vector<double> memory(part().size());
-  newest.field("w", part(), memory.data());
+  newest.field(io::NumbersItem{"w"}, part(), memory.data());
   int wrong = 0;
   for (const double value : memory) wrong += value != static_cast<double>(step);
   EXPECT_EQ(sum_over(world, wrong), 0);

@@ -159,7 +159,7 @@ class Refusals(ProgramTest):
                       ("noise.ini", ["noise.ini", "what is this", "key = value"], 2),
                       ("binary.ini", ["binary.ini"], 1),
                       ("twice.ini", ["twice.ini", "mesh.layers is given twice"], 4),
-                      ("nowhere.ini", ["nowhere.ini", "cannot be read"], 3),
+                      ("nowhere.ini", ["nowhere.ini", "no such file"], 3),
                       (".", ["cannot be read"], 2)]])
         self.assert_refused(self.run_program("evolv", "small.ini"), "evolv", "no such experiment", "did you mean evolve?")
         self.assert_refused(self.run_program("--describe=json", "evolv"), "no such experiment")

@@ -9,7 +9,7 @@ import h5py
 
 from program import BINARY
 
-OF_EVERY_FILE = {"unit", "long_name"}
+OF_EVERY_FILE = {"unit", "long_name", "digest"}
 OF_HDF5 = {"CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid", "DIMENSION_LABELS"}
 
 

@@ -16,6 +16,12 @@ PropertyHandle with_parents() {
   return links;
 }
 
+constexpr hsize_t longest_text = hsize_t{1} << 26;
+
+// How much more a dataset may announce than the file holds of it: deflate packs at most 1032 to 1. A little is
+// never refused: a chunk may not have been written, and compact datasets have no storage of their own.
+constexpr double most_packed = 1100, free_of_charge = 1 << 20;
+
 std::string read_text(hid_t attribute, hid_t type) {
   if (h5(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
     char* text = nullptr;
@@ -26,7 +32,10 @@ std::string read_text(hid_t attribute, hid_t type) {
     H5free_memory(text);
     return result;
   }
-  std::string fixed(H5Tget_size(type), '\0');
+  const std::size_t size = H5Tget_size(type);
+  if (size > longest_text)
+    throw Error(ExitCode::bad_input, "an attribute announces a text of " + std::to_string(size) + " bytes");
+  std::string fixed(size, '\0');
   h5(H5Aread(attribute, type, fixed.data()), "reading an attribute");
   return fixed.substr(0, fixed.find('\0'));
 }
@@ -42,7 +51,15 @@ GroupHandle open_group(hid_t file, const std::string& path) {
 bool path_exists(hid_t file, const std::string& path) {
   for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string link = path.substr(0, slash);
-    if (link != "/" && h5(H5Lexists(file, link.c_str(), H5P_DEFAULT), link) == 0) return false;
+    if (link != "/") {
+      if (h5(H5Lexists(file, link.c_str(), H5P_DEFAULT), link) == 0) return false;
+      H5L_info_t info;
+      h5(H5Lget_info(file, link.c_str(), &info, H5P_DEFAULT), link);
+      if (info.type != H5L_TYPE_HARD)
+        throw Error(ExitCode::bad_input, link + " is a link (" +
+                                             (info.type == H5L_TYPE_SOFT ? "soft" : "external") +
+                                             "), which is not followed");
+    }
     if (slash == std::string::npos) return true;
   }
 }
@@ -114,6 +131,26 @@ std::vector<hsize_t> dataset_shape(hid_t dataset) {
       static_cast<std::size_t>(h5(H5Sget_simple_extent_ndims(space), "asking for a shape")));
   h5(H5Sget_simple_extent_dims(space, dims.data(), nullptr), "asking for a shape");
   return dims;
+}
+
+DatasetHandle open_dataset(hid_t file, const std::string& path) {
+  const auto refuse = [&](const std::string& why) { throw Error(ExitCode::bad_input, why); };
+  if (!path_exists(file, path)) refuse("no " + path);
+  DatasetHandle dataset(H5Dopen2(file, path.c_str(), H5P_DEFAULT));
+  if (!dataset.open()) refuse(path + " is not a dataset (" + hdf5_complaint() + ")");
+  const PropertyHandle created(h5(H5Dget_create_plist(dataset), path));
+  if (H5Pget_layout(created) == H5D_VIRTUAL)
+    refuse(path + " is a virtual dataset: its numbers are in other files, which are not opened");
+  if (h5(H5Pget_external_count(created), path) > 0)
+    refuse(path + " has external storage: its numbers are in other files, which are not opened");
+  const TypeHandle type(h5(H5Dget_type(dataset), path));
+  double bytes = static_cast<double>(H5Tget_size(type));
+  for (const hsize_t extent : dataset_shape(dataset)) bytes *= static_cast<double>(extent);
+  const auto held = static_cast<double>(H5Dget_storage_size(dataset));
+  if (bytes > most_packed * held + free_of_charge)
+    refuse(path + " announces " + std::to_string(bytes / 1e9) + " GB, of which the file holds " +
+           std::to_string(held / 1e9) + " GB");
+  return dataset;
 }
 
 std::vector<hsize_t> chunk_within_a_depth_cell(const std::vector<hsize_t>& field_shape) {

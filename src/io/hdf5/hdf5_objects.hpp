@@ -29,7 +29,8 @@ struct DatasetShape {
 
 /// Opens the group at an absolute path; creates it and its parents if missing.
 GroupHandle open_group(hid_t file, const std::string& path);
-/// Whether every link of an absolute path exists.
+/// Whether every link of an absolute path exists. Throws Error (bad input) for a soft or external link: the files
+/// of the program have none, and they lead elsewhere.
 bool path_exists(hid_t file, const std::string& path);
 
 /// Sets (or replaces) an attribute of a group or dataset. Text is UTF-8 of variable length.
@@ -40,6 +41,9 @@ std::optional<AttributeValue> read_attribute(hid_t object, const std::string& na
 /// Creates a dataset and its parent groups at an absolute path. It is not filled: the caller must write all
 /// of it.
 DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, const DatasetShape& shape);
+/// Opens a dataset for reading. Throws Error (bad input) that names it if it is missing, if its numbers are in
+/// other files (a virtual dataset, external storage), or if it announces more than the file can hold of it.
+DatasetHandle open_dataset(hid_t file, const std::string& path);
 /// The shape of an open dataset; empty for a scalar.
 std::vector<hsize_t> dataset_shape(hid_t dataset);
 /// The largest chunk of at most a megabyte that keeps the last dimensions whole: one depth cell of a field,

@@ -27,6 +27,7 @@ std::shared_ptr<const Options> conditional() {
         {.name = "b.halves", .fallback = "shared", .doc = "", .when = "b.kind = post", .role = Role::model});
     o.declare({.name = "c.file", .fallback = "", .doc = "", .role = Role::output});
     o.declare({.name = "c.limit", .fallback = 0.0, .doc = "", .minimum = 0, .role = Role::free});
+    o.declare({.name = "c.allowed", .fallback = false, .doc = "", .role = Role::permission});
   });
 }
 
@@ -125,6 +126,21 @@ TEST(Settings, differ_in_what_a_continued_run_may_not_change) {
             "b.kind = post: the checkpoint x.h5 was made with pre");
   EXPECT_EQ(difference("a.theta = 0.1\npetsc.ts_type = rk"),
             "[petsc]: the checkpoint x.h5 was made with other options");
+  const Settings watched(conditional(), "a.theta = 0.1", {"petsc.ts_monitor=:file"});  // changes no result
+  EXPECT_EQ(watched.difference(then), "");
+}
+
+TEST(Settings, that_were_stored_leave_out_what_opens_files_and_what_the_user_allows) {
+  const std::string text = "c.allowed = true\na.theta = 0.1\npetsc.ts_type = rk\npetsc.log_view = :file";
+  const Settings stored(conditional(), text, {}, "x.h5", Origin::stored);
+  EXPECT_EQ(stored.real("a.theta"), 0.1);
+  EXPECT_FALSE(stored.flag("c.allowed"));
+  EXPECT_EQ(stored.petsc(), (SolverOptions{{"ts_type", "rk"}}));
+  EXPECT_EQ(stored.left_out(), std::vector<std::string>{"petsc.log_view"});
+  EXPECT_THROW(Settings(conditional(), text, {}), BadInput);
+  const Settings given(conditional(), "", {"c.allowed=true", "petsc.log_view=:file"}, "x.h5", Origin::stored);
+  EXPECT_TRUE(given.flag("c.allowed"));
+  EXPECT_EQ(given.petsc(), (SolverOptions{{"log_view", ":file"}}));
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 namespace fluxformer {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Session, is_one_per_process) {
@@ -30,29 +29,6 @@ TEST(Session, leaves_termination_and_crashes_to_us) {
     Dl_info owner = {};
     const bool found = dladdr(reinterpret_cast<void*>(action.sa_handler), &owner) != 0;
     EXPECT_THAT(found ? owner.dli_fname : "", testing::Not(HasSubstr("petsc"))) << number;
-  }
-}
-
-TEST(PetscOptions, reach_petsc_and_the_unused_ones_are_known) {
-  const std::vector<std::pair<std::string, std::string>> options = {
-      {"fluxformer_number", "7"}, {"fluxformer_flag", ""}, {"fluxformer_ignored", "1"}};
-  set_petsc_options(options);
-  PetscInt number = 0;
-  PetscBool flag = PETSC_FALSE;
-  check(PetscOptionsGetInt(nullptr, nullptr, "-fluxformer_number", &number, nullptr));
-  check(PetscOptionsGetBool(nullptr, nullptr, "-fluxformer_flag", &flag, nullptr));
-  EXPECT_EQ(number, 7);
-  EXPECT_EQ(flag, PETSC_TRUE);
-  EXPECT_THAT(unused_petsc_options(options), ElementsAre("fluxformer_ignored"));
-  for (const auto& [name, value] : options) check(PetscOptionsClearValue(nullptr, ("-" + name).c_str()));
-}
-
-TEST(PetscOptions, with_a_dash_or_a_blank_are_refused_and_none_is_set) {
-  for (const std::string name : {"-ts_type", " ts_type", "ts type", ""}) {
-    EXPECT_THROW(set_petsc_options({{"fluxformer_first", "1"}, {name, "1"}}), BadInput) << name;
-    PetscBool set = PETSC_TRUE;
-    check(PetscOptionsHasName(nullptr, nullptr, "-fluxformer_first", &set));
-    EXPECT_EQ(set, PETSC_FALSE);
   }
 }
 

@@ -208,7 +208,7 @@ TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
     }
   };
   const Settings settings(std::make_shared<const Options>(declare_all), "",
-                          {"petsc.ts_monitor", "petsc.prefix=[a = b]"});
+                          {"petsc.ts_monitor", "petsc.ts_prefix=[a = b]"});
   const Settings again(std::make_shared<const Options>(declare_zeros), settings.resolved(), {});
   EXPECT_EQ(again.resolved(), settings.resolved());
   EXPECT_EQ(again.petsc(), settings.petsc());

@@ -72,6 +72,92 @@ TEST_F(ArchiveReading, refuses_a_newer_schema) {
   EXPECT_THAT(opening("newer.h5"), AllOf(HasSubstr("schema_version 2"), HasSubstr("reads 1 to 1")));
 }
 
+/// Changes a closed file with HDF5 itself.
+template <class Change>
+void change(const std::string& path, const Change& change) {
+  const FileHandle handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+  ASSERT_TRUE(handle.open());
+  change(handle);
+}
+
+TEST_F(ArchiveReading, follows_no_links) {
+  write("a.h5");
+  write("b.h5");
+  change(file("b.h5"), [&](hid_t b) {
+    H5Lcreate_external(file("a.h5").c_str(), "/analysis", b, "/outside", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/outside/test/values", b, "/inside", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  const ArchiveReader reader(self, file("b.h5"));
+  for (const char* path : {"/outside", "/outside/test/values", "/inside"}) {
+    EXPECT_THAT(complaint<BadInput>([&] { reader.array(path); }),
+                AllOf(HasSubstr("b.h5"), HasSubstr("is a link"), HasSubstr("not followed")));
+    EXPECT_THAT(complaint<BadInput>([&] { reader.has(path); }), HasSubstr("is a link"));
+    EXPECT_THAT(complaint<BadInput>([&] { reader.text("kind", path); }), HasSubstr("is a link"));
+    EXPECT_THAT(complaint<BadInput>([&] { reader.children(path); }), HasSubstr("is a link"));
+    EXPECT_THAT(complaint<BadInput>([&] { reader.words(path); }), HasSubstr("is a link"));
+  }
+}
+
+TEST_F(ArchiveReading, reads_no_numbers_from_other_files) {
+  write("a.h5");
+  write("b.h5");
+  std::ofstream(folder_ / "secret") << std::string(80, 's');
+  change(file("b.h5"), [&](hid_t b) {
+    const hsize_t ten = 10;
+    const SpaceHandle space(H5Screate_simple(1, &ten, nullptr));
+    const PropertyHandle external(H5Pcreate(H5P_DATASET_CREATE)), virtually(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_external(external, file("secret").c_str(), 0, 80);
+    H5Pset_virtual(virtually, space, file("a.h5").c_str(), "/analysis/test/values", space);
+    const DatasetHandle one(
+        H5Dcreate2(b, "external", H5T_IEEE_F64LE, space, H5P_DEFAULT, external, H5P_DEFAULT)),
+        other(H5Dcreate2(b, "virtual", H5T_IEEE_F64LE, space, H5P_DEFAULT, virtually, H5P_DEFAULT));
+    ASSERT_TRUE(one.open() && other.open());
+  });
+  const ArchiveReader reader(self, file("b.h5"));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.array("/external"); }),
+              AllOf(HasSubstr("b.h5: /external"), HasSubstr("external storage")));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.array("/virtual"); }), HasSubstr("virtual dataset"));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.shape("/virtual"); }), HasSubstr("virtual dataset"));
+}
+
+TEST_F(ArchiveReading, takes_no_memory_for_numbers_that_are_only_announced) {
+  write("a.h5");
+  change(file("a.h5"), [&](hid_t a) {
+    const hsize_t many = hsize_t{1} << 40;
+    const SpaceHandle space(H5Screate_simple(1, &many, nullptr));
+    const DatasetHandle empty(
+        H5Dcreate2(a, "empty", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    ASSERT_TRUE(empty.open());
+  });
+  const ArchiveReader reader(self, file("a.h5"));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.array("/empty"); }),
+              AllOf(HasSubstr("/empty announces"), HasSubstr("the file holds 0")));
+}
+
+TEST_F(ArchiveReading, says_what_a_file_was_read_for) {
+  EXPECT_THAT(complaint<BadInput>([&] { ArchiveReader(self, file("a.h5"), "model.file = "); }),
+              HasSubstr("model.file = " + file("a.h5") + ": no such file"));
+}
+
+TEST_F(ArchiveReading, finds_changed_numbers_by_their_digest) {
+  const std::vector<double> values = {1, 2, 3};
+  {
+    ArchiveWriter writer(self, file("a.h5"), true);
+    writer.arrays({{.path = "/model/a", .shape = {3}, .data = values.data(), .with_digest = true},
+                   {.path = "/model/b", .shape = {3}, .data = values.data(), .with_digest = true}});
+    writer.finish(names::done);
+  }
+  change(file("a.h5"), [&](hid_t a) {
+    const DatasetHandle numbers(H5Dopen2(a, "/model/b", H5P_DEFAULT));
+    const double exchanged[] = {2, 1, 3};
+    H5Dwrite(numbers, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, exchanged);
+  });
+  const ArchiveReader reader(self, file("a.h5"));
+  EXPECT_EQ(reader.array("/model/a").values, values);
+  EXPECT_THAT(complaint<BadInput>([&] { reader.array("/model/b"); }),
+              AllOf(HasSubstr("/model/b is damaged"), HasSubstr("remove the attribute digest")));
+}
+
 TEST_F(ArchiveReading, names_what_is_missing_or_of_another_kind) {
   write("a.h5");
   const ArchiveReader reader(self, file("a.h5"));

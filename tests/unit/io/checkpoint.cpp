@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "base/error.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
@@ -18,15 +21,21 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 const MPI_Comm self = MPI_COMM_SELF;
+constexpr WholeItem steps{"step", 0, 1000};
+constexpr RealItem rate{"rate", 0, 1};
+constexpr NumbersItem list{"list"}, positive{.name = "list", .least = 0}, absent{"u"};
 
 class Checkpoints : public test::InAFolder {
  protected:
   void save(long step) const {
     CheckpointWriter writer(self, file("run.h5"));
-    writer.put("step", step);
+    writer.put(steps, step);
+    writer.put(rate, 0.25);
+    writer.put("method", "ssp of order three, as the deck says");
+    writer.put(list, std::vector<double>(1000, -1.5));
     writer.commit();
   }
-  long newest() const { return CheckpointReader::newest(self, file("run.h5")).integer("step"); }
+  long newest() const { return CheckpointReader::newest(self, file("run.h5")).integer(steps); }
 };
 
 TEST_F(Checkpoints, stand_beside_the_output_in_two_generations) {
@@ -36,7 +45,7 @@ TEST_F(Checkpoints, stand_beside_the_output_in_two_generations) {
   save(2);
   save(3);
   EXPECT_EQ(newest(), 3);
-  EXPECT_EQ(CheckpointReader(self, file("run.checkpoint.previous.h5")).integer("step"), 2);
+  EXPECT_EQ(CheckpointReader(self, file("run.checkpoint.previous.h5")).integer(steps), 2);
   EXPECT_FALSE(exists("run.checkpoint.h5.part"));
 }
 
@@ -44,7 +53,7 @@ TEST_F(Checkpoints, interrupted_while_written_do_not_count) {
   save(1);
   {
     CheckpointWriter writer(self, file("run.h5"));
-    writer.put("step", 2L);
+    writer.put(steps, 2);
   }
   EXPECT_TRUE(exists("run.checkpoint.h5.part"));
   EXPECT_EQ(newest(), 1);
@@ -77,10 +86,57 @@ TEST_F(Checkpoints, are_not_taken_for_archives_nor_archives_for_them) {
 TEST_F(Checkpoints, name_what_they_do_not_hold) {
   save(1);
   const CheckpointReader reader(self, file("run.checkpoint.h5"));
-  EXPECT_TRUE(reader.has("step"));
-  EXPECT_FALSE(reader.has("u"));
-  EXPECT_THAT(complaint<BadInput>([&] { reader.numbers("u"); }), HasSubstr("no /state/u"));
-  EXPECT_THAT(complaint<BadInput>([&] { reader.real("t"); }), HasSubstr("no attribute t"));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.numbers(absent, 3); }),
+              AllOf(HasSubstr("run.checkpoint.h5"), HasSubstr("no /state/u")));
+  EXPECT_THAT(complaint<BadInput>([&] { reader.real({"t"}); }), HasSubstr("no attribute t"));
+}
+
+TEST_F(Checkpoints, refuse_what_an_item_cannot_be) {
+  save(1001);
+  const CheckpointReader reader(self, file("run.checkpoint.h5"));
+  const auto refused = [](const auto& work) { return complaint<BadInput>(work); };
+  EXPECT_THAT(refused([&] { reader.integer(steps); }), HasSubstr("step = 1001 is out of range"));
+  EXPECT_THAT(refused([&] { reader.real({"rate", 0.5}); }), HasSubstr("rate = 0.25"));
+  EXPECT_THAT(refused([&] { reader.integer({"rate"}); }), HasSubstr("not a whole number"));
+  EXPECT_THAT(refused([&] { reader.numbers(list, 999); }), HasSubstr("is 1000, expected 999"));
+  EXPECT_THAT(refused([&] { reader.numbers(positive, 1000); }), HasSubstr("list holds -1.5"));
+  EXPECT_THAT(refused([&] { reader.rows(list, 7); }), HasSubstr("rows of 7 numbers"));
+  EXPECT_EQ(reader.rows(list, 8).size(), 1000);
+}
+
+// Every byte matters: what was changed is found when the checkpoint is opened, or HDF5 finds it, or it was not
+// used.
+TEST_F(Checkpoints, changed_anywhere_are_not_used) {
+  save(1);
+  save(2);
+  std::ifstream stream(folder_ / "run.checkpoint.h5", std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(stream)), {});
+  const auto at = whole.find(std::string("\0\0\0\0\0\0\xF8\xBF", 8));
+  ASSERT_NE(at, std::string::npos) << "the numbers -1.5";
+  int used = 0, older = 0;
+  for (std::size_t place = 0; place < whole.size(); place += 97) {
+    auto damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] ^ 0x10);
+    std::ofstream(folder_ / "run.checkpoint.h5", std::ios::binary) << damaged;
+    const auto reader = CheckpointReader::newest(self, file("run.h5"));
+    EXPECT_EQ(reader.newer_failed().empty(), reader.integer(steps) == 2);
+    EXPECT_EQ(reader.numbers(list, 1000), std::vector<double>(1000, -1.5)) << place;
+    EXPECT_EQ(reader.text("method"), "ssp of order three, as the deck says") << place;
+    EXPECT_EQ(reader.real(rate), 0.25);
+    ++(reader.integer(steps) == 2 ? used : older);
+    const bool in_numbers = place >= at && place < at + 8000;
+    EXPECT_TRUE(!in_numbers || reader.integer(steps) == 1) << place;
+  }
+  EXPECT_GT(older, 80);
+}
+
+TEST_F(Checkpoints, say_why_the_newest_is_not_used) {
+  save(1);
+  save(2);
+  std::filesystem::resize_file(folder_ / "run.checkpoint.h5", 1000);
+  const auto reader = CheckpointReader::newest(self, file("run.h5"));
+  EXPECT_THAT(reader.newer_failed(), AllOf(HasSubstr("run.checkpoint.h5"), HasSubstr("truncated")));
+  EXPECT_EQ(reader.path(), file("run.checkpoint.previous.h5"));
 }
 
 }  // namespace

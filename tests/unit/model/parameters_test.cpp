@@ -25,6 +25,19 @@ ModelSpec full_model() {
   return m;
 }
 
+TEST(ParameterLayout, has_as_many_as_were_counted_before) {
+  auto words = small_model(2);
+  words.vocabulary = 100;
+  words.norm = Norm::post;
+  words.classes = 3;
+  for (const auto& spec : {full_model(), small_model(1), words})
+    EXPECT_EQ(parameter_count(spec), static_cast<double>(ParameterLayout(spec).size()));
+  auto large = small_model(1);
+  large.width = large.ffn = 1'000'000'000;
+  large.knots = 1'000'000'000;
+  EXPECT_NEAR(parameter_count(large), 6e27, 1e20);  // W_Q, W_K, W_V, W_O, W_1, W_2
+}
+
 TEST(ParameterLayout, views_cover_the_flat_vector_once_without_a_gap) {
   for (const auto& spec : {full_model(), small_model(1)}) {
     const ParameterLayout layout(spec);

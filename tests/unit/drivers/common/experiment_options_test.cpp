@@ -38,7 +38,10 @@ TEST(ExperimentOptions, have_one_role_in_all_experiments) {
     }
   }
   for (const auto& [name, role] : known)
-    EXPECT_EQ(role == Role::output, name.starts_with("output.") || name.starts_with("checkpoint.")) << name;
+    EXPECT_EQ(role == Role::output || role == Role::permission,
+              name.starts_with("output.") || name.starts_with("checkpoint."))
+        << name;
+  EXPECT_EQ(known.at("output.overwrite"), Role::permission);
 }
 
 TEST(ExperimentOptions, may_change_in_a_continued_run_where_they_do_not_change_the_solution) {

@@ -1,0 +1,42 @@
+#include "io/digest.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace fluxformer::io {
+
+namespace {
+
+// Odd constants with well-mixed bits: 2^64 over the golden ratio, and one of SplitMix64's (Steele, Lea and Flood,
+// OOPSLA 2014).
+constexpr std::uint64_t of_place = 0x9E3779B97F4A7C15, of_bits = 0xBF58476D1CE4E5B9;
+
+// One multiplication and one shift of each number: the compiler vectorises it, and memory limits it. The shift
+// makes it nonlinear, so that exchanged numbers are found as well.
+constexpr std::uint64_t hash(std::uint64_t bits, std::uint64_t place) {
+  const std::uint64_t x = bits + (place + 1) * of_place;
+  return (x ^ (x >> 32)) * of_bits;
+}
+
+}  // namespace
+
+std::uint64_t digest_of(const double* numbers, std::size_t count, std::uint64_t first_place) {
+  std::uint64_t sum = 0;
+  for (std::size_t k = 0; k < count; ++k)
+    sum += hash(std::bit_cast<std::uint64_t>(numbers[k]), first_place + k);
+  return sum;
+}
+
+std::uint64_t digest_of(std::string_view text) {
+  std::uint64_t sum = hash(text.size(), 0);
+  for (std::size_t at = 0; at < text.size(); at += 8) {
+    char group[8] = {};
+    text.copy(group, 8, at);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, group, 8);
+    sum += hash(bits, at / 8 + 1);
+  }
+  return sum;
+}
+
+}  // namespace fluxformer::io
