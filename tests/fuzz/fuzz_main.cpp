@@ -68,6 +68,7 @@ pid_t start_worker(const Task& task, Shared& shared, const std::string& log) {
   const pid_t child = fork();
   if (child != 0) return child;
   if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(1);
+  std::setvbuf(stderr, nullptr, _IONBF, 0);  // or an abort loses it
   if (!sanitized) {  // the sanitizer reserves more address space than there is memory
     const rlimit limit{rlim_t{4} << 30U, rlim_t{4} << 30U};
     setrlimit(RLIMIT_AS, &limit);
@@ -94,8 +95,8 @@ std::string summary_of(const std::string& log) {
   std::ifstream in(log);
   std::string last, summary;
   for (std::string line; std::getline(in, line);) {
-    if (line.find("SUMMARY:") != std::string::npos || line.find("runtime error:") != std::string::npos)
-      summary = summary.empty() ? line : summary;
+    for (const char* const sign : {"SUMMARY:", "runtime error:", "fluxformer: rank"})
+      if (summary.empty() && line.find(sign) != std::string::npos) summary = line;
     if (!line.empty()) last = line;
   }
   return summary.empty() ? last : summary;
@@ -172,7 +173,8 @@ bool fuzz(Task task, const Limits& limits, std::uint64_t most_findings) {
     const auto why = watch(start_worker(task, shared, log), shared, limits, largest, again);
     if (why.empty()) continue;
     const auto summary = summary_of(log);
-    save_finding(task, shared, {shared.bytes, shared.size}, why + (summary.empty() ? "" : ": " + summary));
+    save_finding(task, shared, {shared.bytes, shared.size}, why + (summary.empty() ? "" : ": " + summary),
+                 std::hash<std::string>()(summary));
     std::error_code ignored;
     fs::copy_file(log,
                   task.findings + "/" + task.reader.name + "-" + std::to_string(shared.findings) + ".log",

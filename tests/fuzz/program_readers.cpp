@@ -2,6 +2,7 @@
 
 #include <petscsys.h>
 
+#include <cstdio>
 #include <iostream>
 #include <sstream>
 
@@ -15,20 +16,24 @@ namespace {
 
 const std::string decks = FLUXFORMER_SOURCE_DIR "/tests/fuzz/decks/";
 
-/// What the program prints, while this lives.
-class Captured {
+/// What the program prints, while this lives. The words before an abort go to stderr.
+class Captured : public std::stringbuf {
  public:
-  Captured() : out_(std::cout.rdbuf(text_.rdbuf())), err_(std::cerr.rdbuf(text_.rdbuf())) {}
+  Captured() : out_(std::cout.rdbuf(this)), err_(std::cerr.rdbuf(this)) {}
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
-  ~Captured() {
+  ~Captured() override {
     std::cout.rdbuf(out_);
     std::cerr.rdbuf(err_);
   }
-  std::string text() const { return text_.str(); }
 
  private:
-  std::ostringstream text_;
+  int sync() override {
+    const auto text = str();
+    if (const auto at = text.rfind("fluxformer: rank"); at != std::string::npos)
+      std::fputs(text.c_str() + at, stderr);
+    return 0;
+  }
   std::streambuf *out_, *err_;
 };
 
@@ -43,7 +48,7 @@ void run_program(std::vector<std::string> words) {
   {
     const Captured captured;
     code = run_command_line(static_cast<int>(arguments.size()), arguments.data());
-    text = captured.text();
+    text = captured.str();
   }
   PetscOptionsClear(nullptr);
   if (code == static_cast<int>(ExitCode::bad_input)) throw BadInput(text);

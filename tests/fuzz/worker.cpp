@@ -17,7 +17,7 @@ namespace {
 
 constexpr long leaked_before_restart = 256L << 10U;  // kB
 
-/// What is the same in messages of one kind.
+/// What is the same in messages of one kind: all but numbers and quoted names.
 std::size_t kind_of(const std::string& message) {
   std::string words;
   char quote = 0;
@@ -62,10 +62,9 @@ Bytes make_input(const Task& task, std::uint64_t number) {
 }
 
 void save_finding(const Task& task, Shared& shared, std::span<const std::uint8_t> bytes,
-                  const std::string& what) {
-  const std::size_t kind = kind_of(what) % shared.kinds.size();
-  if (shared.kinds[kind]) return;
-  shared.kinds[kind] = true;
+                  const std::string& what, std::size_t kind) {
+  if (shared.kinds[kind % shared.kinds.size()]) return;
+  shared.kinds.set(kind % shared.kinds.size());
   const auto stem = task.findings + "/" + task.reader.name + "-" + std::to_string(++shared.findings);
   std::ofstream(stem, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -90,7 +89,8 @@ int work(const Task& task, Shared& shared) {
     if (outcome.kind == Outcome::Kind::accepted) ++shared.accepted;
     if (outcome.kind == Outcome::Kind::refused)
       shared.messages.set(kind_of(outcome.what) % shared.messages.size());
-    if (outcome.kind == Outcome::Kind::finding) save_finding(task, shared, bytes, outcome.what);
+    if (outcome.kind == Outcome::Kind::finding)
+      save_finding(task, shared, bytes, outcome.what, kind_of(outcome.what));
 
     const bool left_open = H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) > 0;
     if (left_open || (shared.next % 64 == 63 && resident() > at_first + leaked_before_restart)) {
