@@ -1,9 +1,11 @@
 // Reads mutated files with the program's readers: see README.md in this folder.
 //
 //   fuzz_readers [--reader=NAME] [--runs=N] [--seconds=S] [--seed=K] [--corpus=DIR] [--findings=DIR] [--hang=S]
-//   fuzz_readers --reader=NAME FILE...      reads these files once
+//                [--most=FINDINGS]
+//   fuzz_readers --reader=NAME FILE...      reads these files once (--repair=1: and says whether repairing the
+//                                           checksums changes them)
 //
-// Runs and seconds are divided among the readers. Exit status: 0 no finding, 1 findings, 2 wrong arguments.
+// Runs and seconds are divided among the readers; a reader ends after --most findings of different kinds (1). Exit status: 0 no finding, 1 findings, 2 wrong arguments.
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -69,7 +71,7 @@ pid_t start_worker(const Task& task, Shared& shared, const std::string& log) {
   if (child != 0) return child;
   if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(1);
   std::setvbuf(stderr, nullptr, _IONBF, 0);  // or an abort loses it
-  if (!sanitized) {  // the sanitizer reserves more address space than there is memory
+  if (!sanitized) {                          // the sanitizer reserves more address space than there is memory
     const rlimit limit{rlim_t{4} << 30U, rlim_t{4} << 30U};
     setrlimit(RLIMIT_AS, &limit);
   }
@@ -137,7 +139,7 @@ std::string watch(pid_t child, Shared& shared, const Limits& limits, long& large
 struct Arguments {
   std::map<std::string, std::string> values{{"reader", "all"}, {"runs", "0"},        {"seconds", "0"},
                                             {"seed", "1"},     {"corpus", "corpus"}, {"findings", "findings"},
-                                            {"hang", "30"},    {"most", "1"}};
+                                            {"hang", "30"},    {"most", "1"},        {"repair", "0"}};
   std::vector<std::string> files;
 };
 
@@ -193,15 +195,22 @@ bool fuzz(Task task, const Limits& limits, std::uint64_t most_findings) {
   return sound;
 }
 
-bool read_once(const Reader& reader, const std::vector<std::string>& files) {
+/// Reads files once, without a process that watches.
+bool read_once(const Reader& reader, const std::vector<std::string>& files, bool repair) {
   int argc = 0;
   char** argv = nullptr;
   const Session session(argc, argv);
   bool sound = true;
   for (const auto& file : files) {
-    const Outcome outcome = judge(reader, read_file(file));
+    const Bytes bytes = read_file(file);
+    const Outcome outcome = judge(reader, bytes);
     const char* const kinds[] = {"accepted", "refused", "FINDING"};
-    std::cout << file << ": " << kinds[static_cast<int>(outcome.kind)] << ' ' << outcome.what << std::endl;
+    std::cout << file << ": " << kinds[static_cast<int>(outcome.kind)] << ' ' << outcome.what;
+    if (Bytes repaired = bytes; repair && outcome.kind == Outcome::Kind::accepted) {
+      reader.repair(repaired);
+      if (repaired != bytes) std::cout << " changed by the repair";
+    }
+    std::cout << std::endl;
     sound = sound && outcome.kind != Outcome::Kind::finding;
   }
   return sound;
@@ -211,7 +220,10 @@ int run(int argc, char** argv) {
   auto [values, files] = read_arguments(argc, argv);
   const auto readers = readers_called(values["reader"]);
   if (readers.empty()) throw std::runtime_error(values["reader"] + ": no such reader");
-  if (!files.empty()) return read_once(readers.front(), files) ? 0 : 1;
+  if (!files.empty()) {
+    const bool repair = values["repair"] == "1" && readers.front().repair != nullptr;
+    return read_once(readers.front(), files, repair) ? 0 : 1;
+  }
 
   Limits limits;
   limits.hang = std::stod(values["hang"]);
@@ -246,6 +258,7 @@ int main(int argc, char** argv) {
                        std::string("/fluxformer-fuzz-XXXXXX");
   if (mkdtemp(folder.data()) == nullptr) return 2;
   setenv("TMPDIR", folder.c_str(), 1);
+  unsetenv("OPENBLAS_CORETYPE");  // the program warns about it
   int code = 2;
   try {
     fuzz::use_scratch_folder(folder);

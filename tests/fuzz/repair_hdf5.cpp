@@ -78,10 +78,11 @@ void repair_object_header(File& file, std::size_t at) {
   file.repair(at, head + width + file.number(at + head, width));
 }
 
-/// Its length stands with its address, in the message that continues an object header.
+/// Its length stands with its address, in the message (type 16, 16 bytes) that continues an object header.
 void repair_continuation(File& file, std::size_t at) {
-  for (std::size_t k = 0; k + 16 <= file.bytes.size(); ++k) {
-    if (file.number(k, 8) != at) continue;
+  const auto message = [&](std::size_t k) { return file.number(k, 1) == 16 && file.number(k + 1, 2) == 16; };
+  for (std::size_t k = 6; k + 16 <= file.bytes.size(); ++k) {
+    if (file.number(k, 8) != at || !(message(k - 4) || message(k - 6))) continue;
     const auto length = file.number(k + 8, 8);
     if (length >= 8 && length <= file.bytes.size()) return file.repair(at, length - 4);
   }
