@@ -84,7 +84,7 @@ void read_omniglot(std::span<const std::uint8_t> bytes) {
 Bytes packed(std::span<const std::uint8_t> bytes) {
   z_stream stream{};
   constexpr int gzip_header = 16 + MAX_WBITS;
-  deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, gzip_header, 8, Z_DEFAULT_STRATEGY);
+  deflateInit2(&stream, Z_NO_COMPRESSION, Z_DEFLATED, gzip_header, 8, Z_DEFAULT_STRATEGY);
   Bytes out(deflateBound(&stream, bytes.size()) + 64);
   stream.next_in = const_cast<Bytef*>(bytes.data());
   stream.avail_in = static_cast<uInt>(bytes.size());

@@ -30,7 +30,7 @@ class Captured : public std::stringbuf {
  private:
   int sync() override {
     const auto text = str();
-    if (const auto at = text.rfind("fluxformer: rank"); at != std::string::npos)
+    if (const auto at = text.rfind("fluxformer: rank"); at != std::string::npos && text.ends_with('\n'))
       std::fputs(text.c_str() + at, stderr);
     return 0;
   }
