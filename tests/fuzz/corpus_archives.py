@@ -2,12 +2,11 @@
 
 import gzip
 import io
+import os
 import re
 import struct
 import tarfile
 import zipfile
-
-import os
 
 from corpus_images import drawing
 
@@ -41,7 +40,8 @@ def zip_of(members, method=zipfile.ZIP_STORED, comment=b"", piped=False, large=F
     with zipfile.ZipFile(stream, "w", method) as archive:
         archive.comment = comment
         for name, content in members.items():
-            with archive.open(zipfile.ZipInfo(name) if method == zipfile.ZIP_STORED else name, "w", force_zip64=large) as member:
+            entry = zipfile.ZipInfo(name) if method == zipfile.ZIP_STORED else name
+            with archive.open(entry, "w", force_zip64=large) as member:
                 member.write(content)
     return stream.content if piped else stream.getvalue()
 

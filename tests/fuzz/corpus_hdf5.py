@@ -130,8 +130,10 @@ def models(folder, made):
         "nothing": put(weights, np.zeros((0, 2))), "hard_loop": hard_loop,
         "shape": attribute("model", width=10**9), "minus": attribute("model", layers=-1, knots=0),
         "huge": attribute("model", layers=10**9, knots=10**9), "reals": attribute("model", layers=2.0),
-        "short": attribute("model", layers=np.int8(2), width=np.uint64(2)), "bytes_word": attribute("model", norm=np.bytes_("pre")),
-        "no_word": attribute("model", kind="ő" * 50), "list": attribute("model", layers=[2, 2]), "version": attribute("/", schema_version=2),
+        "short": attribute("model", layers=np.int8(2), width=np.uint64(2)),
+        "bytes_word": attribute("model", norm=np.bytes_("pre")),
+        "no_word": attribute("model", kind="ő" * 50), "list": attribute("model", layers=[2, 2]),
+        "version": attribute("/", schema_version=2),
         "named": lambda file: file.__setitem__("type", np.dtype("f8")),
         "long": lambda file: file.create_group("model/" + "g/" * 40), "many": lambda file: [
             file.create_dataset(f"more/{k}", data=k) for k in range(60)],
@@ -147,7 +149,8 @@ def lists_of_words(folder, made):
     place, seeds = "model/embedding/vocabulary", {}
     some = ["<pad>", "<unk>", "the", "ő", "a" * 40, ""]
     padded = np.array([word.encode() for word in some])
-    forms = {"variable": np.array(some, object), "fixed": padded, "none": padded[:0], "numbers": np.arange(3.0), "matrix": padded.reshape(2, 3)}
+    forms = {"variable": np.array(some, object), "fixed": padded, "none": padded[:0],
+             "numbers": np.arange(3.0), "matrix": padded.reshape(2, 3)}
     for name, value in forms.items():
         how = {"dtype": h5py.string_dtype()} if name == "variable" else {}
         seeds |= in_versions(folder, name, spoilt(part_of(made["evolve"], ["model"]), put(place, value, **how)))
@@ -169,7 +172,8 @@ def checkpoints(folder, path, name):
     state = part_of(path, ["state"])
     evil = {"steps": attribute("state", **{"step" if "evolve" in name else "steps": -1}), "time": attribute("state", time=-1e300),
             "fields": attribute("state", fields=2**62), "nan": attribute("state", time=float("nan")),
-            "history": put("state/history", np.zeros(7)), "arrival": put("state/arrival", np.zeros(0)), "raw": put("state/raw", np.zeros(0)),
+            "history": put("state/history", np.zeros(7)), "arrival": put("state/arrival", np.zeros(0)),
+            "raw": put("state/raw", np.zeros(0)),
             "first": put("state/first_moment", np.zeros(3)), "second": put("state/second_moment", np.zeros(1)),
             "settings": attribute("state", settings=""), "incomplete": lambda file: file["state"].attrs.pop("complete")}
     return {**whole(path), **in_versions(folder, name, state),
@@ -182,7 +186,8 @@ def outputs(folder, made):
         seeds |= {**whole(made[name]), **in_versions(folder, name, part_of(made[name], []))}
     settings = part_of(made["evolve"], [])
     evil = {"empty": "", "no_deck": "\1\2", "unknown": "[mesh]\nlayer = 2\n", "long": "[output]\nfile = " + "x" * 5000,
-            "number": 3, "list": ["[mesh]", "layers = 2"], "bytes": np.bytes_(b"[mesh]\nlayers = 2\n"), "latin": np.bytes_(b"\xe9" * 9)}
+            "number": 3, "list": ["[mesh]", "layers = 2"], "bytes": np.bytes_(b"[mesh]\nlayers = 2\n"),
+            "latin": np.bytes_(b"\xe9" * 9)}
     return seeds | {name: scratch_file(folder, spoilt(settings, attribute("/", settings=text)), VERSIONS["old"])
                     for name, text in evil.items()}
 
@@ -195,5 +200,6 @@ def seeds(made, folder):
     kinds["compared"] = {**whole(made["train"]), **in_versions(folder, "train", part_of(made["train"], ["model"]))}
     kinds["checkpoint"] = {**{"e_" + name: content for name, content in evolve.items()},
                            **{"t_" + name: content for name, content in train.items()}}
-    kinds["hdf5"] = {f"{kind}_{name}": content for kind in ("model", "words", "checkpoint") for name, content in kinds[kind].items()}
+    kinds["hdf5"] = {f"{kind}_{name}": content for kind in ("model", "words", "checkpoint")
+                     for name, content in kinds[kind].items()}
     return kinds

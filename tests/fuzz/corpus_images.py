@@ -64,7 +64,8 @@ def pngs():
         "gamma": png(5, 5, 8, 0, between=[gamma, ticks]), "profile": png(5, 5, 8, 2, between=[profile]),
         "text": png(5, 5, 8, 0, between=text), "transparent": png(5, 5, 8, 3, between=[palette, (b"tRNS", b"\0\x80")]),
         "grey_key": png(5, 5, 8, 0, between=[(b"tRNS", b"\0\1")]), "background": png(5, 5, 8, 4, between=[(b"bKGD", b"\0\1")]),
-        "colours": png(5, 5, 8, 2, between=[(b"cHRM", struct.pack(">8I", *range(1, 9))), (b"sRGB", b"\1"), (b"sBIT", b"\5\6\5")]),
+        "colours": png(5, 5, 8, 2, between=[(b"cHRM", struct.pack(">8I", *range(1, 9))), (b"sRGB", b"\1"),
+                                            (b"sBIT", b"\5\6\5")]),
         "wide": png(4096, 1, 1, 0), "too_wide": png(4097, 1, 1, 0), "huge": png(1, 1, 8, 0).replace(
             struct.pack(">II", 1, 1), struct.pack(">II", 0x7FFFFFFF, 0x7FFFFFFF)), "no_pixels": png(8, 8, 8, 0, rows=b""),
         "no_palette": png(8, 8, 8, 3), "bomb": png(4096, 4096, 1, 0, rows=bytes(513 * 4096), level=9),

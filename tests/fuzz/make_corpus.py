@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz tests: small sound files of every format that the program reads, in many forms, and some evil
-ones.
+"""Writes the seeds of the fuzz tests: small sound files of every format that the program reads, in many forms, and evil ones.
 
     make_corpus.py PROGRAM FOLDER
 
@@ -47,7 +46,8 @@ def read(path):
 
 
 def decks():
-    paths = sorted(glob.glob(os.path.join(ROOT, "input", "**", "*.ini"), recursive=True) + glob.glob(os.path.join(HERE, "decks", "*.ini")))
+    paths = sorted(glob.glob(os.path.join(ROOT, "input", "**", "*.ini"), recursive=True) +
+                   glob.glob(os.path.join(HERE, "decks", "*.ini")))
     return {os.path.relpath(path, ROOT).replace("/", "_"): read(path) for path in paths}
 
 
@@ -64,8 +64,9 @@ def gzips():
 def runs(program, folder):
     """Files of the program: {name: path}."""
     for experiment in ("evolve", "train"):
-        subprocess.run([program, experiment, os.path.join(HERE, "decks", experiment + ".ini"), "--checkpoint.every=1", "--quiet",
-                        "--output.file=" + os.path.join(folder, experiment + ".h5")], check=True, stdout=subprocess.DEVNULL)
+        deck, output = os.path.join(HERE, "decks", experiment + ".ini"), os.path.join(folder, experiment + ".h5")
+        subprocess.run([program, experiment, deck, "--checkpoint.every=1", "--quiet", "--output.file=" + output], check=True,
+                       stdout=subprocess.DEVNULL)
     return {name: os.path.join(folder, name + ".h5") for name in ("evolve", "train", "evolve.checkpoint", "train.checkpoint")}
 
 

@@ -163,8 +163,9 @@ class DamagedData(ProgramTest):
             ("wrong check sum", with_last(png(), crc=1)), ("encrypted", with_last(png(), flags=1)),
             ("4 GB announced", with_last(png(), size=0xFFFFFFF0, packed=0xFFFFFFF0)),
             ("1 GB of zeros", with_last(bomb, size=1 << 30, method=8)),
-            ("no bytes", with_last(b"")), ("packed by lzma, with a dictionary of 2 GB", with_last(LZMA, method=14, size=len(png()))),
- ("cut", with_last(png()[:-20])), ("28 x 28 pixels", with_last(png(28, 28))))] + [
+            ("no bytes", with_last(b"")), ("cut", with_last(png()[:-20])), ("28 x 28 pixels", with_last(png(28, 28))))] + [
+            ("packed by lzma, with a dictionary of 2 GB", self.drawings(with_last(LZMA, method=14, size=len(png()))),
+             [ZIP, LAST, "(lzma) where deflation was expected"]),
             ("a place behind the end", self.drawings(with_last(png(), place=1 << 30)), [ZIP, "Truncated"]),
             ("a folder", self.drawings(zip_of({**others, LAST + "/": b""})), [ZIP, "lacks drawing 20 of Greek/character01"]),
             ("a link", self.drawings(with_last(b"elsewhere", mode=0o120777)), [ZIP, "lacks drawing 20"]),
