@@ -63,10 +63,11 @@ def gzips():
 
 def runs(program, folder):
     """Files of the program: {name: path}."""
+    environment = {"ASAN_OPTIONS": "detect_leaks=0", **os.environ}  # those of MPI
     for experiment in ("evolve", "train"):
         deck, output = os.path.join(HERE, "decks", experiment + ".ini"), os.path.join(folder, experiment + ".h5")
         subprocess.run([program, experiment, deck, "--checkpoint.every=1", "--quiet", "--output.file=" + output], check=True,
-                       stdout=subprocess.DEVNULL)
+                       stdout=subprocess.DEVNULL, env=environment)
     return {name: os.path.join(folder, name + ".h5") for name in ("evolve", "train", "evolve.checkpoint", "train.checkpoint")}
 
 
