@@ -6,7 +6,7 @@
 #   build   release build with all tests (build/)
 #   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression, slurm
 #   lint    shellcheck over the scripts, comments of the headers (doxygen), clang-tidy over src/, solvers/, drivers/
-#   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks
+#   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks, fuzz tests
 #
 # Writes only to build/, build-lint/ and build-asan/. After a failed stage the later ones still run, except after a failed build.
 # Prints the time of each stage at the end; exit status 0 if all passed.
@@ -43,7 +43,7 @@ asan() { # -O1 -g1 builds in half the time of -O2 -g, and the tests are short
   cmake --build build-asan --target fluxformer unit_and_mpi_tests
 }
 asan_tests() {
-  ctest --test-dir build-asan --output-on-failure -j "$jobs" -R '^unit\.|^mpi\..*\.np2$' </dev/null
+  ctest --test-dir build-asan --output-on-failure -j "$jobs" -R '^unit\.|^mpi\..*\.np2$|^fuzz\.' </dev/null
 }
 
 what=${1:-all}

@@ -57,6 +57,7 @@ def zip_of(members):
     return body + table + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(table), len(body), 0)
 
 
+LZMA = b"\x09\x04\x05\0\x5d" + struct.pack("<I", 0x83800000) + bytes(20)  # version, size and properties, then data
 DRAWINGS = {f"images_background/Greek/character01/0042_{number:02}.png": png() for number in range(1, 21)}
 LAST = list(DRAWINGS)[-1]
 
@@ -163,6 +164,8 @@ class DamagedData(ProgramTest):
             ("4 GB announced", with_last(png(), size=0xFFFFFFF0, packed=0xFFFFFFF0)),
             ("1 GB of zeros", with_last(bomb, size=1 << 30, method=8)),
             ("no bytes", with_last(b"")), ("cut", with_last(png()[:-20])), ("28 x 28 pixels", with_last(png(28, 28))))] + [
+            ("packed by lzma, with a dictionary of 2 GB", self.drawings(with_last(LZMA, method=14, size=len(png()))),
+             [ZIP, LAST, "(lzma) where deflation was expected"]),
             ("a place behind the end", self.drawings(with_last(png(), place=1 << 30)), [ZIP, "Truncated"]),
             ("a folder", self.drawings(zip_of({**others, LAST + "/": b""})), [ZIP, "lacks drawing 20 of Greek/character01"]),
             ("a link", self.drawings(with_last(b"elsewhere", mode=0o120777)), [ZIP, "lacks drawing 20"]),

@@ -63,6 +63,7 @@ bool PackedFile::next() {
 }
 
 std::string PackedFile::read() {
+  refuse_unusual_packing();
   std::string bytes;
   std::string portion(std::size_t{1} << 16U, '\0');
   for (;;) {
@@ -74,6 +75,14 @@ std::string PackedFile::read() {
       refuse("holds '" + name_ + "' of more than " + std::to_string(largest) + " bytes");
     }
   }
+}
+
+void PackedFile::refuse_unusual_packing() const {
+  if (source_ != nullptr) return;
+  const std::string form = archive_format_name(reader_.get());  // "ZIP 2.0 (deflation)"
+  for (const char* usual : {"(uncompressed)", "(deflation)"})
+    if (form.ends_with(usual)) return;
+  refuse("holds '" + name_ + "' packed in an unusual way: " + form + " where deflation was expected");
 }
 
 void PackedFile::expect(int code, const std::string& what) {

@@ -32,7 +32,8 @@ class PackedFile {
   bool next();
   /// Path of the file within the archive, folders separated by '/'; it has at least one of `path_parts`.
   const std::string& name() const { return name_; }
-  /// The content of the file, at most `largest` bytes. May be called once per file.
+  /// The content of the file, at most `largest` bytes. May be called once per file. Of a zip, only stored and
+  /// deflated files are read: other packings may announce a dictionary of gigabytes.
   std::string read();
   /// Throws BadInput with the archive's name, `what` and advice.
   [[noreturn]] void refuse(const std::string& what) const;
@@ -49,6 +50,7 @@ class PackedFile {
   /// Throws what the source threw inside libarchive, else `what` with libarchive's words.
   [[noreturn]] void fail(const std::string& what);
   void expect(int code, const std::string& what);
+  void refuse_unusual_packing() const;
 
   std::filesystem::path path_;
   std::unique_ptr<GzipSource> source_;  ///< of a tar.gz: unlike libarchive it verifies the checksum

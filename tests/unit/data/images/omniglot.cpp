@@ -91,11 +91,13 @@ TEST(Png, a_damaged_one_is_refused_by_name) {
     return complaint([&] { data::decode_png(bytes, "some.zip: a/b.png"); });
   };
   EXPECT_EQ(refused(good), "");
-  // The end marker is the last 12 bytes; without it the picture is still complete.
-  for (std::size_t kept = 0; kept < good.size() - 12; kept += 5) {
+  for (std::size_t kept = 0; kept < good.size(); kept += 5) {
     EXPECT_THAT(refused(good.substr(0, kept)), HasSubstr("some.zip: a/b.png is not a readable PNG ("))
         << kept;
   }
+  // A text of 2 GB is announced before the pixels; libpng would allocate them.
+  const std::string announced("\x7f\xff\xff\xfftEXt", 8);
+  EXPECT_THAT(refused(std::string(good).insert(33, announced)), HasSubstr("it ends within its data"));
   EXPECT_THAT(refused("GIF89a and more of it"), HasSubstr("is not a readable PNG ("));
   EXPECT_THAT(refused(png_of(5000, 1, {})), HasSubstr("5000 x 1 pixels"));
 }
