@@ -212,7 +212,7 @@ class Disturbed:
             while process.poll() is None and time.monotonic() < end:
                 time.sleep(min(0.01, max(0, end - time.monotonic())))
             return
-        left = self.dice.choice((1, 1, 2, 3, 5, 8))
+        left = self.dice.choice((1, 1, 2, 3) if aim.latest else (1, 2, 5, 8))
         delay = self.dice.uniform(0, 1.3 * self.whole.write_seconds if aim.latest is None else aim.latest)
         while process.poll() is None:
             for when, what, name in events.after(0.05):
@@ -275,7 +275,7 @@ class Disturbed:
             raise Lost(f"the newest checkpoint was {newest_before:g}, now it is {newest:g}")
         there = self.files()
         for name in before:
-            if name not in there and ".part" not in name and name not in PASSING:
+            if name.endswith((".h5", ".xdmf")) and name not in there and name not in PASSING:
                 raise Lost(f"{name} is gone")
         for name in there:
             if name.endswith(".h5") and name not in CHECKPOINTS and there[name] != before.get(name):
