@@ -27,6 +27,7 @@ import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
 from folder_events import ARRIVED, CLOSED, MADE, RENAMED, FolderEvents  # noqa: E402
+from processes import kill, members  # noqa: E402
 from program import DECK, TRAIN_DECK, TrainTest  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
@@ -61,29 +62,6 @@ class Lost(Exception):
     """Something that was there is not, or is not what it should be."""
 
 
-def members(session):
-    """The processes of a session: mpiexec and its ranks, each of which has a process group of its own."""
-    found = []
-    for one in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{one}/stat", encoding="utf-8", errors="replace") as stream:
-                state, _, _, its_session = stream.read().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(its_session) == session and state not in "ZX":
-            found.append(int(one))
-    return sorted(found)
-
-
-def kill(processes):
-    """SIGKILL; those that ended in the meantime do not matter."""
-    for one in processes:
-        try:
-            os.kill(one, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-
 def progress(path):
     """How far the checkpoint is, in steps or in time; None if there is none. Lost if it is not whole."""
     if not os.path.exists(path):
@@ -103,15 +81,23 @@ def progress(path):
 
 
 def check_whole(path):
-    """Lost unless all of a file that is not a checkpoint can be read."""
-    growing = path.endswith(HISTORY)
+    """Lost unless all of a file that is neither a checkpoint nor a history can be read."""
     try:
-        with h5py.File(path, "r", **({"libver": "latest", "swmr": True} if growing else {})) as file:
+        with h5py.File(path, "r") as file:
             file.visititems(lambda _, item: item[...] if isinstance(item, h5py.Dataset) and item.shape != () else None)
-            if not growing and file.attrs["status"] not in ("done", "interrupted"):
+            if file.attrs["status"] not in ("done", "interrupted"):
                 raise Lost(f"{os.path.basename(path)} has the status {file.attrs['status']}")
     except (OSError, KeyError, RuntimeError) as failure:
         raise Lost(f"{os.path.basename(path)} cannot be read: {failure}") from None
+
+
+def history_can_be_read(path):
+    """Also after a kill, but for one in the moment in which it is made."""
+    try:
+        with h5py.File(path, "r", libver="latest", swmr=True) as file:
+            return len(file["step"]) >= 0
+    except (OSError, KeyError, RuntimeError):
+        return False
 
 
 class Bench(TrainTest):
@@ -137,23 +123,24 @@ class Bench(TrainTest):
 
 
 class Undisturbed:
-    """The results of a run that nobody kills, how long it takes, and how long a checkpoint."""
+    """The results of a run that nobody kills, how long it takes, how long a checkpoint, and how many events there are to aim at."""
 
     def __init__(self, folder, kind, ranks):
         self.bench = Bench(folder)
         begun = time.monotonic()
-        made, self.writing = None, []
+        made, writing, self.events = None, [], collections.Counter()
         with FolderEvents(folder) as events:
             process = self.bench.begin(kind, "--output.file=out.h5", ranks=ranks)
             while process.poll() is None:
                 for when, what, name in events.after(0.05):
+                    self.events.update(key for key, aim in AIMS.items() if what & aim.what and aim.is_it(name))
                     if (what, name) == (MADE, NEWEST + ".part"):
                         made = when
                     elif (what, name) == (ARRIVED, NEWEST) and made is not None:
-                        self.writing.append(when - made)
+                        writing.append(when - made)
             self.bench.must_end(process, "an undisturbed run")
         self.seconds = time.monotonic() - begun
-        self.write_seconds = statistics.median(self.writing)
+        self.write_seconds = statistics.median(writing)
 
     @property
     def copies(self):
@@ -187,7 +174,7 @@ class Disturbed:
         with FolderEvents(self.bench.folder) as events:
             process = self.bench.begin(self.kind, GO_ON, *self.settings, ranks=self.ranks)
             try:
-                self.wait_for_the_moment(AIMS[aim], events, process)
+                self.wait_for_the_moment(aim, events, process)
                 in_time = process.poll() is None
                 if in_time:
                     self.kill_some(process)
@@ -206,13 +193,15 @@ class Disturbed:
             self.count["place", place] += 1
         return in_time and place != "after the end, before the exit"
 
-    def wait_for_the_moment(self, aim, events, process):
+    def wait_for_the_moment(self, name_of_aim, events, process):
+        """A random one of the run, or a random event of its kind and a little later. A part of it lasts less than all."""
+        aim = AIMS[name_of_aim]
         if aim.is_it is None:
             end = time.monotonic() + self.dice.uniform(0, self.whole.seconds)
             while process.poll() is None and time.monotonic() < end:
                 time.sleep(min(0.01, max(0, end - time.monotonic())))
             return
-        left = self.dice.choice((1, 1, 2, 3) if aim.latest else (1, 2, 5, 8))
+        left = self.dice.randint(1, max(1, self.whole.events[name_of_aim] // (1 if name_of_aim == "the output" else 4)))
         delay = self.dice.uniform(0, 1.3 * self.whole.write_seconds if aim.latest is None else aim.latest)
         while process.poll() is None:
             for when, what, name in events.after(0.05):
@@ -278,7 +267,9 @@ class Disturbed:
             if name.endswith((".h5", ".xdmf")) and name not in there and name not in PASSING:
                 raise Lost(f"{name} is gone")
         for name in there:
-            if name.endswith(".h5") and name not in CHECKPOINTS and there[name] != before.get(name):
+            if name == HISTORY:
+                self.count["histories that were just being made"] += not history_can_be_read(self.bench.path(name))
+            elif name.endswith(".h5") and name not in CHECKPOINTS and there[name] != before.get(name):
                 check_whole(self.bench.path(name))
         if self.earlier is None and "out.h5" in before and there["out.h5"] != before["out.h5"]:
             raise Lost("a finished output was replaced without output.overwrite")
@@ -344,7 +335,8 @@ def table(count, lost):
                      f"{count['fell back', aim]:>26}")
     lines += ["", f"{'what the kill left':<42} {'kills':>6}"]
     lines += [f"{key[1]:<42} {value:>6}" for key, value in sorted(count.items(), key=str) if key[0] == "place"]
-    lines.append(f"\n{count['runs']} runs, of {count['only one process']} kills only one process; lost: {len(lost) or 'nothing'}")
+    lines.append(f"\n{count['runs']} runs; {count['only one process']} kills were of one process only; "
+                 f"{count['histories that were just being made']} histories that were just being made cannot be read; lost: {len(lost) or 'nothing'}")
     return "\n".join(lines + lost)
 
 
