@@ -14,7 +14,7 @@ from processes import kill, members
 CODES = {0: "done", 1: "the system refuses", 2: "bad input", 3: "numerical failure", 4: "stopped"}
 SECONDS, BYTES = 30, 2 << 30  # most for one run; memory of its largest process
 NOISE = ("PETSC ERROR", "HDF5-DIAG", "H5E", "terminate called", "MPI_ABORT", "Traceback", "Signal:", "Segmentation", "bad_alloc", "std::",
-         "vector::", "basic_string", "Assertion", "stack smashing", "corrupted", "AddressSanitizer", "runtime error")
+         "vector::", "basic_string", "Assertion", "stack smashing", "malloc()", "free()", "AddressSanitizer", "runtime error")
 OWN = "run"  # what a run may write begins so
 KEY = re.compile(r"\b[a-z_]+\.[a-z_0-9]+\b|\[[a-z_]+\]|/(?:model|state)\b|\bline \d+|-[a-z_]{3,}")
 
