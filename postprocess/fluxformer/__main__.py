@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from fluxformer.text import one_line
 
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
 
 
@@ -28,10 +29,13 @@ def main(arguments: list[str] | None = None) -> None:
 
     Ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print((__doc__ or "").strip())
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help"):
+        try:
+            print((__doc__ or "").strip(), flush=True)
+        except OSError as failure:
+            _fail(f"output: {failure.strerror}", status=1)
         return
-    name = arguments[0]
     if name not in COMMANDS:
         _fail(f"{name}: no such command; there are {', '.join(COMMANDS)}")
     try:
@@ -78,5 +82,24 @@ def _fail(message: str, command: str = "", status: int = 2) -> NoReturn:
     sys.exit(status)
 
 
+def supervised() -> None:
+    """`main` in a process of its own, because HDF5 itself crashes on some damaged files, which has to be said in a message too."""
+    child = os.fork()
+    if child == 0:
+        main()
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if -code in CRASHES:
+        _fail(f"{_files(sys.argv[1:])}: damaged; HDF5 ends with {signal.Signals(-code).name} on it", sys.argv[1])
+    if code == -signal.SIGKILL:
+        _fail(f"{_files(sys.argv[1:])}: killed; is the memory too small for it?", sys.argv[1], status=1)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    main()
+    supervised()

@@ -230,7 +230,11 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     refuse_idle(options)
     refuse_place(options.model, options.state, options.overwrite)
-    attributes, arrays = convert(StateDict(read_state(options.state)), options)
+    state = StateDict(read_state(options.state))
+    try:
+        attributes, arrays = convert(state, options)
+    except Unfit as failure:
+        raise Unfit(f"{options.state}: {failure}") from None
     try:
         write_model(options.model, attributes, arrays)
     except OSError as failure:

@@ -5,7 +5,7 @@
 
 Decks, output files as decks, model files, checkpoints, data sets in all formats, state dicts and what is plotted take turns; every
 tenth input is read by three ranks. An input that breaks a promise (tests/fuzz/judge.py) is kept with its command. Input number N
-depends on the seed and N only: --first N --inputs 1 repeats it. Status 0: every promise was kept; 1: not.
+depends on the seed, --only and N: --first N --inputs 1 repeats it. Status 0: every promise was kept; 1: not.
 """
 
 import argparse
@@ -64,10 +64,9 @@ def outcome(target, folder, ended, ranks, before, seeds):
     return found
 
 
-def try_input(number, seed, seeds, folder):
-    """Mutates and runs one input; the Finding, with no faults if it kept every promise."""
+def try_input(number, seed, kinds, seeds, folder):
+    """Mutates and runs one input of these targets; the Finding, with no faults if it kept every promise."""
     dice = random.Random(f"{seed}/{number}")
-    kinds = targets()
     target = kinds[number % len(kinds)]
     ranks = SEVERAL if number % EVERY == EVERY - 1 and not target.of_package else 1
     here = os.path.join(folder, f"input{number}")
@@ -93,12 +92,13 @@ def keep(finding, folder):
                      f"\n\nexit code {finding.ended.code}, {finding.ended.seconds:.1f} s\n{finding.ended.err}")
 
 
-def campaign(inputs, seed, folder, findings, first=0, together=3, say=print):
-    """Runs inputs first ... first + inputs - 1; (exit codes by target, the findings)."""
+def campaign(inputs, seed, folder, findings, first=0, together=3, only="", say=print):
+    """Runs inputs first ... first + inputs - 1 of the targets with `only` in their names; (exit codes by target, the findings)."""
+    kinds = [one for one in targets() if only in one.name]
     seeds = Seeds(os.path.join(folder, "seeds"))
     codes, found = collections.Counter(), []
     with concurrent.futures.ThreadPoolExecutor(together) as pool:
-        for one in pool.map(lambda number: try_input(number, seed, seeds, folder), range(first, first + inputs)):
+        for one in pool.map(lambda number: try_input(number, seed, kinds, seeds, folder), range(first, first + inputs)):
             codes[one.target, one.ended.code] += 1
             if one.faults:
                 os.makedirs(findings, exist_ok=True)
@@ -138,12 +138,13 @@ def main():
     parser.add_argument("--inputs", type=int, default=2000, metavar="N", help="how many (2000)")
     parser.add_argument("--seed", type=int, default=1, metavar="K", help="of the mutations (1)")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first input (0)")
+    parser.add_argument("--only", default="", metavar="WORD", help="inputs with this in their names (checkpoint, deck, to plot)")
     parser.add_argument("--together", type=int, default=3, metavar="N", help="inputs tried at the same time (3)")
     parser.add_argument("--findings", default="findings", metavar="FOLDER", help="where inputs that break a promise are kept (findings)")
     options = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fluxformer-inputs-") as folder:
-        codes, found = campaign(options.inputs, options.seed, folder, options.findings, options.first, options.together)
+        codes, found = campaign(options.inputs, options.seed, folder, options.findings, options.first, options.together, options.only)
     print(f"\n{table(codes, found)}, {time.monotonic() - begun:.0f} s\n{grouped(found)}")
     return 1 if found else 0
 
