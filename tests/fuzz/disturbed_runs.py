@@ -21,9 +21,6 @@ from program import DECK, TRAIN_DECK, TrainTest  # noqa: E402
 GO_ON = "--checkpoint.restart=auto"
 NEWEST, PREVIOUS, HISTORY = "out.checkpoint.h5", "out.checkpoint.previous.h5", "out.history.h5"
 CHECKPOINTS = (NEWEST, PREVIOUS)
-# These may come and go: generations that are judged by their steps, the stored states of a killed run until the next has copied them,
-# and what can be read during a training, a copy of what the output will hold.
-PASSING = (*CHECKPOINTS, "out.h5.interrupted", HISTORY)
 # A second or two each, with some sixty checkpoints; the inflow keeps changing, so that evolve never becomes steady.
 RUNS = {
     "evolve": ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=2048", "--output.history=7",
@@ -43,6 +40,12 @@ AIMS = {
     "copies of the weights": Aim(0.125, MADE | CLOSED | ARRIVED, lambda name: name.startswith(("out.best.", "out.epoch")), 2e-3),
     "any moment": Aim(0.25, 0, None, None),
 }
+
+
+def may_go(name):
+    """Generations of checkpoints, which are judged by their steps; the stored states of a killed run until the next has copied them;
+    what can be read during a training, a copy of what the output will hold."""
+    return name in (*CHECKPOINTS, HISTORY) or "interrupted" in name
 
 
 class Lost(Exception):
@@ -251,12 +254,12 @@ class Disturbed:
             raise Lost(f"the newest checkpoint was {newest_before:g}, now it is {newest:g}")
         there = self.files()
         for name in before:
-            if name.endswith((".h5", ".xdmf")) and name not in there and name not in PASSING:
+            if name.endswith((".h5", ".xdmf")) and name not in there and not may_go(name):
                 raise Lost(f"{name} is gone")
         for name in there:
             if name == HISTORY:
                 self.count["histories that were just being made"] += not history_can_be_read(self.bench.path(name))
-            elif name.endswith(".h5") and name not in CHECKPOINTS and there[name] != before.get(name):
+            elif name.endswith(".h5") and not may_go(name) and there[name] != before.get(name):
                 check_whole(self.bench.path(name))
         if self.earlier is None and "out.h5" in before and there["out.h5"] != before["out.h5"]:
             raise Lost("a finished output was replaced without output.overwrite")

@@ -78,6 +78,8 @@ def main():
     parser.add_argument("--folder", help="where the runs write (default: a temporary one); kept if something is lost")
     options = parser.parse_args()
     folder = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="fluxformer-kills-")
+    if os.path.isdir(folder) and os.listdir(folder):
+        parser.error(f"--folder {folder}: is not empty")
     begun = time.monotonic()
     count, lost = campaign(options.kills, options.seed, options.ranks, folder)
     print(f"\n{table(count, lost)}\n{time.monotonic() - begun:.0f} s")
