@@ -11,10 +11,16 @@ COMMAND --help explains each. PYTHONPATH=postprocess finds this package without 
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import signal
 import sys
+import warnings
 from typing import NoReturn
 
+from fluxformer.text import one_line
+
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
 
 
@@ -23,10 +29,13 @@ def main(arguments: list[str] | None = None) -> None:
 
     Ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print((__doc__ or "").strip())
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help"):
+        try:
+            print((__doc__ or "").strip(), flush=True)
+        except OSError as failure:
+            _fail(f"output: {failure.strerror}", status=1)
         return
-    name = arguments[0]
     if name not in COMMANDS:
         _fail(f"{name}: no such command; there are {', '.join(COMMANDS)}")
     try:
@@ -37,23 +46,60 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _fail(message(failure.name))
     from fluxformer.io import RunError
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be texts
     try:
-        command.main(arguments[1:])
+        with warnings.catch_warnings():
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")  # of numpy and matplotlib, about odd numbers: the figures show them
+            command.main(arguments[1:])
+        sys.stdout.flush()
     except RunError as failure:
         _fail(str(failure), name)
     except OSError as failure:
         _fail(f"{failure.filename or 'output'}: {failure.strerror or failure}", name, status=1)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as failure:
+    except MemoryError:
+        _fail(f"{_files(arguments)}: the memory is too small for it", name, status=1)
+    except KeyboardInterrupt:
+        _fail("stopped", name, status=128 + signal.SIGINT)
+    except Exception as failure:  # what a strange file leads to cannot be listed
         if "FLUXFORMER_TRACEBACK" in os.environ:
             raise
-        reason = " ".join(str(failure).split()) or type(failure).__name__
-        _fail(f"a file does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
+        reason = str(failure) or type(failure).__name__
+        _fail(f"{_files(arguments)}: does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
+
+
+def _files(arguments: list[str]) -> str:
+    return ", ".join(one for one in arguments if os.path.exists(one)) or "a file"
 
 
 def _fail(message: str, command: str = "", status: int = 2) -> NoReturn:
-    print(f"fluxformer{command and ' ' + command}: {message}", file=sys.stderr)
+    print(f"fluxformer{command and ' ' + command}: {one_line(message)}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would try once more at its end, and report it in its own way
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
     sys.exit(status)
 
 
+def supervised() -> None:
+    """`main` in a process of its own, because HDF5 itself crashes on some damaged files, which has to be said in a message too."""
+    child = os.fork()
+    if child == 0:
+        main()
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if -code in CRASHES:
+        _fail(f"{_files(sys.argv[1:])}: damaged; HDF5 ends with {signal.Signals(-code).name} on it", sys.argv[1])
+    if code == -signal.SIGKILL:
+        _fail(f"{_files(sys.argv[1:])}: killed; is the memory too small for it?", sys.argv[1], status=1)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    main()
+    supervised()

@@ -21,17 +21,17 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import fnmatch
 import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 
+from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, read_state
+
 import h5py
 import numpy as np
-
-Arrays = dict[str, np.ndarray]  # by name
 
 SCHEMA_VERSION = 1
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
@@ -42,116 +42,6 @@ RENAMED = {"self_attn.out_proj.weight": "W_O", "self_attn.out_proj.bias": "b_O",
            "linear1.weight": "W_1", "linear1.bias": "b_1", "linear2.weight": "W_2", "linear2.bias": "b_2",
            "norm1.weight": "norm1_gain", "norm1.bias": "norm1_bias",
            "norm2.weight": "norm2_gain", "norm2.bias": "norm2_bias"}
-
-
-class Unfit(Exception):
-    """The state dict, the options and the model format do not fit together."""
-
-
-def read_state(path: str) -> Arrays:
-    """The arrays of a state dict in any of the formats. Unfit if it cannot be read as one, as are the readers below."""
-    if not os.path.isfile(path):
-        raise Unfit(f"{path}: no such file")
-    kind = os.path.splitext(path)[1].lower()
-    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".pt": read_torch, ".pth": read_torch}
-    if kind not in readers:
-        raise Unfit(f"{path}: the ending tells the format, one of {', '.join(readers)}")
-    return readers[kind](path)
-
-
-def read_npz(path: str) -> Arrays:
-    """Of numpy.savez."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except Exception as failure:  # numpy raises any error of zipfile, zlib or its own parser
-        raise Unfit(f"{path}: not a readable .npz file of numbers ({failure})") from None
-
-
-def read_hdf5(path: str) -> Arrays:
-    """Of an HDF5 file; groups count as dots."""
-    state: Arrays = {}
-
-    def keep(name: str, item: h5py.HLObject) -> None:
-        if isinstance(item, h5py.Dataset):
-            state[name.replace("/", ".")] = item[...]
-
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(keep)
-    except OSError as failure:
-        raise Unfit(f"{path}: not a readable HDF5 file ({failure})") from None
-    return state
-
-
-def read_torch(path: str) -> Arrays:
-    """Of torch.save; runs no code from the file."""
-    try:
-        import torch
-    except ImportError:
-        raise Unfit(f"{path}: reading it needs PyTorch (apt-get install python3-torch), or save the state dict as .npz "
-                    "where PyTorch is") from None
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # pickle can raise anything, and PyTorch's message suggests executing code from the file
-        raise Unfit(f"{path}: not a state dict; save model.state_dict(), not the model") from None
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise Unfit(f"{path}: holds more than a state dict; save model.state_dict() alone")
-    return {name: tensor.detach().numpy() for name, tensor in state.items()}
-
-
-class StateDict:
-    """Hands out each array once, as float64, and keeps track of unused ones."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays = arrays
-        self._left = set(arrays)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
-
-    def names(self) -> list[str]:
-        """Of all arrays, taken or not."""
-        return list(self._arrays)
-
-    def take(self, name: str, shape: tuple[int | None, ...], squeeze: bool = False) -> np.ndarray:
-        """One array, as float64.
-
-        Parameters
-        ----------
-        name : str
-        shape : tuple
-            Expected sizes, None for any size.
-        squeeze : bool
-            Drop axes of length 1 first.
-
-        Raises
-        ------
-        Unfit
-            If it is not there, has another shape, or holds anything but finite real numbers.
-        """
-        if name not in self._arrays:
-            raise Unfit(f"{name} is not in the state dict, which holds {', '.join(sorted(self._arrays)) or 'nothing'}")
-        array = np.asarray(self._arrays[name])
-        if array.dtype.kind not in "fiu":
-            raise Unfit(f"{name} holds {array.dtype}, not real numbers")
-        array = array.astype(np.float64)
-        if squeeze:
-            array = array.reshape([size for size in array.shape if size != 1])
-        if len(array.shape) != len(shape) or any(want not in (None, size) for want, size in zip(shape, array.shape)):
-            wanted = " x ".join("any" if want is None else str(want) for want in shape)
-            raise Unfit(f"{name} is {' x '.join(map(str, array.shape))} where {wanted} is expected")
-        if not np.isfinite(array).all():
-            raise Unfit(f"{name} holds numbers that are not finite")
-        self._left.discard(name)
-        return array
-
-    def left(self, ignored: Iterable[str]) -> list[str]:
-        """Names that were not taken and match none of these patterns."""
-        return sorted(name for name in self._left
-                      if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ignored))
 
 
 def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]]:
@@ -170,10 +60,10 @@ def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]
         hint = " (different sizes for queries, keys and values are not supported)" if any(
             name.endswith("q_proj_weight") for name in state.names()) else ""
         raise Unfit(f"no encoder layer: no name is {wanted}...self_attn.in_proj_weight{hint}; the state dict holds "
-                    f"{', '.join(sorted(state.names())) or 'nothing'}")
+                    f"{listed(state.names())}")
     encoders: dict[tuple[str, bool], dict[int, str]] = {}
     for prefix in found:
-        numbered = re.fullmatch(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.", prefix)
+        numbered = re.fullmatch(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>[0-9]{1,9})\.", prefix)
         encoder, number = (numbered["encoder"], int(numbered["number"])) if numbered else (prefix, 0)
         encoders.setdefault((encoder, bool(numbered)), {})[number] = prefix
     if len(encoders) > 1:
@@ -181,8 +71,7 @@ def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]
         raise Unfit(f"{len(encoders)} encoders, behind the prefixes {places}: choose one with --prefix")
     ((encoder, stacked), layers), = encoders.items()
     if sorted(layers) != list(range(len(layers))):
-        raise Unfit(f"layers {', '.join(map(str, sorted(layers)))} of {encoder}layers: "
-                    "some before the last are missing")
+        raise Unfit(f"layers {', '.join(map(str, sorted(layers)[:20]))} of {encoder}layers: some before the last are missing")
     return (encoder if stacked else None), [layers[number] for number in range(len(layers))]
 
 
@@ -223,7 +112,8 @@ def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, st
     width = state.take(first + "self_attn.in_proj_weight", (None, None)).shape[1]
     ffn = state.take(first + "linear1.weight", (None, width)).shape[0]
     if options.heads < 1 or width % options.heads:
-        raise Unfit(f"--heads {options.heads} does not divide the width {width}")
+        divisors = [count for count in range(1, width + 1) if width % count == 0]
+        raise Unfit(f"--heads {options.heads} does not divide the width {width}; allowed are {', '.join(map(str, divisors))}")
 
     arrays: Arrays = {}
     for number, prefix in enumerate(prefixes, start=1):
@@ -252,11 +142,36 @@ def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, st
 
     left = state.left(options.ignore)
     if left:
-        raise Unfit(f"no place for {', '.join(left)}: name what they are (--help), or leave them out with --ignore")
+        raise Unfit(f"no place for {listed(left)}: name what they are (--help), or leave them out with --ignore")
     attributes = {"kind": "transformer", "layers": len(prefixes), "knots": len(prefixes), "width": width, "heads": options.heads,
                   "ffn": ffn, "activation": options.activation, "norm": options.norm, "order": "sequential", "residual": "on",
                   "kernel": "dot", "inputs": inputs, "tokens": tokens, "classes": classes}
     return attributes, arrays
+
+
+def refuse_idle(options: argparse.Namespace) -> None:
+    """Unfit for options that would not count."""
+    for bias, weight in (("embedding_bias", "embedding_weight"), ("head_bias", "head_weight")):
+        if getattr(options, bias) and not getattr(options, weight):
+            raise Unfit(f"--{bias.replace('_', '-')} {getattr(options, bias)} needs --{weight.replace('_', '-')}")
+    if options.final_norm and options.norm != "pre":
+        raise Unfit(f"--final-norm {options.final_norm} needs --norm pre: a post-norm model ends with the norm of its last layer")
+
+
+def refuse_place(path: str, state: str, overwrite: bool) -> None:
+    """Unfit unless a model file can be written to `path`; an earlier one is replaced only if asked, and nothing but files ever."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.basename(path):
+        raise Unfit(f"'{path}' is no name for a model file")
+    if not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        raise Unfit(f"{folder}: not a folder that can be written")
+    for one in (path, path + ".part"):
+        if os.path.lexists(one) and not stat.S_ISREG(os.lstat(one).st_mode):
+            raise Unfit(f"{one} is there and not a regular file: choose another name")
+    if os.path.exists(path) and not overwrite:
+        raise Unfit(f"{path} is there already: choose another name, or --overwrite")
+    if os.path.exists(path) and os.path.exists(state) and os.path.samefile(path, state):
+        raise Unfit(f"{path} is the state dict itself: choose another name")
 
 
 def write_model(path: str, attributes: Mapping[str, str | int], arrays: Mapping[str, np.ndarray]) -> None:
@@ -313,18 +228,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """`fluxformer import`: writes the model file and prints what it holds."""
     options = parse(arguments)
+    refuse_idle(options)
+    refuse_place(options.model, options.state, options.overwrite)
+    state = StateDict(read_state(options.state))
     try:
-        if os.path.exists(options.model) and not options.overwrite:
-            raise Unfit(f"{options.model} is there already: choose another name, or --overwrite")
-        attributes, arrays = convert(StateDict(read_state(options.state)), options)
-        folder = os.path.dirname(options.model) or "."
-        if not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
-            raise Unfit(f"{folder}: not a folder that can be written")
+        attributes, arrays = convert(state, options)
+    except Unfit as failure:
+        raise Unfit(f"{options.state}: {failure}") from None
+    try:
         write_model(options.model, attributes, arrays)
     except OSError as failure:
         sys.exit(f"fluxformer import: {options.model}: cannot be written ({failure.strerror})")
-    except Unfit as failure:
-        print(f"fluxformer import: {failure}", file=sys.stderr)
-        sys.exit(2)
     print(f"{options.model}: {attributes['layers']} layers, width {attributes['width']}, {attributes['heads']} heads, "
           f"ffn {attributes['ffn']}, {sum(array.size for array in arrays.values())} numbers")

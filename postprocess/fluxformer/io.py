@@ -19,21 +19,19 @@ from collections.abc import Mapping
 from types import EllipsisType, TracebackType
 from typing import Any
 
-# Parallel file systems often refuse locks, and none are needed here. HDF5 reads this variable when it
-# is loaded.
-os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+# Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.hdf5_file import RunError, open_file, reading
+from fluxformer.text import one_line
 
-import h5py  # noqa: E402 (after the variable is set)
-import numpy as np  # noqa: E402
+import h5py
+import numpy as np
+
+__all__ = ["Array", "Attributes", "Run", "RunError", "plain", "training_file", "unit_of"]
 
 Value = Any  # what an attribute or a setting holds: str, int, float, bool, or a list of one of them
 Index = int | slice | EllipsisType | np.ndarray | tuple[int | slice | EllipsisType | np.ndarray, ...]
 
 OLDEST_SCHEMA, NEWEST_SCHEMA = 1, 1
-
-
-class RunError(Exception):
-    """The file cannot be read as a run of Fluxformer, or lacks the requested data."""
 
 
 HISTORY = ".history.h5"
@@ -104,25 +102,29 @@ class Array:
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
-        self._dataset = dataset
+        if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
+            raise RunError(f"{dataset.file.filename}: {dataset.name} holds no numbers")
+        self._dataset, self._path, self._name = dataset, dataset.file.filename, dataset.name
         self.shape: tuple[int, ...] = dataset.shape
         try:
             self.dims: tuple[str, ...] = tuple(axis[0].name.split("/")[-1] if len(axis) else "" for axis in dataset.dims)
             lengths = [len(axis[0]) if len(axis) else size for axis, size in zip(dataset.dims, dataset.shape)]
-        except (RuntimeError, TypeError):
-            raise RunError(f"{dataset.file.filename}: an axis of {dataset.name} is missing") from None
-        if any(size > length for size, length in zip(dataset.shape, lengths)) and not dataset.file.filename.endswith(HISTORY):
-            raise RunError(f"{dataset.file.filename}: {dataset.name} has shape {dataset.shape}, its axes {tuple(lengths)}")
+        except (OSError, RuntimeError, TypeError, AttributeError):
+            raise RunError(f"{self._path}: an axis of {self._name} is missing") from None
+        if any(size > length for size, length in zip(dataset.shape, lengths)) and not self._path.endswith(HISTORY):
+            raise RunError(f"{self._path}: {self._name} has shape {dataset.shape}, its axes {tuple(lengths)}")
 
     def __getitem__(self, index: Index) -> np.ndarray:
         """The numbers at an index that h5py understands."""
-        return self._dataset[index]
+        with reading(self._path, self._name, (OSError, RuntimeError)):  # others are the caller's: a wrong index, a closed file
+            return self._dataset[index]
 
     def coordinate(self, axis: int | str) -> np.ndarray:
         """The values along axis number `axis` (or the one of that name); 0, 1, 2, ... if the file has none."""
         number = self.dims.index(axis) if isinstance(axis, str) else axis
-        scales = self._dataset.dims[number]
-        return scales[0][...] if len(scales) else np.arange(self.shape[number])
+        with reading(self._path, f"an axis of {self._name}"):
+            scales = self._dataset.dims[number]
+            return scales[0][...] if len(scales) else np.arange(self.shape[number])
 
 
 TEXTS = ("experiment", "status", "message", "created", "git_revision", "command_line", "deck", "settings")
@@ -173,39 +175,38 @@ class Run:
         self.path = os.fspath(path)
         self.file = self._open(unfinished)
         try:
-            self.attributes = Attributes(self.path, {name: plain(value) for name, value in self.file.attrs.items()})
+            with reading(self.path):
+                values = {name: plain(value) for name, value in self.file.attrs.items()}
+            self.attributes = Attributes(self.path, values)
             self._check(unfinished)
             self.settings = _parse_settings(self.attributes.get("settings", ""))
             # The writer of a history extends the axes last, so every column has at least that many
             # rows.
-            self._rows: dict[str, int] = {name: self.file[name].size for name in ("step", "epoch") if name in self.file}
+            with reading(self.path, "/step or /epoch"):
+                self._rows: dict[str, int] = {name: int(self.file[name].size) for name in ("step", "epoch") if name in self.file}
         except BaseException:
             self.close()
             raise
 
     def _open(self, unfinished: bool) -> h5py.File:
         part = self.path + ".part"
-        if not os.path.isfile(self.path):
-            hint = f"; the run that writes it is not finished ({part} is there)" if os.path.isfile(part) else ""
-            raise RunError(f"{self.path}: no such file{hint}")
-        if self.path.endswith(".part") and not unfinished:
+        if not os.path.exists(self.path) and os.path.isfile(part):
+            raise RunError(f"{self.path}: no such file; the run that writes it is not finished ({part} is there)")
+        if self.path.endswith(".part") and os.path.isfile(self.path) and not unfinished:
             raise RunError(f"{self.path}: the run that writes it is not finished, or was killed "
                            "(--unfinished reads it all the same)")
-        try:
-            if self.path.endswith(HISTORY):
-                return h5py.File(self.path, "r", libver="latest", swmr=True)
-            return h5py.File(self.path, "r")
-        except OSError as failure:
-            raise RunError(f"{self.path}: not a readable HDF5 file ({failure})") from None
+        return open_file(self.path, growing=self.path.endswith(HISTORY))
 
     def _check(self, unfinished: bool) -> None:
         version, status = self.attributes.get("schema_version"), self.attributes.get("status")
         if version is None or "experiment" not in self.attributes:
             raise RunError(f"{self.path}: an HDF5 file, but not one of Fluxformer (no schema_version, experiment)")
-        if int(version) < OLDEST_SCHEMA:
+        if not isinstance(version, int):
+            raise RunError(f"{self.path}: attribute schema_version is {version!r}, not a whole number")
+        if version < OLDEST_SCHEMA:
             raise RunError(f"{self.path}: schema {version} is too old for this reader ({OLDEST_SCHEMA} to "
                            f"{NEWEST_SCHEMA}): run it again, fluxformer {self.attributes['experiment']} {self.path}")
-        if int(version) > NEWEST_SCHEMA:
+        if version > NEWEST_SCHEMA:
             raise RunError(f"{self.path}: schema {version} is newer than this reader ({NEWEST_SCHEMA}): "
                            "use the postprocess/ of the revision that wrote it "
                            f"({self.attributes.get('git_revision', 'not recorded')})")
@@ -228,14 +229,16 @@ class Run:
 
     def names(self, group: str) -> list[str]:
         """What the group holds, sorted; nothing if it is not there."""
-        return sorted(self.file[group]) if group in self.file else []
+        with reading(self.path, f"/{group}"):
+            return sorted(self.file[group]) if group in self.file else []
 
     def _array(self, group: str, name: str) -> Array:
         path = f"{group}/{name}"
         if path not in self.file:
             there = ", ".join(self.names(group)) or "nothing"
             raise RunError(f"{self.path}: no /{path} (/{group} holds {there})")
-        return Array(self.file[path])
+        with reading(self.path, f"/{path}"):
+            return Array(self.file[path])
 
     @property
     def fields(self) -> list[str]:
@@ -265,12 +268,14 @@ class Run:
 
     def described(self, group: str) -> dict[str, Value]:
         """The attributes of a group (say "analysis/attention/independent"); empty if there is none."""
-        return {name: plain(value) for name, value in self.file[group].attrs.items()} if group in self.file else {}
+        with reading(self.path, f"/{group}"):
+            return {name: plain(value) for name, value in self.file[group].attrs.items()} if group in self.file else {}
 
     @property
     def timing(self) -> dict[str, float]:
         """Wall time of each phase, maximum over the ranks  [s]."""
-        return {name: float(self.file["timing"][name][2]) for name in self.names("timing")}
+        with reading(self.path, "/timing"):
+            return {name: float(self.file["timing"][name][2]) for name in self.names("timing")}
 
     def numbers(self, group: str, name: str) -> np.ndarray:
         """/<group>/<name> as a numpy array, for groups that one family of experiments writes."""
@@ -295,22 +300,26 @@ class Run:
     def vocabulary(self) -> list[str]:
         """The words of a text model, in the order of their vectors; empty if it has none."""
         path = "model/embedding/vocabulary"
-        return [plain(word) for word in self.file[path][...]] if path in self.file else []
+        with reading(self.path, f"/{path}"):
+            return [plain(word) for word in self.file[path][...]] if path in self.file else []
 
     @property
     def coordinates(self) -> list[str]:
         """Names of the coordinate variables of the root."""
-        return [name for name in self.file if isinstance(self.file[name], h5py.Dataset)]
+        with reading(self.path):
+            return [name for name in self.file if isinstance(self.file[name], h5py.Dataset)]
 
     def coordinate(self, name: str) -> np.ndarray:
         """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
         if name not in self.file:
             raise RunError(f"{self.path}: no coordinate /{name}")
-        return self.file[name][:self._rows[name]] if name in self._rows else self.file[name][...]
+        with reading(self.path, f"/{name}"):
+            return self.file[name][:self._rows[name]] if name in self._rows else self.file[name][...]
 
     def unit(self, name: str) -> str:
         """The unit of a root coordinate, "" for a pure number or one that is not there."""
-        return unit_of(self.file[name]) if name in self.file else ""
+        with reading(self.path, f"/{name}"):
+            return unit_of(self.file[name]) if name in self.file else ""
 
     @property
     def deck_name(self) -> str:
@@ -330,5 +339,5 @@ class Run:
     def origin(self) -> str:
         """One line that identifies the run behind a figure."""
         get = self.attributes.get
-        return (f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
-                f"seed {get('seed')} · {get('ranks')} rank(s)")
+        return one_line(f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
+                        f"seed {get('seed')} · {get('ranks')} rank(s)")

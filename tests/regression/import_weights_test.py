@@ -8,8 +8,11 @@ imported file must give PyTorch's hidden states. Status 0 if all tests pass.
 import os
 import re
 import resource
+import struct
 import sys
 import unittest
+import warnings
+import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -179,6 +182,79 @@ class ImportWeights(FolderTest):
         with self.accepted({**state, **torch_names("decoder.layers.")}, *USUAL, "--prefix", "decoder.", "--ignore",
                            "layers.*"):
             pass
+
+    def test_sizes_of_zero_are_refused(self):
+        state = torch_names()
+        no_ffn = {name: array[:0] if "linear1" in name else array[:, :0] if "linear2.weight" in name else array
+                  for name, array in state.items()}
+        self.refused(no_ffn, "layers.0.linear1.weight is 0 x 16: every size has to be at least 1")
+        no_width = {name: np.zeros((0,) * array.ndim) for name, array in state.items()}
+        self.refused(no_width, "layers.0.self_attn.in_proj_weight is 0 x 0: every size")
+        extra = {"e": np.zeros((16, 0)), "p": np.zeros((0, 16)), "h": np.zeros((0, 16)), "norm.weight": np.ones(16), "norm.bias": np.zeros(16)}
+        for option, name in (("--embedding-weight", "e"), ("--position", "p"), ("--head-weight", "h")):
+            self.refused({**state, **extra}, f"{name} is {' x '.join(map(str, extra[name].shape))}: every size", *USUAL, option, name)
+        one = {**state, "p": np.ones((1, 1, 16))}
+        with self.accepted(one, *USUAL, "--position", "p") as file:
+            self.assertEqual(file["model"].attrs["tokens"], 1)
+
+    def test_arguments_that_are_out_of_range_or_would_not_count_are_refused(self):
+        for heads in ("0", "-4", "32", "99999999999999999999"):
+            self.refused(torch_names(), f"--heads {heads} does not divide the width 16; allowed are 1, 2, 4, 8, 16",
+                         "--heads", heads, *USUAL[2:])
+        self.refused(torch_names(), "--head-bias x needs --head-weight", *USUAL, "--head-bias", "x")
+        self.refused(torch_names(), "--embedding-bias x needs --embedding-weight", *USUAL, "--embedding-bias", "x")
+        self.refused(torch_names(), "--final-norm x needs --norm pre", "--heads", "4", "--norm", "post", "--activation", "relu",
+                     "--final-norm", "x")
+        for word in ("4.0", "four", "1e1", "9" * 5000):
+            done = self.run_script(self.save(torch_names()), "--heads", word, *USUAL[2:])
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--heads: invalid int value", done.stderr)
+
+    def test_arrays_of_other_kinds_are_refused_by_name(self):
+        state, name = torch_names(), "layers.1.linear1.weight"
+        for kind, array in (("complex128", state[name] + 1j), ("bool", state[name] > 0), ("<U4", np.full((40, 16), "text"))):
+            self.refused({**state, name: array}, f"{name} holds {kind}, not real numbers")
+        for array, shape in ((np.float64(1), "a single number"), (np.ones(640), "640"), (np.ones((40, 16, 1)), "40 x 16 x 1")):
+            self.refused({**state, name: array}, f"{name} is {shape} where 40 x 16 is expected")
+        large = np.finfo(np.longdouble).max
+        for number in (np.inf, -np.inf, large):
+            self.refused({**state, name: np.full((40, 16), number)}, f"{name} holds numbers that are not finite")
+        self.refused({name.replace("layers.1", f"layers.{'9' * 5000}"): array for name, array in state.items()}, "encoders, behind")
+
+    def test_names_that_stand_for_two_arrays_are_refused(self):
+        self.save(torch_names(), "twice.h5")
+        with h5py.File(self.path("twice.h5"), "r+") as file:
+            file["layers/0/linear1/bias"] = np.zeros(40)
+        self.refused(self.path("twice.h5"), "layers.0.linear1.bias is in it twice")
+        path = self.save(torch_names(), "twice.npz")
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+            warnings.simplefilter("ignore")  # zipfile notices it too
+            archive.writestr("layers.0.linear1.bias.npy", b"")
+        self.refused(path, "two arrays of one name")
+
+    def test_sizes_that_no_memory_holds_are_refused_before_they_are_read(self):
+        self.save(torch_names(), "huge.h5")
+        with h5py.File(self.path("huge.h5"), "r+") as file:
+            file.create_dataset("huge", shape=(10**6, 10**6), chunks=True)
+        self.refused(self.path("huge.h5"), "/huge is said to have 4000000000000 bytes, of which 0 are stored")
+        header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n"
+        with zipfile.ZipFile(self.path("huge.npz"), "w") as archive:
+            archive.writestr("huge.npy", header + bytes(64))
+        self.refused(self.path("huge.npz"), "not a readable .npz file")
+
+    def test_places_where_no_model_can_go_are_refused(self):
+        path = self.save(torch_names())
+        os.mkfifo(self.path("pipe"))
+        os.mkdir(self.path("folder"))
+        os.mkdir(self.path("taken.h5.part"))
+        os.symlink("nowhere", self.path("link"))
+        for name, reason in (("pipe", "not a regular file"), ("folder", "not a regular file"), ("taken.h5", "taken.h5.part is there"),
+                             ("link", "not a regular file"), ("none/model.h5", "not a folder that can be written"), ("folder/", "no name"),
+                             ("state.npz", "the state dict itself")):
+            with self.subTest(name):
+                self.assert_refused(start("import", path, os.path.join(self.folder, name), *USUAL, "--overwrite"), reason)
+        self.assert_refused(start("import", path, "", *USUAL), "'' is no name")
+        self.assertTrue(os.path.exists(self.path("pipe")) and os.path.islink(self.path("link")))
 
     def test_another_eps_is_refused_where_it_is_known(self):
         names = ("eps", "layers.0.norm1.eps", "config.layer_norm_eps", "layernorm_epsilon")

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass, field, fields
 
 from fluxformer.experiments import families
-from fluxformer.io import RunError
+from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.report.reductions import REDUCTIONS
 
 TESTS = ("value", "larger", "smaller", "happens")
@@ -81,6 +81,7 @@ class Rule:
 
 def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
     """The rule and the claims of a file; RunError if it is none."""
+    regular_file(os.fspath(path))
     try:
         with open(path, "rb") as stream:
             content = tomllib.load(stream)
@@ -92,7 +93,7 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
         if twice := {one.id for k, one in enumerate(claims) if one.id in {other.id for other in claims[:k]}}:
             raise ValueError(f"several claims are called {', '.join(sorted(twice))}")
         return rule, claims
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError) as failure:
+    except Exception as failure:  # entries of any kind, at any depth
         raise RunError(f"{path}: not a file of claims ({type(failure).__name__}: {failure})") from None
 
 
