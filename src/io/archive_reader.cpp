@@ -6,6 +6,7 @@
 
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/trial_reading.hpp"
 #include "io/layout.hpp"
 #include "io/stored_digest.hpp"
 
@@ -49,6 +50,7 @@ FileHandle open_ordinary(const std::string& path) {
   const auto recognised = H5Fis_hdf5(path.c_str());
   if (recognised == 0) refuse("cannot be read as HDF5 (it lacks the HDF5 signature)");
   if (recognised < 0) refuse("cannot be read as HDF5 (" + hdf5_complaint() + ")");
+  read_on_trial(path);
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.
   h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");

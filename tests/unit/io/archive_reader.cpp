@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
@@ -132,6 +133,18 @@ TEST_F(ArchiveReading, takes_no_memory_for_numbers_that_are_only_announced) {
   const ArchiveReader reader(self, file("a.h5"));
   EXPECT_THAT(complaint<BadInput>([&] { reader.array("/empty"); }),
               AllOf(HasSubstr("/empty announces"), HasSubstr("the file holds 0")));
+}
+
+// Free space of size 0 in the heap of texts: HDF5 1.10 goes over it forever.
+TEST_F(ArchiveReading, comes_to_an_end_where_hdf5_does_not) {
+  write("a.h5");
+  std::ifstream stream(folder_ / "a.h5", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(stream)), {});
+  const auto heap = bytes.find("GCOL");
+  ASSERT_NE(heap, std::string::npos);
+  bytes.replace(heap + 16, 16, 16, '\0');  // after the header: index, count and size of the first text
+  std::ofstream(folder_ / "a.h5", std::ios::binary) << bytes;
+  EXPECT_THAT(opening("a.h5"), AllOf(HasSubstr("a.h5"), HasSubstr("damaged HDF5 file")));
 }
 
 TEST_F(ArchiveReading, says_what_a_file_was_read_for) {

@@ -1,0 +1,154 @@
+#include "io/hdf5/trial_reading.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/hdf5_check.hpp"
+
+namespace fluxformer::io {
+namespace {
+
+constexpr double largest_dataset = 256e6;  // bytes; for a larger one the time would be felt
+
+/// What the process has now: the child inherits it, and limits count it.
+rlim_t data_bytes() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
+  file >> size >> resident >> shared >> text >> library >> data;
+  return data * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Of the processor, not of a slow disk.
+rlim_t seconds_for(const std::string& path) {
+  return 1 + std::filesystem::file_size(path) / (rlim_t{20} << 20U);
+}
+
+/// Reads all numbers of a dataset, in slabs of rows; texts one by one.
+void read_dataset(hid_t dataset) {
+  const SpaceHandle space(H5Dget_space(dataset));
+  const TypeHandle type(H5Dget_type(dataset));
+  const PropertyHandle layout(H5Dget_create_plist(dataset));
+  const auto kind = H5Tget_class(type);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 0 || H5Sget_simple_extent_type(space) == H5S_NULL) return;
+  const bool text = kind == H5T_STRING;
+  if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return;
+  if (!text && H5Pget_layout(layout) == H5D_CONTIGUOUS) return;  // checked against the length of the file
+  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  H5Sget_simple_extent_dims(space, dims.data(), nullptr);
+  const bool variable = text && H5Tis_variable_str(type) > 0;
+  const std::size_t size = variable ? sizeof(char*) : text ? H5Tget_size(type) : sizeof(double);
+  const TypeHandle memory_type(H5Tcopy(text ? static_cast<hid_t>(type) : H5T_NATIVE_DOUBLE));
+  hsize_t row = 1, rows = dims.empty() ? 1 : dims[0];
+  for (std::size_t k = 1; k < dims.size(); ++k) row *= dims[k];
+  if (rows == 0 || row == 0) return;
+  if (static_cast<double>(rows) * static_cast<double>(row) * static_cast<double>(size) > largest_dataset)
+    return;
+  const hsize_t most = std::clamp<hsize_t>((hsize_t{1} << 24U) / (row * size + 1), 1, rows);
+  std::vector<hsize_t> start(dims.size(), 0), count = dims;
+  for (hsize_t first = 0; first < rows; first += most) {
+    if (!dims.empty()) start[0] = first, count[0] = std::min(most, rows - first);
+    if (!dims.empty())
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
+    const SpaceHandle memory(dims.empty() ? H5Screate(H5S_SCALAR)
+                                          : H5Screate_simple(rank, count.data(), nullptr));
+    std::vector<char> bytes((dims.empty() ? 1 : count[0] * row) * size);
+    if (H5Dread(dataset, memory_type, memory, space, H5P_DEFAULT, bytes.data()) < 0) return;
+    if (variable) H5Dvlen_reclaim(memory_type, memory, H5P_DEFAULT, bytes.data());
+  }
+}
+
+herr_t read_attribute_of(hid_t object, const char* name, const H5A_info_t*, void*) {
+  const AttributeHandle attribute(H5Aopen(object, name, H5P_DEFAULT));
+  const SpaceHandle space(H5Aget_space(attribute));
+  const TypeHandle type(H5Aget_type(attribute));
+  const auto kind = H5Tget_class(type);
+  const auto points = H5Sget_simple_extent_npoints(space);
+  if (points < 1 || points > 1 << 20 || (kind != H5T_STRING && kind != H5T_INTEGER && kind != H5T_FLOAT))
+    return 0;
+  const bool variable = kind == H5T_STRING && H5Tis_variable_str(type) > 0;
+  const std::size_t size = std::max(H5Tget_size(type), sizeof(double));
+  std::vector<char> bytes(static_cast<std::size_t>(points) * size);
+  if (H5Aread(attribute, type, bytes.data()) >= 0 && variable)
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, bytes.data());
+  return 0;
+}
+
+herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* seen);
+
+void read_group(hid_t group, std::set<haddr_t>& seen) {
+  H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_object, &seen);
+}
+
+/// Goes on after an object that cannot be read: the next one may be what a run asks for.
+herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* seen) {
+  auto& addresses = *static_cast<std::set<haddr_t>*>(seen);
+  if (link->type != H5L_TYPE_HARD) return 0;
+  const ObjectHandle object(H5Oopen(group, name, H5P_DEFAULT));
+  H5O_info_t info;
+  if (!object.open() || H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0 ||
+      !addresses.insert(info.addr).second)
+    return 0;
+  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute_of, nullptr);
+  if (info.type == H5O_TYPE_DATASET) read_dataset(object);
+  if (info.type == H5O_TYPE_GROUP) read_group(object, addresses);
+  return 0;
+}
+
+[[noreturn]] void read_all(const std::string& path) {
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM})
+    std::signal(number, SIG_DFL);
+  const rlim_t seconds = seconds_for(path);
+  const rlimit time{seconds, seconds}, none{0, 0};
+  setrlimit(RLIMIT_CPU, &time);
+  setrlimit(RLIMIT_CORE, &none);
+#if !defined(__SANITIZE_ADDRESS__)
+  const rlim_t most = data_bytes() + (rlim_t{1} << 30U);
+  const rlimit memory{most, most};
+  setrlimit(RLIMIT_DATA, &memory);
+#endif
+  if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
+  quiet_hdf5();
+  const PropertyHandle access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_file_locking(access, false, true);
+  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
+  if (file.open()) {
+    std::set<haddr_t> seen;
+    const GroupHandle root(H5Gopen2(file, "/", H5P_DEFAULT));
+    H5Aiterate2(root, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute_of, nullptr);
+    read_group(root, seen);
+  }
+  file.close();
+  ::_exit(0);
+}
+
+}  // namespace
+
+void read_on_trial(const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      read_all(path);
+    } catch (...) {
+      ::_exit(1);
+    }
+  }
+  if (child < 0) throw Error(ExitCode::failure, "no process can be started that reads it on trial");
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw BadInput("damaged HDF5 file (HDF5 crashes or comes to no end when it reads it)");
+}
+
+}  // namespace fluxformer::io
