@@ -73,6 +73,11 @@ class Judge(Folder):
         with open(self.path("run.session"), encoding="utf-8") as stream:
             self.assertEqual(members(int(stream.read())), [])
 
+    def test_sees_the_work_of_a_child(self):
+        with mock.patch.object(judge, "SECONDS", 0.3):
+            self.assertEqual(self.faults("true"), [])
+            self.assertIn("works for", "; ".join(self.faults(f"{sys.executable} -c 'while True: pass'", seconds=2)))
+
     def test_sees_the_memory_of_a_child(self):
         with mock.patch.object(judge, "BYTES", 100 << 20):
             self.assertEqual(self.faults("true"), [])
@@ -82,7 +87,7 @@ class Judge(Folder):
     def test_sees_results_that_come_from_elsewhere_or_are_not_right(self):
         seeds = mock.Mock(folder=self.folder)
         target = Target("planted", "bad.h5", None, ("evolve",), "run.h5", "right.h5")
-        ended = judge.Ended(0, "", "", 0.0, 0)
+        ended = judge.Ended(0, "", "", 0.0, 0.0, 0)
 
         def outcome(name, history):
             with h5py.File(self.path(name), "w") as file:
