@@ -86,6 +86,10 @@ def supervised() -> None:
     """`main` in a process of its own, because HDF5 itself crashes on some damaged files, which has to be said in a message too."""
     child = os.fork()
     if child == 0:
+        # Libraries that crash say so on the standard error themselves, beside the message.
+        real = os.dup(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(real, "w", buffering=1, errors="backslashreplace")
         main()
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both

@@ -12,16 +12,17 @@ import time
 from processes import kill, members
 
 CODES = {0: "done", 1: "the system refuses", 2: "bad input", 3: "numerical failure", 4: "stopped"}
-SECONDS, BYTES = 30, 2 << 30  # most for one run; memory of its largest process
+SECONDS, BYTES = 30, 2 << 30  # most for one run: of work; memory of its largest process
+PATIENCE = 4 * SECONDS  # on a machine that does other work too
 NOISE = ("PETSC ERROR", "HDF5-DIAG", "H5E", "terminate called", "MPI_ABORT", "Traceback", "Signal:", "Segmentation", "bad_alloc", "std::",
          "vector::", "basic_string", "Assertion", "stack smashing", "malloc()", "free()", "AddressSanitizer", "runtime error")
 OWN = "run"  # what a run may write begins so
 KEY = re.compile(r"\b[a-z_]+\.[a-z_0-9]+\b|\[[a-z_]+\]|/(?:model|state)\b|\bline \d+|-[a-z_]{3,}")
 
-Ended = collections.namedtuple("Ended", "code out err seconds bytes")
+Ended = collections.namedtuple("Ended", "code out err seconds work bytes")
 
 
-def run(arguments, folder, environment, seconds=SECONDS):
+def run(arguments, folder, environment, seconds=PATIENCE):
     """The end of the command, which is killed with all its processes after so many seconds (code None)."""
     # On the way to a hang or to the end of the memory nothing else on this machine is to be harmed.
     def limit():
@@ -56,7 +57,7 @@ def run(arguments, folder, environment, seconds=SECONDS):
     process.stdout.close()
     process.stderr.close()
     out, err = (text.decode("utf-8", "backslashreplace") for text in texts)
-    return Ended(None if hangs.is_set() else process.returncode, out, err, time.monotonic() - begun, used.ru_maxrss << 10)
+    return Ended(None if hangs.is_set() else process.returncode, out, err, time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
 
 
 def contents(folder):
@@ -91,6 +92,8 @@ def faults(ended, ranks, names, before, after, output=None, allowed=(0, 1, 2), s
         found.append(f"dies by signal {number}")
     elif ended.code not in CODES or ended.code not in allowed:
         found.append(f"exit code {ended.code}")
+    if ended.work > SECONDS:
+        found.append(f"works for {ended.work:.0f} s")
     if ended.bytes > BYTES:
         found.append(f"takes {ended.bytes / 1e9:.2f} GB of memory")
     found += [f"prints {word!r}" for word in NOISE if word in ended.err]

@@ -92,10 +92,9 @@ def keep(finding, folder):
                      f"\n\nexit code {finding.ended.code}, {finding.ended.seconds:.1f} s\n{finding.ended.err}")
 
 
-def campaign(inputs, seed, folder, findings, first=0, together=3, only="", say=print):
+def campaign(inputs, seed, seeds, folder, findings, first=0, together=3, only="", say=print):
     """Runs inputs first ... first + inputs - 1 of the targets with `only` in their names; (exit codes by target, the findings)."""
     kinds = [one for one in targets() if only in one.name]
-    seeds = Seeds(os.path.join(folder, "seeds"))
     codes, found = collections.Counter(), []
     with concurrent.futures.ThreadPoolExecutor(together) as pool:
         for one in pool.map(lambda number: try_input(number, seed, kinds, seeds, folder), range(first, first + inputs)):
@@ -142,9 +141,12 @@ def main():
     parser.add_argument("--together", type=int, default=3, metavar="N", help="inputs tried at the same time (3)")
     parser.add_argument("--findings", default="findings", metavar="FOLDER", help="where inputs that break a promise are kept (findings)")
     options = parser.parse_args()
+    if not any(options.only in one.name for one in targets()):
+        parser.error(f"--only {options.only}: there are {', '.join(one.name for one in targets())}")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fluxformer-inputs-") as folder:
-        codes, found = campaign(options.inputs, options.seed, folder, options.findings, options.first, options.together, options.only)
+        seeds = Seeds(os.path.join(folder, "seeds"))
+        codes, found = campaign(options.inputs, options.seed, seeds, folder, options.findings, options.first, options.together, options.only)
     print(f"\n{table(codes, found)}, {time.monotonic() - begun:.0f} s\n{grouped(found)}")
     return 1 if found else 0
 

@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -20,7 +21,7 @@ import through_the_program  # noqa: E402
 from hostile_inputs import SECRET, Seeds, Target, targets  # noqa: E402
 from processes import members  # noqa: E402
 
-INPUTS, SEED = 60, 13
+INPUTS, SEED = 46, 13  # every kind twice
 
 
 class Folder(unittest.TestCase):
@@ -71,7 +72,17 @@ class Judge(Folder):
     def test_ends_what_hangs_with_its_children(self):
         self.assertIn("hangs", self.faults("echo $$ > run.session; sleep 60 & sleep 60", seconds=0.5)[0])
         with open(self.path("run.session"), encoding="utf-8") as stream:
-            self.assertEqual(members(int(stream.read())), [])
+            session = int(stream.read())
+        deadline = time.monotonic() + 10  # they are killed, and gone a little later
+        while members(session) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(members(session), [])
+
+    def test_sees_the_work_of_a_child(self):
+        with mock.patch.object(judge, "SECONDS", 0.3):
+            self.assertEqual(self.faults("true"), [])
+            busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 1: pass'; true"
+            self.assertIn("works for", "; ".join(self.faults(busy)))
 
     def test_sees_the_memory_of_a_child(self):
         with mock.patch.object(judge, "BYTES", 100 << 20):
@@ -82,7 +93,7 @@ class Judge(Folder):
     def test_sees_results_that_come_from_elsewhere_or_are_not_right(self):
         seeds = mock.Mock(folder=self.folder)
         target = Target("planted", "bad.h5", None, ("evolve",), "run.h5", "right.h5")
-        ended = judge.Ended(0, "", "", 0.0, 0)
+        ended = judge.Ended(0, "", "", 0.0, 0.0, 0)
 
         def outcome(name, history):
             with h5py.File(self.path(name), "w") as file:
@@ -97,22 +108,26 @@ class Judge(Folder):
 
 
 class Program(Folder):
-    def test_it_accepts_the_inputs_before_they_are_mutated(self):
-        seeds = Seeds(self.path("seeds"))
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="fluxformer-seeds-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.seeds = Seeds(os.path.join(folder.name, "seeds"))
 
+    def test_it_accepts_the_inputs_before_they_are_mutated(self):
         def tried(target):
             here = self.path(target.name)
-            seeds.copy(target, here)
+            self.seeds.copy(target, here)
             before = judge.contents(here)
             ended = judge.run(target.command(1), here, target.environment)
-            return target.name, ended.code, through_the_program.outcome(target, here, ended, 1, before, seeds)
+            return target.name, ended.code, through_the_program.outcome(target, here, ended, 1, before, self.seeds)
 
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             for name, code, found in pool.map(tried, targets()):
                 self.assertEqual((code, found), (0, []), name)
 
     def test_it_keeps_its_promises_on_mutated_inputs(self):
-        codes, found = through_the_program.campaign(INPUTS, SEED, self.folder, self.path("findings"))
+        codes, found = through_the_program.campaign(INPUTS, SEED, self.seeds, self.folder, self.path("findings"))
         self.assertEqual(sum(codes.values()), INPUTS)
         self.assertEqual(len({name for name, _ in codes}), len(targets()))
         self.assertEqual(found, [], f"\n{through_the_program.grouped(found)}")

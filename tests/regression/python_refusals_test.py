@@ -167,7 +167,7 @@ class Refusals(FolderTest):
     def test_a_crash_of_hdf5_and_the_end_of_the_memory_are_said(self):
         for number, code, word in ((signal.SIGSEGV, 2, "train.h5: damaged; HDF5 ends with SIGSEGV"), (signal.SIGKILL, 1, "train.h5: killed")):
             with open(self.path("h5py.py"), "w", encoding="utf-8") as stream:
-                stream.write(f"import os\nos.kill(os.getpid(), {number.value})\n")
+                stream.write(f"import os\nos.write(2, b'free(): invalid pointer\\n')\nos.kill(os.getpid(), {number.value})\n")
             end = start("plot", self.path("train.h5"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
                         env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join((self.folder, POSTPROCESS))})
             self.assertEqual((end.returncode, len(end.stderr.splitlines())), (code, 1), end.stderr)
