@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "io/earlier_result.hpp"
 #include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/layout.hpp"
@@ -197,9 +198,9 @@ void ArchiveWriter::timing(const std::string& phase, double seconds) {
   attribute(names::statistics, "min mean max", names::timing);
 }
 
-std::string ArchiveWriter::side_car() const {
+std::string ArchiveWriter::side_car(const std::string& file) const {
   XdmfScene scene;
-  scene.file = std::filesystem::path(file_.path()).filename().string();
+  scene.file = std::filesystem::path(file).filename().string();
   for (const XdmfChoice& choice : shown_) {
     const auto found = fields_.find(choice.field);
     if (found == fields_.end()) throw std::logic_error("archive: no field named " + choice.field);
@@ -217,15 +218,26 @@ std::string ArchiveWriter::side_car() const {
   return xdmf_document(scene);
 }
 
-void ArchiveWriter::finish(const std::string& status) {
+std::string ArchiveWriter::place_of_result(const std::string& status) const {
+  if (status == names::done) return file_.path();
+  const auto earlier = earlier_result(file_.comm(), file_.path());
+  return earlier.there && !earlier.incomplete() ? incomplete_path(file_.path(), status) : file_.path();
+}
+
+std::string ArchiveWriter::finish(const std::string& status) {
   flush();
-  const std::string scene = shown_.empty() ? "" : side_car();
+  const std::string place = place_of_result(status);
+  const std::string scene = shown_.empty() ? "" : side_car(place);
   attribute(names::status, status);
   fields_.clear();
   growing_.clear();
   axes_.clear();
-  file_.commit();
-  if (!scene.empty()) write_text_file(file_.comm(), side_car_path(file_.path()), scene);
+  if (place == file_.path())
+    file_.commit();
+  else
+    file_.commit_as(place);
+  if (!scene.empty()) write_text_file(file_.comm(), side_car_path(place), scene);
+  return place;
 }
 
 }  // namespace fluxformer::io

@@ -82,7 +82,9 @@ class ArchiveWriter {
   /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
   /// status (done, failed, interrupted), fsync, rename, XDMF side-car. The writer cannot be used afterwards.
-  void finish(const std::string& status);
+  /// Returns the file's name: `path`, or, if the run is not done and `path` holds anything but such a result,
+  /// incomplete_path.
+  std::string finish(const std::string& status);
 
  private:
   struct Growing {  // a series or a growing axis
@@ -115,7 +117,8 @@ class ArchiveWriter {
   void attach(hid_t dataset, const std::vector<std::string>& axes);
   void attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning);
   void write_pending(const std::string& path, Growing& growing);
-  std::string side_car() const;
+  std::string place_of_result(const std::string& status) const;
+  std::string side_car(const std::string& file) const;
   bool root() const { return rank_ == 0; }
 
   OutputFile file_;

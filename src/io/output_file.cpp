@@ -12,7 +12,7 @@ namespace {
 // and of what HDF5 buffers between two flushes. The margin is always reserved, so that the file can be closed
 // properly when the disk has just run full.
 constexpr std::uint64_t metadata_of_an_object = std::uint64_t{1} << 14;
-constexpr std::uint64_t margin = std::uint64_t{1} << 20;
+constexpr std::uint64_t margin = least_room / 2;
 
 PropertyHandle parallel_access(MPI_Comm comm) {
   PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "preparing MPI-IO"));
@@ -71,11 +71,21 @@ void OutputFile::flush() {
   make_room(0);
 }
 
-void OutputFile::commit(const std::string& previous) {
-  const InPhase phase(Phase::output);
+void OutputFile::close() {
   flush();
   collectively(comm(), [&] { h5(file_.close(), part_->part() + ": closing"); });
+}
+
+void OutputFile::commit(const std::string& previous) {
+  const InPhase phase(Phase::output);
+  close();
   part_->commit(previous);
+}
+
+void OutputFile::commit_as(const std::string& path) {
+  const InPhase phase(Phase::output);
+  close();
+  part_->commit_as(path);
 }
 
 }  // namespace fluxformer::io

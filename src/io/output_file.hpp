@@ -16,6 +16,9 @@
 
 namespace fluxformer::io {
 
+/// What the smallest file takes: the margin that is always reserved, twice.
+inline constexpr std::uint64_t least_room = std::uint64_t{1} << 21;
+
 /// A part file with HDF5 in it. Every member is collective.
 class OutputFile {
  public:
@@ -38,8 +41,10 @@ class OutputFile {
   void flush();
   /// Closes and renames the file (see PartFile::commit).
   void commit(const std::string& previous = {});
+  void commit_as(const std::string& path);
 
  private:
+  void close();
   void make_room(std::uint64_t bytes);
 
   std::unique_ptr<PartFile> part_;

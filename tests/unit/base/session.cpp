@@ -57,7 +57,6 @@ TEST(PetscOptions, with_a_dash_or_a_blank_are_refused_and_none_is_set) {
 }
 
 TEST(StopSignals, are_remembered_and_kill_nobody) {
-  catch_stop_signals();
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), 0);
   std::raise(SIGUSR1);
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), SIGUSR1);
