@@ -68,7 +68,7 @@ std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settin
                        ", which this run would write, exists; choose another name or allow output.overwrite");
   });
   auto part = std::make_unique<io::PartFile>(comm, output, overwrite || claim.continues_output);
-  part->reserve(0, claim.bytes + io::least_room);
+  part->reserve(0, io::room_for(claim.bytes, claim.datasets));
   return part;
 }
 

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ struct OutputClaim {
   bool continues_output = false;
   /// Files beside the output, without checkpoints.
   std::vector<std::string> side_files = {};
-  /// Bytes of the output at least, as far as they are known.
+  /// What the output takes at least, as far as it is known: bytes of data, and datasets beyond a few.
   std::uint64_t bytes = 0;
+  std::size_t datasets = 0;
 };
 
 /// Claims output.file. An existing output or side file may be replaced with output.overwrite, and by a run that

@@ -124,7 +124,8 @@ Report EvolveExperiment::run() {
   for (const char* part : {"reference", "solve", "output"}) frame_.add_seconds(part, 0);
   const auto continued = find_continuation(problem_.mesh.comm(), settings_);
   OutputClaim files{.continues_output = continued && continued->continues_output,
-                    .bytes = least_output_bytes(settings_, problem_)};
+                    .bytes = least_output_bytes(settings_, problem_),
+                    .datasets = problem_.parameters.layout.views().size()};
   if (settings_.word("output.fields") == "u")
     files.side_files = {io::side_car_path(settings_.word("output.file"))};
   auto claim = frame_.claim(files);

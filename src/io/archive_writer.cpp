@@ -31,6 +31,13 @@ hid_t stored_type(bool whole_numbers) {
   return whole_numbers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
 }
 
+/// Only a result that is done replaces what is not incomplete itself.
+std::string place_of(const OutputFile& file, const std::string& status) {
+  if (status == names::done) return file.path();
+  const auto earlier = earlier_result(file.comm(), file.path());
+  return earlier.there && !earlier.incomplete() ? incomplete_path(file.path(), status) : file.path();
+}
+
 }  // namespace
 
 ArchiveWriter::ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite)
@@ -218,15 +225,9 @@ std::string ArchiveWriter::side_car(const std::string& file) const {
   return xdmf_document(scene);
 }
 
-std::string ArchiveWriter::place_of_result(const std::string& status) const {
-  if (status == names::done) return file_.path();
-  const auto earlier = earlier_result(file_.comm(), file_.path());
-  return earlier.there && !earlier.incomplete() ? incomplete_path(file_.path(), status) : file_.path();
-}
-
 std::string ArchiveWriter::finish(const std::string& status) {
   flush();
-  const std::string place = place_of_result(status);
+  const std::string place = place_of(file_, status);
   const std::string scene = shown_.empty() ? "" : side_car(place);
   attribute(names::status, status);
   fields_.clear();

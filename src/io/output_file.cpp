@@ -12,7 +12,7 @@ namespace {
 // and of what HDF5 buffers between two flushes. The margin is always reserved, so that the file can be closed
 // properly when the disk has just run full.
 constexpr std::uint64_t metadata_of_an_object = std::uint64_t{1} << 14;
-constexpr std::uint64_t margin = least_room / 2;
+constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 PropertyHandle parallel_access(MPI_Comm comm) {
   PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "preparing MPI-IO"));
@@ -26,6 +26,11 @@ PropertyHandle parallel_access(MPI_Comm comm) {
 }
 
 }  // namespace
+
+std::uint64_t room_for(std::uint64_t bytes, std::size_t objects) {
+  constexpr std::size_t of_every_file = 128;  // the attributes of the run, axes, timings
+  return bytes + (objects + of_every_file) * metadata_of_an_object + 2 * margin;
+}
 
 OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
     : OutputFile(std::make_unique<PartFile>(comm, path, overwrite)) {}

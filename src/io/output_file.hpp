@@ -16,8 +16,9 @@
 
 namespace fluxformer::io {
 
-/// What the smallest file takes: the margin that is always reserved, twice.
-inline constexpr std::uint64_t least_room = std::uint64_t{1} << 21;
+/// Bytes that a file takes, at least: of data, of the metadata of so many objects, and of what every file of ours has
+/// and keeps in reserve.
+std::uint64_t room_for(std::uint64_t bytes, std::size_t objects);
 
 /// A part file with HDF5 in it. Every member is collective.
 class OutputFile {
