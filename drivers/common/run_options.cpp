@@ -12,7 +12,7 @@ Option output_option(std::string fallback, std::string doc) {
 Option overwrite_option() {
   return {.name = "output.overwrite",
           .fallback = false,
-          .doc = "an existing output file may be replaced",
+          .doc = "an existing output file and files beside it may be replaced",
           .role = Role::output};
 }
 

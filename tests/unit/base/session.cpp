@@ -57,11 +57,19 @@ TEST(PetscOptions, with_a_dash_or_a_blank_are_refused_and_none_is_set) {
 }
 
 TEST(StopSignals, are_remembered_and_kill_nobody) {
+  leave_if_asked_to_stop();
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), 0);
   std::raise(SIGUSR1);
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), SIGUSR1);
   std::raise(SIGTERM);
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), SIGTERM);
+  try {
+    leave_if_asked_to_stop();
+    ADD_FAILURE() << "it goes on";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::stopped);
+    EXPECT_THAT(e.what(), HasSubstr("stopped by signal 15 before the first step"));
+  }
 }
 
 }  // namespace
