@@ -1,7 +1,6 @@
 #include "drivers/common/data_options.hpp"
 
 #include "base/error.hpp"
-#include "base/session.hpp"
 #include "data/make_dataset.hpp"
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
@@ -91,11 +90,7 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   spec.words = words;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
-  return collectively(comm, [&] {
-    auto data = data::make_dataset(spec);
-    leave_if_asked_to_stop();  // reading may have taken long
-    return data;
-  });
+  return collectively(comm, [&] { return data::make_dataset(spec); });
 }
 
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {

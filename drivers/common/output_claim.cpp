@@ -17,13 +17,18 @@ std::string restart_word(const Settings& settings) {
   return settings.options()->find("checkpoint.restart") == nullptr ? "" : settings.word("checkpoint.restart");
 }
 
+bool exists(const std::string& path) {
+  std::error_code cannot_be_looked_at;  // which claiming it reports
+  return std::filesystem::exists(path, cannot_be_looked_at);
+}
+
 bool same_file(const std::string& one, const std::string& other) {
   std::error_code not_there;
   return std::filesystem::equivalent(one, other, not_there);
 }
 
-/// Whether the checkpoints beside the output belong to this run. Rank-local: what a file is called may depend on the
-/// rank's folder.
+/// Whether the checkpoints beside the output belong to this run. Rank-local: what a file is called may depend
+/// on the rank's folder.
 bool continues_its_own(const Settings& settings) {
   const auto from = restart_word(settings);
   const auto& output = settings.word("output.file");
@@ -61,9 +66,9 @@ std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settin
 
   const bool overwrite = settings.flag("output.overwrite");
   collectively(comm, [&] {
-    if (overwrite || own != 0 || !RankOf(comm).root() || std::filesystem::exists(output)) return;
+    if (overwrite || own != 0 || !RankOf(comm).root() || exists(output)) return;
     for (const auto& path : claim.side_files)
-      if (std::filesystem::exists(path))
+      if (exists(path))
         throw BadInput("output.file: " + path +
                        ", which this run would write, exists; choose another name or allow output.overwrite");
   });

@@ -1,6 +1,7 @@
 #pragma once
 
-// The start of a run as its files see it: nothing that another run has left is replaced unless that was allowed.
+// The start of a run as its files see it: nothing that another run has left is replaced unless that was
+// allowed.
 
 #include <mpi.h>
 
@@ -26,10 +27,11 @@ struct OutputClaim {
   std::size_t datasets = 0;
 };
 
-/// Claims output.file. An existing output or side file may be replaced with output.overwrite, and by a run that
-/// continues (checkpoint.restart = auto, or its own checkpoint): an output only if it is that of the stopped run. The
-/// checkpoint of a run that has not finished is replaced only by a run that continues. Collective; throws BadInput
-/// (agreed) where this forbids the start, and as PartFile; Error if disk or limit cannot hold the output.
+/// Claims output.file. An existing output or side file may be replaced with output.overwrite, and by a run
+/// that continues (checkpoint.restart = auto, or its own checkpoint): an output only if it is that of the
+/// stopped run. The checkpoint of a run that has not finished is replaced only by a run that continues.
+/// Collective; throws BadInput (agreed) where this forbids the start, and as PartFile; Error if disk or limit
+/// cannot hold the output.
 std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settings, const OutputClaim& claim);
 
 /// Removes <name>.interrupted.h5 and its side-car, once the run that continued them is complete. Collective.

@@ -39,11 +39,12 @@ class RunFrame {
   /// Seconds since the clock started.
   double seconds() const { return clock_.seconds(); }
   bool root() const { return root_; }
-  /// Begins the run; time before this counts as "set_up". Collective; throws (agreed) Error with exit code 4 if a
-  /// signal arrived before, and BadInput if another run is writing output.file: from here on files may be moved.
+  /// Begins the run; time before this counts as "set_up". Collective; throws (agreed) Error with exit code 4
+  /// if a signal arrived before, and BadInput if another run is writing output.file: from here on files may
+  /// be moved.
   void begin();
-  /// Claims output.file and what is beside it (see claim_output), so that whatever forbids to write is found before
-  /// the work starts and no other run can take the file until the writer is created from the claim.
+  /// Claims output.file and what is beside it (see claim_output), so that whatever forbids to write is found
+  /// before the work starts and no other run can take the file until the writer is created from the claim.
   std::unique_ptr<io::PartFile> claim(const OutputClaim& claim = {}) const {
     return claim_output(context_.comm, settings_, claim);
   }

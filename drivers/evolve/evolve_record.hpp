@@ -23,8 +23,8 @@ namespace fluxformer {
 /// This rank's part of a state on the mesh, for output.
 io::FieldPart field_part(const Mesh& mesh);
 
-/// What the output of a run needs for certain, in bytes: the weights, and what is stored of the states, which are
-/// counted where steps and end are fixed beforehand and nothing is compressed.
+/// What the output of a run needs for certain, in bytes: the weights, and what is stored of the states, which
+/// are counted where steps and end are fixed beforehand and nothing is compressed.
 std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem);
 
 /// All members are collective over the mesh.
@@ -48,7 +48,8 @@ class EvolveRecord {
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
   /// Writes arrival times, attention entropy (and attention itself if requested) and timings, then renames
-  /// the file and returns its name (ArchiveWriter::finish). `status` as in the schema; `message` may be empty.
+  /// the file and returns its name (ArchiveWriter::finish). `status` as in the schema; `message` may be
+  /// empty.
   std::string finish(const std::string& status, const std::string& message, Vec u,
                      const std::vector<double>& inflow_slab,
                      const std::vector<std::pair<std::string, double>>& seconds);

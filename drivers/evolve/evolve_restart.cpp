@@ -32,9 +32,10 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
   }
 }
 
-/// A killed run leaves its part file, readable up to its last checkpoint; a stopped, failed or finished one its
-/// output. A run killed before it had copied the fields of its predecessor leaves a part file with fewer
-/// fields than the predecessor's. The part file is kept as an interrupted result while this run writes its own.
+/// A killed run leaves its part file, readable up to its last checkpoint; a stopped, failed or finished one
+/// its output. A run killed before it had copied the fields of its predecessor leaves a part file with fewer
+/// fields than the predecessor's. The part file is kept as an interrupted result while this run writes its
+/// own.
 void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
   const auto& output = settings.word("output.file");
   const auto part = output + ".part", interrupted = io::incomplete_path(output, names::interrupted);

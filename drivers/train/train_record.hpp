@@ -53,8 +53,8 @@ class TrainRecord {
   /// Puts the history so far into a checkpoint.
   void save(io::CheckpointWriter& checkpoint) const;
 
-  /// The output file, whose name it returns (ArchiveWriter::finish). `status` as in the schema, `message` may be
-  /// empty.
+  /// The output file, whose name it returns (ArchiveWriter::finish). `status` as in the schema, `message` may
+  /// be empty.
   std::string finish(const std::string& status, const std::string& message,
                      const std::vector<std::pair<std::string, double>>& seconds);
 

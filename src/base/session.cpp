@@ -24,8 +24,8 @@ void remember_signal(int number) {
   received_signal = number;
 }
 
-// Before MPI is started: a scheduler may send its signal at any time. Beyond RLIMIT_FSIZE a write then fails with
-// EFBIG instead of ending the process.
+// Before MPI is started: a scheduler may send its signal at any time. Beyond RLIMIT_FSIZE a write then fails
+// with EFBIG instead of ending the process.
 void catch_signals() {
   struct sigaction action = {};
   action.sa_handler = remember_signal;

@@ -80,8 +80,8 @@ class ArchiveWriter {
 
   /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
-  /// status (done, failed, interrupted), fsync, rename, XDMF side-car; the writer cannot be used afterwards. Returns
-  /// the name: `path`, or incomplete_path if the run is not done and `path` is anything but such a result.
+  /// status (done, failed, interrupted), fsync, rename, XDMF side-car; the writer cannot be used afterwards.
+  /// Returns the name: incomplete_path if the run is not done and `path` holds anything but such a result.
   std::string finish(const std::string& status);
 
  private:

@@ -16,8 +16,8 @@
 
 namespace fluxformer::io {
 
-/// Bytes that a file takes, at least: of data, of the metadata of so many objects, and of what every file of ours has
-/// and keeps in reserve.
+/// Bytes that a file takes, at least: of data, of the metadata of so many objects, and of what every file of
+/// ours has and keeps in reserve.
 std::uint64_t room_for(std::uint64_t bytes, std::size_t objects);
 
 /// A part file with HDF5 in it. Every member is collective.

@@ -29,8 +29,8 @@ class PartFile {
   /// Collective: size of the part file in bytes.
   std::uint64_t size() const;
   /// Collective: ensures that `bytes` from `offset` on can be written, so that a full disk is detected here,
-  /// where ranks can agree on it, and not within MPI-IO, where they cannot; likewise for the limit on file sizes of
-  /// any rank. Throws Error naming the file otherwise.
+  /// where ranks can agree on it, and not within MPI-IO, where they cannot; likewise for the limit on file
+  /// sizes of any rank. Throws Error naming the file otherwise.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
   /// Collective: fsync, rename to `path` (an existing file is first renamed to `previous` if given), and
   /// fsync of the folder. Error if another process replaced the part.
@@ -53,8 +53,8 @@ class PartFile {
 void refuse_if_held(MPI_Comm comm, const std::string& path);
 
 /// Rank-local: whether `bytes` from `offset` on can be written. Reserves them if the file system supports it
-/// (without extending the file), else checks the free space. errno is set on failure: EFBIG beyond the limit on the
-/// size of files.
+/// (without extending the file), else checks the free space. errno is set on failure: EFBIG beyond the limit
+/// on the size of files.
 bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes);
 /// What errno means for a write.
 std::string write_failure(int error);

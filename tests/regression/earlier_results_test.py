@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a run may replace of what earlier ones have left: a complete result only when complete itself, files beside the output as the
-output, a checkpoint of an unfinished run only by continuing.
+"""What a run may replace of what earlier ones have left: a complete result only when complete itself, files beside the
+output as the output, a checkpoint of an unfinished run only by continuing.
 """
 
 import fcntl
@@ -19,7 +19,8 @@ GO_ON, OVERWRITE = "--checkpoint.restart=auto", "--output.overwrite=true"
 NEWEST, PREVIOUS = "out.checkpoint.h5", "out.checkpoint.previous.h5"
 EVOLVE, TRAIN = ("evolve", "small.ini", "--quiet"), ("train", "train.ini", "--quiet")
 # The first step brings the inflow, which is larger than that; the first step takes the weights out of the numbers.
-FAILS = {"evolve": ("--evolve.max_norm=1e-3",), "train": ("--train.rate=1e300", "--train.clip=0", "--train.schedule=constant", "--train.warm_up=0")}
+FAILS = {"evolve": ("--evolve.max_norm=1e-3",),
+         "train": ("--train.rate=1e300", "--train.clip=0", "--train.schedule=constant", "--train.warm_up=0")}
 STOPS = "--run.time_limit=1e-6"  # after one step
 
 
@@ -56,7 +57,8 @@ class IncompleteResults(EarlierTest):
                     self.ends(run, code=0)
                     before = self.contents("out.h5", "out.xdmf")
                     # An incomplete one is replaced by the next of its kind.
-                    for code, word, more in ((3, "failed", FAILS[run[0]]), (3, "failed", FAILS[run[0]]), (4, "interrupted", (STOPS,))):
+                    fails = (3, "failed", FAILS[run[0]])
+                    for code, word, more in (fails, fails, (4, "interrupted", (STOPS,))):
                         self.ends(run, OVERWRITE, *more, code=code, ranks=ranks, file=f"out.{word}.h5")
                         self.assertEqual(self.contents("out.h5", "out.xdmf"), before)
                         if run is EVOLVE:
@@ -109,8 +111,8 @@ class IncompleteResults(EarlierTest):
 
     def test_that_failed_keep_the_fields_for_the_next_attempt(self):
         self.ends(EVOLVE, "--model.seed=5", code=0)
-        self.ends(EVOLVE, OVERWRITE, "--checkpoint.every=1", "--evolve.stop=steady", "--evolve.steady=1e-30", "--evolve.time=2", code=3,
-                  file="out.failed.h5")
+        self.ends(EVOLVE, OVERWRITE, "--checkpoint.every=1", "--evolve.stop=steady", "--evolve.steady=1e-30",
+                  "--evolve.time=2", code=3, file="out.failed.h5")
         self.ends(EVOLVE, OVERWRITE, GO_ON, code=0)
         self.evolve("--output.file=whole.h5")
         self.assert_same_bits("out.h5", "whole.h5")
@@ -147,7 +149,8 @@ class SideFiles(EarlierTest):
         for name in ("out.best.h5", "out.epoch1.h5", "out.epoch6.h5", "out.failed.h5"):
             self.write(name, "earlier")
         before = self.contents("out")
-        self.ends(TRAIN, "--output.snapshots=2", "--train.epochs=4", "--train.validation=0", "--checkpoint.epochs=false", code=0)
+        self.ends(TRAIN, "--output.snapshots=2", "--train.epochs=4", "--train.validation=0",
+                  "--checkpoint.epochs=false", code=0)
         self.assertEqual(self.contents(*before), before)
         self.clean()
         self.write("out.xdmf", "earlier")
@@ -192,17 +195,17 @@ class Checkpoints(EarlierTest):
             self.ends(run, OVERWRITE, GO_ON, code=0)
 
     def test_of_a_run_that_has_ended_count_like_the_output(self):
-        every = {"evolve": "--checkpoint.every=1", "train": "--checkpoint.every=1"}
         for run in (EVOLVE, TRAIN):
             self.clean()
-            self.ends(run, every[run[0]], code=0)
+            self.ends(run, "--checkpoint.every=1", code=0)
             self.assertIn(PREVIOUS, self.contents("out"))
             self.assert_refused(self.run_program(*run), "out.h5 exists", "output.overwrite")
-            self.ends(run, every[run[0]], OVERWRITE, code=0)
+            self.ends(run, "--checkpoint.every=1", OVERWRITE, code=0)
             # A run that failed cannot be continued as it is, so another may take its place.
-            failing = {"evolve": ("--evolve.stop=steady", "--evolve.steady=1e-30", "--evolve.time=2"), "train": FAILS["train"]}[run[0]]
-            self.ends(run, every[run[0]], OVERWRITE, *failing, code=3, file="out.failed.h5")
-            self.ends(run, every[run[0]], OVERWRITE, code=0)
+            not_steady = ("--evolve.stop=steady", "--evolve.steady=1e-30", "--evolve.time=2")
+            failing = FAILS["train"] if run is TRAIN else not_steady
+            self.ends(run, "--checkpoint.every=1", OVERWRITE, *failing, code=3, file="out.failed.h5")
+            self.ends(run, "--checkpoint.every=1", OVERWRITE, code=0)
 
 
 class RunningRuns(EarlierTest):
@@ -214,7 +217,8 @@ class RunningRuns(EarlierTest):
         before = self.contents("out")
         with open(self.path("out.h5.part"), "r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            together([lambda r=ranks, m=more: self.assert_refused(self.run_program(*EVOLVE, *m, ranks=r), "out.h5.part", "another run")
+            together([lambda r=ranks, m=more: self.assert_refused(self.run_program(*EVOLVE, *m, ranks=r),
+                                                                  "out.h5.part", "another run")
                       for ranks in (1, 3) for more in ((), (OVERWRITE,), (GO_ON,), (GO_ON, OVERWRITE))])
         self.assertEqual(self.contents("out"), before)
 

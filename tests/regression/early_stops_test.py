@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A signal before the first step, while a data set is read or the run is set up: exit code 4, one message, nothing written, and a
-chain of jobs goes on.
+"""A signal before the first step, while a data set is read or the run is set up: exit code 4, one message, nothing
+written, and a chain of jobs goes on.
 """
 
 import gzip
@@ -37,7 +37,8 @@ def write_long_data(folder, count=100000):
 
 
 def children(pid):
-    return [int(child) for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()]
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in found.stdout.split()]
 
 
 def is_the_program(pid):
@@ -77,7 +78,8 @@ class EarlyStopTest(TrainTest):
         while time.monotonic() < deadline and process.poll() is None:
             ranks = ranks_below(process.pid)
             try:
-                if len(ranks) == count and all(catches(pid, signal.SIGUSR1) for pid in ranks) and any(map(holds, ranks)):
+                ready = len(ranks) == count and all(catches(pid, signal.SIGUSR1) for pid in ranks)
+                if ready and any(map(holds, ranks)):
                     return ranks
             except (OSError, StopIteration):
                 continue
@@ -85,8 +87,8 @@ class EarlyStopTest(TrainTest):
 
     def assert_stopped_early(self, process, number, before):
         ended = self.ended(process)
-        self.assert_refused(ended, f"stopped by signal {number.value} before the first step", "nothing was written",
-                            "start the run again", code=4)
+        self.assert_refused(ended, f"stopped by signal {number.value} before the first step",
+                            "nothing was written", "start the run again", code=4)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
 
 
@@ -109,12 +111,12 @@ class WhileDataAreRead(EarlyStopTest):
         self.stopped(signal.SIGUSR1, 3, *training, only=2)
 
     def test_of_evolve_and_earlier_results_stay(self):
-        data = ("--data.set=mnist", "--data.directory=.", "--inflow.source=data", "--data.split=train", "--mesh.tokens_x=0",
-                "--mesh.tokens_y=0")
+        run = ("evolve", "small.ini", "--data.set=mnist", "--data.directory=.", "--inflow.source=data",
+               "--data.split=train", "--mesh.tokens_x=0", "--mesh.tokens_y=0", "--output.overwrite=true")
         self.evolve("--evolve.time=1")
         before = self.checksum("out.h5")
-        self.stopped(signal.SIGUSR1, 3, "evolve", "small.ini", *data, "--output.overwrite=true")
-        self.stopped(signal.SIGTERM, 1, "evolve", "small.ini", *data, "--checkpoint.restart=auto", "--output.overwrite=true")
+        self.stopped(signal.SIGUSR1, 3, *run)
+        self.stopped(signal.SIGTERM, 1, *run, "--checkpoint.restart=auto")
         self.assertEqual(self.checksum("out.h5"), before)
 
 
@@ -132,7 +134,8 @@ class AtTheVeryStart(EarlyStopTest):
 
     def test_of_every_kind_of_run(self):
         self.train("--output.file=model.h5", "--checkpoint.epochs=false")
-        comparison = ("gradient_flow", "--data.tokens=rows", "--models.transformer=model.h5", "--models.seeds=1", "--output.file=compared.h5")
+        comparison = ("gradient_flow", "--data.tokens=rows", "--models.transformer=model.h5", "--models.seeds=1",
+                      "--output.file=compared.h5")
         for ranks, number in ((1, signal.SIGUSR1), (3, signal.SIGTERM)):
             self.stopped(number, ranks, "evolve", "small.ini")
             self.stopped(number, ranks, "train", "train.ini")
@@ -150,12 +153,14 @@ class Chains(EarlyStopTest):
             os.makedirs(self.path("bin"), exist_ok=True)
             self.write("bin/scontrol", '#!/bin/sh\necho "$@" >>requeued\n')
             os.chmod(self.path("bin/scontrol"), 0o755)
-            job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": str(ranks), "SLURM_NTASKS": str(ranks), "SLURM_JOB_NODELIST": "here",
-                   "FLUXFORMER_BIN": BINARY, "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
+            job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": str(ranks), "SLURM_NTASKS": str(ranks),
+                   "SLURM_JOB_NODELIST": "here", "FLUXFORMER_BIN": BINARY,
+                   "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
+            words = ("jobscripts/chain.sbatch", "train", "train.ini", "--output.file=out-%j.h5")
 
-            def submit(job=job):
-                return subprocess.Popen(["bash", "jobscripts/chain.sbatch", "train", "train.ini", "--output.file=out-%j.h5"], cwd=self.folder,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            def submit(job=job, words=words):
+                return subprocess.Popen(["bash", *words], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True, env={**ENVIRONMENT, **job})
 
             chain = submit()

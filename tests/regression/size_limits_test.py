@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A limit on the size of files (ulimit -f) is a full disk: found before the work where the size is known, else exit code 1 when it is
-reached; earlier files stay.  An output without a name is found first of all.
+"""A limit on the size of files (ulimit -f) is a full disk: found before the work where the size is known, else exit
+code 1 when it is reached; earlier files stay. An output without a name is found first of all.
 """
 
 import json
@@ -56,8 +56,8 @@ class BeforeTheWork(LimitTest):
         self.refused(1000, "evolve", "small.ini", "--quiet", OVERWRITE, GO_ON)
         self.train("--output.file=model.h5")
         self.refused(1000, "train", "train.ini", "--quiet", "--output.file=model.h5", OVERWRITE, name="model.h5")
-        self.refused(1000, "gradient_flow", "--quiet", "--data.tokens=rows", "--models.transformer=model.h5", "--models.seeds=1",
-                     "--output.file=compared.h5", name="compared.h5")
+        self.refused(1000, "gradient_flow", "--quiet", "--data.tokens=rows", "--models.transformer=model.h5",
+                     "--models.seeds=1", "--output.file=compared.h5", name="compared.h5")
 
     def test_not_all_states(self):
         self.refused(32 * MIB, "evolve", "small.ini", "--quiet", *LARGE)
@@ -69,7 +69,8 @@ class BeforeTheWork(LimitTest):
     def test_not_all_weights(self):
         wide = ("--model.width=256", "--model.ffn=256")  # 6.6 MB
         self.refused(10 * MIB, "train", "train.ini", "--quiet", *wide)
-        end = self.limited(14 * MIB, "train", "train.ini", "--quiet", *wide, "--train.epochs=1", "--checkpoint.epochs=false")
+        end = self.limited(14 * MIB, "train", "train.ini", "--quiet", *wide, "--train.epochs=1",
+                           "--checkpoint.epochs=false")
         self.assertEqual(end.code, 0, end)
 
 
@@ -78,8 +79,8 @@ class DuringTheWork(LimitTest):
         self.evolve("--output.fields=none")
         before = self.checksum("out.h5")
         for where in ({}, {"ranks": 3}, {"ranks": 3, "rank": 2}):
-            self.assert_reached(self.limited(12 * MIB, "evolve", "small.ini", "--quiet", *COMPRESSED, "--checkpoint.every=1", OVERWRITE,
-                                             **where), "out.h5")
+            self.assert_reached(self.limited(12 * MIB, "evolve", "small.ini", "--quiet", *COMPRESSED,
+                                             "--checkpoint.every=1", OVERWRITE, **where), "out.h5")
             self.assertEqual(self.checksum("out.h5"), before)
             with h5py.File(self.path("out.h5.part"), "r") as part:
                 self.assertEqual(part.attrs["status"], "running")
@@ -111,7 +112,8 @@ class DuringTheWork(LimitTest):
     def test_a_log_beyond_the_limit_does_not_end_the_run(self):
         for ranks in (1, 3):
             self.write("log", bytes(9 << 20))
-            end = self.limited(8 * MIB, "evolve", "small.ini", f"--output.file=out{ranks}.h5", ranks=ranks, log=">>log 2>&1")
+            end = self.limited(8 * MIB, "evolve", "small.ini", f"--output.file=out{ranks}.h5", ranks=ranks,
+                               log=">>log 2>&1")
             self.assertEqual(end.code, 0, end)
             self.assertEqual(self.open(f"out{ranks}.h5").attrs["status"], "done")
 
@@ -122,9 +124,10 @@ class NoName(LimitTest):
         names = [experiment["name"] for experiment in described["experiments"]]
         self.assertGreater(len(names), 8)
         before = self.files()
-        together([lambda n=name, m=more: self.assert_refused(self.run_program(n, "--output.file=", *m), "output.file: is empty")
+        empty = "output.file: is empty"
+        together([lambda n=name, m=more: self.assert_refused(self.run_program(n, "--output.file=", *m), empty)
                   for name in names for more in ((), ("--validate",))])
-        self.assert_refused(self.run_program("evolve", "small.ini", "--output.file=", "--validate", ranks=3), "output.file: is empty")
+        self.assert_refused(self.run_program("evolve", "small.ini", "--output.file=", "--validate", ranks=3), empty)
         self.assertEqual(self.files(), before)
 
 
