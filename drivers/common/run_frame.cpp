@@ -10,15 +10,15 @@
 namespace fluxformer {
 
 RunFrame::RunFrame(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), root_(RankOf(context.comm).root()) {}
-
-void RunFrame::begin() {
-  catch_stop_signals();
-  add_seconds("set_up", seconds());
+    : settings_(settings), context_(context), root_(RankOf(context.comm).root()) {
+  if (settings.word("output.file").empty())
+    throw BadInput("output.file: is empty; give the name of the file to write");
 }
 
-std::unique_ptr<io::PartFile> RunFrame::claim(bool overwrite) const {
-  return std::make_unique<io::PartFile>(context_.comm, settings_.word("output.file"), overwrite);
+void RunFrame::begin() {
+  collectively(context_.comm, leave_if_asked_to_stop);
+  io::refuse_if_held(context_.comm, settings_.word("output.file"));
+  add_seconds("set_up", seconds());
 }
 
 void RunFrame::announce(const Experiment& experiment) const {

@@ -13,7 +13,7 @@
 #include "base/progress.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
-#include "io/part_file.hpp"
+#include "drivers/common/output_claim.hpp"
 
 namespace fluxformer {
 
@@ -33,18 +33,21 @@ class Stopwatch {
 class RunFrame {
  public:
   /// Starts the clock: construct it before setting up anything else. Both are borrowed. The settings must
-  /// have output.file, output.overwrite and run.time_limit.
+  /// have output.file, output.overwrite and run.time_limit. Throws BadInput if output.file is empty.
   RunFrame(const Settings& settings, const RunContext& context);
 
   /// Seconds since the clock started.
   double seconds() const { return clock_.seconds(); }
   bool root() const { return root_; }
-  /// Begins the run: from now on signals request a clean stop. Time before this counts as "set_up".
+  /// Begins the run; time before this counts as "set_up". Collective; throws (agreed) Error with exit code 4
+  /// if a signal arrived before, and BadInput if another run is writing output.file: from here on files may
+  /// be moved.
   void begin();
-  /// Claims output.file, so that an unwritable file is found before the work starts and no other run can take
-  /// it until the writer is created from the claim. Collective; throws BadInput (agreed).
-  std::unique_ptr<io::PartFile> claim(bool overwrite) const;
-  std::unique_ptr<io::PartFile> claim() const { return claim(settings_.flag("output.overwrite")); }
+  /// Claims output.file and what is beside it (see claim_output), so that whatever forbids to write is found
+  /// before the work starts and no other run can take the file until the writer is created from the claim.
+  std::unique_ptr<io::PartFile> claim(const OutputClaim& claim = {}) const {
+    return claim_output(context_.comm, settings_, claim);
+  }
   /// Rank 0 prints what is about to run (unless quiet) and, always, warnings about slow configurations, on
   /// standard error.
   void announce(const Experiment& experiment) const;
@@ -61,7 +64,7 @@ class RunFrame {
   const std::vector<std::pair<std::string, double>>& parts() const { return parts_; }
 
   /// The closing line of a run, printed by rank 0. `how`: how it ended, in a few words; `advice`: how to
-  /// continue.
+  /// continue. A run that is done has written output.file.
   Report done(const std::string& how) const;
   Report stopped(const std::string& after, const std::string& advice) const;
 

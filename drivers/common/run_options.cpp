@@ -12,7 +12,9 @@ Option output_option(std::string fallback, std::string doc) {
 Option overwrite_option() {
   return {.name = "output.overwrite",
           .fallback = false,
-          .doc = "an existing output file may be replaced; not taken from a file used as a deck",
+          .doc =
+              "an existing output file and files beside it may be replaced; not taken from a file used as "
+              "a deck",
           .role = Role::permission};
 }
 

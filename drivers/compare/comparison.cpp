@@ -29,7 +29,9 @@ class CompareExperiment final : public Experiment {
 
 Report CompareExperiment::run() {
   frame_.begin();
-  CompareRecord record(settings_, context_, frame_.claim(), problem_);
+  // At most so many measures and notes of a model.
+  const std::size_t datasets = 64 * problem_.models().names().size();
+  CompareRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
   frame_.announce(*this);
   const auto& models = problem_.models();
   const std::size_t total = models.seeds().size() * models.names().size();

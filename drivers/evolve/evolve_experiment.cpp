@@ -19,6 +19,7 @@
 #include "drivers/evolve/evolve_variables.hpp"
 #include "drivers/evolve/front_reference.hpp"
 #include "io/axes.hpp"
+#include "io/file_names.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -129,7 +130,12 @@ Report EvolveExperiment::run() {
   frame_.begin();
   for (const char* part : {"reference", "solve", "output"}) frame_.add_seconds(part, 0);
   const auto continued = find_continuation(problem_.mesh.comm(), settings_);
-  auto claim = frame_.claim(settings_.flag("output.overwrite") || (continued && continued->replaces_output));
+  OutputClaim files{.continues_output = continued && continued->continues_output,
+                    .bytes = least_output_bytes(settings_, problem_),
+                    .datasets = problem_.parameters.layout.views().size()};
+  if (settings_.word("output.fields") == "u")
+    files.side_files = {io::side_car_path(settings_.word("output.file"))};
+  auto claim = frame_.claim(files);
   frame_.announce(*this);
   if (!frame_.timed("reference", [&] { return find_reference(); }))
     return frame_.stopped(
@@ -167,15 +173,16 @@ Report EvolveExperiment::run() {
                                        ": |du/dt| is above evolve.steady; raise evolve.time"};
   }
   if (clock.time != record.last_fields()) record.write_fields(clock.time, problem_.solver.state());
-  record.finish(status, report.summary, problem_.solver.state(), problem_.solver.inflow(), frame_.parts());
-  remove_interrupted(problem_.mesh.comm(), settings_);
+  const auto written = record.finish(status, report.summary, problem_.solver.state(),
+                                     problem_.solver.inflow(), frame_.parts());
+  if (continued && status == names::done) remove_interrupted(problem_.mesh.comm(), settings_);
   if (report.code == ExitCode::done) {
     std::ostringstream text;
     text << (end == EvolveEnd::steady ? "steady" : "done") << " at t = " << clock.time << " after "
          << clock.step << " steps, " << frame_.seconds() << " s";
     return frame_.done(text.str());
   }
-  report.summary += "\nwritten to " + settings_.word("output.file");
+  report.summary += "\nwritten to " + written;
   return report;
 }
 

@@ -47,6 +47,25 @@ io::FieldPart field_part(const Mesh& mesh) {
           line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
 }
 
+std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem) {
+  const auto weights = settings.flag("output.model") ? problem.parameters.values.size() : std::size_t{0};
+  if (settings.word("output.fields") != "u" || settings.integer("output.compression") > 0) return 8 * weights;
+  const auto& mesh = problem.mesh;
+  const auto stored = [&](const char* stride, int size) {
+    return io::FieldSelection::every(settings.count(stride), size).size();
+  };
+  const std::uint64_t state = stored("output.depth_stride", mesh.total_cells()) *
+                              static_cast<std::uint64_t>(mesh.token_line().tokens()) *
+                              static_cast<std::uint64_t>(mesh.spec().samples) *
+                              stored("output.channel_stride", mesh.spec().width);
+  // The first and the last state, and those between: one each `every`, but at most one each step.
+  const double every = std::max(settings.real("output.every"), problem.solver.step_size());
+  const bool known = settings.real("output.every") > 0 && problem.solver.step_size() > 0 &&
+                     problem.solver_settings.steady_tolerance == 0;
+  const double between = known ? std::ceil(problem.solver_settings.time / every - 1e-6) - 1 : 0;
+  return 8 * (weights + state * (2 + static_cast<std::uint64_t>(std::max(0.0, between))));
+}
+
 EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim,
                            const RunContext& context, const Mesh& mesh, const Equation& equation,
                            const Parameters& parameters, const Inflow& inflow, states::DepthMeter& meter)
@@ -182,15 +201,15 @@ void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
   }
 }
 
-void EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
-                          const std::vector<double>& inflow_slab,
-                          const std::vector<std::pair<std::string, double>>& seconds) {
+std::string EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
+                                 const std::vector<double>& inflow_slab,
+                                 const std::vector<std::pair<std::string, double>>& seconds) {
   if (meter_.has_reference()) archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
   if (status == names::done)
     write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
   if (!message.empty()) archive_.attribute(names::message, message);
-  archive_.finish(status);
+  return archive_.finish(status);
 }
 
 }  // namespace fluxformer

@@ -2,6 +2,7 @@
 
 // The output of evolve: the history line by line, fields at intervals, and the results at the end.
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "analysis/states/depth_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
-#include "drivers/evolve/inflow.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
 #include "io/archive_writer.hpp"
 #include "io/checkpoint.hpp"
 #include "solvers/evolve/evolve.hpp"
@@ -24,6 +25,10 @@ io::FieldPart field_part(const Mesh& mesh);
 
 /// What a checkpoint says of the output: the fields stored in it so far.
 inline constexpr io::WholeItem fields_stored{"fields", 0};
+
+/// What the output of a run needs for certain, in bytes: the weights, and what is stored of the states, which
+/// are counted where steps and end are fixed beforehand and nothing is compressed.
+std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem);
 
 /// All members are collective over the mesh.
 class EvolveRecord {
@@ -46,10 +51,11 @@ class EvolveRecord {
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
   /// Writes arrival times, attention entropy (and attention itself if requested) and timings, then renames
-  /// the file. `status` as in the schema; `message` may be empty.
-  void finish(const std::string& status, const std::string& message, Vec u,
-              const std::vector<double>& inflow_slab,
-              const std::vector<std::pair<std::string, double>>& seconds);
+  /// the file and returns its name (ArchiveWriter::finish). `status` as in the schema; `message` may be
+  /// empty.
+  std::string finish(const std::string& status, const std::string& message, Vec u,
+                     const std::vector<double>& inflow_slab,
+                     const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
   void describe(const RunContext& context);

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "base/rank_of.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "io/axes.hpp"
+#include "io/file_names.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {
-
-/// Where the part file of a killed run is kept while the next run writes its own.
-std::string kept_part(const std::string& output) {
-  return output + ".interrupted";
-}
 
 /// What an archive contains of the run described by the settings.
 struct Remains {
@@ -36,24 +34,28 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
   }
 }
 
-/// A killed run leaves its part file, readable up to its last checkpoint; a stopped or finished one its
-/// output. A run killed before it had copied the fields of its predecessor leaves a part file with fewer
-/// fields than the predecessor's.
+/// A killed run leaves its part file, readable up to its last checkpoint; a stopped, failed or finished one
+/// its output. A run killed before it had copied the fields of its predecessor leaves a part file with fewer
+/// fields than the predecessor's. The part file is kept as an interrupted result while this run writes its
+/// own.
 void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
   const auto& output = settings.word("output.file");
-  const auto part = output + ".part", kept = kept_part(output);
-  const auto remains = [&](const std::string& path) {
-    return remains_in(comm, path, settings, found.fields);
-  };
-  const auto in_part = remains(part), in_kept = remains(kept), in_output = remains(output);
-  found.replaces_output = in_output.interrupted;
-  const auto most = std::max({in_part.fields, in_kept.fields, in_output.fields});
-  if (most == 0) return;
-  if (in_part.fields == most)
+  const auto part = output + ".part", interrupted = io::incomplete_path(output, names::interrupted);
+  long most = 0;
+  std::string source;
+  for (const auto& path : {part, interrupted, output, io::incomplete_path(output, names::failed)}) {
+    const auto remains = remains_in(comm, path, settings, found.fields);
+    if (path == output) found.continues_output = remains.interrupted;
+    if (remains.fields > most) std::tie(most, source) = std::pair(remains.fields, path);
+  }
+  if (source.empty()) return;
+  if (source == part) {
     collectively(comm, [&] {
-      if (RankOf(comm).root()) std::filesystem::rename(part, kept);
+      if (RankOf(comm).root()) std::filesystem::rename(part, interrupted);
     });
-  found.earlier.emplace(comm, std::max(in_part.fields, in_kept.fields) == most ? kept : output);
+    source = interrupted;
+  }
+  found.earlier.emplace(comm, source);
 }
 
 }  // namespace
@@ -65,12 +67,6 @@ std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& set
   Continuation found{std::move(*checkpoint), {}, fields, false};
   find_earlier(comm, settings, found);
   return found;
-}
-
-void remove_interrupted(MPI_Comm comm, const Settings& settings) {
-  collectively(comm, [&] {
-    if (RankOf(comm).root()) std::filesystem::remove(kept_part(settings.word("output.file")));
-  });
 }
 
 }  // namespace fluxformer

@@ -19,17 +19,15 @@ struct Continuation {
   /// can be read; its first `fields` states also belong to this run.
   std::optional<io::ArchiveReader> earlier;
   long fields = 0;
-  /// The output belongs to a stopped run and may be overwritten.
-  bool replaces_output = false;
+  /// The output is that of the stopped run.
+  bool continues_output = false;
 };
 
 /// None if the settings ask for none, or for the newest (auto) and there is none. Must be called before the
-/// output file is opened, because it moves the part file of a killed run out of the way. Collective. Throws
+/// output file is claimed, because it moves the part file of a killed run to <name>.interrupted.h5, which
+/// remove_interrupted removes once the output is complete. Collective. Throws
 /// BadInput (agreed) if the checkpoint cannot be read, or if a key that affects the solution differs from the
 /// checkpoint's.
 std::optional<Continuation> find_continuation(MPI_Comm comm, const Settings& settings);
-
-/// Removes what `find_continuation` moved, once the output is complete. Collective.
-void remove_interrupted(MPI_Comm comm, const Settings& settings);
 
 }  // namespace fluxformer

@@ -32,8 +32,8 @@ class TrainExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// Whether a continued run may replace the output, because it belongs to the stopped run.
-  bool replaces_output() const;
+  /// Whether the output is that of the stopped run.
+  bool continues_output() const;
   void restart(const io::CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
   /// One step and everything due after it; false when asked to stop.
@@ -54,7 +54,7 @@ class TrainExperiment final : public Experiment {
 TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
     : settings_(settings), context_(context), problem_(settings, context.comm) {}
 
-bool TrainExperiment::replaces_output() const {
+bool TrainExperiment::continues_output() const {
   const auto& output = settings_.word("output.file");
   try {
     const io::ArchiveReader file(context_.comm, output);
@@ -157,9 +157,11 @@ Report TrainExperiment::run() {
   for (const char* part : {"steps", "evaluation", "output"}) frame_.add_seconds(part, 0);
   const auto continued = find_checkpoint(context_.comm, settings_);
   if (continued) restart(*continued);
-  const bool overwrite = settings_.flag("output.overwrite") || (continued && replaces_output());
-  TrainRecord record(settings_, context_, problem_, frame_.claim(overwrite),
-                     continued ? &*continued : nullptr);
+  auto claim = frame_.claim({.continues_output = continued && continues_output(),
+                             .side_files = train_side_files(settings_, problem_),
+                             .bytes = least_output_bytes(problem_),
+                             .datasets = problem_.parameters.layout.views().size()});
+  TrainRecord record(settings_, context_, problem_, std::move(claim), continued ? &*continued : nullptr);
   if (frame_.root() && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
               << " steps\n";
@@ -187,9 +189,10 @@ Report TrainExperiment::run() {
     report = frame_.stopped("after " + std::to_string(problem_.trainer.steps()) + " steps",
                             "continue with --checkpoint.restart=auto");
   }
-  record.finish(status, report.summary, frame_.parts());
+  const auto written = record.finish(status, report.summary, frame_.parts());
+  if (continued && status == names::done) remove_interrupted(context_.comm, settings_);
   if (report.code == ExitCode::done) return frame_.done(summary(record));
-  report.summary += "\nwritten to " + settings_.word("output.file");
+  report.summary += "\nwritten to " + written;
   return report;
 }
 

@@ -80,6 +80,23 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
 
 }  // namespace
 
+std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem) {
+  const auto& output = settings.word("output.file");
+  std::vector<std::string> files{io::history_path(output)};
+  if (!problem.members.validation.empty()) files.push_back(io::weights_path(output, "best"));
+  const long every = settings.integer("output.snapshots");
+  for (long epoch = 0; every > 0 && epoch <= problem.epochs; epoch += every)
+    files.push_back(io::weights_path(output, "epoch" + std::to_string(epoch)));
+  return files;
+}
+
+std::uint64_t least_output_bytes(const TrainProblem& problem) {
+  const auto row = [](const auto& columns) { return 1 + columns.size(); };
+  return 8 * (problem.parameters.values.size() +
+              static_cast<std::uint64_t>(problem.total_steps()) * row(course::step_columns()) +
+              static_cast<std::uint64_t>(problem.epochs) * row(course::epoch_columns()));
+}
+
 TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
                          std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued)
     : settings_(settings), context_(context), problem_(problem), claim_(std::move(claim)) {
@@ -193,16 +210,17 @@ void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
   checkpoint.put(course_of_epochs, flat(epochs_, &course::EpochRow::epoch, course::epoch_columns()));
 }
 
-void TrainRecord::finish(const std::string& status, const std::string& message,
-                         const std::vector<std::pair<std::string, double>>& seconds) {
+std::string TrainRecord::finish(const std::string& status, const std::string& message,
+                                const std::vector<std::pair<std::string, double>>& seconds) {
   io::ArchiveWriter archive(std::move(claim_));
   describe(archive);
   write_courses(archive);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
-  archive.finish(status);
+  auto written = archive.finish(status);
   // The training history is in the output now.
   watchable([&](io::HistoryFile& file) { file.close(status); });
+  return written;
 }
 
 }  // namespace fluxformer

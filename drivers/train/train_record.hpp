@@ -3,6 +3,7 @@
 // The output of a training: its history, intermediate weights, and the output file at the end.
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,11 @@ struct EpochReport {
   Evaluation train, validation, test;
   double wall_time = 0;  ///< s, since the program (or its restart) began
 };
+
+/// Files that a training may write beside its output, without checkpoints.
+std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem);
+/// What the output needs for certain, in bytes: the weights and the history.
+std::uint64_t least_output_bytes(const TrainProblem& problem);
 
 /// Rank 0 appends to the history file while the training runs; the output file is written once, at the end.
 class TrainRecord {
@@ -47,9 +53,10 @@ class TrainRecord {
   /// Puts the history so far into a checkpoint.
   void save(io::CheckpointWriter& checkpoint) const;
 
-  /// The output file. `status` as in the schema, `message` may be empty.
-  void finish(const std::string& status, const std::string& message,
-              const std::vector<std::pair<std::string, double>>& seconds);
+  /// The output file, whose name it returns (ArchiveWriter::finish). `status` as in the schema, `message` may
+  /// be empty.
+  std::string finish(const std::string& status, const std::string& message,
+                     const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
   io::HistoryHeader header() const;

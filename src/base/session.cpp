@@ -24,6 +24,18 @@ void remember_signal(int number) {
   received_signal = number;
 }
 
+// Before MPI is started: a scheduler may send its signal at any time. Beyond RLIMIT_FSIZE a write then fails
+// with EFBIG instead of ending the process.
+void catch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = remember_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGUSR1, SIGTERM}) sigaction(number, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
+}
+
 // One BLAS thread per rank unless the environment says otherwise. OpenBLAS reads the environment when it is
 // loaded, before main, so it takes a call; this library does not link it, hence dlsym.
 void use_one_blas_thread() {
@@ -54,6 +66,7 @@ void initialise_petsc() {
 Session::Session(int& argc, char**& argv) {
   if (session_exists) throw std::logic_error("Session: one per process");
   session_exists = true;
+  catch_signals();
   use_one_blas_thread();
 
   int initialised = 0;
@@ -78,20 +91,18 @@ Session::~Session() {
   if (mpi_is_ours) MPI_Finalize();
 }
 
-void catch_stop_signals() {
-  struct sigaction action = {};
-  action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGUSR1, SIGTERM})
-    if (sigaction(number, &action, nullptr) != 0)
-      throw Error(ExitCode::failure, "cannot catch signal " + std::to_string(number));
-}
-
 int stop_signal(MPI_Comm comm) {
   int number = received_signal;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, comm));
   return number;
+}
+
+void leave_if_asked_to_stop() {
+  if (const int number = received_signal; number != 0)
+    throw Error(
+        ExitCode::stopped,
+        "stopped by signal " + std::to_string(number) +
+            " before the first step; nothing was written: start the run again with the same settings");
 }
 
 }  // namespace fluxformer

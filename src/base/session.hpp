@@ -6,8 +6,10 @@
 
 namespace fluxformer {
 
-/// Initialises MPI and PETSc and finalises both. PETSc does not see the command line, and returns errors without
-/// printing them. One per process; must outlive every other object of the library.
+/// Initialises MPI and PETSc and finalises both. PETSc does not see the command line, and returns errors
+/// without printing them. From here on SIGUSR1 and SIGTERM set a flag instead of ending the process, and a
+/// file beyond the limit on file sizes is an error of the write. One per process; must outlive every other
+/// object of the library.
 class Session {
  public:
   /// MPI is initialised only if it is not yet. Collective over all processes; throws std::logic_error for a
@@ -18,9 +20,10 @@ class Session {
   ~Session();
 };
 
-/// Makes SIGUSR1 and SIGTERM set a flag instead of ending the process.
-void catch_stop_signals();
 /// Collective over `comm`: the number of a signal that some rank received, or 0.
 int stop_signal(MPI_Comm comm);
+/// For the time before the first step, when there is nothing to save: throws Error (exit code 4) if this
+/// process received such a signal. Not collective: call it within `collectively`.
+void leave_if_asked_to_stop();
 
 }  // namespace fluxformer

@@ -9,6 +9,7 @@
 
 #include "base/rank_of.hpp"
 #include "io/digest.hpp"
+#include "io/earlier_result.hpp"
 #include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/layout.hpp"
@@ -43,6 +44,13 @@ std::vector<std::uint64_t> digests_of(const std::vector<SmallArray>& list, MPI_C
 
 hid_t stored_type(bool whole_numbers) {
   return whole_numbers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+}
+
+/// Only a result that is done replaces what is not incomplete itself.
+std::string place_of(const OutputFile& file, const std::string& status) {
+  if (status == names::done) return file.path();
+  const auto earlier = earlier_result(file.comm(), file.path());
+  return earlier.there && !earlier.incomplete() ? incomplete_path(file.path(), status) : file.path();
 }
 
 }  // namespace
@@ -214,9 +222,9 @@ void ArchiveWriter::timing(const std::string& phase, double seconds) {
   attribute(names::statistics, "min mean max", names::timing);
 }
 
-std::string ArchiveWriter::side_car() const {
+std::string ArchiveWriter::side_car(const std::string& file) const {
   XdmfScene scene;
-  scene.file = std::filesystem::path(file_.path()).filename().string();
+  scene.file = std::filesystem::path(file).filename().string();
   for (const XdmfChoice& choice : shown_) {
     const auto found = fields_.find(choice.field);
     if (found == fields_.end()) throw std::logic_error("archive: no field named " + choice.field);
@@ -234,15 +242,20 @@ std::string ArchiveWriter::side_car() const {
   return xdmf_document(scene);
 }
 
-void ArchiveWriter::finish(const std::string& status) {
+std::string ArchiveWriter::finish(const std::string& status) {
   flush();
-  const std::string scene = shown_.empty() ? "" : side_car();
+  const std::string place = place_of(file_, status);
+  const std::string scene = shown_.empty() ? "" : side_car(place);
   attribute(names::status, status);
   fields_.clear();
   growing_.clear();
   axes_.clear();
-  file_.commit();
-  if (!scene.empty()) write_text_file(file_.comm(), side_car_path(file_.path()), scene);
+  if (place == file_.path())
+    file_.commit();
+  else
+    file_.commit_as(place);
+  if (!scene.empty()) write_text_file(file_.comm(), side_car_path(place), scene);
+  return place;
 }
 
 }  // namespace fluxformer::io

@@ -22,8 +22,7 @@ namespace fluxformer::io {
 /// Writes "<path>.part" with collective MPI-IO and renames it in `finish`. Every member is collective and
 /// takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error for
 /// a call the format does not allow (same on all ranks); Error (exit code 1) naming the file if writing
-/// fails, "no space left on device" if the disk is full. A writer destroyed before `finish` leaves the part
-/// file in place and `path` untouched.
+/// fails. A writer destroyed before `finish` leaves the part file in place and `path` untouched.
 class ArchiveWriter {
  public:
   /// BadInput if `path` exists and `overwrite` is false, or its folder is missing or cannot be written.
@@ -81,8 +80,9 @@ class ArchiveWriter {
 
   /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
-  /// status (done, failed, interrupted), fsync, rename, XDMF side-car. The writer cannot be used afterwards.
-  void finish(const std::string& status);
+  /// status (done, failed, interrupted), fsync, rename, XDMF side-car; the writer cannot be used afterwards.
+  /// Returns the name: incomplete_path if the run is not done and `path` holds anything but such a result.
+  std::string finish(const std::string& status);
 
  private:
   struct Growing {  // a series or a growing axis
@@ -115,7 +115,7 @@ class ArchiveWriter {
   void attach(hid_t dataset, const std::vector<std::string>& axes);
   void attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning);
   void write_pending(const std::string& path, Growing& growing);
-  std::string side_car() const;
+  std::string side_car(const std::string& file) const;
   bool root() const { return rank_ == 0; }
 
   OutputFile file_;

@@ -27,4 +27,8 @@ std::string weights_path(const std::string& output, const std::string& what) {
   return with_suffix(output, "." + what + ".h5");
 }
 
+std::string incomplete_path(const std::string& output, const std::string& status) {
+  return with_suffix(output, "." + status + ".h5");
+}
+
 }  // namespace fluxformer::io

@@ -16,4 +16,8 @@ std::string history_path(const std::string& output);
 /// "out/train.h5", "best" -> "out/train.best.h5".
 std::string weights_path(const std::string& output, const std::string& what);
 
+/// "out/evolve.h5", "failed" -> "out/evolve.failed.h5": the result of a run that did not complete, where a
+/// complete one keeps its name.
+std::string incomplete_path(const std::string& output, const std::string& status);
+
 }  // namespace fluxformer::io

@@ -25,8 +25,7 @@ constexpr std::size_t pending_limit = 4096;  // rows kept in memory
 constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
 [[noreturn]] void fail(const char* doing, int error) {
-  throw Error(ExitCode::failure, std::string(doing) + ": " +
-                                     (error == ENOSPC ? "no space left on device" : std::strerror(error)));
+  throw Error(ExitCode::failure, std::string(doing) + ": " + write_failure(error));
 }
 
 // Locks are not needed (there is one writer by design, readers follow the SWMR protocol), and parallel file

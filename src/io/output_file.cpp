@@ -27,6 +27,11 @@ PropertyHandle parallel_access(MPI_Comm comm) {
 
 }  // namespace
 
+std::uint64_t room_for(std::uint64_t bytes, std::size_t objects) {
+  constexpr std::size_t of_every_file = 128;  // the attributes of the run, axes, timings
+  return bytes + (objects + of_every_file) * metadata_of_an_object + 2 * margin;
+}
+
 OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
     : OutputFile(std::make_unique<PartFile>(comm, path, overwrite)) {}
 
@@ -71,11 +76,21 @@ void OutputFile::flush() {
   make_room(0);
 }
 
-void OutputFile::commit(const std::string& previous) {
-  const InPhase phase(Phase::output);
+void OutputFile::close() {
   flush();
   collectively(comm(), [&] { h5(file_.close(), part_->part() + ": closing"); });
+}
+
+void OutputFile::commit(const std::string& previous) {
+  const InPhase phase(Phase::output);
+  close();
   part_->commit(previous);
+}
+
+void OutputFile::commit_as(const std::string& path) {
+  const InPhase phase(Phase::output);
+  close();
+  part_->commit_as(path);
 }
 
 }  // namespace fluxformer::io

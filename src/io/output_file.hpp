@@ -16,6 +16,10 @@
 
 namespace fluxformer::io {
 
+/// Bytes that a file takes, at least: of data, of the metadata of so many objects, and of what every file of
+/// ours has and keeps in reserve.
+std::uint64_t room_for(std::uint64_t bytes, std::size_t objects);
+
 /// A part file with HDF5 in it. Every member is collective.
 class OutputFile {
  public:
@@ -38,8 +42,10 @@ class OutputFile {
   void flush();
   /// Closes and renames the file (see PartFile::commit).
   void commit(const std::string& previous = {});
+  void commit_as(const std::string& path);
 
  private:
+  void close();
   void make_room(std::uint64_t bytes);
 
   std::unique_ptr<PartFile> part_;

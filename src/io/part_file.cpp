@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -24,8 +25,8 @@ bool is_root(MPI_Comm comm) {
 }
 
 [[noreturn]] void fail(const std::string& file, const char* doing, int error, ExitCode code) {
-  if (error == ENOSPC) throw Error(ExitCode::failure, file + ": " + doing + ": no space left on device");
-  throw Error(code, file + ": " + doing + ": " + std::strerror(error));
+  const bool full = error == ENOSPC || error == EFBIG;
+  throw Error(full ? ExitCode::failure : code, file + ": " + doing + ": " + write_failure(error));
 }
 
 std::string folder_of(const std::string& path) {
@@ -38,13 +39,17 @@ bool take(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
+void refuse_a_held(const std::string& part) {
+  const int descriptor = ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return;
+  const bool free = take(descriptor);
+  ::close(descriptor);
+  if (!free) throw BadInput("output.file: " + part + " is being written by another run");
+}
+
 /// Removes the part file of a dead run; refuses if a running one holds it.
 void remove_left_over(const std::string& part) {
-  if (const int descriptor = ::open(part.c_str(), O_RDWR | O_CLOEXEC); descriptor >= 0) {
-    const bool free = take(descriptor);
-    ::close(descriptor);
-    if (!free) throw BadInput("output.file: " + part + " is being written by another run");
-  }
+  refuse_a_held(part);
   if (::unlink(part.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
     fail("output.file: " + part, "cannot be replaced", errno, ExitCode::bad_input);
 }
@@ -56,9 +61,25 @@ void sync_folder(const std::string& path) {
   ::close(folder);
 }
 
+/// False, with errno, if this process may not write files of that size.
+bool size_is_allowed(std::uint64_t bytes) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    return true;
+  errno = EFBIG;
+  return false;
+}
+
 }  // namespace
 
+std::string write_failure(int error) {
+  if (error == ENOSPC) return "no space left on device";
+  if (error == EFBIG) return "the limit on the size of files (ulimit -f) is reached";
+  return std::strerror(error);
+}
+
 bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
+  if (!size_is_allowed(offset + bytes)) return false;
   for (;;) {
     if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) ==
         0)
@@ -77,7 +98,6 @@ bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 
 PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
     : comm_(comm), path_(std::move(path)), overwrite_(overwrite) {
-  if (path_.empty()) throw BadInput("output.file: is empty; give the name of the file to write");
   collectively(comm_, [&] {
     if (!is_root(comm_)) return;
     struct stat found {};
@@ -97,7 +117,10 @@ PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
 }
 
 PartFile::~PartFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  struct stat found {};
+  if (!committed_ && ::fstat(descriptor_, &found) == 0 && found.st_size == 0) ::unlink(part().c_str());
+  ::close(descriptor_);
 }
 
 std::uint64_t PartFile::size() const {
@@ -114,28 +137,54 @@ std::uint64_t PartFile::size() const {
 
 void PartFile::reserve(std::uint64_t offset, std::uint64_t bytes) const {
   collectively(comm_, [&] {
-    if (is_root(comm_) && bytes > 0 && !disk_can_hold(descriptor_, offset, bytes))
+    if (bytes == 0) return;
+    const bool fits =
+        is_root(comm_) ? disk_can_hold(descriptor_, offset, bytes) : size_is_allowed(offset + bytes);
+    if (!fits)
       fail(part(), ("cannot grow by " + std::to_string(bytes) + " bytes").c_str(), errno, ExitCode::failure);
   });
+}
+
+void PartFile::put_in_place(const std::string& path) {
+  if (std::rename(part().c_str(), path.c_str()) != 0)
+    fail(part(), ("cannot be renamed to " + path).c_str(), errno, ExitCode::failure);
+  committed_ = true;
+  sync_folder(path);
+}
+
+void PartFile::check_and_sync() {
+  if (::fsync(descriptor_) != 0) fail(part(), "cannot be written to the disk", errno, ExitCode::failure);
+  struct stat ours {
+  }, named{};
+  if (::fstat(descriptor_, &ours) != 0 || ::stat(part().c_str(), &named) != 0 ||
+      ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
+    throw Error(ExitCode::failure, part() + ": another run has replaced or removed this file");
 }
 
 void PartFile::commit(const std::string& previous) {
   collectively(comm_, [&] {
     if (!is_root(comm_)) return;
-    if (::fsync(descriptor_) != 0) fail(part(), "cannot be written to the disk", errno, ExitCode::failure);
-    struct stat ours {
-    }, named{};
-    if (::fstat(descriptor_, &ours) != 0 || ::stat(part().c_str(), &named) != 0 ||
-        ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
-      throw Error(ExitCode::failure, part() + ": another run has replaced or removed this file");
+    check_and_sync();
     if (!overwrite_ && ::access(path_.c_str(), F_OK) == 0)
       throw Error(ExitCode::failure,
                   path_ + ": appeared during the run and is kept; the result is in " + part());
     if (!previous.empty() && std::rename(path_.c_str(), previous.c_str()) != 0 && errno != ENOENT)
       fail(path_, ("cannot be renamed to " + previous).c_str(), errno, ExitCode::failure);
-    if (std::rename(part().c_str(), path_.c_str()) != 0)
-      fail(part(), ("cannot be renamed to " + path_).c_str(), errno, ExitCode::failure);
-    sync_folder(path_);
+    put_in_place(path_);
+  });
+}
+
+void PartFile::commit_as(const std::string& path) {
+  collectively(comm_, [&] {
+    if (!is_root(comm_)) return;
+    check_and_sync();
+    put_in_place(path);
+  });
+}
+
+void refuse_if_held(MPI_Comm comm, const std::string& path) {
+  collectively(comm, [&] {
+    if (is_root(comm)) refuse_a_held(path + ".part");
   });
 }
 

@@ -56,17 +56,17 @@ void read_checkpoint(std::span<const std::uint8_t> bytes) {
     }
   };
   for (const char* name : {"step", "outputs", "checkpoints", "fields", "steps", "best_epoch"})
-    attempt([&] { checkpoint.integer(name); });
-  for (const char* name : {"time", "step_size", "best"}) attempt([&] { checkpoint.real(name); });
+    attempt([&] { checkpoint.integer({name}); });
+  for (const char* name : {"time", "step_size", "best"}) attempt([&] { checkpoint.real({name}); });
   for (const char* name : {"history", "arrival", "raw", "first_moment", "second_moment"})
-    attempt([&] { checkpoint.numbers(name); });
+    attempt([&] { checkpoint.rows({name, true}, 1); });
   attempt([&] { checkpoint.text("settings"); });
   // The field of the seeds: two depth cells of 3 tokens, one sample of width 2.
   attempt([&] {
     std::vector<double> memory(12);
     const io::FieldPart part{
         .cells = 2, .cell_count = 2, .tokens_x = 3, .block = {.nx = 3, .ny = 1}, .channels = 2};
-    checkpoint.field("u", part, memory.data());
+    checkpoint.field({"u"}, part, memory.data());
   });
 }
 

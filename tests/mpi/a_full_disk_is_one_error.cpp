@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -87,14 +88,15 @@ class AFullDisk : public testing::Test {
 
   // Whether every rank threw exit code 1 with a message that names the file and the reason.
   template <class Work>
-  static bool fails_for_want_of_space(const std::string& file, const Work& work) {
+  static bool fails_for_want_of_space(const std::string& file, const Work& work,
+                                      const char* reason = "no space left on device") {
     int as_told = 0;
     try {
       work();
     } catch (const Error& e) {
       const std::string message = e.what();
       as_told = e.code() == ExitCode::failure && message.find(file) != std::string::npos &&
-                message.find("no space left on device") != std::string::npos;
+                message.find(reason) != std::string::npos;
       if (!as_told) std::cerr << message << '\n';
     }
     return sum_over(world, as_told) == size_of(world);
@@ -142,6 +144,22 @@ TEST_F(AFullDisk, is_told_even_before_the_first_byte) {
   MPI_Barrier(world);
   EXPECT_TRUE(fails_for_want_of_space("run.h5", [&] { archive("run.h5", 1); }));
   if (rank_in(world) == 0) std::filesystem::remove(folder_ / "filler");
+}
+
+// One rank may have another limit than rank 0, which reserves the space.
+TEST_F(AFullDisk, and_the_limit_of_any_rank_are_alike) {
+  archive("run.h5", 1);
+  for (const int rank : {0, size_of(world) - 1}) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit limit{rlim_t{7} << 20, before.rlim_max};
+    if (rank_in(world) == rank) ::setrlimit(RLIMIT_FSIZE, &limit);
+    EXPECT_TRUE(fails_for_want_of_space(
+        "run.h5.part", [&] { archive("run.h5", 5); }, "ulimit -f"));
+    if (rank_in(world) == rank) ::setrlimit(RLIMIT_FSIZE, &before);
+    MPI_Barrier(world);
+  }
+  EXPECT_EQ(io::ArchiveReader(world, (folder_ / "run.h5").string()).shape("/field/u").front(), 1U);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ class InterruptionTest(ProgramTest):
                 return settings, ended
             self.assertLess(end, 1e6, "the run was never stopped")
             end *= 8
-            os.remove(self.path("out.h5"))
+            for name in ("out.h5", "out.xdmf"):
+                os.remove(self.path(name))
 
     def assert_interrupted_and_goes_on(self, settings, ended, ranks, reason):
         """Exit code 4 and a file with that status; when continued, it ends like an uninterrupted run."""

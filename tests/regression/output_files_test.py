@@ -130,7 +130,7 @@ class Folders(OutputTest):
 class FullDisk(OutputTest):
     """Exit code 1, one message, the earlier file intact, and a later run succeeds once there is space again."""
 
-    def filled(self, size, *arguments):
+    def filled(self, size, *arguments, part_remains):
         self.mount("disk", f"size={size}")
         self.evolve("--output.file=disk/out.h5")
         before = self.checksum("disk/out.h5")
@@ -139,14 +139,19 @@ class FullDisk(OutputTest):
                                    "--output.overwrite=true", *arguments, ranks=ranks)
             self.assert_refused(end, "disk/out.h5", "no space left", code=1)
             self.assertEqual(before, self.checksum("disk/out.h5"))
+            self.assertEqual(os.path.exists(self.path("disk/out.h5.part")), part_remains)
         self.evolve("--output.file=disk/out.h5", "--output.overwrite=true", "--model.seed=3", ranks=2)
         self.assertNotEqual(before, self.checksum("disk/out.h5"))
 
     def test_that_has_no_room_for_the_first_state(self):
-        self.filled("12m", "--inflow.samples=20000")
+        self.filled("12m", "--inflow.samples=20000", part_remains=False)
+
+    def test_that_has_no_room_for_all_states(self):
+        self.filled("12m", "--inflow.samples=1200", "--evolve.time=64", part_remains=False)
 
     def test_that_fills_up_as_the_run_goes(self):
-        self.filled("12m", "--inflow.samples=1200", "--evolve.time=64")
+        # How much a compressed state takes is not known beforehand.
+        self.filled("12m", "--inflow.samples=1200", "--evolve.time=64", "--output.compression=1", part_remains=True)
 
 
 class BlowUp(OutputTest):

@@ -112,9 +112,10 @@ class Ended:
         return f"exit code {self.code}\n--- standard output\n{self.out}\n--- standard error\n{self.err}"
 
 
-def command(arguments, ranks):
+def command(arguments, ranks, wrapper=()):
+    """`wrapper`: a command that starts the program, on each rank."""
     launcher = [MPIEXEC, "-n", str(ranks)] if ranks > 1 else []
-    return launcher + [BINARY, *map(str, arguments)]
+    return launcher + [*wrapper, BINARY, *map(str, arguments)]
 
 
 class ProgramTest(unittest.TestCase):
@@ -133,9 +134,9 @@ class ProgramTest(unittest.TestCase):
             stream.write(content)
         return name
 
-    def start(self, *arguments, ranks=1, environment=None):
+    def start(self, *arguments, ranks=1, environment=None, wrapper=()):
         """A running program in its own process group, so that kill -9 reaches every rank."""
-        return subprocess.Popen(command(arguments, ranks), cwd=self.folder, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(command(arguments, ranks, wrapper), cwd=self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                 env={**ENVIRONMENT, **(environment or {})})
 
@@ -148,8 +149,8 @@ class ProgramTest(unittest.TestCase):
             self.fail(f"{process.args} hangs\n{Ended('none', out, err)}")
         return Ended(process.returncode, out, err)
 
-    def run_program(self, *arguments, ranks=1, environment=None):
-        return self.ended(self.start(*arguments, ranks=ranks, environment=environment))
+    def run_program(self, *arguments, ranks=1, environment=None, wrapper=()):
+        return self.ended(self.start(*arguments, ranks=ranks, environment=environment, wrapper=wrapper))
 
     def evolve(self, *arguments, ranks=1, deck="small.ini"):
         """A run that must succeed."""

@@ -2,7 +2,10 @@
 
 #include <hdf5.h>
 
+#include <cerrno>
 #include <vector>
+
+#include "io/part_file.hpp"
 
 namespace fluxformer::io {
 
@@ -33,10 +36,12 @@ std::string hdf5_complaint() {
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect, &entries);
   H5Eclear2(H5E_DEFAULT);
   if (entries.empty()) return "HDF5 gives no reason";
-  for (const std::string& entry : entries)
+  for (const std::string& entry : entries) {
     if (entry.find("No space left") != std::string::npos ||
         entry.find("MPI_ERR_NO_SPACE") != std::string::npos)
-      return "no space left on device";
+      return write_failure(ENOSPC);
+    if (entry.find("File too large") != std::string::npos) return write_failure(EFBIG);
+  }
   // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the failing call is more informative.
   return in_short(entries[0]) + (entries.size() > 1 ? " (" + entries[1] + ")" : "");
 }

@@ -1,6 +1,7 @@
 #include "io/hdf5/trial_reading.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,6 +108,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
 }
 
 [[noreturn]] void read_all(const std::string& path) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not hold the locks of a killed run
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM})
     std::signal(number, SIG_DFL);
   const rlim_t seconds = seconds_for(path);

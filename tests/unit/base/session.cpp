@@ -33,12 +33,19 @@ TEST(Session, leaves_termination_and_crashes_to_us) {
 }
 
 TEST(StopSignals, are_remembered_and_kill_nobody) {
-  catch_stop_signals();
+  leave_if_asked_to_stop();
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), 0);
   std::raise(SIGUSR1);
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), SIGUSR1);
   std::raise(SIGTERM);
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), SIGTERM);
+  try {
+    leave_if_asked_to_stop();
+    ADD_FAILURE() << "it goes on";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::stopped);
+    EXPECT_THAT(e.what(), HasSubstr("stopped by signal 15 before the first step"));
+  }
 }
 
 }  // namespace

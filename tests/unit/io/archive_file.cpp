@@ -63,6 +63,33 @@ TEST_F(ArchiveFile, is_not_overwritten_unless_that_was_asked_for) {
   EXPECT_EQ(ArchiveReader(self, file("a.h5")).text(names::status), names::done);
 }
 
+TEST_F(ArchiveFile, of_a_run_that_did_not_complete_never_replaces_what_is_not_like_it) {
+  const auto finished = [&](const std::string& status) {
+    return ArchiveWriter(self, file("a.h5"), true).finish(status);
+  };
+  const auto status_of = [&](const std::string& name) {
+    return ArchiveReader(self, file(name)).text(names::status);
+  };
+  EXPECT_EQ(finished(names::failed), file("a.h5"));
+  EXPECT_EQ(finished(names::interrupted), file("a.h5"));
+  EXPECT_EQ(status_of("a.h5"), names::interrupted);
+  EXPECT_EQ(finished(names::done), file("a.h5"));
+  for (const std::string word : {names::failed, names::interrupted}) {
+    EXPECT_EQ(finished(word), file("a." + word + ".h5"));
+    EXPECT_EQ(status_of("a." + word + ".h5"), word);
+  }
+  EXPECT_EQ(status_of("a.h5"), names::done);
+  put("a.h5", "of another program");
+  EXPECT_EQ(finished(names::failed), file("a.failed.h5"));
+  EXPECT_EQ(content("a.h5"), "of another program");
+  EXPECT_FALSE(exists("a.h5.part"));
+}
+
+TEST_F(ArchiveFile, leaves_no_part_if_nothing_was_written) {
+  { const PartFile part(self, file("a.h5"), false); }
+  EXPECT_FALSE(exists("a.h5.part"));
+}
+
 TEST_F(ArchiveFile, does_not_replace_a_file_that_appeared_during_the_run) {
   ArchiveWriter writer(self, file("a.h5"), false);
   put("a.h5", "of another run");

@@ -148,5 +148,22 @@ TEST_F(HistoryFileTest, of_a_failing_disk_is_one_error_and_stays_readable) {
   EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77)) << status;
 }
 
+TEST_F(HistoryFileTest, beyond_the_limit_on_file_sizes_is_told_like_a_full_disk) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit limit{rlim_t{4} << 20, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const std::string message = complaint<Error>([&] {
+    HistoryFile history = this->history();
+    for (int step = 0; step < 1000000; step += 1000) {
+      add_steps(history, step, step + 1000);
+      history.flush();
+    }
+  });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(message, AllOf(HasSubstr("a.history.h5: cannot grow"), HasSubstr("ulimit -f")));
+  EXPECT_GT(std::filesystem::file_size(file("a.history.h5")), 100000);
+}
+
 }  // namespace
 }  // namespace fluxformer::io

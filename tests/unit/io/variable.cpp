@@ -78,6 +78,8 @@ TEST(FileNames, of_all_that_belongs_to_a_run_stand_beside_the_output) {
   EXPECT_EQ(side_car_path("out/evolve.h5"), "out/evolve.xdmf");
   EXPECT_EQ(history_path("out/train.h5"), "out/train.history.h5");
   EXPECT_EQ(weights_path("out/train.h5", "best"), "out/train.best.h5");
+  EXPECT_EQ(incomplete_path("out/run.h5", "failed"), "out/run.failed.h5");
+  EXPECT_EQ(side_car_path(incomplete_path("out/run.h5", "failed")), "out/run.failed.xdmf");
   EXPECT_EQ(side_car_path("out.h5/result"), "out.h5/result.xdmf");
 }
 

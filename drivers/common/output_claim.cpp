@@ -1,0 +1,88 @@
+#include "drivers/common/output_claim.hpp"
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "io/earlier_result.hpp"
+#include "io/file_names.hpp"
+#include "io/layout.hpp"
+#include "io/output_file.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// "" for experiments that cannot be continued.
+std::string restart_word(const Settings& settings) {
+  return settings.options()->find("checkpoint.restart") == nullptr ? "" : settings.word("checkpoint.restart");
+}
+
+bool exists(const std::string& path) {
+  std::error_code cannot_be_looked_at;  // which claiming it reports
+  return std::filesystem::exists(path, cannot_be_looked_at);
+}
+
+bool same_file(const std::string& one, const std::string& other) {
+  std::error_code not_there;
+  return std::filesystem::equivalent(one, other, not_there);
+}
+
+/// Whether the checkpoints beside the output belong to this run. Rank-local: what a file is called may depend
+/// on the rank's folder.
+bool continues_its_own(const Settings& settings) {
+  const auto from = restart_word(settings);
+  const auto& output = settings.word("output.file");
+  return from == "auto" || same_file(from, io::checkpoint_path(output)) ||
+         same_file(from, io::previous_checkpoint_path(output));
+}
+
+/// Such runs write a checkpoint at the latest when they are stopped.
+void protect_checkpoint(MPI_Comm comm, const Settings& settings) {
+  const auto& output = settings.word("output.file");
+  for (const auto& path : {io::checkpoint_path(output), io::previous_checkpoint_path(output)}) {
+    const auto checkpoint = io::earlier_result(comm, path);
+    if (!checkpoint.there) continue;
+    for (const auto& result : {output, io::incomplete_path(output, names::failed)}) {
+      const auto ended = io::earlier_result(comm, result);
+      if ((ended.status == names::done || ended.status == names::failed) &&
+          ended.written >= checkpoint.written)
+        return;
+    }
+    throw BadInput(
+        "checkpoint.restart = " + restart_word(settings) + ": " + path +
+        " is of a run that has not finished; continue it with --checkpoint.restart=auto, or remove "
+        "that file");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settings,
+                                           const OutputClaim& claim) {
+  const auto& output = settings.word("output.file");
+  int own = continues_its_own(settings) ? 1 : 0;
+  check_mpi(MPI_Bcast(&own, 1, MPI_INT, 0, comm));
+  if (own == 0 && !restart_word(settings).empty()) protect_checkpoint(comm, settings);
+
+  const bool overwrite = settings.flag("output.overwrite");
+  collectively(comm, [&] {
+    if (overwrite || own != 0 || !RankOf(comm).root() || exists(output)) return;
+    for (const auto& path : claim.side_files)
+      if (exists(path))
+        throw BadInput("output.file: " + path +
+                       ", which this run would write, exists; choose another name or allow output.overwrite");
+  });
+  auto part = std::make_unique<io::PartFile>(comm, output, overwrite || claim.continues_output);
+  part->reserve(0, io::room_for(claim.bytes, claim.datasets));
+  return part;
+}
+
+void remove_interrupted(MPI_Comm comm, const Settings& settings) {
+  collectively(comm, [&] {
+    if (!RankOf(comm).root()) return;
+    const auto interrupted = io::incomplete_path(settings.word("output.file"), names::interrupted);
+    for (const auto& path : {interrupted, io::side_car_path(interrupted)}) std::filesystem::remove(path);
+  });
+}
+
+}  // namespace fluxformer
