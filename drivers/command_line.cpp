@@ -198,7 +198,7 @@ std::string in_one_line(std::string message) {
 [[noreturn]] void end_at_once() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(10));
   const char* why = "ended by std::terminate";
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);

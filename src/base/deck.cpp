@@ -1,5 +1,6 @@
 #include "base/deck.hpp"
 
+#include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <set>
@@ -22,11 +23,23 @@ std::string shown(const std::string& line) {
   return '"' + text + (line.size() > most ? "...\"" : "\"");
 }
 
+void require_text(std::string_view text, const std::string& name) {
+  const auto control = [](char c) {
+    return (static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\r' && c != '\n') || c == '\x7F';
+  };
+  const auto found = std::ranges::find_if(text, control);
+  if (found != text.end())
+    throw BadInput(name + ": is not a text: line " +
+                   std::to_string(1 + std::count(text.begin(), found, '\n')) +
+                   " has a byte that no text holds");
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text, const std::string& name) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  require_text(text, name);
   std::istringstream in{std::string(text)};
   std::vector<std::pair<std::string, std::string>> values;
   std::set<std::string> keys;

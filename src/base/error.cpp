@@ -51,6 +51,8 @@ ExitCode exit_code_of(PetscErrorCode code) {
     case PETSC_ERR_MAT_LU_ZRPVT:
     case PETSC_ERR_MAT_CH_ZRPVT:
       return ExitCode::numerical;
+    case PETSC_ERR_ARG_UNKNOWN_TYPE:  // only the user names types that we do not know
+      return ExitCode::bad_input;
     default:
       return ExitCode::failure;
   }

@@ -250,10 +250,7 @@ std::string ArchiveWriter::finish(const std::string& status) {
   fields_.clear();
   growing_.clear();
   axes_.clear();
-  if (place == file_.path())
-    file_.commit();
-  else
-    file_.commit_as(place);
+  place == file_.path() ? file_.commit() : file_.commit_as(place);
   if (!scene.empty()) write_text_file(file_.comm(), side_car_path(place), scene);
   return place;
 }

@@ -163,7 +163,8 @@ TEST(Deck, refuses_what_is_no_deck_and_shows_the_line) {
   EXPECT_EQ(complaint("[mesh]\nlay ers = 3\n"),
             "mesh.lay ers: unknown key (deck); did you mean mesh.layers?");
   const std::string foreign = "\x89HDF\r\x01\x1a" + std::string(200, 'x');
-  EXPECT_THAT(complaint(foreign), StartsWith("deck: \"\x89HDF???xxx"));
+  EXPECT_THAT(complaint(foreign), StartsWith("deck: is not a text: line 1 has a byte"));
+  EXPECT_THAT(complaint(std::string("[mesh]\nlay\0ers = 2\n", 20)), HasSubstr("line 2 has a byte"));
   EXPECT_LT(complaint(foreign).size(), 200U);
 }
 
