@@ -13,6 +13,7 @@ from processes import kill, members
 
 CODES = {0: "done", 1: "the system refuses", 2: "bad input", 3: "numerical failure", 4: "stopped"}
 SECONDS, BYTES = 30, 2 << 30  # most for one run: of work; memory of its largest process
+CEILING = 3 << 30  # what a process gets
 PATIENCE = 4 * SECONDS  # on a machine that does other work too
 NOISE = ("PETSC ERROR", "HDF5-DIAG", "H5E", "terminate called", "MPI_ABORT", "Traceback", "Signal:", "Segmentation", "bad_alloc", "std::",
          "vector::", "basic_string", "Assertion", "stack smashing", "malloc()", "free()", "AddressSanitizer", "runtime error")
@@ -28,7 +29,7 @@ def run(arguments, folder, environment, seconds=PATIENCE):
     # On the way to a hang or to the end of the memory nothing else on this machine is to be harmed.
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (3 * BYTES // 2, 3 * BYTES // 2))
+        resource.setrlimit(resource.RLIMIT_DATA, (CEILING, CEILING))
 
     begun = time.monotonic()
     process = subprocess.Popen(arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
