@@ -81,7 +81,8 @@ class Target:
 
 
 def keys(experiment):
-    return [key["name"] for one in description()["experiments"] if one["name"] == experiment for key in one["keys"]]
+    """As `fluxformer --describe=json` has them."""
+    return [key for one in description()["experiments"] if one["name"] == experiment for key in one["keys"]]
 
 
 def of_bytes(change):

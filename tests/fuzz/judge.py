@@ -13,11 +13,13 @@ from processes import kill, members
 
 CODES = {0: "done", 1: "the system refuses", 2: "bad input", 3: "numerical failure", 4: "stopped"}
 SECONDS, BYTES = 30, 2 << 30  # most for one run: of work; memory of its largest process
+CEILING = 3 << 30  # what a process gets
 PATIENCE = 4 * SECONDS  # on a machine that does other work too
 NOISE = ("PETSC ERROR", "HDF5-DIAG", "H5E", "terminate called", "MPI_ABORT", "Traceback", "Signal:", "Segmentation", "bad_alloc", "std::",
          "vector::", "basic_string", "Assertion", "stack smashing", "malloc()", "free()", "AddressSanitizer", "runtime error")
 OWN = "run"  # what a run may write begins so
-KEY = re.compile(r"\b[a-z_]+\.[a-z_0-9]+\b|\[[a-z_]+\]|/(?:model|state)\b|\bline \d+|-[a-z_]{3,}")
+KEY = re.compile(r"\b[a-z_]+\.[a-z_0-9]+\b|\[[a-z_]+\]|/(?:model|state)\b|\bline \d+|(?<![\w-])-[a-z_]{3,}")
+OF_THE_SYSTEM = re.compile(r"memory|space|written|limit")  # what exit code 1 is for
 
 Ended = collections.namedtuple("Ended", "code out err seconds work bytes")
 
@@ -27,7 +29,7 @@ def run(arguments, folder, environment, seconds=PATIENCE):
     # On the way to a hang or to the end of the memory nothing else on this machine is to be harmed.
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (6 * BYTES, 6 * BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (CEILING, CEILING))
 
     begun = time.monotonic()
     process = subprocess.Popen(arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -103,6 +105,8 @@ def faults(ended, ranks, names, before, after, output=None, allowed=(0, 1, 2), s
             found.append(f"{len(refusals)} messages with exit code {ended.code}")
         elif ended.code in (1, 2) and not any(name in refusals[0] for name in names) and not KEY.search(refusals[0]):
             found.append("its message names neither the file nor a key")
+        elif ended.code == 1 and not OF_THE_SYSTEM.search(refusals[0]):
+            found.append("exit code 1 for bad input")
         if ended.code in (1, 2) and ranks == 1 and len(messages) < len(ended.err.splitlines()):
             found.append("prints lines that are no messages")
     if ended.code == 0 and output and not os.path.exists(output):

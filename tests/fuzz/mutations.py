@@ -14,6 +14,9 @@ NUMBERS = (0, 1, -1, 2, 7, 127, 128, 255, 256, 32767, 65535, 10**6, 10**9, 2**31
 WORDS = ("", "-1", "0", "1", "2", "1e9", "1000000007", "99999999999999999999", "-99999999999999999999", "1e-320", "1e400", "-1e400",
          "nan", "inf", "0x10", "1.5", "1,5", "true", "false", "on", "no", "auto", "\u00e9", "a" * 5000, "%s%n", "../../x", "/dev/zero",
          "a b", "\"", "#", ";", "=", "[x]", "\t", "\x01")
+# Of the right type, so that what follows the reading of a deck is reached too.
+SOUND = {"whole number": (0, 1, 2, 3, 7, 8, 64, 1000, 10**6, 10**9, 2**31 - 1), "number": (0, 1e-300, 1e-9, 0.5, 1, 2, 1e9, 1e300),
+         "flag": ("true", "false")}
 # PETSc's viewers open files for writing and sockets, some options start programs or end the run.
 PETSC = ("log_view = :canary.txt", "ts_monitor = ascii:canary.txt", "options_view = :canary.txt", "log_trace = canary.txt", "info = canary.txt",
          "ts_view = ascii:canary.txt", "options_file = canary.txt", "malloc_dump =", "on_error_attach_debugger =", "log_xml = canary.txt",
@@ -80,7 +83,7 @@ def packed_mutated(dice, content):
 
 
 def deck_mutated(dice, content, keys):
-    """(mutated deck, words); `keys` are those of its experiment."""
+    """(mutated deck, words); `keys` are those of its experiment as the program describes them."""
     if dice.random() < 0.15:
         return bytes_mutated(dice, content, 2)
     lines, done = content.decode("utf-8", "replace").splitlines(), []
@@ -90,8 +93,10 @@ def deck_mutated(dice, content, keys):
         if kind == "value" and place < len(lines) and "=" in lines[place]:
             lines[place] = f"{lines[place].partition('=')[0]}= {dice.choice(WORDS)}"
         elif kind == "key":
-            section, _, key = dice.choice(keys).partition(".")
-            lines += [f"[{section}]", f"{key} = {dice.choice(WORDS)}"]
+            entry = dice.choice(keys)
+            section, _, key = entry["name"].partition(".")
+            word = dice.choice(entry.get("choices") or SOUND.get(entry["type"], WORDS)) if dice.random() < 0.6 else dice.choice(WORDS)
+            lines += [f"[{section}]", f"{key} = {word}"]
         elif kind == "petsc":
             lines += ["[petsc]", dice.choice(PETSC)]
         elif kind == "remove":

@@ -59,7 +59,8 @@ class Judge(Folder):
         for script, fault in (
                 ("kill -SEGV $$", "dies by signal 11"), (refusal + "exit 139", "dies by signal 11"), ("kill -ABRT $$", "dies by signal 6"),
                 (refusal + "exit 7", "exit code 7"), (refusal + "exit 3", "exit code 3"), ("exit 2", "0 messages"), ("exit 1", "0 messages"),
-                (refusal * 2 + "exit 2", "2 messages"), (refusal + "echo more >&2; exit 2", "no messages"),
+                (refusal + "exit 1", "exit code 1 for bad input"), (refusal * 2 + "exit 2", "2 messages"),
+                ("echo 'fluxformer: a miss-spelling' >&2; exit 2", "neither the file nor a key"), (refusal + "echo more >&2; exit 2", "no messages"),
                 ("echo 'fluxformer: it is bad' >&2; exit 2", "neither the file nor a key"),
                 ("echo 'fluxformer: bad.h5: vector::_M_range_check' >&2; exit 2", "'vector::'"),
                 (refusal + "echo 'HDF5-DIAG: Error detected' >&2; exit 2", "'HDF5-DIAG'"), ("echo 'Traceback' >&2", "'Traceback'"),
