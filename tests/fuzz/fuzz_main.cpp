@@ -80,6 +80,8 @@ pid_t start_worker(const Task& task, Shared& shared, const std::string& log) {
   int argc = 0;
   char** argv = nullptr;
   static Session session(argc, argv);  // never finalised: _exit
+  if (!sanitized)                      // MPI's own handlers print a page
+    for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) std::signal(number, SIG_DFL);
   const int code = work(task, shared);
   std::cout.flush();
   _exit(code);
