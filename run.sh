@@ -26,7 +26,7 @@ build() { cmake --build build --target fluxformer; }
 solve() {
   mkdir -p out
   mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve/evolve.ini \
-    --output.file="$result" --output.overwrite=true "$@" </dev/null
+    --output.file="$result" --output.overwrite=true --checkpoint.restart=auto "$@" </dev/null
 }
 draw() { PYTHONPATH=postprocess "$FLUXFORMER_PYTHON" -m fluxformer plot "$result" --output "$figures"; }
 compare() { jobscripts/compare.sh input/compare "$comparison" --ranks "$ranks"; }
