@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Kills runs of evolve and train with SIGKILL at random moments, restarts them until they are complete, and checks that nothing is lost.
 
     tests/fuzz/kill_runs.py --kills 200 --seed 1

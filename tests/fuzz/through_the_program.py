@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Runs the program, and the Python package, on mutated inputs and judges how they end.
 
     tests/fuzz/through_the_program.py --inputs 2000 --seed 1 --findings findings
