@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -42,6 +43,14 @@ int descriptor_of(hid_t file) {
   return H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0 ? -1 : *static_cast<const int*>(descriptor);
 }
 
+std::string part_of(const std::string& path) {
+  return path + ".part";
+}
+
+void take_name(const std::string& part, const std::string& path) {
+  if (std::rename(part.c_str(), path.c_str()) != 0) fail("getting its name", errno);
+}
+
 // After a failed write HDF5 keeps the unwritten data, and if closing fails again it crashes at exit (1.10.8).
 // So the rest goes to a temporary file in memory.
 void discard_the_rest(hid_t file) {
@@ -59,10 +68,13 @@ HistoryFile::HistoryFile(const std::string& path, const HistoryHeader& header, c
   steps_.of = steps;
   epochs_.of = epochs;
   attempt([&] {
-    create(header);
+    // It gets its name when it can be read; an old one is replaced, not truncated, since it may have readers.
+    const std::string part = part_of(path_);
+    create(part, header);
     h5(H5Fstart_swmr_write(file_), "beginning to write for readers");
     open_table(steps_);
     open_table(epochs_);
+    take_name(part, path_);
   });
 }
 
@@ -76,10 +88,9 @@ void HistoryFile::attempt(const std::function<void()>& work) {
 }
 
 // Everything except the rows: under SWMR no object or attribute can be added.
-void HistoryFile::create(const HistoryHeader& header) {
-  // Create a new file instead of truncating the old one, which may have readers.
-  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) fail("cannot be replaced", errno);
-  file_ = FileHandle(h5(H5Fcreate(path_.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, serial_access()), "creating it"));
+void HistoryFile::create(const std::string& part, const HistoryHeader& header) {
+  if (::unlink(part.c_str()) != 0 && errno != ENOENT) fail("cannot be replaced", errno);
+  file_ = FileHandle(h5(H5Fcreate(part.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, serial_access()), "creating it"));
   make_room(0);
   const GroupHandle root = open_group(file_, "/"), group = open_group(file_, group_);
   write_attribute(root, names::version, schema_version);
@@ -163,14 +174,17 @@ void HistoryFile::close(const std::string& status) {
     for (Table* table : {&steps_, &epochs_})
       for (DatasetHandle& dataset : table->datasets) h5(dataset.close(), "closing a data set");
     h5(file_.close(), "closing");
-    // Attributes cannot be changed under SWMR, so the file is reopened.
-    FileHandle plain(h5(H5Fopen(path_.c_str(), H5F_ACC_RDWR, serial_access()), "closing"));
+    // Attributes cannot be changed under SWMR, and nobody could read a file left open for plain writing: a copy
+    // gets the status, and then the name. (It also lacks the space reserved beyond the end.)
+    const std::string part = part_of(path_);
+    std::error_code problem;
+    std::filesystem::copy_file(path_, part, std::filesystem::copy_options::overwrite_existing, problem);
+    if (problem) fail("closing: copying it", problem.value());
+    FileHandle plain(h5(H5Fopen(part.c_str(), H5F_ACC_RDWR, serial_access()), "closing"));
     write_attribute(open_group(plain, "/"), names::status, status);
     h5(plain.close(), "closing");
+    take_name(part, path_);
   });
-  // Releases the space reserved beyond the end; a failure only wastes space.
-  std::error_code ignored;
-  std::filesystem::resize_file(path_, std::filesystem::file_size(path_, ignored), ignored);
 }
 
 }  // namespace fluxformer::io

@@ -66,7 +66,7 @@ class HistoryFile {
   };
 
   void attempt(const std::function<void()>& work);
-  void create(const HistoryHeader& header);
+  void create(const std::string& part, const HistoryHeader& header);
   void create_table(const Table& table);
   void open_table(Table& table);
   void add(Table& table, double coordinate, std::span<const double> values);

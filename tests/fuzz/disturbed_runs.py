@@ -81,13 +81,13 @@ def check_whole(path):
         raise Lost(f"{os.path.basename(path)} cannot be read: {failure}") from None
 
 
-def history_can_be_read(path):
-    """Also after a kill, but for one in the moment in which it is made."""
+def check_history(path):
+    """Lost unless it can be read as a history that is being written, or as one that is complete."""
     try:
         with h5py.File(path, "r", libver="latest", swmr=True) as file:
-            return len(file["step"]) >= 0
-    except (OSError, KeyError, RuntimeError):
-        return False
+            len(file["step"])
+    except (OSError, KeyError, RuntimeError) as failure:
+        raise Lost(f"{os.path.basename(path)} cannot be read: {failure}") from None
 
 
 class Bench(TrainTest):
@@ -258,7 +258,7 @@ class Disturbed:
                 raise Lost(f"{name} is gone")
         for name in there:
             if name == HISTORY:
-                self.count["histories that were just being made"] += not history_can_be_read(self.bench.path(name))
+                check_history(self.bench.path(name))
             elif name.endswith(".h5") and not may_go(name) and there[name] != before.get(name):
                 check_whole(self.bench.path(name))
         if self.earlier is None and "out.h5" in before and there["out.h5"] != before["out.h5"]:

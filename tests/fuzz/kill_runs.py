@@ -65,8 +65,7 @@ def table(count, lost):
                      f"{count['fell back', aim]:>26}")
     lines += ["", f"{'what the kill left':<42} {'kills':>6}"]
     lines += [f"{key[1]:<42} {value:>6}" for key, value in sorted(count.items(), key=str) if key[0] == "place"]
-    lines.append(f"\n{count['runs']} runs; {count['only one process']} kills were of one process only; "
-                 f"{count['histories that were just being made']} histories that were just being made cannot be read; lost: {len(lost) or 'nothing'}")
+    lines.append(f"\n{count['runs']} runs; {count['only one process']} kills were of one process only; lost: {len(lost) or 'nothing'}")
     return "\n".join(lines + lost)
 
 
