@@ -51,7 +51,7 @@ def experiments(described):
     entries = []
     for one in described["experiments"]:
         entry = {key: one[key] for key in ("name", "family", "sentence")}
-        for role in ("output", "free"):
+        for role in ("output", "free", "permission"):
             entry[role] = [key["name"] for key in one["keys"] if key["role"] == role]
         lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in entry.items())
         entries.append(" {\n" + ",\n".join(lines) + "\n }")

@@ -20,5 +20,6 @@ def family_of(experiment: str) -> str | None:
 
 
 def keys_of(experiment: str, *roles: str) -> frozenset[str]:
-    """The keys of an experiment with these roles: output (where, when and what is written), free (ranks, folders, limits)."""
+    """The keys of an experiment with these roles: output (where, when and what is written), free (ranks, folders, limits),
+    permission (what the user allows)."""
     return frozenset(key for role in roles for key in _ENTRIES[experiment][role])

@@ -26,7 +26,7 @@ IDENTITY = ("study", "mode", "workload", "over", "precision")
 LAYOUT = ("ranks_depth", "ranks_token", "groups", "nodes")
 # How long is measured, by how many ranks, where the data lie and where the result goes does not change what is measured.
 # adjoint.folder is free too, since it changes no result; but states kept there on disk are written and read in each step.
-FREE = keys_of("scaling", "output", "free") - {"adjoint.folder"}
+FREE = keys_of("scaling", "output", "free", "permission") - {"adjoint.folder"}
 PROGRAM = ("git_revision", "git_dirty", "compiler", "blas", "mpi", "petsc")
 
 
