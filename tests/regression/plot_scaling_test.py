@@ -207,7 +207,7 @@ class Grouping(ScalingTest):
                 self.sample(name, 1, [1.0], settings={key["name"]: value})
             count = len(studies(self.measured("a.h5", "b.h5")))
             found["one" if count == 1 else "two"].add(key["name"])
-        free = {key["name"] for key in scaling["keys"] if key["role"] in ("output", "free")}
+        free = {key["name"] for key in scaling["keys"] if key["role"] in ("output", "free", "permission")}
         self.assertEqual(found["one"], free - {"adjoint.folder"})
         self.assertLessEqual({"mesh.ranks_token", "scaling.steps", "data.directory", "output.file"}, found["one"])
         self.assertLessEqual({"adjoint.folder", "mesh.layers", "data.set", "run.seed"}, found["two"])
