@@ -244,7 +244,7 @@ std::string ArchiveWriter::side_car(const std::string& file) const {
 
 std::string ArchiveWriter::finish(const std::string& status) {
   flush();
-  const std::string place = place_of(file_, status);
+  std::string place = place_of(file_, status);
   const std::string scene = shown_.empty() ? "" : side_car(place);
   attribute(names::status, status);
   fields_.clear();
