@@ -40,7 +40,7 @@ Remains remains_in(MPI_Comm comm, const std::string& path, const Settings& setti
 /// own.
 void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) {
   const auto& output = settings.word("output.file");
-  const auto part = output + ".part", interrupted = io::incomplete_path(output, names::interrupted);
+  const auto part = io::part_path(output), interrupted = io::incomplete_path(output, names::interrupted);
   long most = 0;
   std::string source;
   for (const auto& path : {part, interrupted, output, io::incomplete_path(output, names::failed)}) {

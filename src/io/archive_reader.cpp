@@ -114,11 +114,7 @@ std::vector<std::string> ArchiveReader::children(const std::string& group) const
     if (!path_exists(small_, group)) throw BadInput("no " + group);
     const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), group));
     std::string all;
-    const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
-      *static_cast<std::string*>(out) += std::string(name) + '\0';
-      return 0;
-    };
-    h5(H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &all), group);
+    for (const auto& name : members_of(handle)) all += name + '\0';
     return all;
   }));
 }

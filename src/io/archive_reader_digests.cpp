@@ -26,26 +26,6 @@ struct Stored {
   std::uint64_t offset = 0, count = 0, digest = 0;
 };
 
-std::vector<std::string> names_in(hid_t group) {
-  std::vector<std::string> names;
-  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
-    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
-    return 0;
-  };
-  h5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names), "listing a group");
-  return names;
-}
-
-std::vector<std::string> attributes_of(hid_t object) {
-  std::vector<std::string> names;
-  const auto add = [](hid_t, const char* name, const H5A_info_t*, void* out) -> herr_t {
-    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
-    return 0;
-  };
-  h5(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names), "listing attributes");
-  return names;
-}
-
 Stored stored(hid_t file, const std::string& path) {
   const DatasetHandle dataset = open_dataset(file, path);
   const auto digest = stored_digest(dataset);
@@ -109,7 +89,7 @@ void ArchiveReader::require_digests(const std::string& group) const {
       if (name != names::digest.name && name != names::complete.name)
         sum += digest_of_item(name, read_attribute(handle, name).value());
     std::vector<Stored> all;
-    for (const auto& name : names_in(handle)) {
+    for (const auto& name : members_of(handle)) {
       paths.push_back(names::in(group, name));
       all.push_back(stored(small_, paths.back()));
       sum += digest_of_item(name, as_attribute(all.back().digest));

@@ -17,6 +17,9 @@ std::string checkpoint_path(const std::string& output) {
 std::string previous_checkpoint_path(const std::string& output) {
   return with_suffix(output, ".checkpoint.previous.h5");
 }
+std::string part_path(const std::string& path) {
+  return path + ".part";
+}
 std::string side_car_path(const std::string& output) {
   return with_suffix(output, ".xdmf");
 }

@@ -9,6 +9,8 @@ namespace fluxformer::io {
 /// "out/evolve.h5" -> "out/evolve.checkpoint.h5", and the generation before it.
 std::string checkpoint_path(const std::string& output);
 std::string previous_checkpoint_path(const std::string& output);
+/// "out/evolve.h5" -> "out/evolve.h5.part": its name until it is complete.
+std::string part_path(const std::string& path);
 /// "out/evolve.h5" -> "out/evolve.xdmf".
 std::string side_car_path(const std::string& output);
 /// "out/train.h5" -> "out/train.history.h5".

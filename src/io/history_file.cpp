@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "io/file_names.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/layout.hpp"
 #include "io/part_file.hpp"
@@ -43,10 +44,6 @@ int descriptor_of(hid_t file) {
   return H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0 ? -1 : *static_cast<const int*>(descriptor);
 }
 
-std::string part_of(const std::string& path) {
-  return path + ".part";
-}
-
 void take_name(const std::string& part, const std::string& path) {
   if (std::rename(part.c_str(), path.c_str()) != 0) fail("getting its name", errno);
 }
@@ -69,7 +66,7 @@ HistoryFile::HistoryFile(const std::string& path, const HistoryHeader& header, c
   epochs_.of = epochs;
   attempt([&] {
     // It gets its name when it can be read; an old one is replaced, not truncated, since it may have readers.
-    const std::string part = part_of(path_);
+    const std::string part = part_path(path_);
     create(part, header);
     h5(H5Fstart_swmr_write(file_), "beginning to write for readers");
     open_table(steps_);
@@ -176,7 +173,7 @@ void HistoryFile::close(const std::string& status) {
     h5(file_.close(), "closing");
     // Attributes cannot be changed under SWMR, and nobody could read a file left open for plain writing: a copy
     // gets the status, and then the name. (It also lacks the space reserved beyond the end.)
-    const std::string part = part_of(path_);
+    const std::string part = part_path(path_);
     std::error_code problem;
     std::filesystem::copy_file(path_, part, std::filesystem::copy_options::overwrite_existing, problem);
     if (problem) fail("closing: copying it", problem.value());

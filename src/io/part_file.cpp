@@ -184,7 +184,7 @@ void PartFile::commit_as(const std::string& path) {
 
 void refuse_if_held(MPI_Comm comm, const std::string& path) {
   collectively(comm, [&] {
-    if (is_root(comm)) refuse_a_held(path + ".part");
+    if (is_root(comm)) refuse_a_held(part_path(path));
   });
 }
 

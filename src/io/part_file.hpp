@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "io/file_names.hpp"
+
 namespace fluxformer::io {
 
 /// "<path>.part" from creation to rename, locked (flock) for the lifetime of this object. An unfinished one
@@ -24,7 +26,7 @@ class PartFile {
 
   MPI_Comm comm() const { return comm_; }
   const std::string& path() const { return path_; }
-  std::string part() const { return path_ + ".part"; }
+  std::string part() const { return part_path(path_); }
 
   /// Collective: size of the part file in bytes.
   std::uint64_t size() const;

@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from made_up_archives import (DRAWINGS, IMAGES, LABELS, LAST, TAR, ZIP, images, png, posts, tar_gz, tar_of,  # noqa: E402
                               with_last, zip_of)
 from made_up_images import idx  # noqa: E402
-from program import ProgramTest, together  # noqa: E402
+from program import ProgramTest, together, with_attributes, with_value  # noqa: E402
 
 SMALL = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2"]
 LZMA = b"\x09\x04\x05\0\x5d" + struct.pack("<I", 0x83800000) + bytes(20)  # version, size and properties, then data
@@ -174,16 +174,6 @@ class DamagedData(ProgramTest):
         with open(self.path("good.h5"), "rb") as stream:
             good = stream.read()
 
-        def put(path, value):
-            def change(file):
-                if path in file:
-                    del file[path]
-                file[path] = value
-            return change
-
-        def say(**attributes):
-            return lambda file: file["model"].attrs.update(attributes)
-
         def scribble(file):
             del file["model/layers/1/W_Q"]
             numbers = file.create_dataset("model/layers/1/W_Q", (8, 8), "f8", chunks=(8, 8), compression="gzip")
@@ -197,15 +187,15 @@ class DamagedData(ProgramTest):
             ("text.h5", "HDF5"), ("cut.h5", "truncated"), ("metadata.h5", "checksum"), ("loop.h5", "symbolic links"))]
         self.refuse(files + [(claim, self.spoilt(change), ["spoilt", part]) for claim, change, part in (
             ("no model", lambda file: file.__delitem__("model"), "no group /model"),
-            ("a link to nothing", put("model", h5py.SoftLink("/nowhere")), "/model"),
-            ("a number for a group", put("model/layers", 1.0), "/model/layers"),
-            ("words for numbers", put("model/layers/1/W_Q", "words"), "/model/layers/1/W_Q does not hold numbers"),
-            ("another shape", put("model/layers/1/W_Q", np.ones((8, 7))), "/model/layers/1/W_Q is 8 x 7, expected 8 x 8"),
-            ("a number for a matrix", put("model/head/W", 1.0), "/model/head/W is not a matrix"),
+            ("a link to nothing", with_value("model", h5py.SoftLink("/nowhere")), "/model"),
+            ("a number for a group", with_value("model/layers", 1.0), "/model/layers"),
+            ("words for numbers", with_value("model/layers/1/W_Q", "words"), "/model/layers/1/W_Q does not hold numbers"),
+            ("another shape", with_value("model/layers/1/W_Q", np.ones((8, 7))), "/model/layers/1/W_Q is 8 x 7, expected 8 x 8"),
+            ("a number for a matrix", with_value("model/head/W", 1.0), "/model/head/W is not a matrix"),
             ("numbers that do not unpack", scribble, "/model/layers/1/W_Q"),
-            ("two numbers of layers", say(layers=[2, 2]), "layers is neither one number"),
-            ("a third layer", say(layers=3, knots=3), "no /model/layers/3"),
-            ("a width of 10^9", say(width=10**9), "expected 12 x 1000000000"))])
+            ("two numbers of layers", with_attributes("model", layers=[2, 2]), "layers is neither one number"),
+            ("a third layer", with_attributes("model", layers=3, knots=3), "no /model/layers/3"),
+            ("a width of 10^9", with_attributes("model", width=10**9), "expected 12 x 1000000000"))])
 
     def test_a_pipe_is_not_waited_for(self):
         folder = self.data("mnist", {LABELS: b""})

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import DECK, TRAIN_DECK, ProgramTest, together  # noqa: E402
+from program import DECK, TRAIN_DECK, ProgramTest, together, with_attributes, with_value  # noqa: E402
 
 AUTO = "--checkpoint.restart=auto"
 CHECKPOINT = "out.checkpoint.h5"
@@ -172,16 +172,6 @@ class HandMade(HostileTest):
     def test_models(self):
         self.evolve("--output.file=good.h5")
 
-        def put(path, value):
-            def change(file):
-                if path in file:
-                    del file[path]
-                file[path] = value
-            return change
-
-        def say(**attributes):
-            return lambda file: file["model"].attrs.update(attributes)
-
         def nameless(file):
             del file["model"].attrs["width"]
 
@@ -194,16 +184,21 @@ class HandMade(HostileTest):
 
         self.refuse([(claim, ["small.ini", "--model.file=" + self.changed("good.h5", change)], ["model.file = ", part])
                      for claim, change, part in (
-                         ("causal = true", say(causal="true"), "/model@causal: 'true' is not one of: on, off"),
-                         ("residual = yes", say(residual="yes"), "/model@residual: 'yes'"),
-                         ("causal = 1", say(causal=1), "causal of /model is not a text"),
-                         ("another norm", say(norm="batch"), "/model@norm: 'batch' is not one of: pre, post, sphere, none"),
-                         ("no heads", say(heads=0), "/model@heads = 0: must be at least 1"),
-                         ("half a head", say(heads=0.5), "heads of /model is not a whole number"),
-                         ("-1 cells", say(cells=-1), "/model@cells = -1"), ("no width", nameless, "no attribute width"),
+                         ("causal = true", with_attributes("model", causal="true"),
+                          "/model@causal: 'true' is not one of: on, off"),
+                         ("residual = yes", with_attributes("model", residual="yes"), "/model@residual: 'yes'"),
+                         ("causal = 1", with_attributes("model", causal=1), "causal of /model is not a text"),
+                         ("another norm", with_attributes("model", norm="batch"),
+                          "/model@norm: 'batch' is not one of: pre, post, sphere, none"),
+                         ("no heads", with_attributes("model", heads=0), "/model@heads = 0: must be at least 1"),
+                         ("half a head", with_attributes("model", heads=0.5), "heads of /model is not a whole number"),
+                         ("-1 cells", with_attributes("model", cells=-1),
+                          "/model@cells = -1"), ("no width", nameless, "no attribute width"),
                          ("a layer too many", lambda file: file.create_group("model/layers/3"), "has 3 members, expected 2"),
-                         ("another shape", put("model/layers/1/b_Q", np.ones((8, 1))), "/model/layers/1/b_Q is 8 x 1, expected 8"),
-                         ("a gain that is no number", put("model/layers/1/norm1_gain", np.full(8, np.nan)), "not finite"),
+                         ("another shape", with_value("model/layers/1/b_Q", np.ones((8, 1))),
+                          "/model/layers/1/b_Q is 8 x 1, expected 8"),
+                         ("a gain that is no number", with_value("model/layers/1/norm1_gain", np.full(8, np.nan)),
+                          "not finite"),
                          ("a changed weight", damaged, "/model/layers/1/W_Q is damaged"),
                          ("2^31 rows, none written", unallocated, "announces"))])
 

@@ -253,6 +253,20 @@ class TrainTest(ProgramTest):
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
+def with_value(path, value):
+    """A change of an open HDF5 file: this value under that path."""
+    def change(file):
+        if path in file:
+            del file[path]
+        file[path] = value
+    return change
+
+
+def with_attributes(group, **attributes):
+    """A change of an open HDF5 file: attributes of a group."""
+    return lambda file: file[group].attrs.update(attributes)
+
+
 def together(works):
     """Runs the functions concurrently (they mostly wait for launchers) and re-raises their exceptions."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

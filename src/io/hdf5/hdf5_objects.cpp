@@ -22,6 +22,13 @@ constexpr hsize_t longest_text = hsize_t{1} << 26;
 // never refused: a chunk may not have been written, and compact datasets have no storage of their own.
 constexpr double most_packed = 1100, free_of_charge = 1 << 20;
 
+// For H5Literate and H5Aiterate2, which tell different things about what they have found.
+template <class Info>
+herr_t add_name(hid_t, const char* name, const Info*, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
+}
+
 std::string read_text(hid_t attribute, hid_t type) {
   if (h5(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
     char* text = nullptr;
@@ -46,6 +53,19 @@ GroupHandle open_group(hid_t file, const std::string& path) {
   if (path == "/" || path_exists(file, path))
     return GroupHandle(h5(H5Gopen2(file, path.c_str(), H5P_DEFAULT), path));
   return GroupHandle(h5(H5Gcreate2(file, path.c_str(), with_parents(), H5P_DEFAULT, H5P_DEFAULT), path));
+}
+
+std::vector<std::string> members_of(hid_t group) {
+  std::vector<std::string> names;
+  h5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name<H5L_info_t>, &names), "listing a group");
+  return names;
+}
+
+std::vector<std::string> attributes_of(hid_t object) {
+  std::vector<std::string> names;
+  h5(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name<H5A_info_t>, &names),
+     "listing attributes");
+  return names;
 }
 
 bool path_exists(hid_t file, const std::string& path) {

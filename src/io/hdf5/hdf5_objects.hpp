@@ -29,6 +29,9 @@ struct DatasetShape {
 
 /// Opens the group at an absolute path; creates it and its parents if missing.
 GroupHandle open_group(hid_t file, const std::string& path);
+/// Names in an open group, and names of an open object's attributes, in alphabetical order.
+std::vector<std::string> members_of(hid_t group);
+std::vector<std::string> attributes_of(hid_t object);
 /// Whether every link of an absolute path exists. Throws Error (bad input) for a soft or external link: the files
 /// of the program have none, and they lead elsewhere.
 bool path_exists(hid_t file, const std::string& path);
