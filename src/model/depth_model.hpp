@@ -10,15 +10,10 @@
 #include <string>
 
 #include "model/depth_weights.hpp"
+#include "model/mechanism.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
-
-/// The parts of F_s = kappa Lap u + alpha A_s(u) + rho R_s(u). For norm = sphere attention and reaction are
-/// projected to the tangent space at u.
-enum class Mechanism { diffusion, attention, reaction };
-inline constexpr Mechanism all_mechanisms[] = {Mechanism::diffusion, Mechanism::attention,
-                                               Mechanism::reaction};
 
 /// kappa varies between these over layers and channels; alpha and rho are the same everywhere.
 struct EquationCoefficients {

@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 
-#include "base/error.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 namespace {
-
-ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
-  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
-}
 
 /// For each row calls visit(y . f, y . w, |u|, first index), y = u / |u|.
 template <class Visit>
@@ -54,71 +47,25 @@ void projection_adjoint(const double* u, const double* f, const double* w, int r
 
 template <class T>
 SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context)
-    : parameters_(parameters),
+    : parameters_((parameters.spec.validate(), parameters)),
       context_(context),
       weights_(parameters),
-      attention_(context, parameters.spec.attention),
-      reaction_(context, reaction_of(parameters.spec, false)),
-      first_reaction_(context, reaction_of(parameters.spec, true)) {
-  parameters_.spec.validate();
-  if (!context.mask.causal) diffusion_ = std::make_unique<TokenDiffusion<T>>(context);
-  refresh();
-}
+      terms_(parameters.spec, context, layer_),
+      norm_(context),
+      kappa_(parameters),
+      sub_layers_(terms_.compose(kappa_.largest)) {}
 
 template <class T>
 void SlabModel<T>::refresh() {
   weights_.refresh();
-  least_kappa_ = std::numeric_limits<double>::infinity();
-  largest_kappa_ = 0;
-  for (int knot = 1; knot <= spec().knots; ++knot)
-    for (const double kappa : parameters_.view("layers/" + std::to_string(knot) + "/kappa")) {
-      if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
-      least_kappa_ = std::min(least_kappa_, kappa);
-      largest_kappa_ = std::max(largest_kappa_, kappa);
-    }
-  if (largest_kappa_ > 0 && diffusion_ == nullptr)
-    throw BadInput(
-        "attention.causal = on needs equation.kappa = 0: diffusion would carry information from later to "
-        "earlier tokens");
-  sub_layers_ = compose();
+  kappa_ = KappaRange(parameters_);
+  sub_layers_ = terms_.compose(kappa_.largest);
 }
 
 template <class T>
 EquationCoefficients SlabModel<T>::coefficients() const {
   const auto& layout = parameters_.layout;
-  return {least_kappa_, largest_kappa_, parameters_.values[layout.alpha()], parameters_.values[layout.rho()]};
-}
-
-template <class T>
-template <class Branch>
-SlabTerm<T>* SlabModel<T>::dropped(Branch& term, std::size_t which) {
-  if (context_.dropout == nullptr) return &term;
-  auto& place = dropped_[which];
-  if (place == nullptr)
-    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
-  return place.get();
-}
-
-template <class T>
-std::vector<typename SlabModel<T>::SubLayer> SlabModel<T>::compose() {
-  const bool post = spec().norm == Norm::post, sphere = spec().norm == Norm::sphere;
-  const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
-  std::vector<SlabTerm<T>*> mixing;
-  if (largest_kappa_ > 0) mixing.push_back(diffusion_.get());
-  mixing.push_back(term(Mechanism::attention));
-  switch (spec().order) {
-    case Order::sequential:
-      return {{mixing, 1.0, after(After::attention_norm)},
-              {{term(Mechanism::reaction)}, 1.0, after(After::reaction_norm)}};
-    case Order::parallel:
-      mixing.push_back(term(Mechanism::reaction));
-      return {{mixing, 1.0, after(After::attention_norm)}};
-    case Order::macaron:
-      return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
-              {mixing, 1.0, after(After::attention_norm)},
-              {{term(Mechanism::reaction)}, 0.5, after(After::reaction_norm)}};
-  }
-  throw std::logic_error("unknown order of sub-layers");
+  return {kappa_.least, kappa_.largest, parameters_.values[layout.alpha()], parameters_.values[layout.rho()]};
 }
 
 template <class T>
@@ -129,15 +76,7 @@ double* SlabModel<T>::buffer(std::size_t index) {
 
 template <class T>
 SlabTerm<T>* SlabModel<T>::term(Mechanism part) {
-  switch (part) {
-    case Mechanism::diffusion:
-      return largest_kappa_ > 0 ? diffusion_.get() : nullptr;
-    case Mechanism::attention:
-      return dropped(attention_, 0);
-    case Mechanism::reaction:
-      return dropped(reaction_, 1);
-  }
-  throw std::logic_error("unknown part of the field");
+  return part == Mechanism::diffusion && kappa_.largest == 0 ? nullptr : terms_.term(part);
 }
 
 template <class T>
@@ -203,15 +142,15 @@ void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, doubl
 
 template <class T>
 void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) {
-  if (largest_kappa_ > 0) diffusion_->add_diagonal(weights_at(at), scale, diagonal);
+  if (kappa_.largest > 0) terms_.diffusion()->add_diagonal(weights_at(at), scale, diagonal);
 }
 
 template <class T>
 void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double* u, double* k) {
   const auto w = weights_at(at);
-  if (spec().order != Order::macaron) return attention_.matrix(w, u, k);
+  if (spec().order != Order::macaron) return terms_.attention().matrix(w, u, k);
   advance(sub_layers_.front(), w, h, u, buffer(0), buffer(1));
-  attention_.matrix(w, buffer(1), k);
+  terms_.attention().matrix(w, buffer(1), k);
 }
 
 template class SlabModel<float>;

@@ -3,26 +3,25 @@
 #include <algorithm>
 
 #include "model/slab/slab_model.hpp"
-#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 
 template <class T>
-const double* SlabModel<T>::midpoint(const SubLayer& sub, const Weights& w, double step, const double* u) {
+const double* SlabModel<T>::midpoint(const Sub& sub, const Weights& w, double step, const double* u) {
   midpoint_.assign(u, u + context_.size());
   for (auto* term : sub.terms) term->add_rhs(w, u, step / 2, midpoint_.data());
   return midpoint_.data();
 }
 
 template <class T>
-void SlabModel<T>::add_flow(const SubLayer& sub, const Weights& w, double step, double scale, const double* u,
+void SlabModel<T>::add_flow(const Sub& sub, const Weights& w, double step, double scale, const double* u,
                             double* k) {
   const double* const from = spec().subflow == Subflow::midpoint ? midpoint(sub, w, step, u) : u;
   for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
 }
 
 template <class T>
-void SlabModel<T>::add_flow_tangent(const SubLayer& sub, const Weights& w, double step, const double* u,
+void SlabModel<T>::add_flow_tangent(const Sub& sub, const Weights& w, double step, const double* u,
                                     const double* v, double* k) {
   if (spec().subflow == Subflow::euler) {
     for (auto* term : sub.terms) term->add_tangent(w, u, v, step, k);
@@ -35,7 +34,7 @@ void SlabModel<T>::add_flow_tangent(const SubLayer& sub, const Weights& w, doubl
 }
 
 template <class T>
-void SlabModel<T>::add_flow_adjoint(const SubLayer& sub, const Weights& w, double step, const double* u,
+void SlabModel<T>::add_flow_adjoint(const Sub& sub, const Weights& w, double step, const double* u,
                                     const double* k_bar, double* u_bar,
                                     const LayerWeights<double>* gradient) {
   if (spec().subflow == Subflow::euler) {
@@ -50,75 +49,14 @@ void SlabModel<T>::add_flow_adjoint(const SubLayer& sub, const Weights& w, doubl
 }
 
 template <class T>
-void SlabModel<T>::load_norm(After after, const Weights& w) {
-  const auto load = [&](const T* gain, const T* bias) {
-    gain_.assign(gain, gain + context_.width);
-    bias_.assign(bias, bias + context_.width);
-  };
-  if (after == After::attention_norm) load(w.attention.gain, w.attention.bias);
-  if (after == After::reaction_norm) load(w.reaction.gain, w.reaction.bias);
-  if (after == After::half_norm) load(w.first_reaction.gain, w.first_reaction.bias);
-}
-
-template <class T>
-void SlabModel<T>::normalise(After after, const Weights& w, const double* z, double* v) {
-  const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
-  if (after == After::nothing || after == After::sphere) {
-    std::copy_n(z, context_.size(), v);
-    if (after == After::sphere && !project_to_sphere(v, rows, width))
-      std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
-    return;
-  }
-  load_norm(after, w);  // in double whatever T: it acts on the residual stream
-  layer_norm<double>(z, d, rows, width, gain_.data(), bias_.data(), v, d);
-}
-
-template <class T>
-void SlabModel<T>::normalise_tangent(After after, const Weights& w, const double* z, const double* z_dot,
-                                     double* v) {
-  const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
-  if (after == After::nothing || after == After::sphere) {
-    std::copy_n(z_dot, context_.size(), v);
-    if (after == After::sphere) sphere_tangent(z, v, rows, width);
-    return;
-  }
-  load_norm(after, w);
-  layer_norm_tangent<double>(z, z_dot, d, rows, width, gain_.data(), v, d);
-}
-
-template <class T>
-void SlabModel<T>::normalise_adjoint(After after, const Weights& w, const double* z, const double* v_bar,
-                                     double* z_bar, const LayerWeights<double>* gradient) {
-  const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
-  if (after == After::nothing || after == After::sphere) {
-    std::copy_n(v_bar, context_.size(), z_bar);
-    if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
-    return;
-  }
-  load_norm(after, w);
-  double *gain_bar = nullptr, *bias_bar = nullptr;
-  if (gradient != nullptr) {
-    const bool attention = after == After::attention_norm;
-    const auto& reaction = after == After::half_norm ? gradient->first_reaction : gradient->reaction;
-    gain_bar = attention ? gradient->attention.gain : reaction.gain;
-    bias_bar = attention ? gradient->attention.bias : reaction.bias;
-  }
-  std::fill_n(z_bar, context_.size(), 0.0);
-  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, gain_.data(), 1.0, z_bar, gain_bar, bias_bar);
-}
-
-template <class T>
-void SlabModel<T>::advance(const SubLayer& sub, const Weights& w, double h, const double* u, double* z,
+void SlabModel<T>::advance(const Sub& sub, const Weights& w, double h, const double* u, double* z,
                            double* v) {
   if (spec().residual)
     std::copy_n(u, context_.size(), z);
   else
     std::fill_n(z, context_.size(), 0.0);
   add_flow(sub, w, sub.fraction * h, 1.0, u, z);
-  if (v != z) normalise(sub.after, w, z, v);
+  if (v != z) norm_.apply(sub.after, w, z, v);
 }
 
 template <class T>
@@ -166,7 +104,7 @@ void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const doubl
     else
       std::fill_n(z_dot, size, 0.0);
     add_flow_tangent(sub, w, sub.fraction * h, state, out, z_dot);
-    normalise_tangent(sub.after, w, z, z_dot, out);
+    norm_.tangent(sub.after, w, z, z_dot, out);
     std::copy_n(next, size, state);
   }
   for (std::size_t j = 0; j < size; ++j) out[j] -= v[j];
@@ -194,7 +132,7 @@ void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const doubl
   double* const z_bar = buffer(2 * count + 1);
   std::copy_n(w, size, v_bar);
   for (std::size_t j = count; j-- > 0;) {
-    normalise_adjoint(sub_layers_[j].after, weights, buffer(2 * j + 1), v_bar, z_bar, g);
+    norm_.adjoint(sub_layers_[j].after, weights, buffer(2 * j + 1), v_bar, z_bar, g);
     if (spec().residual)
       std::copy_n(z_bar, size, v_bar);
     else

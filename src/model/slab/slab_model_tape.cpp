@@ -54,7 +54,7 @@ void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, 
       if (base != sum) std::copy_n(base, size, sum);
       add_flow(sub, w, step, 1.0, from, sum);
     }
-    if (sub.after != After::nothing) normalise(sub.after, w, sum, to);
+    if (sub.after != After::nothing) norm_.apply(sub.after, w, sum, to);
     from = to;
   }
 }
@@ -76,7 +76,7 @@ void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, 
     auto& mine = kept[j];
     const double* sum_bar = v_bar;
     if (sub.after != After::nothing) {
-      normalise_adjoint(sub.after, weights, mine.sum.data(), v_bar, buffer(0), g);
+      norm_.adjoint(sub.after, weights, mine.sum.data(), v_bar, buffer(0), g);
       sum_bar = buffer(0);
     }
     double* const to = j == 0 ? u_bar : buffer(1 + j % 2);

@@ -1,0 +1,91 @@
+#include "model/slab/slab_terms.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
+  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+}
+
+}  // namespace
+
+KappaRange::KappaRange(const Parameters& parameters)
+    : least(std::numeric_limits<double>::infinity()), largest(0) {
+  for (int knot = 1; knot <= parameters.spec.knots; ++knot)
+    for (const double kappa : parameters.view("layers/" + std::to_string(knot) + "/kappa")) {
+      if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
+      least = std::min(least, kappa);
+      largest = std::max(largest, kappa);
+    }
+}
+
+template <class T>
+SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer)
+    : spec_(spec),
+      context_(context),
+      layer_(layer),
+      attention_(context, spec.attention),
+      reaction_(context, reaction_of(spec, false)),
+      first_reaction_(context, reaction_of(spec, true)) {
+  if (!context.mask.causal) diffusion_ = std::make_unique<TokenDiffusion<T>>(context);
+}
+
+template <class T>
+template <class Branch>
+SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, std::size_t which) {
+  if (context_.dropout == nullptr) return &term;
+  auto& place = dropped_[which];
+  if (place == nullptr)
+    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
+  return place.get();
+}
+
+template <class T>
+SlabTerm<T>* SlabTerms<T>::term(Mechanism part) {
+  switch (part) {
+    case Mechanism::diffusion:
+      return diffusion_.get();
+    case Mechanism::attention:
+      return dropped(attention_, 0);
+    case Mechanism::reaction:
+      return dropped(reaction_, 1);
+  }
+  throw std::logic_error("unknown part of the field");
+}
+
+template <class T>
+std::vector<SubLayer<T>> SlabTerms<T>::compose(double largest_kappa) {
+  if (largest_kappa > 0 && diffusion_ == nullptr)
+    throw BadInput(
+        "attention.causal = on needs equation.kappa = 0: diffusion would carry information from later to "
+        "earlier tokens");
+  const bool post = spec_.norm == Norm::post, sphere = spec_.norm == Norm::sphere;
+  const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
+  std::vector<SlabTerm<T>*> mixing;
+  if (largest_kappa > 0) mixing.push_back(diffusion_.get());
+  mixing.push_back(term(Mechanism::attention));
+  switch (spec_.order) {
+    case Order::sequential:
+      return {{mixing, 1.0, after(After::attention_norm)},
+              {{term(Mechanism::reaction)}, 1.0, after(After::reaction_norm)}};
+    case Order::parallel:
+      mixing.push_back(term(Mechanism::reaction));
+      return {{mixing, 1.0, after(After::attention_norm)}};
+    case Order::macaron:
+      return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
+              {mixing, 1.0, after(After::attention_norm)},
+              {{term(Mechanism::reaction)}, 0.5, after(After::reaction_norm)}};
+  }
+  throw std::logic_error("unknown order of sub-layers");
+}
+
+template class SlabTerms<float>;
+template class SlabTerms<double>;
+
+}  // namespace fluxformer
