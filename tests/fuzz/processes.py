@@ -4,6 +4,14 @@ import os
 import signal
 
 
+def has_ended(process, state):
+    """Whether no thread of it is left: a process of which only the first one has ended still holds its files open and locked."""
+    try:
+        return state == "X" or (state == "Z" and len(os.listdir(f"/proc/{process}/task")) == 1)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def members(session):
     """Those of a session that have not ended."""
     found = []
@@ -13,7 +21,7 @@ def members(session):
                 state, _, _, its_session = stream.read().rpartition(")")[2].split()[:4]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(its_session) == session and state not in "ZX":
+        if int(its_session) == session and not has_ended(one, state):
             found.append(int(one))
     return sorted(found)
 
