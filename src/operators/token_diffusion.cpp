@@ -145,6 +145,12 @@ void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, co
   });
 }
 
+/// out := base, which may be `out`.
+double* started(const SlabContext& context, const double* base, double* out) {
+  if (base != out) std::copy_n(base, context.size(), out);
+  return out;
+}
+
 }  // namespace
 
 template <class T>
@@ -181,6 +187,48 @@ void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const 
     laplacian(near, count, u + row, width,
               [&](std::size_t c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
   });
+}
+
+template <class T>
+void TokenDiffusion<T>::set_rhs_linearised(const LayerWeights<const T>& weights, const double* u,
+                                           double scale, const double* base, double* out, Linearisation&) {
+  add_rhs(weights, u, scale, started(context_, base, out));
+}
+
+template <class T>
+void TokenDiffusion<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u,
+                                               const double* w, double scale, const double* base,
+                                               double* u_bar, const LayerWeights<double>* gradient,
+                                               Linearisation&) {
+  add_adjoint(weights, u, w, scale, started(context_, base, u_bar), gradient);
+}
+
+// The term is linear in kappa and in u, and so are the parts of its adjoint: the product rule.
+template <class T>
+void TokenDiffusion<T>::set_tangent(const LayerWeights<const T>& weights,
+                                    const LayerWeights<const T>& weights_dot, const double* u,
+                                    const double* u_dot, double scale, const double* base, double* out,
+                                    Linearisation&) {
+  add_rhs(weights, u_dot, scale, started(context_, base, out));
+  add_rhs(weights_dot, u, scale, out);
+}
+
+template <class T>
+void TokenDiffusion<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
+                                            const LayerWeights<const T>& weights_dot, const double* u,
+                                            const double* u_dot, const double* w, const double* w_dot,
+                                            double scale, const double* base, double* u_bar_dot,
+                                            const LayerWeights<double>& gradient_dot, Linearisation&) {
+  add_adjoint(weights, u, w_dot, scale, started(context_, base, u_bar_dot), &gradient_dot);
+  add_adjoint(weights_dot, u_dot, w, scale, u_bar_dot, &gradient_dot);
+}
+
+template <class T>
+void TokenDiffusion<T>::set_gauss_newton(const LayerWeights<const T>& weights, const double* u,
+                                         const double* w_dot, double scale, const double* base,
+                                         double* u_bar_dot, const LayerWeights<double>& gradient_dot,
+                                         Linearisation&) {
+  add_adjoint(weights, u, w_dot, scale, started(context_, base, u_bar_dot), &gradient_dot);
 }
 
 template <class T>

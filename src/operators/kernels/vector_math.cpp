@@ -82,17 +82,26 @@ struct ShiftedExp {
   }
 };
 
-/// g = x Phi(x), g' = Phi(x) + x phi(x); Phi, phi the normal distribution and its density.
+/// What an activation gives beside its value.
+template <class T>
+struct Derivatives {
+  Vector<T> slope, curvature;
+};
+
+/// g = x Phi(x), g' = Phi(x) + x phi(x), g'' = phi(x) (2 - x^2); Phi, phi the normal distribution and its
+/// density.
 template <class T>
 struct GeluErf {
-  template <bool with_slope>
-  Vector<T> value(const Vector<T>& x, Vector<T>& slope) const {
+  template <int order>
+  Vector<T> value(const Vector<T>& x, Derivatives<T>& g) const {
     const Vector<T> limit = broadcast(Range<T>::erf_form);
     const Vector<T> held = simd::clamp(x, -limit, limit);
     const Vector<T> cdf = T(0.5) + T(0.5) * vector_erf(held * (std::numbers::sqrt2_v<T> / 2));
-    if constexpr (with_slope) {
+    if constexpr (order > 0) {
       constexpr T density_at_zero = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
-      slope = cdf + held * density_at_zero * vector_exp(T(-0.5) * held * held);
+      const Vector<T> decay = vector_exp(T(-0.5) * held * held);
+      g.slope = cdf + held * density_at_zero * decay;
+      if constexpr (order > 1) g.curvature = density_at_zero * decay * (T(2) - held * held);
     }
     return x * cdf;
   }
@@ -105,8 +114,8 @@ struct GeluErf {
 /// difference.
 template <>
 struct GeluErf<float> {
-  template <bool with_slope>
-  Vector<float> value(const Vector<float>& x, Vector<float>& slope) const {
+  template <int order>
+  Vector<float> value(const Vector<float>& x, Derivatives<float>& g) const {
     const Vector<float> limit = broadcast(Range<float>::erf_form);
     const Vector<float> held = simd::clamp(x, -limit, limit);
     const Vector<float> size = held < 0.0F ? -held : held;
@@ -119,20 +128,22 @@ struct GeluErf<float> {
     for (std::size_t k = 1; k < std::size(coefficients); ++k) sum = sum * t + coefficients[k];
     const Vector<float> tail = decay * (sum * t);
     const Vector<float> cdf = held < 0.0F ? tail : 1.0F - tail;
-    if constexpr (with_slope) {
+    if constexpr (order > 0) {
       constexpr float density_at_zero = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
-      slope = cdf + held * density_at_zero * decay;
+      g.slope = cdf + held * density_at_zero * decay;
+      if constexpr (order > 1) g.curvature = density_at_zero * decay * (2.0F - held * held);
     }
     return x * cdf;
   }
 };
 
 /// g = x (1 + tanh y) / 2 = x s(2y), y = sqrt(2/pi) (x + 0.044715 x^3), s(z) = 1 / (1 + exp(-z)): one
-/// exponential, and no cancellation for x < 0. g' = s + x s (1 - s) 2y', 1 - s = exp(-2y) s.
+/// exponential, and no cancellation for x < 0. With h = s (1 - s), 1 - s = exp(-2y) s, and t = 2y:
+///   g' = s + x h t'     g'' = h (2 t' + x ((1 - 2 s) t'^2 + t''))
 template <class T>
 struct GeluTanh {
-  template <bool with_slope>
-  Vector<T> value(const Vector<T>& x, Vector<T>& slope) const {
+  template <int order>
+  Vector<T> value(const Vector<T>& x, Derivatives<T>& g) const {
     constexpr T two_root = 2 * std::numbers::sqrt2_v<T> * std::numbers::inv_sqrtpi_v<T>;
     constexpr T cubic = T(0.044715);
     const Vector<T> limit = broadcast(Range<T>::tanh_form);
@@ -140,8 +151,13 @@ struct GeluTanh {
     const Vector<T> square = held * held;
     const Vector<T> decay = vector_exp(-two_root * held * (T(1) + cubic * square));
     const Vector<T> logistic = T(1) / (T(1) + decay);
-    if constexpr (with_slope) {
-      slope = logistic + held * logistic * (decay * logistic) * (two_root * (T(1) + 3 * cubic * square));
+    if constexpr (order > 0) {
+      const Vector<T> rate = two_root * (T(1) + 3 * cubic * square);
+      g.slope = logistic + held * logistic * (decay * logistic) * rate;
+      if constexpr (order > 1) {
+        const Vector<T> turn = (decay - T(1)) * logistic * rate * rate + 6 * two_root * cubic * held;
+        g.curvature = logistic * (decay * logistic) * (T(2) * rate + held * turn);
+      }
     }
     return x * logistic;
   }
@@ -155,25 +171,31 @@ void apply(const Function& function, T* x, std::size_t count) {
   if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
 }
 
-/// x := g(x) and, if not null, slope := g'(x).
-template <class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, std::size_t count) {
+/// x := g(x); for order 1 slope := g'(x), for order 2 curvature := g''(x) too.
+template <int order, class T, class Activation>
+void activate(const Activation& g, T* x, T* slope, T* curvature, std::size_t count) {
   constexpr std::size_t width = simd::lanes<T>;
-  Vector<T> derivative;
-  if (slope == nullptr) {
-    apply([&](const Vector<T>& at) { return g.template value<false>(at, derivative); }, x, count);
-    return;
-  }
+  Derivatives<T> along;
   std::size_t i = 0;
   for (; i + width <= count; i += width) {
-    simd::store(x + i, g.template value<true>(simd::load(x + i), derivative));
-    simd::store(slope + i, derivative);
+    simd::store(x + i, g.template value<order>(simd::load(x + i), along));
+    if constexpr (order > 0) simd::store(slope + i, along.slope);
+    if constexpr (order > 1) simd::store(curvature + i, along.curvature);
   }
-  if (i < count) {
-    const Vector<T> value = g.template value<true>(simd::load_part(x + i, count - i), derivative);
-    simd::store_part<T>(x + i, value, count - i);
-    simd::store_part<T>(slope + i, derivative, count - i);
-  }
+  if (i == count) return;
+  const Vector<T> value = g.template value<order>(simd::load_part(x + i, count - i), along);
+  simd::store_part<T>(x + i, value, count - i);
+  if constexpr (order > 0) simd::store_part<T>(slope + i, along.slope, count - i);
+  if constexpr (order > 1) simd::store_part<T>(curvature + i, along.curvature, count - i);
+}
+
+template <class T, class Activation>
+void activate(const Activation& g, T* x, T* slope, std::size_t count) {
+  T* const none = nullptr;
+  if (slope == nullptr)
+    activate<0>(g, x, none, none, count);
+  else
+    activate<1>(g, x, slope, none, count);
 }
 
 }  // namespace
@@ -193,11 +215,25 @@ void gelu_tanh(T* x, T* slope, std::size_t count) {
   activate(GeluTanh<T>{}, x, slope, count);
 }
 
+template <class T>
+void gelu_erf_curvature(T* x, T* slope, T* curvature, std::size_t count) {
+  activate<2>(GeluErf<T>{}, x, slope, curvature, count);
+}
+
+template <class T>
+void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count) {
+  activate<2>(GeluTanh<T>{}, x, slope, curvature, count);
+}
+
 template void exp_shifted<float>(float*, std::size_t, float);
 template void exp_shifted<double>(double*, std::size_t, double);
 template void gelu_erf<float>(float*, float*, std::size_t);
 template void gelu_erf<double>(double*, double*, std::size_t);
 template void gelu_tanh<float>(float*, float*, std::size_t);
+template void gelu_erf_curvature<float>(float*, float*, float*, std::size_t);
+template void gelu_tanh_curvature<float>(float*, float*, float*, std::size_t);
 template void gelu_tanh<double>(double*, double*, std::size_t);
+template void gelu_erf_curvature<double>(double*, double*, double*, std::size_t);
+template void gelu_tanh_curvature<double>(double*, double*, double*, std::size_t);
 
 }  // namespace fluxformer

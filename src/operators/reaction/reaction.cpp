@@ -10,14 +10,16 @@
 namespace fluxformer {
 namespace {
 
-/// x := g(x), slope := g'(x) if not null.
+/// x := g(x), slope := g'(x) and curvature := g''(x) where not null.
 template <class T>
-void activate(Activation activation, T* x, T* slope, std::size_t count) {
+void activate(Activation activation, T* x, T* slope, T* curvature, std::size_t count) {
   switch (activation) {
     case Activation::gelu_erf:
-      return gelu_erf(x, slope, count);
+      return curvature != nullptr ? gelu_erf_curvature(x, slope, curvature, count)
+                                  : gelu_erf(x, slope, count);
     case Activation::gelu_tanh:
-      return gelu_tanh(x, slope, count);
+      return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count)
+                                  : gelu_tanh(x, slope, count);
     case Activation::relu:
       if (slope != nullptr) {
         for (std::size_t i = 0; i < count; ++i) slope[i] = x[i] > 0 ? T(1) : T(0);
@@ -53,12 +55,12 @@ void Reaction<T>::inner_input(const ReactionWeights<const T>& weights, const dou
 }
 
 template <class T>
-void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows,
-                                T* value, T* slope) const {
-  repeat_row(weights.b_1, rows, hidden_, value);
-  matrix(value, rows, hidden_).noalias() +=
-      matrix(normal, rows, width_) * matrix(weights.w_1, hidden_, width_).transpose();
-  activate(settings_.activation, value, slope, rows * hidden_);
+void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, std::size_t rows,
+                                const Hidden& hidden) const {
+  repeat_row(weights.b_1, rows, hidden_, hidden.value);
+  matrix(hidden.value, rows, hidden_).noalias() +=
+      matrix(hidden.normal, rows, width_) * matrix(weights.w_1, hidden_, width_).transpose();
+  activate(settings_.activation, hidden.value, hidden.slope, hidden.curvature, rows * hidden_);
 }
 
 template <class T>
@@ -66,7 +68,7 @@ void Reaction<T>::add_block(const ReactionWeights<const T>& weights, const doubl
                             const Hidden& hidden, double scale, T* result, const double* base,
                             double* out) const {
   inner_input(weights, u, rows, hidden.normal);
-  hidden_values(weights, hidden.normal, rows, hidden.value, hidden.slope);
+  hidden_values(weights, rows, hidden);
   repeat_row(weights.b_2, rows, width_, result);
   matrix(result, rows, width_).noalias() +=
       matrix(hidden.value, rows, hidden_) * matrix(weights.w_2, width_, hidden_).transpose();
@@ -89,7 +91,8 @@ void Reaction<T>::add_rhs(const LayerWeights<const T>& weights, const double* u,
 
 template <class T>
 std::unique_ptr<Activations> Reaction<T>::make_activations() const {
-  return std::make_unique<ReactionActivations<T>>(static_cast<std::size_t>(context_.rows()), width_, hidden_);
+  return std::make_unique<ReactionActivations<T>>(static_cast<std::size_t>(context_.rows()), width_, hidden_,
+                                                  Curvatures::none);
 }
 
 template <class T>
@@ -122,7 +125,7 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
   over_blocks([&](std::size_t first, std::size_t rows) {
     const std::size_t at = first * width_;
     inner_input(w, u + at, rows, normal);
-    hidden_values(w, normal, rows, value, slope);
+    hidden_values(w, rows, {normal, value, slope});
     T* inner = normal;
     if (settings_.layer_norm) {
       layer_norm_tangent(u + at, v + at, width_, static_cast<int>(rows), context_.width, w.gain, inner,

@@ -11,9 +11,13 @@
 
 #include "base/phases.hpp"
 #include "operators/kernels/scratch.hpp"
+#include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
+
+template <class T>
+class ReactionAdjoint;
 
 enum class Activation { gelu_erf, gelu_tanh, relu };
 
@@ -27,7 +31,7 @@ struct ReactionSettings {
 
 /// A slab term in the arithmetic T. Not collective: tokens are independent.
 template <class T>
-class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
+class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
   /// `context` is borrowed.
   Reaction(const SlabContext& context, const ReactionSettings& settings);
@@ -45,9 +49,29 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
 
-  /// Of a block of rows: N(u) [row][width], g(z) and g'(z) [row][hidden].
+  /// Keeps 3 d + 5 f numbers of type T per row: N(u), the hidden values, slopes and curvatures (none for
+  /// ReLU); of the adjoint W_1^T p and W_2^T w (see reaction_adjoint.cpp); of the tangent N_dot and z_dot.
+  Linearisation make_linearisation() const override;
+  void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
+                          const double* base, double* out, Linearisation& at) override;
+  void set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u, const double* w,
+                              double scale, const double* base, double* u_bar,
+                              const LayerWeights<double>* gradient, Linearisation& at) override;
+  void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
+                   const double* u, const double* u_dot, double scale, const double* base, double* out,
+                   Linearisation& at) override;
+  void set_adjoint_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
+                           const double* u, const double* u_dot, const double* w, const double* w_dot,
+                           double scale, const double* base, double* u_bar_dot,
+                           const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+  void set_gauss_newton(const LayerWeights<const T>& weights, const double* u, const double* w_dot,
+                        double scale, const double* base, double* u_bar_dot,
+                        const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+
+  /// Of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and curvatures may be
+  /// null: not wanted, or no curvature.
   struct Hidden {
-    T *normal, *value, *slope;
+    T *normal, *value, *slope, *curvature = nullptr;
   };
 
  private:
@@ -62,19 +86,20 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T> {
   /// normal := N(u), or u, in T.
   void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
                    T* normal) const;
-  /// value := g(z) and slope := g'(z) (if not null), z = W_1 normal + b_1.
-  void hidden_values(const ReactionWeights<const T>& weights, const T* normal, std::size_t rows, T* value,
-                     T* slope) const;
-  /// out = base + scale * R of a block of rows; its hidden values (and slopes, if not null) go to `hidden`.
+  /// Values, slopes and curvatures (if not null) of z = W_1 hidden.normal + b_1.
+  void hidden_values(const ReactionWeights<const T>& weights, std::size_t rows, const Hidden& hidden) const;
+  /// out = base + scale * R of a block of rows; what `hidden` has room for goes there.
   void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
                  const Hidden& hidden, double scale, T* result, const double* base, double* out) const;
   std::size_t adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
-  /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block. Needs adjoint_scratch().
+  /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block; fills `keep`, if not null.
+  /// Needs adjoint_scratch().
   template <class HiddenOf>
   void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
-                 const double* base, double* u_bar, const ReactionWeights<double>* bar, HiddenOf&& hidden_of);
+                 const double* base, double* u_bar, const ReactionWeights<double>* bar,
+                 ReactionAdjoint<T>* keep, HiddenOf&& hidden_of);
   /// body(first row, rows) over blocks of rows whose hidden values fit in the cache.
   template <class Body>
   void over_blocks(Body&& body) const {

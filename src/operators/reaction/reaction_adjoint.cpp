@@ -27,20 +27,13 @@ void multiply_and_add_rows(const T* __restrict factor, std::size_t rows, std::si
     }
 }
 
-template <class T>
-double inner_product(const T* x, const T* y, std::size_t count) {
-  double total = 0;
-  for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-  return total;
-}
-
 }  // namespace
 
 template <class T>
 template <class HiddenOf>
 void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, const double* w, double scale,
                             const double* base, double* u_bar, const ReactionWeights<double>* bar,
-                            HiddenOf&& hidden_of) {
+                            ReactionAdjoint<T>* keep, HiddenOf&& hidden_of) {
   const double factor = scale * *p.rho;
   const std::size_t matrix_size = hidden_ * width_;
   T* seed = scratch_.take(block_ * width_);
@@ -60,8 +53,9 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
     round_to(w + at, rows * width_, seed);
     const auto seeds = matrix<const T>(seed, rows, width_);
     matrix(pulled, rows, hidden_).noalias() = seeds * matrix(p.w_2, width_, hidden_);  // W_2^T w
+    if (keep != nullptr) scaled(*p.rho, pulled, rows * hidden_, keep->pulled + first * hidden_);
     multiply_and_add_rows(known.slope, rows, hidden_, pulled, b_1);
-    if (bar != nullptr) {
+    if (bar != nullptr || keep != nullptr) {
       simd::add_rows(seed, rows, width_, b_2);
       matrix(w_2, width_, hidden_).noalias() += seeds.transpose() * matrix(known.value, rows, hidden_);
       matrix(w_1, hidden_, width_).noalias() +=
@@ -69,6 +63,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
     }
     matrix(normal_bar, rows, width_).noalias() =
         matrix(pulled, rows, hidden_) * matrix(p.w_1, hidden_, width_);
+    if (keep != nullptr) scaled(*p.rho, normal_bar, rows * width_, keep->normal_bar + at);
     if (settings_.layer_norm) {
       layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.gain,
                          factor, base + at, u_bar + at, bar != nullptr ? bar->gain : nullptr,
@@ -77,6 +72,10 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
       simd::set_sum(factor, normal_bar, rows * width_, base + at, u_bar + at);
     }
   });
+  if (keep != nullptr) {
+    std::copy_n(w_2, matrix_size, keep->w_2);
+    std::copy_n(b_2, width_, keep->b_2);
+  }
   if (bar == nullptr) return;
   *bar->rho += scale * (inner_product(p.w_2, w_2, matrix_size) + inner_product(p.b_2, b_2, width_));
   simd::set_sum(factor, w_1, matrix_size, bar->w_1, bar->w_1);
@@ -95,11 +94,12 @@ void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double
   T* normal = scratch_.take(block_ * width_);
   T* value = scratch_.take(block_ * hidden_);
   T* slope = scratch_.take(block_ * hidden_);
-  pull_back(p, u, w, scale, u_bar, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,
+  pull_back(p, u, w, scale, u_bar, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr, nullptr,
             [&](std::size_t first, std::size_t rows) {
+              const Hidden hidden{normal, value, slope};
               inner_input(p, u + first * width_, rows, normal);
-              hidden_values(p, normal, rows, value, slope);
-              return Hidden{normal, value, slope};
+              hidden_values(p, rows, hidden);
+              return hidden;
             });
 }
 
@@ -112,7 +112,20 @@ void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const d
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
   scratch_.reset(adjoint_scratch(), 7);
   pull_back(mine(weights), u, w, scale, base, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,
-            [&](std::size_t first, std::size_t) { return keep.at(first); });
+            nullptr, [&](std::size_t first, std::size_t) { return keep.at(first); });
+}
+
+template <class T>
+void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u,
+                                         const double* w, double scale, const double* base, double* u_bar,
+                                         const LayerWeights<double>* gradient, Linearisation& at) {
+  const InPiece piece(Piece::reaction);
+  count(2);
+  const auto& value = dynamic_cast<const ReactionActivations<T>&>(*at.value);
+  scratch_.reset(adjoint_scratch(), 7);
+  pull_back(mine(weights), u, w, scale, base, u_bar, gradient != nullptr ? &mine(*gradient) : nullptr,
+            &dynamic_cast<ReactionAdjoint<T>&>(*at.adjoint),
+            [&](std::size_t first, std::size_t) { return value.at(first); });
 }
 
 #define FLUXFORMER_INSTANTIATE(T)                                                                            \
@@ -120,7 +133,10 @@ void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const d
                                          double*, const LayerWeights<double>*);                              \
   template void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,    \
                                               double, const double*, double*, const LayerWeights<double>*,   \
-                                              Activations&);
+                                              Activations&);                                                 \
+  template void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>&, const double*,             \
+                                                    const double*, double, const double*, double*,           \
+                                                    const LayerWeights<double>*, Linearisation&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE
