@@ -30,6 +30,23 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
   return value;
 }
 
+void loss_curvature(const Loss& loss, const double* z, int classes, double weight, const double* z_dot,
+                    double* z_bar_dot) {
+  if (loss.kind == LossKind::mean_squared_error) {
+    for (int c = 0; c < classes; ++c) z_bar_dot[c] = weight * 2 * z_dot[c] / classes;
+    return;
+  }
+  const double top = *std::max_element(z, z + classes);
+  double sum = 0, mean = 0;
+  for (int c = 0; c < classes; ++c) {
+    z_bar_dot[c] = std::exp(z[c] - top);
+    sum += z_bar_dot[c];
+    mean += z_bar_dot[c] * z_dot[c];
+  }
+  mean /= sum;
+  for (int c = 0; c < classes; ++c) z_bar_dot[c] *= weight / sum * (z_dot[c] - mean);
+}
+
 int most_likely(const double* z, int classes) {
   if (std::any_of(z, z + classes, [](double x) { return std::isnan(x); })) return -1;
   return static_cast<int>(std::max_element(z, z + classes) - z);

@@ -26,6 +26,11 @@ struct Loss {
 /// collective.
 double loss_of(const Loss& loss, const double* z, int classes, int label, double weight, double* z_bar);
 
+/// z_bar_dot := weight * (d2 loss / dz2) z_dot for one sample: softmax(z) . (z_dot - softmax(z).z_dot), or
+/// 2 z_dot / C. Positive semi-definite. Not collective.
+void loss_curvature(const Loss& loss, const double* z, int classes, double weight, const double* z_dot,
+                    double* z_bar_dot);
+
 /// Sum of the weights of the correctly classified samples of a batch; logits [sample][class].
 double correct_share(const Batch& batch, const std::vector<double>& logits, int classes);
 

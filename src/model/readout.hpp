@@ -24,11 +24,6 @@ class Readout {
   void adjoint(const double* u, const double* logits_bar, double* u_bar, std::span<double> gradient);
 
  private:
-  int length(int sample) const;
-  /// body(row of the slab, sample) over the real tokens.
-  template <class Body>
-  void over_real_rows(Body&& body) const;
-
   const Parameters& parameters_;
   const SlabContext& context_;
   bool layer_norm_;

@@ -101,6 +101,27 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_
   simd::set_sum(scale, bias_sum, n, bias_bar_dot, bias_bar_dot);
 }
 
+// With r = |x| and y_dot = (x_dot - y (y . x_dot)) / r:
+//   x_bar_dot = (w_dot - y (y . w_dot) - y_dot (y . w) - y (y_dot . w) - (y . x_dot) x_bar) / r
+void sphere_adjoint_tangent(const double* x, const double* x_dot, const double* w, const double* w_dot,
+                            int rows, int width, double* x_bar_dot) {
+  const auto n = static_cast<std::size_t>(width);
+  const auto dot = [n](const double* a, const double* b) {
+    return mean_product(a, b, n) * static_cast<double>(n);
+  };
+  for (int row = 0; row < rows; ++row, x += n, x_dot += n, w += n, w_dot += n, x_bar_dot += n) {
+    const double length = std::sqrt(dot(x, x));
+    const double along_w = dot(x, w) / length, along_w_dot = dot(x, w_dot) / length;
+    const double stretch = dot(x, x_dot) / length;
+    const double turn = dot(x_dot, w) / length - stretch * along_w / length;  // y_dot . w
+    for (std::size_t j = 0; j < n; ++j) {
+      const double y = x[j] / length, y_dot = (x_dot[j] - y * stretch) / length;
+      const double x_bar = (w[j] - y * along_w) / length;
+      x_bar_dot[j] = (w_dot[j] - y * along_w_dot - y_dot * along_w - y * turn - stretch * x_bar) / length;
+    }
+  }
+}
+
 #define FLUXFORMER_INSTANTIATE(T)                                                                            \
   template void layer_norm_full_tangent(const double*, const double*, std::size_t, int, int, const T*,       \
                                         const T*, const T*, T*, std::size_t);                                \

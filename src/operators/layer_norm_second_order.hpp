@@ -25,4 +25,8 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_
                                 const T* gain_dot, double scale, const double* base, double* x_bar_dot,
                                 double* gain_bar_dot, double* bias_bar_dot);
 
+/// The same for y = x / |x|, whose adjoint is x_bar = (w - y (y . w)) / |x|: x_bar_dot, contiguous rows.
+void sphere_adjoint_tangent(const double* x, const double* x_dot, const double* w, const double* w_dot,
+                            int rows, int width, double* x_bar_dot);
+
 }  // namespace fluxformer

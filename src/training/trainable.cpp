@@ -76,4 +76,14 @@ void Trainable::pull(std::span<const double> values, std::span<double> gradient)
   }
 }
 
+std::vector<double> Trainable::bend(std::span<const double> values, std::span<const double> gradient) const {
+  std::vector<double> diagonal(values.size(), 0.0);
+  for (const std::size_t j : special_) {
+    if (kinds_[j] != Kind::softplus) continue;
+    const double slope = -std::expm1(-values[j]);  // the sigmoid of the variable; its slope is s (1 - s)
+    diagonal[j] = slope * std::exp(-values[j]) * gradient[j];
+  }
+  return diagonal;
+}
+
 }  // namespace fluxformer

@@ -36,6 +36,9 @@ class Trainable {
   /// Turns the gradient with respect to the values into that with respect to the variables; 0 for entries
   /// that are not trained.
   void pull(std::span<const double> values, std::span<double> gradient) const;
+  /// (d2 value / d variable2) times the gradient with respect to the values: what the Hessian over the
+  /// variables has on its diagonal beside that over the values; 0 for plain entries.
+  std::vector<double> bend(std::span<const double> values, std::span<const double> gradient) const;
 
  private:
   enum class Kind : char { frozen, plain, weight, softplus };

@@ -4,14 +4,17 @@
 #include <limits>
 
 #include "operators/layer_norm.hpp"
+#include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {
 
 template <class T>
-void SlabNorm<T>::load(After after, const LayerWeights<const T>& w) {
+const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWeights<const T>& w,
+                                                      Loaded& to) const {
   const auto from = norm_weights(after, w);
-  gain_.assign(from.gain, from.gain + context_.width);
-  bias_.assign(from.bias, from.bias + context_.width);
+  to.gain.assign(from.gain, from.gain + context_.width);
+  to.bias.assign(from.bias, from.bias + context_.width);
+  return to;
 }
 
 template <class T>
@@ -24,8 +27,8 @@ void SlabNorm<T>::apply(After after, const LayerWeights<const T>& w, const doubl
       std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  load(after, w);
-  layer_norm<double>(z, d, rows, width, gain_.data(), bias_.data(), v, d);
+  const auto& [gain, bias] = load(after, w, weights_);
+  layer_norm<double>(z, d, rows, width, gain.data(), bias.data(), v, d);
 }
 
 template <class T>
@@ -38,8 +41,8 @@ void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& w, const dou
     if (after == After::sphere) sphere_tangent(z, v, rows, width);
     return;
   }
-  load(after, w);
-  layer_norm_tangent<double>(z, z_dot, d, rows, width, gain_.data(), v, d);
+  const auto& [gain, bias] = load(after, w, weights_);
+  layer_norm_tangent<double>(z, z_dot, d, rows, width, gain.data(), v, d);
 }
 
 template <class T>
@@ -52,10 +55,43 @@ void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& w, const dou
     if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
     return;
   }
-  load(after, w);
+  const auto& [gain, bias] = load(after, w, weights_);
   const auto bar = gradient != nullptr ? norm_weights(after, *gradient) : NormWeights<double>{};
   std::fill_n(z_bar, context_.size(), 0.0);
-  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, gain_.data(), 1.0, z_bar, bar.gain, bar.bias);
+  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
+}
+
+template <class T>
+void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& w,
+                               const LayerWeights<const T>& w_dot, const double* z, const double* z_dot,
+                               double* v_dot) {
+  if (after == After::nothing || after == After::sphere) return tangent(after, w, z, z_dot, v_dot);
+  const auto d = static_cast<std::size_t>(context_.width);
+  const auto& [gain, bias] = load(after, w, weights_);
+  const auto& [gain_dot, bias_dot] = load(after, w_dot, direction_);
+  layer_norm_full_tangent<double>(z, z_dot, d, context_.rows(), context_.width, gain.data(), gain_dot.data(),
+                                  bias_dot.data(), v_dot, d);
+}
+
+template <class T>
+void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& w,
+                                  const LayerWeights<const T>& w_dot, const double* z, const double* z_dot,
+                                  const double* v_bar, const double* v_bar_dot, double* z_bar_dot,
+                                  const LayerWeights<double>& gradient_dot) {
+  const int rows = context_.rows(), width = context_.width;
+  const auto d = static_cast<std::size_t>(width);
+  if (after == After::nothing) {
+    std::copy_n(v_bar_dot, context_.size(), z_bar_dot);
+    return;
+  }
+  if (after == After::sphere)
+    return sphere_adjoint_tangent(z, z_dot, v_bar, v_bar_dot, rows, width, z_bar_dot);
+  const auto& [gain, bias] = load(after, w, weights_);
+  const auto& [gain_dot, bias_dot] = load(after, w_dot, direction_);
+  const auto bar_dot = norm_weights(after, gradient_dot);
+  std::fill_n(z_bar_dot, context_.size(), 0.0);
+  layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, gain.data(),
+                                     gain_dot.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain, bar_dot.bias);
 }
 
 template class SlabNorm<float>;

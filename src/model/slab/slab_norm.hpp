@@ -23,11 +23,22 @@ class SlabNorm {
   /// z_bar = N'(z)^T v_bar; gradient (if not null) += that of gain and bias.
   void adjoint(After after, const LayerWeights<const T>& w, const double* z, const double* v_bar,
                double* z_bar, const LayerWeights<double>* gradient);
+  /// v_dot = N'(z) z_dot + (dN/d gain, bias) w_dot
+  void full_tangent(After after, const LayerWeights<const T>& w, const LayerWeights<const T>& w_dot,
+                    const double* z, const double* z_dot, double* v_dot);
+  /// The tangent of `adjoint` along (z_dot, w_dot, v_bar_dot): z_bar_dot, gradient_dot +=.
+  void adjoint_tangent(After after, const LayerWeights<const T>& w, const LayerWeights<const T>& w_dot,
+                       const double* z, const double* z_dot, const double* v_bar, const double* v_bar_dot,
+                       double* z_bar_dot, const LayerWeights<double>& gradient_dot);
 
  private:
-  void load(After after, const LayerWeights<const T>& w);
+  /// Gain and bias in double.
+  struct Loaded {
+    std::vector<double> gain, bias;
+  };
+  const Loaded& load(After after, const LayerWeights<const T>& w, Loaded& to) const;
   const SlabContext& context_;
-  std::vector<double> gain_, bias_;
+  Loaded weights_, direction_;
 };
 
 /// Gain and bias of the LayerNorm after a sub-layer; nulls if there is none.

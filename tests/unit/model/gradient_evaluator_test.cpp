@@ -6,75 +6,30 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <ostream>
 #include <string>
 
-#include "tests/support/small_problem.hpp"
-#include "tests/support/small_training.hpp"
+#include "tests/support/small_classifier.hpp"
 
 namespace fluxformer {
 namespace {
 
 using namespace test;
 
-struct Case {
-  std::string name;
-  ModelSpec model = {};
-  int cells = 2;
-  double kappa = 0;
-  Loss loss = {LossKind::cross_entropy, 0.1};
+struct Case : SmallClassifier {
   double dropout = 0;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.name;
-}
-
-constexpr int tokens_x = 3, tokens_y = 2, classes = 3, words = 5;
-
-ModelSpec classifier(int layers) {
-  auto model = small_model(layers);
-  model.features = 4;
-  model.tokens = tokens_x * tokens_y;
-  model.classes = classes;
-  return model;
-}
+constexpr int tokens_x = SmallClassifier::tokens_x, tokens_y = SmallClassifier::tokens_y,
+              classes = SmallClassifier::classes;
 
 std::vector<Case> every_case() {
-  Case pre{.name = "pre", .model = classifier(2)};
-  Case post{.name = "post", .model = classifier(2)};
-  post.model.norm = Norm::post;
-  post.model.attention.layer_norm = false;
-  Case of_words{.name = "words", .model = classifier(2), .loss = {LossKind::mean_squared_error, 0}};
-  of_words.model.features = 0;
-  of_words.model.vocabulary = words;
-  Case pde{.name = "pde", .model = classifier(5), .cells = 10, .kappa = 0.2};
-  pde.model.variation = DepthVariation::linear;
-  pde.model.knots = 3;  // at s = 0, 2, 4
-  pde.model.kappa_per_channel = true;
-  Case macaron = pde;
-  macaron.name = "macaron";
-  macaron.model.order = Order::macaron;
-  macaron.model.own_halves = true;
-  macaron.model.kappa_per_channel = false;
-  macaron.model.subflow = Subflow::midpoint;
-  Case dropout = pre;
+  std::vector<Case> cases;
+  for (const auto& classifier : small_classifiers()) cases.push_back({classifier, 0});
+  Case dropout = cases.front();
   dropout.name = "dropout";
   dropout.dropout = 0.2;
-  return {pre, post, of_words, pde, macaron, dropout};
-}
-
-/// Three samples, two of them with padding; the third only fills the batch.
-Batch batch_of(const ModelSpec& model) {
-  constexpr std::size_t samples = 3, tokens = tokens_x * tokens_y;
-  Batch batch{.input = random_vector(samples * tokens * static_cast<std::size_t>(model.input_size()), 21),
-              .length = {4, 6, 3},
-              .label = {2, 0, 1},
-              .weight = {0.3, 0.7, 0},
-              .key = {0, 1, 2}};
-  if (model.vocabulary > 0)
-    for (std::size_t j = 0; j < batch.input.size(); ++j) batch.input[j] = static_cast<double>(j * j % words);
-  return batch;
+  cases.push_back(dropout);
+  return cases;
 }
 
 /// c_i / 2 times the weighted sum of squares of row i over the real tokens, times alpha.
@@ -115,11 +70,9 @@ class GradientOf : public testing::TestWithParam<Case> {
       : data(random_samples(3, tokens_x, tokens_y, 4, classes, 1)),
         run(MPI_COMM_SELF, 1,
             {.cells = GetParam().cells, .global = 3, .loss = GetParam().loss, .dropout = GetParam().dropout},
-            data,
-            random_parameters(
-                {.model = GetParam().model, .kappa = GetParam().kappa, .alpha = 0.9, .rho = 1.2})),
+            data, GetParam().parameters()),
         squares(run.parameters, run.context, GetParam().cells),
-        batch(batch_of(GetParam().model)) {}
+        batch(small_batch(GetParam().model)) {}
 
   /// The loss that is differentiated, including the dropout determined by the keys of the batch, if any.
   double loss() {
@@ -235,8 +188,8 @@ TEST_P(GradientOf, does_not_see_padding_nor_fillers) {
   for (std::size_t j = 0; j < other.input.size(); ++j) {
     const std::size_t sample = j / features / tokens, token = j / features % tokens;
     if (sample < 2 && static_cast<int>(token) < other.length[sample]) continue;
-    other.input[j] =
-        GetParam().model.vocabulary > 0 ? std::fmod(other.input[j] + 1, words) : 5 - other.input[j];
+    other.input[j] = GetParam().model.vocabulary > 0 ? std::fmod(other.input[j] + 1, SmallClassifier::words)
+                                                     : 5 - other.input[j];
   }
   other.label[2] = 0;
   other.length[2] = 5;
@@ -269,7 +222,7 @@ TEST(Evaluation, counts_the_weights_of_the_samples_whose_label_is_most_likely) {
   const Case c = every_case().front();
   const auto data = random_samples(3, tokens_x, tokens_y, 4, classes, 1);
   TrainingRun run(MPI_COMM_SELF, 1, {.cells = 2, .global = 3}, data, random_parameters({.model = c.model}));
-  auto batch = batch_of(c.model);
+  auto batch = small_batch(c.model);
   batch.weight = {0.25, 0.5, 0.125};
   run.evaluator.evaluate(batch);
   for (std::size_t b = 0; b < 3; ++b)

@@ -1,0 +1,212 @@
+#include "model/second_order/linearised_map.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+SecondOrder<double>& second_order(SlabTerm<double>* term) {
+  auto* const seam = dynamic_cast<SecondOrder<double>*>(term);
+  if (seam == nullptr) throw BadInput("Hessian products are not defined for a term of this model");
+  return *seam;
+}
+
+/// base, or `result` set to zero.
+const double* residual_or_zero(bool residual, const double* base, double* result, std::size_t size) {
+  if (residual) return base;
+  std::fill_n(result, size, 0.0);
+  return result;
+}
+
+}  // namespace
+
+LinearisedMap::LinearisedMap(const Parameters& parameters, const Parameters& direction,
+                             const SlabContext& context)
+    : spec_(parameters.spec),
+      context_(context),
+      parameters_(parameters),
+      weights_(parameters),
+      weights_dot_(direction),
+      terms_(parameters.spec, context, layer_),
+      norm_(context),
+      sub_layers_(terms_.compose(KappaRange(parameters).largest)),
+      state_(context.size()),
+      middle_(context.size()),
+      sum_bar_(context.size()),
+      other_(context.size()) {
+  spec_.validate();
+  for (const auto& sub : sub_layers_)
+    for (auto* const term : sub.terms) (void)second_order(term).make_linearisation();
+}
+
+void LinearisedMap::prepare(std::span<const DepthPoint> points) {
+  weights_.prepare(points);
+  weights_dot_.prepare(points);
+}
+
+void LinearisedMap::make_room(CellTape& tape, double h) {
+  if (tape.sub_layers.size() == sub_layers_.size()) return;
+  tape.sub_layers.resize(sub_layers_.size());
+  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+    auto& mine = tape.sub_layers[j];
+    mine.stages.resize(stages());
+    for (auto& stage : mine.stages) {
+      const bool half = stages() > 1 && &stage == &mine.stages.front();
+      stage.scale = sub_layers_[j].fraction * h * (half ? 0.5 : 1.0);
+      for (auto* const term : sub_layers_[j].terms)
+        stage.parts.push_back(second_order(term).make_linearisation());
+    }
+  }
+}
+
+void LinearisedMap::add_terms(const Sub& sub, Stage& stage, const double* vector, const double* base,
+                              double* result, const Apply& apply) {
+  for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+    apply(second_order(sub.terms[k]), stage, k, vector, base, result);
+    base = result;
+  }
+}
+
+// Euler: sum = x + step T(x).  Midpoint: m = x + step/2 T(x), sum = x + step T(m).
+void LinearisedMap::push(const Sub& sub, SubLayerTape& tape, Slab Stage::*kept, const double* x, double* sum,
+                         const Apply& apply) {
+  const double* from = x;
+  for (auto& stage : tape.stages) {
+    const bool last = &stage == &tape.stages.back();
+    Slab& input = stage.*kept;
+    input.assign(from, from + context_.size());
+    double* const to = last ? sum : middle_.data();
+    const double* const base = last ? residual_or_zero(spec_.residual, x, to, context_.size()) : x;
+    add_terms(sub, stage, input.data(), base, to, apply);
+    from = to;
+  }
+}
+
+void LinearisedMap::pull(const Sub& sub, SubLayerTape& tape, const double* sum_bar, double* x_bar,
+                         const Apply& apply) {
+  const std::size_t size = context_.size();
+  if (tape.stages.size() == 1) {
+    const double* const base = residual_or_zero(spec_.residual, sum_bar, x_bar, size);
+    return add_terms(sub, tape.stages[0], sum_bar, base, x_bar, apply);
+  }
+  std::fill(middle_.begin(), middle_.end(), 0.0);
+  add_terms(sub, tape.stages[1], sum_bar, middle_.data(), middle_.data(), apply);
+  for (std::size_t j = 0; j < size; ++j) x_bar[j] = middle_[j] + (spec_.residual ? sum_bar[j] : 0.0);
+  add_terms(sub, tape.stages[0], middle_.data(), x_bar, x_bar, apply);
+}
+
+void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, const Norm& norm,
+                             const Apply& apply) {
+  const double* result_bar = w;
+  for (std::size_t j = sub_layers_.size(); j-- > 0;) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = tape.sub_layers[j];
+    const double* sum_bar = result_bar;
+    if (sub.after != After::nothing) {
+      norm(sub, mine, result_bar, sum_bar_.data());
+      sum_bar = sum_bar_.data();
+    }
+    double* const to = j == 0 ? u_bar : j % 2 == 1 ? state_.data() : other_.data();
+    pull(sub, mine, sum_bar, to, apply);
+    result_bar = to;
+  }
+}
+
+void LinearisedMap::forward(const DepthPoint& at, double h, const double* u, double* v, CellTape& tape) {
+  make_room(tape, h);
+  const auto w = weights_.at(at);
+  const double* from = u;
+  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = tape.sub_layers[j];
+    double* const to = j + 1 == sub_layers_.size() ? v : j % 2 == 0 ? state_.data() : other_.data();
+    const bool normalised = sub.after != After::nothing;
+    if (normalised) mine.sum.resize(context_.size());
+    push(sub, mine, &Stage::input, from, normalised ? mine.sum.data() : to,
+         [&w](auto& term, auto& stage, std::size_t k, const double* x, const double* base, double* result) {
+           term.set_rhs_linearised(w, x, stage.scale, base, result, stage.parts[k]);
+         });
+    if (normalised) norm_.apply(sub.after, w, mine.sum.data(), to);
+    from = to;
+  }
+}
+
+void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_bar, std::span<double> gradient,
+                             CellTape& tape) {
+  const auto weights = weights_.at(at);
+  const auto bar = weights_.begin_gradient(at, gradient);
+  const std::size_t size = context_.size();
+  pull_all(
+      tape, w, u_bar,
+      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar, double* sum_bar) {
+        mine.result_bar.assign(result_bar, result_bar + size);
+        norm_.adjoint(sub.after, weights, mine.sum.data(), result_bar, sum_bar, &bar);
+      },
+      [&](auto& term, Stage& stage, std::size_t k, const double* seed, const double* base, double* result) {
+        if (k == 0) stage.seed.assign(seed, seed + size);
+        term.set_adjoint_linearised(weights, stage.input.data(), seed, stage.scale, base, result, &bar,
+                                    stage.parts[k]);
+      });
+  weights_.finish_gradient(at, gradient);
+}
+
+void LinearisedMap::tangent(const DepthPoint& at, const double* u_dot, double* v_dot, CellTape& tape) {
+  const auto w = weights_.at(at);
+  const auto w_dot = weights_dot_.at(at);
+  const double* from = u_dot;
+  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = tape.sub_layers[j];
+    double* const to = j + 1 == sub_layers_.size() ? v_dot : j % 2 == 0 ? state_.data() : other_.data();
+    const bool normalised = sub.after != After::nothing;
+    if (normalised) mine.sum_dot.resize(context_.size());
+    push(
+        sub, mine, &Stage::input_dot, from, normalised ? mine.sum_dot.data() : to,
+        [&](auto& term, auto& stage, std::size_t k, const double* x_dot, const double* base, double* result) {
+          term.set_tangent(w, w_dot, stage.input.data(), x_dot, stage.scale, base, result, stage.parts[k]);
+        });
+    if (normalised) norm_.full_tangent(sub.after, w, w_dot, mine.sum.data(), mine.sum_dot.data(), to);
+    from = to;
+  }
+}
+
+void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, double* u_bar_dot,
+                                     std::span<double> gradient_dot, CellTape& tape) {
+  const auto weights = weights_.at(at);
+  const auto weights_dot = weights_dot_.at(at);
+  const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
+  pull_all(
+      tape, w_dot, u_bar_dot,
+      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar_dot, double* sum_bar_dot) {
+        norm_.adjoint_tangent(sub.after, weights, weights_dot, mine.sum.data(), mine.sum_dot.data(),
+                              mine.result_bar.data(), result_bar_dot, sum_bar_dot, bar_dot);
+      },
+      [&](auto& term, Stage& stage, std::size_t k, const double* seed_dot, const double* base,
+          double* result) {
+        term.set_adjoint_tangent(weights, weights_dot, stage.input.data(), stage.input_dot.data(),
+                                 stage.seed.data(), seed_dot, stage.scale, base, result, bar_dot,
+                                 stage.parts[k]);
+      });
+  weights_.finish_gradient(at, gradient_dot);
+}
+
+void LinearisedMap::gauss_newton(const DepthPoint& at, const double* w_dot, double* u_bar_dot,
+                                 std::span<double> gradient_dot, CellTape& tape) {
+  const auto weights = weights_.at(at);
+  const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
+  pull_all(
+      tape, w_dot, u_bar_dot,
+      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar_dot, double* sum_bar_dot) {
+        norm_.adjoint(sub.after, weights, mine.sum.data(), result_bar_dot, sum_bar_dot, &bar_dot);
+      },
+      [&](auto& term, Stage& stage, std::size_t k, const double* seed_dot, const double* base,
+          double* result) {
+        term.set_gauss_newton(weights, stage.input.data(), seed_dot, stage.scale, base, result, bar_dot,
+                              stage.parts[k]);
+      });
+  weights_.finish_gradient(at, gradient_dot);
+}
+
+}  // namespace fluxformer

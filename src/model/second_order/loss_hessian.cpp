@@ -1,0 +1,128 @@
+#include "model/second_order/loss_hessian.hpp"
+
+#include <algorithm>
+
+#include "model/embedding.hpp"
+
+namespace fluxformer {
+
+/// One batch: its input, and what every cell and the readout keep.
+struct LossHessian::BatchTape {
+  Batch batch;
+  std::vector<double> logits;
+  std::vector<CellTape> cells;
+  ReadoutTape readout;
+};
+
+LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
+                         const Loss& loss)
+    : parameters_(parameters),
+      context_(context),
+      depth_(depth),
+      step_(depth.spacing() / speed),
+      loss_(loss),
+      direction_(parameters.spec),
+      map_(parameters, direction_, context),
+      readout_(parameters, direction_, context),
+      slab_(context.size()),
+      other_slab_(context.size()) {
+  require_marchable(parameters.spec, depth, speed);
+  std::vector<DepthPoint> points;
+  for (int cell = 1; cell <= depth.cells; ++cell) points.push_back(point(cell));
+  map_.prepare(points);
+}
+
+LossHessian::~LossHessian() = default;
+
+void LossHessian::restart() {
+  used_ = 0;
+  map_.refresh();
+}
+
+Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient) {
+  if (used_ == tapes_.size()) tapes_.push_back(std::make_unique<BatchTape>());
+  BatchTape& tape = *tapes_[used_++];
+  tape.batch = batch;
+  tape.cells.resize(static_cast<std::size_t>(depth_.cells));
+  const int classes = parameters_.spec.classes;
+  const auto count = static_cast<std::size_t>(classes);
+  tape.logits.resize(static_cast<std::size_t>(context_.samples) * count);
+  logits_bar_.resize(tape.logits.size());
+
+  context_.mask.length = batch.length;
+  embed(parameters_, context_, batch.input.data(), slab_.data());
+  for (int cell = 1; cell <= depth_.cells; ++cell) {
+    map_.forward(point(cell), step_, slab_.data(), other_slab_.data(),
+                 tape.cells[static_cast<std::size_t>(cell - 1)]);
+    slab_.swap(other_slab_);
+  }
+  readout_.logits(slab_.data(), tape.logits.data(), tape.readout);
+
+  Evaluation result;
+  for (std::size_t b = 0; b < batch.label.size(); ++b) {
+    const double loss = loss_of(loss_, tape.logits.data() + b * count, classes, batch.label[b],
+                                batch.weight[b], logits_bar_.data() + b * count);
+    if (batch.weight[b] != 0) result.loss += batch.weight[b] * loss;
+  }
+  result.correct = correct_share(batch, tape.logits, classes);
+
+  readout_.adjoint(logits_bar_, slab_.data(), gradient, tape.readout);
+  for (int cell = depth_.cells; cell >= 1; --cell) {
+    map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient,
+                  tape.cells[static_cast<std::size_t>(cell - 1)]);
+    slab_.swap(other_slab_);
+  }
+  embed_adjoint(parameters_, context_, batch.input.data(), slab_.data(), gradient);
+  return result;
+}
+
+void LossHessian::multiply(Curvature part, std::span<const double> direction, std::span<double> product) {
+  std::copy(direction.begin(), direction.end(), direction_.values.begin());
+  map_.refresh_direction();
+  std::fill(product.begin(), product.end(), 0.0);
+  for (std::size_t k = 0; k < used_; ++k) multiply(part, *tapes_[k], product);
+}
+
+void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> product) {
+  const auto& batch = tape.batch;
+  context_.mask.length = batch.length;
+  embed(direction_, context_, batch.input.data(), slab_.data());  // linear in the parameters
+  for (int cell = 1; cell <= depth_.cells; ++cell) {
+    map_.tangent(point(cell), slab_.data(), other_slab_.data(),
+                 tape.cells[static_cast<std::size_t>(cell - 1)]);
+    slab_.swap(other_slab_);
+  }
+  logits_dot_.resize(tape.logits.size());
+  readout_.tangent(slab_.data(), logits_dot_.data(), tape.readout);
+
+  const int classes = parameters_.spec.classes;
+  const auto count = static_cast<std::size_t>(classes);
+  logits_bar_.assign(tape.logits.size(), 0.0);
+  for (std::size_t b = 0; b < batch.label.size(); ++b)
+    if (batch.weight[b] != 0)
+      loss_curvature(loss_, tape.logits.data() + b * count, classes, batch.weight[b],
+                     logits_dot_.data() + b * count, logits_bar_.data() + b * count);
+
+  if (part == Curvature::hessian)
+    readout_.adjoint_tangent(logits_bar_, slab_.data(), product, tape.readout);
+  else
+    readout_.gauss_newton(logits_bar_, slab_.data(), product, tape.readout);
+  for (int cell = depth_.cells; cell >= 1; --cell) {
+    auto& kept = tape.cells[static_cast<std::size_t>(cell - 1)];
+    if (part == Curvature::hessian)
+      map_.backward_tangent(point(cell), slab_.data(), other_slab_.data(), product, kept);
+    else
+      map_.gauss_newton(point(cell), slab_.data(), other_slab_.data(), product, kept);
+    slab_.swap(other_slab_);
+  }
+  embed_adjoint(parameters_, context_, batch.input.data(), slab_.data(), product);
+}
+
+std::size_t LossHessian::kept_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& tape : tapes_)
+    for (const auto& cell : tape->cells) bytes += cell.bytes();
+  return bytes;
+}
+
+}  // namespace fluxformer

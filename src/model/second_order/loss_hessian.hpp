@@ -1,0 +1,68 @@
+#pragma once
+
+// Products with the Hessian H of the loss of some batches, and with its Gauss-Newton part H_o = J^T L J (J: the
+// Jacobian of the logits, L: the second derivative of the loss in the logits).
+//
+// A gradient marches the states u forward and the adjoints w backward. Along a direction of the parameters a
+// product marches the tangents u_dot forward and the tangents w_dot backward (Pearlmutter 1994); u, w and the
+// terms' intermediate values are kept from the gradient. Cost: H twice, H_o 4/3 times the flops of a gradient.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/batch.hpp"
+#include "model/depth_march.hpp"
+#include "model/gradient_evaluator.hpp"
+#include "model/loss.hpp"
+#include "model/second_order/linearised_map.hpp"
+#include "model/second_order/linearised_readout.hpp"
+
+namespace fluxformer {
+
+/// H, or its Gauss-Newton part H_o; the functional part is H - H_o.
+enum class Curvature { hessian, gauss_newton };
+
+/// The task loss without dropout and depth losses, over the flat vector of the parameters, at their values of
+/// the calls of `linearise`. One slab of samples at a time; memory: the activations of all batches, three
+/// times.
+class LossHessian {
+ public:
+  /// All but `depth` are borrowed; the lengths of `context` are set to those of each batch. Throws BadInput
+  /// for a model that has no second derivative or cannot be marched, and for dropout.
+  LossHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
+              const Loss& loss);
+  ~LossHessian();
+
+  /// Adds a batch: its gradient is added to `gradient` (this rank's share), and what products need is kept.
+  /// Collective over the token line.
+  Evaluation linearise(const Batch& batch, std::span<double> gradient);
+  /// Drops all batches, after the parameters changed; keeps the memory for as many others.
+  void restart();
+  /// product := this rank's share of H direction or H_o direction: the sum over the token line and over the
+  /// ranks that share the batches is the product. Collective over the token line.
+  void multiply(Curvature part, std::span<const double> direction, std::span<double> product);
+  /// Number of entries of the flat vector.
+  std::size_t size() const { return parameters_.layout.size(); }
+  /// Memory that batches hold on this rank, in bytes.
+  std::size_t kept_bytes() const;
+
+ private:
+  struct BatchTape;
+  void multiply(Curvature part, BatchTape& tape, std::span<double> product);
+  DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+
+  const Parameters& parameters_;
+  SlabContext& context_;
+  DepthCells depth_;
+  double step_;
+  Loss loss_;
+  Parameters direction_;
+  LinearisedMap map_;
+  LinearisedReadout readout_;
+  std::vector<std::unique_ptr<BatchTape>> tapes_;
+  std::size_t used_ = 0;
+  std::vector<double> slab_, other_slab_, logits_dot_, logits_bar_;
+};
+
+}  // namespace fluxformer
