@@ -91,7 +91,7 @@ void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u
 
 template <class T>
 std::unique_ptr<Activations> Attention<T>::make_activations() const {
-  return std::make_unique<AttentionActivations<T>>(work_->chunk);
+  return std::make_unique<AttentionActivations<T>>(work_->chunk.chunks(), work_->chunk.make_forward());
 }
 
 template <class T>
@@ -100,14 +100,11 @@ void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const d
   const InPiece piece(Piece::attention);
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
-  auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
   const auto& w = weights.attention;
-  chunk.for_chunks([&] {
-    mine.swap(chunk);
+  work_->for_kept_chunks(kept, [&] {
     chunk.project(w, u);
     chunk.solve(true);
     chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, base, out);
-    mine.swap(chunk);
   });
 }
 

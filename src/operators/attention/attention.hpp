@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
@@ -38,7 +39,7 @@ struct AttentionSettings {
 
 /// A slab term in the arithmetic T. Collective over the token line.
 template <class T>
-class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
+class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask, if a
   /// sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
@@ -60,6 +61,25 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
 
+  /// For kernel dot with softmax. Keeps, beside the activations, 5 d numbers a row of the adjoint (and a
+  /// matrix W_O), and as many of the tangent. Throws BadInput for the other kernel or normalisation.
+  Linearisation make_linearisation() const override;
+  void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
+                          const double* base, double* out, Linearisation& at) override;
+  void set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u, const double* w,
+                              double scale, const double* base, double* u_bar,
+                              const LayerWeights<double>* gradient, Linearisation& at) override;
+  void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
+                   const double* u, const double* u_dot, double scale, const double* base, double* out,
+                   Linearisation& at) override;
+  void set_adjoint_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
+                           const double* u, const double* u_dot, const double* w, const double* w_dot,
+                           double scale, const double* base, double* u_bar_dot,
+                           const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+  void set_gauss_newton(const LayerWeights<const T>& weights, const double* u, const double* w_dot,
+                        double scale, const double* base, double* u_bar_dot,
+                        const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+
   /// The kernel k itself, for output only: [sample][head][local query][global key], key by global index.
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
@@ -72,6 +92,12 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T> {
   /// Counts flops. Forward: four products with matrices and two with the kernel, 8 d^2 per row and 4 d per
   /// visible token (sinkhorn: 2 d more for each further half-step); `passes` times that.
   void count(int passes) const;
+  /// The adjoint of the current chunk, whose forward pass is known.
+  void set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* w,
+                            double scale, const double* base, double* u_bar,
+                            const LayerWeights<double>* gradient);
+  /// alpha W_O, its variation and that of alpha b_O, in the work space.
+  void scale_output(const AttentionWeights<const T>& weights, const AttentionWeights<const T>& weights_dot);
   const SlabContext& context_;
   AttentionSettings settings_;
   std::unique_ptr<Work> work_;

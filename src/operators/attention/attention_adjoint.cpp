@@ -18,13 +18,6 @@ namespace fluxformer {
 
 namespace {
 
-template <class T>
-double inner_product(const T* x, const T* y, std::size_t count) {
-  double total = 0;
-  for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-  return total;
-}
-
 /// One half-step backwards; `other_bar` += the adjoint of the travelling side's potential.
 template <class T>
 struct AdjointPass {
@@ -125,13 +118,13 @@ void Backwards<T>::pull_kernel() {
   };
   if (rows_last) {
     rows_backwards(true, steps - 1, steps - 2, bar.f);
-    bar.f.assign(heads * ld, T(0));
   } else {
     bar.none.assign(heads * ld, T(0));
     rows_backwards(true, steps - 2, steps - 1, bar.none);
   }
   if (steps == 1) return;
 
+  if (rows_last) bar.f.assign(heads * ld, T(0));
   bar.k.assign(width * ld, T(0));
   bar.q_items.assign(r * (width + heads), T(0));
   for (int step = rows_last ? steps - 2 : steps - 1; step >= 0; --step) {
@@ -189,18 +182,25 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
 }  // namespace
 
 template <class T>
+void Attention<T>::set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u,
+                                        const double* w, double scale, const double* base, double* u_bar,
+                                        const LayerWeights<double>* gradient) {
+  Backwards<T> backwards{weights, work_->chunk, work_->bar, gradient};
+  backwards.pull_output(w, scale);
+  backwards.pull_kernel();
+  backwards.pull_input(u, base, u_bar);
+}
+
+template <class T>
 void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                                double scale, double* u_bar, const LayerWeights<double>* gradient) {
   const InPiece piece(Piece::attention);
   count(3);
   AttentionChunk<T>& chunk = work_->chunk;
-  Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};
   chunk.for_chunks([&] {
     chunk.project(weights.attention, u);
     chunk.solve(true);
-    backwards.pull_output(w, scale);
-    backwards.pull_kernel();
-    backwards.pull_input(u, u_bar, u_bar);
+    set_adjoint_of_chunk(weights.attention, u, w, scale, u_bar, u_bar, gradient);
   });
 }
 
@@ -210,19 +210,14 @@ void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const 
                                     const LayerWeights<double>* gradient, Activations& kept) {
   const InPiece piece(Piece::attention);
   count(2);
-  AttentionChunk<T>& chunk = work_->chunk;
-  auto& mine = dynamic_cast<AttentionActivations<T>&>(kept);
-  Backwards<T> backwards{weights.attention, chunk, work_->bar, gradient};
-  chunk.for_chunks([&] {
-    mine.swap(chunk);
-    backwards.pull_output(w, scale);
-    backwards.pull_kernel();
-    backwards.pull_input(u, base, u_bar);
-    mine.swap(chunk);
-  });
+  work_->for_kept_chunks(
+      kept, [&] { set_adjoint_of_chunk(weights.attention, u, w, scale, base, u_bar, gradient); });
 }
 
 #define FLUXFORMER_INSTANTIATE(T)                                                                           \
+  template void Attention<T>::set_adjoint_of_chunk(const AttentionWeights<const T>&, const double*,         \
+                                                   const double*, double, const double*, double*,           \
+                                                   const LayerWeights<double>*);                            \
   template void Attention<T>::add_adjoint(const LayerWeights<const T>&, const double*, const double*,       \
                                           double, double*, const LayerWeights<double>*);                    \
   template void Attention<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,  \

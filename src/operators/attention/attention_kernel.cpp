@@ -8,21 +8,6 @@ namespace fluxformer {
 
 using namespace tile;
 
-namespace {
-
-/// f(tile, run) for every tile and run of items with a visible pair.
-template <class T, class F>
-void for_runs(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, F&& f) {
-  for (int begin = 0; begin < items.count; begin += run_length) {
-    for_tiles<T>(home.count, [&](auto at) {
-      const Run run = visible(shape, home, at, items, begin);
-      if (run.size() > 0) f(at, run);
-    });
-  }
-}
-
-}  // namespace
-
 template <class T>
 void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
                  const RunningMix<T>& out) {

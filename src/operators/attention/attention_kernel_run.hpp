@@ -32,6 +32,17 @@ inline Run visible(const HeadShape<T>& shape, const Home<T>& home, const Tile<T,
           begin + static_cast<int>(std::upper_bound(first, last, latest) - first)};
 }
 
+/// f(tile, run) for every tile and run of items with a visible pair.
+template <class T, class F>
+void for_runs(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, F&& f) {
+  for (int begin = 0; begin < items.count; begin += run_length) {
+    for_tiles<T>(home.count, [&](auto at) {
+      const Run run = visible(shape, home, at, items, begin);
+      if (run.size() > 0) f(at, run);
+    });
+  }
+}
+
 /// Calls f(lane, y) for the pairs of the run that are not visible.
 template <class T, int W, class F>
 inline void for_hidden(const Home<T>& home, const Tile<T, W>& at, const Items<T>& items, const Run& run,

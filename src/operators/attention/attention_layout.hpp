@@ -49,6 +49,21 @@ void set_product(Y&& y, const A& a, const B& b, bool add = false) {
     }
 }
 
+/// y := a b_dot + a_dot b, the variation of a product.
+template <class Y, class A, class B>
+void set_product_rule(Y&& y, const A& a, const A& a_dot, const B& b, const B& b_dot) {
+  set_product(y, a, b_dot);
+  set_product(y, a_dot, b, true);
+}
+
+/// Summed in double.
+template <class S, class T>
+double inner_product(const S* x, const T* y, std::size_t count) {
+  double total = 0;
+  for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+  return total;
+}
+
 /// The side that stays on its rank: queries (rows of the kernel; keys and values travel) or keys (columns;
 /// queries travel).
 enum class Side { rows, columns };

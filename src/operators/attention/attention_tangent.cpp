@@ -5,42 +5,13 @@
 //   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
 
 #include "base/phases.hpp"
+#include "operators/attention/attention_tangent_pass.hpp"
 #include "operators/attention/attention_work.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 
 namespace {
-
-template <class T>
-struct TangentPass {
-  AttentionChunk<T>& chunk;
-  typename std::vector<T>& slope;
-
-  /// One tour: `slope` := sum P u and, with `mix`, mix := sum P (u v + v').
-  void run(Side side, int step, const std::vector<T>& home_dot, const std::vector<T>& items_dot,
-           std::vector<T>& travelling, std::vector<T>* mix) const {
-    const std::size_t size = chunk.rows() * (chunk.columns(side) + chunk.heads);
-    travelling.resize(2 * size);
-    std::copy_n(chunk.items(side).begin(), size, travelling.begin());
-    std::copy_n(items_dot.begin(), size, travelling.begin() + static_cast<std::ptrdiff_t>(size));
-    slope.assign(chunk.heads * chunk.ld, T(0));
-    if (mix != nullptr) mix->assign(chunk.width * chunk.ld, T(0));
-    const std::vector<T> offset = chunk.plan_offset(step);
-    chunk.ring.visit(travelling.data(), 2 * chunk.per_token(side), [&](int rank, const T* block) {
-      chunk.for_places(side, mix != nullptr, rank, block,
-                       [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                         Items<T> dot = items;
-                         dot.b += at.block;
-                         dot.beta += at.block;
-                         if (dot.v != nullptr) dot.v += at.block;
-                         tangent_head(chunk.shape, home, home_dot.data() + at.lane, items, dot,
-                                      offset.data() + at.lane_number, slope.data() + at.lane_number,
-                                      mix != nullptr ? mix->data() + at.lane : nullptr);
-                       });
-    });
-  }
-};
 
 /// [head][row] lanes -> the beta' of items: -(|k|^2/2)' of travelling keys and the other side's variation.
 template <class T>
