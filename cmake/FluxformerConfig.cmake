@@ -1,4 +1,4 @@
-# What Fluxformer's libraries stand on. PETSc, HDF5 and BLAS are those they were built with, at the places they had then.
+# What Fluxformer's libraries stand on. PETSc, SLEPc, HDF5 and BLAS are those they were built with, at the places they had then.
 include(CMakeFindDependencyMacro)
 if(NOT CMAKE_C_COMPILER_LOADED)
   message(FATAL_ERROR "Fluxformer needs MPI's C interface: project(... LANGUAGES C CXX)")

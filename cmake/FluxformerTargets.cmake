@@ -17,6 +17,7 @@ find_package(PNG REQUIRED)
 find_package(nanoflann 1.4 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 pkg_check_modules(PETSC REQUIRED PETSc)
+pkg_check_modules(SLEPC REQUIRED slepc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 
 # Third-party headers are system headers, so that warnings concern our code only. (Debian's PETSc.pc also
@@ -25,6 +26,10 @@ add_library(fluxformer_petsc INTERFACE)
 target_include_directories(fluxformer_petsc SYSTEM INTERFACE ${PETSC_INCLUDE_DIRS})
 target_link_libraries(fluxformer_petsc INTERFACE ${PETSC_LINK_LIBRARIES} MPI::MPI_C)
 target_compile_definitions(fluxformer_petsc INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+# Private to the folders that call SLEPc: no header that others include needs it.
+add_library(fluxformer_slepc INTERFACE)
+target_include_directories(fluxformer_slepc SYSTEM INTERFACE ${SLEPC_INCLUDE_DIRS})
+target_link_libraries(fluxformer_slepc INTERFACE ${SLEPC_LINK_LIBRARIES} fluxformer_petsc)
 
 find_library(HDF5_HL_LIBRARY NAMES hdf5_openmpi_hl hdf5_hl HINTS ${HDF5_LIBRARY_DIRS} REQUIRED)
 add_library(fluxformer_hdf5 INTERFACE)

@@ -28,9 +28,9 @@ std::vector<std::string_view> parts_of(std::string_view name) {
 
 // What may stand before the family: the solvers of the march, of blocks and of grids.
 constexpr std::string_view prefixes[] = {"march", "sub", "mg", "levels", "coarse", "redundant", "inner"},
-                           families[] = {"ts", "snes", "ksp", "pc"};
+                           families[] = {"ts", "snes", "ksp", "pc", "eps", "st", "bv", "ds"};
 // Options with these words take the name of a file, or a viewer, which may be one; without a value they print.
-constexpr std::string_view printing[] = {"monitor", "view", "reason"};
+constexpr std::string_view printing[] = {"monitor", "view", "reason", "eps_error"};
 constexpr std::string_view opening[] = {
     "binary",  "debug",    "dir",    "directory", "dirname",    "display", "draw", "dump", "email", "exec",
     "file",    "filename", "files",  "hdf5",      "hg",         "history", "info", "lg",   "load",  "log",

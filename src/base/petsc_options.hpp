@@ -13,7 +13,7 @@ namespace fluxformer {
 using SolverOptions = std::vector<std::pair<std::string, std::string>>;
 
 /// Whether the option may stand in a file (a deck, settings stored in an output): it chooses methods and numbers of
-/// PETSc's TS, SNES, KSP or PC, or prints to the terminal. Any other can open files or start programs: viewers,
+/// PETSc's TS, SNES, KSP or PC or of SLEPc's EPS, ST, BV or DS, or prints to the terminal. Any other can open files or start programs: viewers,
 /// logs, trajectories, Python, compilers. The command line may hold them all.
 bool can_stand_in_a_file(std::string_view name, std::string_view value);
 

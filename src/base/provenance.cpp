@@ -1,6 +1,6 @@
 #include "base/provenance.hpp"
 
-#include <petscsys.h>
+#include <slepcsys.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -28,11 +28,12 @@ std::string compiler() {
 #endif
 }
 
-std::string petsc_version() {
+/// `numbers`: PetscGetVersionNumber or its like.
+std::string version(PetscErrorCode (*numbers)(PetscInt*, PetscInt*, PetscInt*, PetscInt*)) {
   PetscInt major = 0;
   PetscInt minor = 0;
   PetscInt subminor = 0;
-  check(PetscGetVersionNumber(&major, &minor, &subminor, nullptr));
+  check(numbers(&major, &minor, &subminor, nullptr));
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(subminor);
 }
 
@@ -58,8 +59,13 @@ void note_run_facts(MPI_Comm comm) {
 
 std::vector<std::pair<std::string, std::string>> provenance() {
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"git_revision", git_revision}, {"git_dirty", git_dirty}, {"compiler", compiler()},
-      {"petsc", petsc_version()},     {"mpi", mpi_version()},   {"created", run_facts.created},
+      {"git_revision", git_revision},
+      {"git_dirty", git_dirty},
+      {"compiler", compiler()},
+      {"petsc", version(PetscGetVersionNumber)},
+      {"slepc", version(SlepcGetVersionNumber)},
+      {"mpi", mpi_version()},
+      {"created", run_facts.created},
       {"host", run_facts.host},
   };
   // The only options of PETSc that do not come from the deck.

@@ -1,7 +1,7 @@
 #include "base/session.hpp"
 
 #include <dlfcn.h>
-#include <petscsys.h>
+#include <slepcsys.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -48,7 +48,7 @@ void use_one_blas_thread() {
 
 // PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer to
 // the arguments, hence static). No signal handler of PETSc: SIGTERM asks us to stop, and crashes should leave a
-// core file. The command line reports unused options.
+// core file. The command line reports unused options. SLEPc initialises PETSc with it.
 void initialise_petsc() {
   static char name[] = "fluxformer";
   static char no_file[] = "-skip_petscrc";
@@ -58,7 +58,7 @@ void initialise_petsc() {
   static char* words[] = {name, no_file, no_handler, not_left, no, nullptr};
   static int count = static_cast<int>(std::size(words)) - 1;
   static char** arguments = words;
-  check(PetscInitialize(&count, &arguments, nullptr, nullptr));
+  check(SlepcInitialize(&count, &arguments, nullptr, nullptr));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Session::Session(int& argc, char**& argv) {
 
 Session::~Session() {
   PetscPopErrorHandler();
-  PetscFinalize();
+  SlepcFinalize();
   if (mpi_is_ours) MPI_Finalize();
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// Initialisation and end of MPI and PETSc, signals that ask the run to stop.
+// Initialisation and end of MPI, PETSc and SLEPc, signals that ask the run to stop.
 
 #include <mpi.h>
 
 namespace fluxformer {
 
-/// Initialises MPI and PETSc and finalises both. PETSc does not see the command line, and returns errors
+/// Initialises MPI, PETSc and SLEPc and finalises them. PETSc does not see the command line, and returns errors
 /// without printing them. From here on SIGUSR1 and SIGTERM set a flag instead of ending the process, and a
 /// file beyond the limit on file sizes is an error of the write. One per process; must outlive every other
 /// object of the library.

@@ -1,7 +1,10 @@
 #include "base/statistics.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <numeric>
+#include <utility>
 
 namespace fluxformer {
 
@@ -17,6 +20,26 @@ double median(const std::vector<double>& numbers) {
 
 double mean(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+Estimate estimate_of(std::vector<double> samples) {
+  const auto count = static_cast<double>(samples.size());
+  const double centre = mean(samples);
+  double squares = 0;
+  for (const double x : samples) squares += (x - centre) * (x - centre);
+  return {centre, std::sqrt(squares / (count * (count - 1))), std::move(samples)};
+}
+
+std::vector<double> gaussian_mixture(std::span<const double> centres, std::span<const double> weights,
+                                     double width, std::span<const double> grid) {
+  const double height = 1 / (width * std::sqrt(2 * std::numbers::pi));
+  std::vector<double> density(grid.size(), 0.0);
+  for (std::size_t i = 0; i < grid.size(); ++i)
+    for (std::size_t l = 0; l < centres.size(); ++l) {
+      const double z = (grid[i] - centres[l]) / width;
+      density[i] += weights[l] * height * std::exp(-z * z / 2);
+    }
+  return density;
 }
 
 }  // namespace fluxformer

@@ -17,9 +17,10 @@ namespace io {
 
 void describe_archive(Description& description) {
   using namespace names;
-  description.attributes("/", {version,  experiment, created, git_revision, git_dirty, command_line,  deck,
-                               settings, seed,       ranks,   compiler,     petsc,     petsc_options, hdf5,
-                               mpi,      blas,       host,    cites,        status,    message});
+  description.attributes("/",
+                         {version,  experiment, created, git_revision, git_dirty, command_line, deck,
+                          settings, seed,       ranks,   compiler,     petsc,     slepc,        petsc_options,
+                          hdf5,     mpi,        blas,    host,         cites,     status,       message});
   description.attributes("<dataset>", {unit, long_name, digest});
   description.variables("/", {coordinate("extent_<n>", "",
                                          "dimension of length n without a coordinate (extent_<n>_2: its "

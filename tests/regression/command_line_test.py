@@ -78,7 +78,7 @@ class Help(ProgramTest):
     def test_version_names_the_revision_and_the_libraries(self):
         end = self.run_program("--version")
         self.assertEqual((end.code, end.err), (0, ""), end)
-        for part in ("git_revision", "compiler", "petsc", "mpi"):
+        for part in ("git_revision", "compiler", "petsc", "slepc", "mpi"):
             self.assertIn(part + " = ", end.out)
 
 

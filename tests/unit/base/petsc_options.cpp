@@ -14,16 +14,28 @@ namespace {
 using testing::ElementsAre;
 
 TEST(PetscOptionsInFiles, choose_methods_and_numbers) {
-  const SolverOptions choices = {{"ts_type", "beuler"},         {"ts_ssp_nstages", "9"},
-                                 {"ts_adapt_clip", "0.1,5"},    {"snes_mf_operator", ""},
-                                 {"ksp_rtol", "1e-8"},          {"march_ksp_type", "gmres"},
-                                 {"mg_levels_ksp_max_it", "2"}, {"pc_factor_levels", "1"},
-                                 {"sub_pc_type", "ilu"},        {"snes_linesearch_type", "bt"}};
+  const SolverOptions choices = {{"ts_type", "beuler"},
+                                 {"ts_ssp_nstages", "9"},
+                                 {"ts_adapt_clip", "0.1,5"},
+                                 {"snes_mf_operator", ""},
+                                 {"ksp_rtol", "1e-8"},
+                                 {"march_ksp_type", "gmres"},
+                                 {"mg_levels_ksp_max_it", "2"},
+                                 {"pc_factor_levels", "1"},
+                                 {"sub_pc_type", "ilu"},
+                                 {"snes_linesearch_type", "bt"},
+                                 {"eps_type", "lanczos"},
+                                 {"eps_ncv", "40"},
+                                 {"bv_type", "mat"},
+                                 {"st_shift", "0.5"},
+                                 {"st_ksp_rtol", "1e-8"},
+                                 {"ds_method", "1"}};
   for (const auto& [name, value] : choices) EXPECT_TRUE(can_stand_in_a_file(name, value)) << name;
 }
 
 TEST(PetscOptionsInFiles, print_to_the_terminal_only) {
-  for (const char* name : {"ts_monitor", "ksp_monitor", "ts_view", "snes_converged_reason"}) {
+  for (const char* name : {"ts_monitor", "ksp_monitor", "ts_view", "snes_converged_reason", "eps_monitor",
+                           "eps_view_values", "eps_error_relative"}) {
     EXPECT_TRUE(can_stand_in_a_file(name, "")) << name;
     for (const char* value : {"ascii:a", ":a", "binary", "a"})
       EXPECT_FALSE(can_stand_in_a_file(name, value)) << name << " = " << value;
@@ -63,6 +75,8 @@ TEST(PetscOptionsInFiles, open_no_files_and_start_no_programs) {
                                  {"", ""},
                                  {"_", ""},
                                  {"march", ""},
+                                 {"eps_view_vectors", "binary:a"},
+                                 {"eps_monitor_all", "draw::draw_lg"},
                                  {"prefix_push", "a"}};
   for (const auto& [name, value] : harmful)
     EXPECT_FALSE(can_stand_in_a_file(name, value)) << name << " = " << value;

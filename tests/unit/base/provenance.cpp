@@ -26,6 +26,7 @@ TEST(Provenance, tells_revision_compiler_versions_time_and_host) {
   EXPECT_THAT(found.at("git_dirty"), MatchesRegex("true|false|unknown"));
   EXPECT_THAT(found.at("compiler"), MatchesRegex("(g\\+\\+|clang) [0-9]+\\..*"));
   EXPECT_THAT(found.at("petsc"), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(found.at("slepc"), MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
   EXPECT_THAT(found.at("mpi"), HasSubstr("MPI"));
   EXPECT_FALSE(found.at("host").empty());
 }

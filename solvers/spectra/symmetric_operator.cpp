@@ -1,0 +1,126 @@
+#include "solvers/spectra/symmetric_operator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/phases.hpp"
+#include "base/rank_of.hpp"
+#include "base/vector_arrays.hpp"
+
+namespace fluxformer::spectra {
+
+namespace {
+
+VecHandle spread_vector(MPI_Comm comm, PetscInt rows) {
+  if (rows <= 0) throw BadInput("an operator with " + std::to_string(rows) + " rows");
+  VecHandle vector;
+  check(VecCreateMPI(comm, PETSC_DECIDE, rows, vector.out()));
+  return vector;
+}
+
+MPI_Comm comm_of(Vec vector) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(vector), &comm));
+  return comm;
+}
+
+/// `whole` := all entries of `vector`, on every rank.
+void gather(Vec vector, std::span<double> whole) {
+  const MPI_Comm comm = comm_of(vector);
+  const RankOf me(comm);
+  const PetscInt* begins = nullptr;
+  check(VecGetOwnershipRanges(vector, &begins));
+  std::vector<int> counts;
+  for (int rank = 0; rank < me.ranks; ++rank) counts.push_back(begins[rank + 1] - begins[rank]);
+  const Reading own(vector);
+  const InPhase phase(Phase::reduction);
+  check_mpi(MPI_Allgatherv(own.values, counts[static_cast<std::size_t>(me.rank)], MPI_DOUBLE, whole.data(),
+                           counts.data(), begins, MPI_DOUBLE, comm));
+  if (me.ranks > 1) count_message(whole.size_bytes());
+}
+
+VecHandle duplicate(Vec vector) {
+  VecHandle copy;
+  check(VecDuplicate(vector, copy.out()));
+  return copy;
+}
+
+VecHandle root_of_inverse(Vec diagonal) {
+  VecHandle scale = duplicate(diagonal);
+  PetscInt rows = 0;
+  check(VecGetLocalSize(diagonal, &rows));
+  bool good = true;
+  {
+    const Reading d(diagonal);
+    const Writing s(scale);
+    for (PetscInt i = 0; i < rows; ++i) {
+      good = good && d.values[i] > 0 && std::isfinite(d.values[i]);
+      s.values[i] = 1 / std::sqrt(d.values[i]);
+    }
+  }
+  agree(comm_of(diagonal), good, "a preconditioner with an entry that is not positive or not finite");
+  return scale;
+}
+
+}  // namespace
+
+ReplicatedOperator::ReplicatedOperator(MPI_Comm comm, PetscInt rows, Product product)
+    : product_(std::move(product)),
+      matrix_(
+          spread_vector(comm, rows), [this](Vec in, Vec out) { multiply(in, out); },
+          [this](Vec in, Vec out) { multiply(in, out); }) {
+  in_.resize(static_cast<std::size_t>(rows));
+  out_.resize(static_cast<std::size_t>(rows));
+}
+
+void ReplicatedOperator::multiply(Vec in, Vec out) {
+  gather(in, in_);
+  product_(in_, out_);
+  PetscInt first = 0, last = 0;
+  check(VecGetOwnershipRange(out, &first, &last));
+  std::copy(out_.begin() + first, out_.begin() + last, Writing(out).values);
+}
+
+MatHandle restricted(Mat h, const Block& block) {
+  PetscInt rows = 0;
+  check(MatGetSize(h, &rows, nullptr));
+  check_block(block, rows);
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
+  PetscInt own = PETSC_DECIDE, size = size_of(block), end = 0;
+  check(PetscSplitOwnership(comm, &own, &size));
+  check_mpi(MPI_Scan(&own, &end, 1, MPIU_INT, MPI_SUM, comm));
+
+  std::vector<PetscInt> indices;
+  PetscInt place = 0;  // in the block
+  for (const auto& range : block) {
+    const PetscInt shift = range.begin - place;
+    const PetscInt last = place + range.end - range.begin;
+    for (PetscInt i = std::max(place, end - own); i < std::min(last, end); ++i) indices.push_back(i + shift);
+    place = last;
+  }
+  IndexSetHandle set;
+  check(ISCreateGeneral(comm, own, indices.data(), PETSC_COPY_VALUES, set.out()));
+  MatHandle matrix;
+  check(MatCreateSubMatrixVirtual(h, set, set, matrix.out()));
+  return matrix;
+}
+
+PreconditionedOperator::PreconditionedOperator(Mat h, Vec diagonal)
+    : h_(h),
+      scale_(root_of_inverse(diagonal)),
+      scaled_(duplicate(diagonal)),
+      matrix_(
+          diagonal, [this](Vec in, Vec out) { multiply(in, out); },
+          [this](Vec in, Vec out) { multiply(in, out); }) {}
+
+void PreconditionedOperator::multiply(Vec in, Vec out) {
+  check(VecPointwiseMult(scaled_, scale_, in));
+  check(MatMult(h_, scaled_, out));
+  check(VecPointwiseMult(out, scale_, out));
+}
+
+}  // namespace fluxformer::spectra

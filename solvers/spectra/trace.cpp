@@ -1,0 +1,169 @@
+#include "solvers/spectra/trace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/reductions.hpp"
+#include "base/vector_arrays.hpp"
+#include "solvers/spectra/orthonormal_basis.hpp"
+#include "solvers/spectra/probe.hpp"
+
+namespace fluxformer::spectra {
+
+namespace {
+
+void require_two(int probes) {
+  if (probes < 2) throw BadInput(std::to_string(probes) + " probes: a standard error needs at least 2");
+}
+
+double dot(Vec x, Vec y) {
+  double product = 0;
+  check(VecDot(x, y, &product));
+  if (!std::isfinite(product)) throw NumericalFailure("a product with the operator is not finite");
+  return product;
+}
+
+std::vector<Estimate> estimates_of(std::vector<std::vector<double>> samples) {
+  std::vector<Estimate> estimates;
+  for (auto& one : samples) estimates.push_back(estimate_of(std::move(one)));
+  return estimates;
+}
+
+/// A probe and its product.
+struct Pair {
+  explicit Pair(Mat h) { check(MatCreateVecs(h, v.out(), hv.out())); }
+  VecHandle v, hv;
+};
+
+OrthonormalBasis range_of(Mat h, Pair& pair, const TraceSettings& settings) {
+  PetscInt rows = 0;
+  check(MatGetSize(h, &rows, nullptr));
+  const PetscInt most = std::min<PetscInt>(settings.sketch, rows);
+  OrthonormalBasis basis(pair.v, std::max<PetscInt>(most, 1));
+  const RandomStream stream(settings.seed, "sketch of a trace");
+  for (PetscInt k = 0; k < most; ++k) {
+    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    check(MatMult(h, pair.v, pair.hv));
+    const double length = basis.orthogonalise(pair.hv);
+    if (length > 0) basis.append(pair.hv, length);
+  }
+  return basis;
+}
+
+/// The rows of a product that each block shares with this rank.
+std::vector<Block> own_parts(Mat h, std::span<const Block> blocks) {
+  PetscInt rows = 0, first = 0, last = 0;
+  check(MatGetSize(h, &rows, nullptr));
+  check(MatGetOwnershipRange(h, &first, &last));
+  std::vector<Block> parts;
+  for (const auto& block : blocks) {
+    check_block(block, rows);
+    parts.push_back(common(block, first, last));
+    for (auto& [begin, end] : parts.back()) begin -= first, end -= first;
+  }
+  return parts;
+}
+
+MPI_Comm comm_of(Mat h) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
+  return comm;
+}
+
+/// sum x_i y_i over each block, of whose rows `parts` are this rank's. Collective.
+std::vector<double> dots(const std::vector<Block>& parts, Vec x, Vec y, MPI_Comm comm) {
+  std::vector<double> sums;
+  {
+    const Reading a(x), b(y);
+    for (const auto& part : parts) {
+      double sum = 0;
+      for (const auto& [begin, end] : part)
+        for (PetscInt i = begin; i < end; ++i) sum += a.values[i] * b.values[i];
+      sums.push_back(sum);
+    }
+  }
+  sum_over_ranks(sums, comm);
+  return sums;
+}
+
+/// Sets to 0 what lies outside of the part of a block.
+void keep_only(const Block& part, Vec v) {
+  PetscInt rows = 0;
+  check(VecGetLocalSize(v, &rows));
+  const Writing own(v);
+  PetscInt from = 0;
+  for (const auto& [begin, end] : part) {
+    std::fill(own.values + from, own.values + begin, 0.0);
+    from = end;
+  }
+  std::fill(own.values + from, own.values + rows, 0.0);
+}
+
+}  // namespace
+
+TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
+  require_two(settings.probes);
+  if (settings.sketch < 0) throw BadInput("a sketch of " + std::to_string(settings.sketch) + " vectors");
+  Pair pair(h);
+  OrthonormalBasis basis = range_of(h, pair, settings);
+  TraceEstimate estimate;
+  for (PetscInt k = 0; k < basis.size(); ++k) {
+    basis.multiply(h, k, pair.hv);
+    estimate.captured += basis.dot(k, pair.hv);
+  }
+  const RandomStream stream(settings.seed, "probes of a trace");
+  std::vector<double> samples;
+  for (int k = 0; k < settings.probes; ++k) {
+    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    basis.orthogonalise(pair.v);
+    check(MatMult(h, pair.v, pair.hv));
+    samples.push_back(dot(pair.v, pair.hv));
+  }
+  estimate.rest = estimate_of(std::move(samples));
+  return estimate;
+}
+
+HutchinsonEstimates hutchinson(Mat h, std::span<const Block> blocks, const ProbeSettings& settings) {
+  require_two(settings.probes);
+  const auto parts = own_parts(h, blocks);
+  Pair pair(h);
+  const RandomStream stream(settings.seed, "probes of a norm");
+  std::vector<double> squares;
+  std::vector<std::vector<double>> traces(blocks.size());
+  for (int k = 0; k < settings.probes; ++k) {
+    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    check(MatMult(h, pair.v, pair.hv));
+    squares.push_back(dot(pair.hv, pair.hv));
+    const auto sums = dots(parts, pair.v, pair.hv, comm_of(h));
+    for (std::size_t b = 0; b < sums.size(); ++b) traces[b].push_back(sums[b]);
+  }
+  return {estimate_of(std::move(squares)), estimates_of(std::move(traces))};
+}
+
+BlockEstimates block_norms(Mat h, std::span<const Block> blocks, const ProbeSettings& settings) {
+  require_two(settings.probes);
+  const auto parts = own_parts(h, blocks);
+  const std::size_t count = blocks.size();
+  Pair pair(h);
+  const RandomStream stream(settings.seed, "probes of blocks");
+  std::vector<std::vector<double>> traces(count);
+  std::vector<std::vector<std::vector<double>>> squares(count, traces);  // [rows][columns][probe]
+  for (int k = 0; k < settings.probes; ++k)
+    for (std::size_t columns = 0; columns < count; ++columns) {
+      fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+      keep_only(parts[columns], pair.v);
+      check(MatMult(h, pair.v, pair.hv));
+      traces[columns].push_back(dot(pair.v, pair.hv));
+      const auto sums = dots(parts, pair.hv, pair.hv, comm_of(h));
+      for (std::size_t rows = 0; rows < count; ++rows) squares[rows][columns].push_back(sums[rows]);
+    }
+  BlockEstimates estimates;
+  for (auto& row : squares) estimates.frobenius_squared.push_back(estimates_of(std::move(row)));
+  estimates.traces = estimates_of(std::move(traces));
+  return estimates;
+}
+
+}  // namespace fluxformer::spectra
