@@ -39,7 +39,7 @@ class TrainingRun {
         context{&line,
                 batches.capacity(),
                 parameters.spec.width,
-                {.causal = parameters.spec.causal},
+                {{}, parameters.spec.causal, {}},
                 spec.dropout > 0 ? &dropout : nullptr},
         model(make_depth_model(parameters, context, Precision::dbl)),
         march(*model, {parameters.spec.layers, spec.cells}, 1),

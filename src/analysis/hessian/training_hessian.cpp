@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "base/vector_arrays.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer::hessian {
@@ -47,30 +46,6 @@ void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::s
   trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
     for (std::size_t j = 0; j < product.size(); ++j) product[j] += bend_[j] * v[j];
-}
-
-VecHandle TrainingHessian::make_vector() const {
-  VecHandle vector;
-  check(VecCreateMPI(comm_, PETSC_DECIDE, static_cast<PetscInt>(size()), vector.out()));
-  return vector;
-}
-
-std::unique_ptr<ShellMatrix> TrainingHessian::matrix(Curvature part) {
-  const auto like = make_vector();
-  return std::make_unique<ShellMatrix>(like, [this, part](Vec in, Vec out) {
-    PetscInt first = 0, end = 0;
-    check(VecGetOwnershipRange(in, &first, &end));
-    // Every rank gets the whole vector: a sum of vectors that are 0 outside the own rows.
-    std::vector<double> whole(size(), 0.0), product(size());
-    {
-      const Reading mine(in);
-      std::copy_n(mine.values, end - first, whole.begin() + first);
-    }
-    sum_over_ranks(whole, comm_);
-    multiply(part, whole, product);
-    const Writing to(out);
-    std::copy(product.begin() + first, product.begin() + end, to.values);
-  });
 }
 
 }  // namespace fluxformer::hessian

@@ -16,7 +16,6 @@
 
 #include "model/sample_set.hpp"
 #include "model/second_order/loss_hessian.hpp"
-#include "solvers/shell_matrix.hpp"
 #include "training/trainable.hpp"
 
 namespace fluxformer::hessian {
@@ -43,11 +42,6 @@ class TrainingHessian {
   const std::vector<double>& gradient() const { return gradient_; }
   /// product := H v or H_o v; the same on all ranks.
   void multiply(Curvature part, std::span<const double> v, std::span<double> product);
-  /// The operator as a PETSc Mat, its rows in equal shares over the ranks of the samples; `shape` is a vector
-  /// of that layout. The Mat borrows this object.
-  std::unique_ptr<ShellMatrix> matrix(Curvature part);
-  VecHandle make_vector() const;
-
   const Trainable& trainable() const { return trainable_; }
   std::size_t size() const { return trainable_.size(); }
   /// Largest memory for products on any rank, in bytes.

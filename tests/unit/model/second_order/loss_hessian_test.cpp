@@ -196,11 +196,7 @@ TEST_P(HessianOf, of_several_batches_is_their_sum_and_starts_afresh) {
   EXPECT_EQ(product(Curvature::hessian, v), once) << "a product leaves something behind";
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryModel, HessianOf, testing::ValuesIn(every_case()), [](const auto& info) {
-  auto name = info.param.name;
-  std::replace(name.begin(), name.end(), ' ', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(EveryModel, HessianOf, testing::ValuesIn(every_case()));
 
 }  // namespace
 }  // namespace fluxformer

@@ -1,0 +1,39 @@
+#pragma once
+
+// The Hessian of the training of a small classifier, on any number of replicas and of ranks over tokens.
+
+#include <vector>
+
+#include "analysis/hessian/training_hessian.hpp"
+#include "tests/support/small_classifier.hpp"
+
+namespace fluxformer::test {
+
+/// A classifier, nine samples and what is minimised: the loss, a smoothness penalty for knots, and all
+/// coefficients (kappa where the model has token diffusion).
+struct ClassifierHessian {
+  ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
+      : data(random_samples(9, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
+                            SmallClassifier::classes, 1)),
+        run(comm, ranks_token, {.cells = c.cells, .global = size_of(comm) / ranks_token * 2, .loss = c.loss},
+            data, c.parameters()),
+        objective{c.loss,
+                  c.model.variation == DepthVariation::linear ? 0.3 : 0.0,
+                  {.kappa = c.kappa > 0, .alpha = true, .rho = true}},
+        samples(run.samples(data, all_of(data))),
+        hessian(run.parameters, run.context, run.march.depth(), 1, samples, objective) {}
+
+  std::vector<double> product(Curvature part, const std::vector<double>& v) {
+    std::vector<double> result(v.size());
+    hessian.multiply(part, v, result);
+    return result;
+  }
+
+  ListedSamples data;
+  TrainingRun run;
+  hessian::Objective objective;
+  SampleSet samples;
+  hessian::TrainingHessian hessian;
+};
+
+}  // namespace fluxformer::test
