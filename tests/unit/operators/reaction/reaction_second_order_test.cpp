@@ -230,12 +230,12 @@ TEST_P(ReactionAlongADirection, a_base_may_be_the_result_or_a_vector_of_the_call
   // Without a gradient, the adjoint kept what its tangent needs all the same.
   flat = flat_base;
   const Bars bars = term.adjoint_tangent(along, base);
-  term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, base.data(), out.data(),
-                                gradient, kept);
+  term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, base.data(),
+                                out.data(), gradient, kept);
   EXPECT_EQ(flat, bars.flat);
   expect(bars.u, along.w, [&](const double* from) {
-    term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, from, out.data(),
-                                  gradient, kept);
+    term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, from,
+                                  out.data(), gradient, kept);
   });
   expect(term.gauss_newton(along, base).u, along.w, [&](const double* from) {
     term.term.set_gauss_newton(weights.views, u, w_dot, scale, from, out.data(), gradient, kept);
