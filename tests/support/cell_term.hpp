@@ -20,6 +20,19 @@ struct CellWeights {
   std::function<LayerWeights<double>(int cell, std::span<double> parameters)> gradient;
 };
 
+/// `views`(base, coefficients) of each cell's part of the parameters; both are borrowed.
+template <class T, class Views>
+CellWeights<T> cell_weights(const std::vector<T>& parameters, const std::vector<double>& coefficients,
+                            Views views, std::size_t per_cell) {
+  const auto offset = [per_cell](int cell) { return static_cast<std::size_t>(cell - 1) * per_cell; };
+  return {[p = parameters.data(), c = coefficients.data(), views, offset](int cell) -> LayerWeights<const T> {
+            return views(p + offset(cell), c + offset(cell));
+          },
+          [views, offset](int cell, std::span<double> all) -> LayerWeights<double> {
+            return views(all.data() + offset(cell), all.data() + offset(cell));
+          }};
+}
+
 /// Collective over the token line; ranks of a line hold the same cells.
 template <class T>
 class CellTerm final : public Term {

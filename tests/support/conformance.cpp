@@ -132,6 +132,22 @@ Harness::Adjoint Harness::adjoint(const State& p, const State& u, const State& w
   return {gather(Reading(u_bar).values, bars.inflow_bar()), sum_over(mesh_.comm(), std::move(gradient))};
 }
 
+Products Harness::products(const TermCase::SecondOrderCalls& calls, const Point& at, const Point& along,
+                           Base base) {
+  const auto local = [&](const State& global) {
+    const VecHandle vector = scatter(global);
+    const Reading owned(vector);
+    return State(owned.values, owned.values + mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()));
+  };
+  Products all = calls(context_, mesh_.first_cell(), {at.parameters, local(at.u), local(at.w)},
+                       {along.parameters, local(along.u), local(along.w)}, conformance_scale, base);
+  for (State* state : {&all.value, &all.u_bar, &all.tangent, &all.u_bar_dot, &all.newton_bar})
+    *state = gather(state->data(), nullptr);
+  for (State* gradient : {&all.gradient, &all.gradient_dot, &all.newton_gradient})
+    *gradient = sum_over(mesh_.comm(), std::move(*gradient));
+  return all;
+}
+
 std::optional<State> Harness::diagonal(const State& p, double scale, double start) {
   const BuiltTerm built = build_(mesh_, context_, p);
   const auto* const implicit = dynamic_cast<const ImplicitTerm*>(built.term.get());

@@ -14,6 +14,7 @@
 #include "mesh/ghosts.hpp"
 #include "operators/slab.hpp"
 #include "operators/term.hpp"
+#include "tests/support/second_order_cells.hpp"
 
 namespace fluxformer::test {
 
@@ -30,14 +31,20 @@ struct TermCase {
   using Build = std::function<BuiltTerm(const Mesh&, const SlabContext&, const State& parameters)>;
   using Reference = std::function<State(const State& parameters, const State& u)>;
 
+  /// States: of this rank's cells, from number `first_cell` on.
+  using SecondOrderCalls = std::function<Products(const SlabContext&, int first_cell, const Point& at,
+                                                  const Point& along, double scale, Base base)>;
+
   std::string name;
   MeshSpec lattice = {};
   TokenMask mask = {};
-  State parameters = {};        ///< all cells in order; empty: none
-  Build build = {};             ///< in double
-  Build build_single = {};      ///< kernels in float; may be empty
-  Build build_scaled = {};      ///< the term times `scale`; may be empty
-  Build build_keeping = {};     ///< through KeepsActivations; empty if the term does not have it
+  State parameters = {};     ///< all cells in order; empty: none
+  Build build = {};          ///< in double
+  Build build_single = {};   ///< kernels in float; may be empty
+  Build build_scaled = {};   ///< the term times `scale`; may be empty
+  Build build_keeping = {};  ///< through KeepsActivations; empty if the term does not have it
+  /// Through SecondOrder, in double and in float; empty if the term does not have it.
+  SecondOrderCalls second_order = {}, second_order_single = {};
   Reference reference = {};     ///< naive
   bool compare_padding = true;  ///< whether values in padded rows are defined
 
@@ -68,6 +75,9 @@ class Harness {
   State rhs(const State& p, const State& u, double start = 0);
   State tangent(const State& p, const State& u, const State& v, double start = 0);
   Adjoint adjoint(const State& p, const State& u, const State& w, double start = 0);
+  /// Results of one of the case's SecondOrderCalls, times conformance_scale; 0 in cell 0.
+  Products products(const TermCase::SecondOrderCalls& calls, const Point& at, const Point& along,
+                    Base base = Base::zero);
   /// start + scale * diagonal in cells 1..M, 0 in cell 0; empty if the term is not an ImplicitTerm.
   std::optional<State> diagonal(const State& p, double scale, double start);
   /// As reported by the term on this rank.

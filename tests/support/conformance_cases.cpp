@@ -53,8 +53,9 @@ struct Calls {
   bool keeping = false;  ///< through KeepsActivations
 };
 
-template <class T, class Made>
-inline constexpr bool keeps_activations = std::is_base_of_v<KeepsActivations<T>, std::remove_cvref_t<Made>>;
+/// Whether what `make` makes has an optional seam.
+template <class Seam, class Made>
+inline constexpr bool has = std::is_base_of_v<Seam, std::remove_cvref_t<Made>>;
 
 /// `make`.operator()<T>(context) makes the slab term, shared; `views`(base, coefficients) lays out the parameters of
 /// one cell.
@@ -68,20 +69,26 @@ TermCase::Build builder(Make make, Views views, std::size_t per_cell, Calls call
     const auto made = make.template operator()<T>(owned->context);
     owned->term = made;
     if (calls.scale != 1) owned->term = std::make_shared<Scaled<T>>(made, calls.scale);
-    const auto offset = [per_cell](int cell) { return static_cast<std::size_t>(cell - 1) * per_cell; };
-    CellWeights<T> weights;
-    weights.of = [o = owned.get(), views, offset](int cell) -> LayerWeights<const T> {
-      return views(std::as_const(o->weights).data() + offset(cell),
-                   std::as_const(o->coefficients).data() + offset(cell));
-    };
-    weights.gradient = [views, offset](int cell, std::span<double> all) -> LayerWeights<double> {
-      return views(all.data() + offset(cell), all.data() + offset(cell));
-    };
+    const CellWeights<T> weights = cell_weights(owned->weights, owned->coefficients, views, per_cell);
     std::unique_ptr<Term> term;
-    if constexpr (keeps_activations<T, decltype(*made)>)
+    if constexpr (has<KeepsActivations<T>, decltype(*made)>)
       if (calls.keeping) term = std::make_unique<KeptCellTerm<T>>(*made, weights);
-    if (term == nullptr) term = std::make_unique<CellTerm<T>>(*owned->term, std::move(weights));
+    if (term == nullptr) term = std::make_unique<CellTerm<T>>(*owned->term, weights);
     return {std::move(owned), std::move(term)};
+  };
+}
+
+/// The same term through SecondOrder.
+template <class T, class Make, class Views>
+TermCase::SecondOrderCalls second_order(Make make, Views views, std::size_t per_cell) {
+  return [=](const SlabContext& context, int first_cell, const Point& at, const Point& along, double scale,
+             Base base) {
+    const std::vector<T> weights(at.parameters.begin(), at.parameters.end()),
+        weights_dot(along.parameters.begin(), along.parameters.end());
+    return products<T>(*make.template operator()<T>(context),
+                       cell_weights(weights, at.parameters, views, per_cell),
+                       cell_weights(weights_dot, along.parameters, views, per_cell), first_cell,
+                       context.size(), at, along, scale, base);
   };
 }
 
@@ -115,8 +122,12 @@ TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Ref
   c.build_scaled = builder<double>(make, views, per_cell, {.scale = conformance_scale});
   c.build_single = builder<float>(make, views, per_cell, {});
   using Made = decltype(*make.template operator()<double>(std::declval<const SlabContext&>()));
-  if constexpr (keeps_activations<double, Made>)
+  if constexpr (has<KeepsActivations<double>, Made>)
     c.build_keeping = builder<double>(make, views, per_cell, {.keeping = true});
+  if constexpr (has<SecondOrder<double>, Made>) {
+    c.second_order = second_order<double>(make, views, per_cell);
+    c.second_order_single = second_order<float>(make, views, per_cell);
+  }
   c.reference = [=, tokens = tokens_of(c), slab = c.slab()](const State& p, const State& u) {
     std::vector<naive::Slab> slabs = slabs_of(u, slab);
     for (std::size_t cell = 1; cell < slabs.size(); ++cell) {

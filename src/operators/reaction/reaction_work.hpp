@@ -94,15 +94,14 @@ class ReactionAdjoint final : public Activations {
   }
   std::size_t bytes() const override { return numbers_ * sizeof(T); }
 
- private:
-  std::size_t numbers_;
-  Scratch<T> memory_;
-
- public:
   T* pulled;      ///< rho W_2^T w [row][hidden]
   T* normal_bar;  ///< rho W_1^T p [row][width]
   T* w_2;         ///< sum_rows w g(z)^T [width][hidden]
   T* b_2;         ///< sum_rows w [width]
+
+ private:
+  std::size_t numbers_;
+  Scratch<T> memory_;
 };
 
 /// What the adjoint's tangent needs of the tangent.
@@ -117,13 +116,12 @@ class ReactionTangent final : public Activations {
   }
   std::size_t bytes() const override { return numbers_ * sizeof(T); }
 
+  T* normal;  ///< N_dot [row][width]
+  T* inner;   ///< z_dot [row][hidden]
+
  private:
   std::size_t numbers_;
   Scratch<T> memory_;
-
- public:
-  T* normal;  ///< N_dot [row][width]
-  T* inner;   ///< z_dot [row][hidden]
 };
 
 }  // namespace fluxformer

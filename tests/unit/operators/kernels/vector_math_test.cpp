@@ -67,6 +67,49 @@ TYPED_TEST(VectorMath, gelu_tanh_is_the_tanh_form) {
   }
 }
 
+// The exponent rounds: x^2 / 2 units in the last place of phi, where it counts. Errors are relative to 1: the
+// curvature has zeros.
+TYPED_TEST(VectorMath, gelu_erf_curvature_is_the_second_derivative) {
+  using T = TypeParam;
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> value = x, slope(x.size()), curvature(x.size());
+  gelu_erf_curvature(value.data(), slope.data(), curvature.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double at = x[i];
+    const long double density = expl(-at * at / 2) / sqrtl(2 * std::numbers::pi_v<long double>);
+    ASSERT_LE(fabsl(curvature[i] - density * (2 - at * at)), 4 * this->eps) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_tanh_curvature_is_the_second_derivative) {
+  using T = TypeParam;
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> value = x, slope(x.size()), curvature(x.size());
+  gelu_tanh_curvature(value.data(), slope.data(), curvature.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double at = x[i], factor = 2 * sqrtl(2 / std::numbers::pi_v<long double>);
+    const long double s = logistic_of_tanh_form(at), h = s * logistic_of_tanh_form(-at);
+    const long double rate = factor * (1 + 3 * 0.044715L * at * at), bend = factor * 6 * 0.044715L * at;
+    const long double expected =
+        std::abs(x[i]) > 50 ? 0 : h * (2 * rate + at * ((1 - 2 * s) * rate * rate + bend));
+    ASSERT_LE(fabsl(curvature[i] - expected), 8 * this->eps) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_with_curvature_gives_the_same_bits) {
+  using T = TypeParam;
+  const auto check = [&](auto&& gelu, auto&& gelu_curvature) {
+    std::vector<T> with = this->wide_range(), without = with, slope(with.size()), expected = slope,
+                   curvature = slope;
+    gelu(without.data(), expected.data(), without.size());
+    gelu_curvature(with.data(), slope.data(), curvature.data(), with.size());
+    EXPECT_EQ(with, without);
+    EXPECT_EQ(slope, expected);
+  };
+  check(gelu_erf<T>, gelu_erf_curvature<T>);
+  check(gelu_tanh<T>, gelu_tanh_curvature<T>);
+}
+
 TYPED_TEST(VectorMath, gelu_without_slope_gives_the_same_bits) {
   using T = TypeParam;
   for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
@@ -88,6 +131,17 @@ TYPED_TEST(VectorMath, gelu_of_huge_numbers_is_the_number_or_nothing) {
     EXPECT_LE(std::abs(x[2]), T(1e10) * this->eps * this->eps);
     EXPECT_EQ(slope[0], T(1));
     EXPECT_LE(std::abs(slope[1]), this->eps * this->eps);
+  }
+}
+
+TYPED_TEST(VectorMath, gelu_is_straight_at_huge_numbers) {
+  using T = TypeParam;
+  const T huge = std::numeric_limits<T>::max(), nan = std::numeric_limits<T>::quiet_NaN();
+  for (const auto gelu : {gelu_erf_curvature<T>, gelu_tanh_curvature<T>}) {
+    T x[4] = {huge, -huge, T(-1e10), nan}, slope[4], curvature[4];
+    gelu(x, slope, curvature, 4);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_LE(std::abs(curvature[i]), this->eps * this->eps);
+    EXPECT_TRUE(std::isnan(curvature[3]));
   }
 }
 
@@ -130,6 +184,7 @@ TYPED_TEST(VectorMath, a_nan_stays_one) {
 TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   using T = TypeParam;
   const auto shifted_by_3 = [](T* x, T*, std::size_t count) { exp_shifted(x, count, T(3)); };
+  std::vector<T> slopes(40);
   const auto check = [&](auto&& function) {
     for (std::size_t count = 1; count < 40; ++count) {
       std::vector<T> x(count), slope(count, T(7));
@@ -147,17 +202,22 @@ TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   check(gelu_erf<T>);
   check(gelu_tanh<T>);
   check(shifted_by_3);
+  check([&](T* x, T* bend, std::size_t count) { gelu_erf_curvature(x, slopes.data(), bend, count); });
+  check([&](T* x, T* bend, std::size_t count) { gelu_tanh_curvature(x, slopes.data(), bend, count); });
 }
 
 TYPED_TEST(VectorMath, nothing_beyond_the_count_is_touched) {
   using T = TypeParam;
   for (std::size_t count = 0; count < 36; ++count) {
-    std::vector<T> x(count + 1, T(0.5)), slope(count + 1, T(9));
+    std::vector<T> x(count + 1, T(0.5)), slope(count + 1, T(9)), curvature = slope;
     gelu_erf(x.data(), slope.data(), count);
     gelu_tanh(x.data(), slope.data(), count);
+    gelu_erf_curvature(x.data(), slope.data(), curvature.data(), count);
+    gelu_tanh_curvature(x.data(), slope.data(), curvature.data(), count);
     exp_shifted(x.data(), count, T(0));
     EXPECT_EQ(x[count], T(0.5));
     EXPECT_EQ(slope[count], T(9));
+    EXPECT_EQ(curvature[count], T(9));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/support/reaction_parameters.hpp"
 #include "tests/support/reference_layer.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -20,41 +21,13 @@ struct Case {
   int tokens, samples, width, hidden;
 };
 
-/// One flat vector of all parameters (rho last), so that gradients and differences can be taken of any of
-/// them.
-struct Parameters {
-  Parameters(int width, int hidden, unsigned seed)
-      : d(static_cast<std::size_t>(width)), f(static_cast<std::size_t>(hidden)) {
-    const double spread = 1 / std::sqrt(width);
-    flat = random_vector(3 * d + 2 * d * f + f + 1, seed, spread);
-    for (std::size_t j = 0; j < d; ++j) flat[j] += 1;  // gain
-    flat.back() = 0.8;                                 // rho
-  }
-  /// Views of gain, bias, W_1, b_1, W_2, b_2, rho; P is T, const T, double ...
-  template <class P>
-  ReactionWeights<P> view(P* begin, Coefficient<P>* rho) const {
-    P* w_1 = begin + 2 * d;
-    P* w_2 = w_1 + d * f + f;
-    return {begin, begin + d, w_1, w_1 + d * f, w_2, w_2 + d * f, rho};
-  }
-  static std::vector<std::string> names() { return {"gain", "bias", "W_1", "b_1", "W_2", "b_2", "rho"}; }
-  /// First number of each part, and the end.
-  std::vector<std::size_t> offsets() const {
-    return {
-        0,          d, 2 * d, 2 * d + d * f, 2 * d + d * f + f, 2 * d + 2 * d * f + f, 3 * d + 2 * d * f + f,
-        flat.size()};
-  }
-  std::size_t d, f;
-  std::vector<double> flat;
-};
-
 class ReactionTerm : public testing::TestWithParam<std::tuple<Case, Activation, bool>> {
  protected:
   Case size = std::get<0>(GetParam());
   ReactionSettings settings{size.hidden, std::get<1>(GetParam()), std::get<2>(GetParam()), false};
   TokenLine line = TokenLine::even(MPI_COMM_SELF, size.tokens, 1);
   SlabContext context{&line, size.samples, size.width};
-  Parameters parameters{size.width, size.hidden, 11};
+  ReactionParameters parameters{size.width, size.hidden, 11};
   std::vector<double> u = random_vector(context.size(), 1, 1.2, 0.3), v = random_vector(context.size(), 2),
                       w = random_vector(context.size(), 3);
 
@@ -161,7 +134,7 @@ TEST_P(ReactionTerm, parameter_gradients_are_central_differences) {
                                             value(u, plus(parameters.flat, -h, direction)));
     const double scale = norm(change) / (2 * h) * norm(w);
     EXPECT_NEAR(dot(bar.flat, direction), dot(change, w) / (2 * h), 1e-7 * scale)
-        << Parameters::names()[part];
+        << ReactionParameters::names()[part];
   }
 }
 
@@ -174,15 +147,10 @@ TEST_P(ReactionTerm, agrees_between_float_and_double) {
   EXPECT_LE(relative_difference(tangent<float>(), tangent()), tolerance);
   const Adjoint single = adjoint<float>(), exact = adjoint();
   EXPECT_LE(relative_difference(single.u_bar, exact.u_bar), tolerance);
-  const std::vector<std::size_t> begin = parameters.offsets();
-  for (std::size_t part = 0; part + 1 < begin.size(); ++part) {
-    const auto piece = [&](const std::vector<double>& x) {
-      return std::vector<double>(x.begin() + static_cast<std::ptrdiff_t>(begin[part]),
-                                 x.begin() + static_cast<std::ptrdiff_t>(begin[part + 1]));
-    };
-    EXPECT_LE(relative_difference(piece(single.flat), piece(exact.flat)), tolerance)
-        << Parameters::names()[part];
-  }
+  for (std::size_t part = 0; part < ReactionParameters::names().size(); ++part)
+    EXPECT_LE(relative_difference(parameters.part(single.flat, part), parameters.part(exact.flat, part)),
+              tolerance)
+        << ReactionParameters::names()[part];
 }
 
 std::string case_name(const testing::TestParamInfo<ReactionTerm::ParamType>& tested) {
@@ -204,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ReactionTerm,
 TEST(Reaction, first_half_uses_the_weights_of_the_first_half) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 3, 1);
   const SlabContext context{&line, 2, 5};
-  const Parameters first(5, 7, 1), second(5, 7, 2);
+  const ReactionParameters first(5, 7, 1), second(5, 7, 2);
   LayerWeights<const double> weights;
   weights.first_reaction = first.view<const double>(first.flat.data(), &first.flat.back());
   weights.reaction = second.view<const double>(second.flat.data(), &second.flat.back());
@@ -221,7 +189,7 @@ TEST(Reaction, first_half_uses_the_weights_of_the_first_half) {
 TEST(Reaction, passes_a_nan_on) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 2, 1);
   const SlabContext context{&line, 1, 5};
-  const Parameters parameters(5, 7, 1);
+  const ReactionParameters parameters(5, 7, 1);
   LayerWeights<const double> weights;
   weights.reaction = parameters.view<const double>(parameters.flat.data(), &parameters.flat.back());
   for (const Activation activation : {Activation::gelu_erf, Activation::gelu_tanh, Activation::relu}) {
