@@ -8,46 +8,13 @@
 #include "operators/attention/token_ring.hpp"
 #include "tests/support/attention_case.hpp"
 #include "tests/support/reached.hpp"
+#include "tests/support/token_cuts.hpp"
 
 namespace fluxformer {
 namespace {
 
 using namespace test;
 using reference::WholeLine;
-
-/// The first `ranks` ranks; the others stay out when a lattice cannot be cut into as many parts as there are
-/// ranks.
-struct SubLine {
-  explicit SubLine(int ranks) : takes_part(rank_in(MPI_COMM_WORLD) < ranks) {
-    MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &comm);
-  }
-  SubLine(const SubLine&) = delete;
-  SubLine& operator=(const SubLine&) = delete;
-  ~SubLine() {
-    if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
-  }
-  bool takes_part;
-  MPI_Comm comm = MPI_COMM_NULL;
-};
-
-/// Parts of very different sizes: all but one part hold one token.
-std::vector<int> lopsided(int tokens, int parts) {
-  std::vector<int> sizes(static_cast<std::size_t>(parts), 1);
-  sizes[static_cast<std::size_t>(parts / 2)] += tokens - parts;
-  return sizes;
-}
-
-/// Every way to cut the lattice into `parts`, even and lopsided.
-std::vector<TokenLine> every_cut(MPI_Comm comm, int parts, int x, int y) {
-  std::vector<TokenLine> lines;
-  for (int px = 1; px <= parts; ++px) {
-    const int py = parts / px;
-    if (px * py != parts || px > x || py > y) continue;
-    lines.push_back(TokenLine::even(comm, x, y, px, py));
-    lines.emplace_back(comm, lopsided(x, px), lopsided(y, py), false);
-  }
-  return lines;
-}
 
 struct Case {
   int x, y, samples, width, heads;
@@ -78,20 +45,10 @@ class TokenAttention : public testing::TestWithParam<Case> {
     const auto count = static_cast<std::size_t>(whole.tokens * c.samples * c.width);
     u = random_vector(count, 1), v = random_vector(count, 2), w = random_vector(count, 3);
   }
-  /// f(line) for every cut into as many parts as there are ranks and tokens for; collective over each line.
+  /// f(line) for every cut of the lattice; collective over each line.
   template <class F>
   void for_every_cut(F&& f) {
-    const Case& c = GetParam();
-    int parts = size_of(MPI_COMM_WORLD);
-    while (parts > 1 && every_part_count_fails(parts)) --parts;
-    const SubLine sub(parts);
-    if (!sub.takes_part) return;
-    for (const TokenLine& line : every_cut(sub.comm, parts, c.x, c.y)) f(line);
-  }
-  bool every_part_count_fails(int parts) const {
-    for (int px = 1; px <= parts; ++px)
-      if (parts % px == 0 && px <= GetParam().x && parts / px <= GetParam().y) return false;
-    return true;
+    test::for_every_cut(GetParam().x, GetParam().y, f);
   }
 
   AttentionSettings settings;

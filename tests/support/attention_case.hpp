@@ -93,12 +93,10 @@ class SplitAttention {
                     all.begin() + static_cast<std::ptrdiff_t>((b * n + global(x)) * n));
     return sum_over(line_.comm(), all);
   }
-  const Attention<T>& term() const { return term_; }
-
- private:
-  std::size_t global(std::size_t local) const {
-    return static_cast<std::size_t>(line_.global_index(line_.rank(), static_cast<int>(local)));
-  }
+  Attention<T>& term() { return term_; }
+  const TokenLine& line() const { return line_; }
+  int width() const { return context_.width; }
+  /// This rank's part of a global vector, and back.
   std::vector<double> mine(const std::vector<double>& all) const {
     std::vector<double> part(context_.size());
     const std::size_t row = context_.row();
@@ -112,6 +110,11 @@ class SplitAttention {
     for (std::size_t t = 0; t < part.size() / row; ++t)
       for (std::size_t i = 0; i < row; ++i) all[global(t) * row + i] = part[t * row + i];
     return sum_over(line_.comm(), all);
+  }
+
+ private:
+  std::size_t global(std::size_t local) const {
+    return static_cast<std::size_t>(line_.global_index(line_.rank(), static_cast<int>(local)));
   }
 
   const TokenLine& line_;

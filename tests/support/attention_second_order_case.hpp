@@ -1,0 +1,86 @@
+#pragma once
+
+// Attention linearised at a point, on any split of the line; vectors are global on every rank.
+
+#include "operators/second_order.hpp"
+#include "tests/support/attention_case.hpp"
+#include "tests/support/reference_attention_along.hpp"
+
+namespace fluxformer::test {
+
+using reference::AttentionPoint;
+using reference::AttentionSweep;
+
+/// A seeded point; the weights of a direction have no reason to be near those of a model, but may be.
+inline AttentionPoint random_attention_point(const reference::WholeLine& line, unsigned seed) {
+  const auto count = static_cast<std::size_t>(line.tokens * line.samples * line.width);
+  return {AttentionParameters(line.width, seed).flat, random_vector(count, seed + 1, 1.2, 0.3),
+          random_vector(count, seed + 2)};
+}
+
+/// Calls are collective over the line of `split`.
+template <class T>
+class LinearisedAttention {
+ public:
+  LinearisedAttention(SplitAttention<T>& split, const AttentionPoint& at, double scale = 1)
+      : split_(split),
+        p_(split.width(), 1),
+        weights_(rounded_to<T>(at.weights)),
+        alpha_(at.weights.back()),
+        u_(split.mine(at.u)),
+        w_(split.mine(at.w)),
+        scale_(scale),
+        nothing_(u_.size(), 0.0),
+        at_(split.term().make_linearisation()) {
+    std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0),
+        sums(weights_.size(), 0.0);  // overwritten
+    const auto bars = p_.template view<double>(sums.data(), &sums.back());
+    split.term().set_rhs_linearised(weights(), u_.data(), scale, nothing_.data(), out.data(), at_);
+    split.term().set_adjoint_linearised(weights(), u_.data(), w_.data(), scale, nothing_.data(), u_bar.data(),
+                                        &bars, at_);
+    value = gathered(out, u_bar, sums);
+  }
+  /// The variation of the sweep; of its output alone and J^T w' for products with the Gauss-Newton matrix.
+  AttentionSweep along(const AttentionPoint& direction) { return product(direction, Kind::hessian); }
+  AttentionSweep gauss_newton(const AttentionPoint& direction) {
+    return product(direction, Kind::gauss_newton);
+  }
+  std::size_t bytes() const { return at_.bytes(); }
+
+  AttentionSweep value;
+
+ private:
+  enum class Kind { hessian, gauss_newton };
+  LayerWeights<const T> weights() const { return p_.template view<const T>(weights_.data(), &alpha_); }
+  AttentionSweep gathered(const std::vector<double>& out, const std::vector<double>& u_bar,
+                          const std::vector<double>& sums) const {
+    return {split_.everyones(out), split_.everyones(u_bar), sum_over(split_.line().comm(), sums)};
+  }
+  AttentionSweep product(const AttentionPoint& direction, Kind kind) {
+    const auto flat = rounded_to<T>(direction.weights);
+    const auto weights_dot = p_.template view<const T>(flat.data(), &direction.weights.back());
+    const auto u_dot = split_.mine(direction.u), w_dot = split_.mine(direction.w);
+    std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0), sums(flat.size(), 0.0);
+    const auto bars = p_.template view<double>(sums.data(), &sums.back());
+    split_.term().set_tangent(weights(), weights_dot, u_.data(), u_dot.data(), scale_, nothing_.data(),
+                              out.data(), at_);
+    if (kind == Kind::hessian)
+      split_.term().set_adjoint_tangent(weights(), weights_dot, u_.data(), u_dot.data(), w_.data(),
+                                        w_dot.data(), scale_, nothing_.data(), u_bar.data(), bars, at_);
+    else
+      split_.term().set_gauss_newton(weights(), u_.data(), w_dot.data(), scale_, nothing_.data(),
+                                     u_bar.data(), bars, at_);
+    return gathered(out, u_bar, sums);
+  }
+
+  SplitAttention<T>& split_;
+  AttentionParameters p_;  // for its layout
+  std::vector<T> weights_;
+  double alpha_;
+  std::vector<double> u_, w_;
+  double scale_;
+  std::vector<double> nothing_;
+  Linearisation at_;
+};
+
+}  // namespace fluxformer::test
