@@ -7,7 +7,7 @@
 
 namespace fluxformer::spectra {
 
-PetscInt size_of(const Block& block) {
+PetscInt block_size(const Block& block) {
   PetscInt size = 0;
   for (const auto& range : block) size += range.end - range.begin;
   return size;

@@ -16,7 +16,7 @@ struct IndexRange {
 using Block = std::vector<IndexRange>;
 
 /// Number of entries.
-PetscInt size_of(const Block& block);
+PetscInt block_size(const Block& block);
 
 /// Throws BadInput for a block that has no entry, is not ascending or leaves 0, ..., size - 1. The same on every rank.
 void check_block(const Block& block, PetscInt size);

@@ -90,7 +90,7 @@ MatHandle restricted(Mat h, const Block& block) {
   check_block(block, rows);
   MPI_Comm comm = MPI_COMM_NULL;
   check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
-  PetscInt own = PETSC_DECIDE, size = size_of(block), end = 0;
+  PetscInt own = PETSC_DECIDE, size = block_size(block), end = 0;
   check(PetscSplitOwnership(comm, &own, &size));
   check_mpi(MPI_Scan(&own, &end, 1, MPIU_INT, MPI_SUM, comm));
 

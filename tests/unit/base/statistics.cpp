@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 namespace fluxformer {
 namespace {
 
@@ -14,6 +17,23 @@ TEST(Statistics, of_few_numbers) {
   EXPECT_EQ(spread.least, -1);
   EXPECT_EQ(spread.median, 2);
   EXPECT_EQ(spread.greatest, 5);
+}
+
+TEST(Statistics, of_independent_measurements_have_the_standard_error_of_their_mean) {
+  const auto estimate = estimate_of({1, 2, 6});
+  EXPECT_EQ(estimate.mean, 3);
+  EXPECT_DOUBLE_EQ(estimate.standard_error, std::sqrt((4 + 1 + 9) / (3.0 * 2.0)));
+  EXPECT_EQ(estimate.samples, (std::vector<double>{1, 2, 6}));
+}
+
+TEST(Statistics, add_gaussians_at_weighted_places) {
+  const std::vector<double> centres = {0, 2}, weights = {3, 0.5}, grid = {0, 1, 2.5};
+  const auto density = gaussian_mixture(centres, weights, 0.5, grid);
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    const double x = grid[i], root = std::sqrt(2 * std::numbers::pi);
+    EXPECT_NEAR(density[i],
+                (3 * std::exp(-2 * x * x) + 0.5 * std::exp(-2 * (x - 2) * (x - 2))) / (0.5 * root), 1e-15);
+  }
 }
 
 }  // namespace
