@@ -234,7 +234,9 @@ TEST(TrainingHessian, has_the_eigenvalues_of_the_dense_matrix) {
       const auto at = static_cast<std::size_t>(k);
       // Errors of eigenvalues are of second order in the residual.
       EXPECT_NEAR(found.largest.values[at], exact(n - 1 - k), 1e-9 * size);
-      if (indefinite) EXPECT_NEAR(found.smallest.values[at], exact(k), 1e-9 * size);
+      if (indefinite) {
+        EXPECT_NEAR(found.smallest.values[at], exact(k), 1e-9 * size);
+      }
     }
   }
 }
