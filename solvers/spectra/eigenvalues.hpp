@@ -13,6 +13,7 @@
 
 namespace fluxformer::spectra {
 
+/// Whether the result holds them.
 enum class Eigenvectors { not_kept, kept };
 
 /// What is asked for.
@@ -35,6 +36,7 @@ struct EigenEnd {
   bool complete() const { return values.size() == static_cast<std::size_t>(asked); }
 };
 
+/// Both ends.
 struct ExtremeEigenvalues {
   EigenEnd largest, smallest;
   double norm = 0;  ///< ||H||_2, estimated by the largest |eigenvalue| seen (from below)

@@ -69,16 +69,13 @@ TEST(LanczosQuadrature, has_the_moments_of_the_operator_up_to_2m_minus_1) {
   }
 }
 
-TEST(LanczosQuadrature, keeps_its_moments_after_the_ends_have_converged) {
-  // Without orthogonalisation against the whole basis copies of the outer eigenvalues would appear.
-  VectorXd values = counting(100);
-  values(99) = 1e4, values(0) = -1e4;
-  const MatrixXd h = with_spectrum(values, 5);
-  const auto rule = quadrature(h, start(100), 60);
-  EXPECT_NEAR(rule.nodes.front(), -1e4, 1e-9);
-  EXPECT_GT(rule.nodes[1], 0);
-  EXPECT_NEAR(rule.nodes.back(), 1e4, 1e-9);
-  EXPECT_LT(rule.nodes[rule.nodes.size() - 2], 100);
+TEST(LanczosQuadrature, finds_every_eigenvalue_once_though_some_converge_early) {
+  // Without orthogonalisation against the whole basis, twice, copies of the outer eigenvalues take the place of others.
+  VectorXd values = counting(60);
+  values(0) = -1e6, values(59) = 1e6;
+  const auto rule = quadrature(with_spectrum(values, 5), start(60), 60);
+  // Some 1e-15 of the norm in the matrix, the products and the nodes.
+  EXPECT_THAT(rule.nodes, Pointwise(DoubleNear(1e-8), values));
 }
 
 TEST(LanczosQuadrature, with_as_many_steps_as_rows_has_all_eigenvalues) {
