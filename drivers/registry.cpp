@@ -14,6 +14,7 @@
 #include "drivers/compare/spectrum_of_states_experiment.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
+#include "drivers/hessian/hessian_experiment.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
 #include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"
@@ -56,6 +57,12 @@ std::vector<ExperimentEntry>& registry() {
       {"ablation", "ablation",
        "trains Transformer and PDE with and without residual connection and normalisation",
        "docs/model.md; arXiv 2408.09523", declare_ablation, describe_ablation, make_ablation},
+      {"hessian", "hessian",
+       "measures the Hessian of trained models: ends and density of its spectrum, blocks",
+       "docs/model.md; arXiv 2410.10986; arXiv 2402.16788; Stewart, SIAM J. Matrix Anal. Appl. 23 (2002) "
+       "601; "
+       "arXiv 2010.09649",
+       declare_hessian, describe_hessian, make_hessian},
       {"scaling", "scaling", "times the steps of evolve or train by phase, on any number of ranks",
        "docs/performance.md", declare_scaling, describe_scaling, make_scaling},
   };

@@ -8,6 +8,8 @@ namespace fluxformer {
 
 /// Those of model and data, and of train, distill, adjoint, output, checkpoint and run.
 void declare_train(Options& options);
+/// What is minimised and over which variables: loss, penalty, trained coefficients.
+void declare_minimised(Options& options);
 /// The subset that TrainProblem reads, without those of model and data, and run.seed.
 void declare_training(Options& options);
 

@@ -25,6 +25,7 @@ class Trainable {
   std::size_t size() const { return kinds_.size(); }
   /// Number of trained entries.
   std::size_t trained() const;
+  bool moves(std::size_t entry) const { return kinds_[entry] != Kind::frozen; }
   /// Whether weight decay applies: to matrices, not to biases, LayerNorm, positions and coefficients.
   bool decays(std::size_t entry) const { return kinds_[entry] == Kind::weight; }
 

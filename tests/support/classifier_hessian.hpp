@@ -9,11 +9,11 @@
 
 namespace fluxformer::test {
 
-/// A classifier, nine samples and what is minimised: the loss, a smoothness penalty for knots, and all
+/// A classifier, thirteen samples and what is minimised: the loss, a smoothness penalty for knots, and all
 /// coefficients (kappa where the model has token diffusion).
 struct ClassifierHessian {
   ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
-      : data(random_samples(9, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
+      : data(random_samples(13, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
                             SmallClassifier::classes, 1)),
         run(comm, ranks_token, {.cells = c.cells, .global = size_of(comm) / ranks_token * 2, .loss = c.loss},
             data, c.parameters()),

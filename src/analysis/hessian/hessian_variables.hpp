@@ -1,0 +1,62 @@
+#pragma once
+
+// What is stored of the Hessian of a trained model: of H, of its Gauss-Newton part H_o and of the rest, the
+// functional part. Measures of the two parts have the same names with the part in front.
+
+#include <string>
+#include <vector>
+
+#include "io/axes.hpp"
+
+namespace fluxformer::hessian::variables {
+
+inline const io::Variable eigenvalue = io::index("eigenvalue", "eigenvalue, counted from the end inwards"),
+                          probe = io::index("probe", "random vector, counted from 1"),
+                          lanczos_step = io::index("lanczos_step", "node of a quadrature, counted from 1"),
+                          block = io::index("<model>_block", "block of parameters, in the order of `blocks`"),
+                          other_block = io::index("<model>_other_block", "the same, of columns");
+inline const io::Attribute blocks{"blocks", "names of the blocks of parameters, a line each"},
+    variables_moved{"variables", "number of trained variables: rows of the Hessian"},
+    functional{"functional", "the Hessian less its Gauss-Newton part"};
+
+inline const io::Variable loss{"loss", {}, "nat", "loss of the samples, without penalty"},
+    gradient_norm{"gradient_norm", {}, "nat", "norm of the gradient of all that is minimised"},
+    largest{"largest_eigenvalue", {"eigenvalue"}, "nat", "largest eigenvalues; NaN: not converged"},
+    largest_residual{
+        "largest_residual", {"eigenvalue"}, "", "|H x - lambda x| / ||H|| of the largest eigenvalues"},
+    smallest{"smallest_eigenvalue",
+             {"eigenvalue"},
+             "nat",
+             "smallest (most negative) eigenvalues; NaN: not converged"},
+    smallest_residual{
+        "smallest_residual", {"eigenvalue"}, "", "|H x - lambda x| / ||H|| of the smallest eigenvalues"},
+    node{"density_node", {"probe", "lanczos_step"}, "nat", "nodes of the spectral density; NaN: fewer nodes"},
+    weight{"density_weight", {"probe", "lanczos_step"}, "", "weights of the nodes; they sum to 1"},
+    trace{"trace", {}, "nat", "trace (Hutch++)"},
+    trace_error{"trace_error", {}, "nat", "standard error of trace"},
+    frobenius{"frobenius_norm", {}, "nat", "Frobenius norm (Hutchinson)"},
+    frobenius_error{"frobenius_error", {}, "nat", "standard error of frobenius_norm"},
+    block_trace{"block_trace", {"<model>_block"}, "nat", "trace of the diagonal block"},
+    block_trace_error{"block_trace_error", {"<model>_block"}, "nat", "standard error of block_trace"},
+    block_norm{"block_norm",
+               {"<model>_block", "<model>_other_block"},
+               "nat",
+               "Frobenius norm of the block of these rows and columns"},
+    block_norm_error{
+        "block_norm_error", {"<model>_block", "<model>_other_block"}, "nat", "standard error of block_norm"};
+
+/// What is measured of each part.
+inline const std::vector<io::Variable> of_a_part = {
+    largest,    largest_residual, smallest,  smallest_residual, node,        weight,
+    trace,      trace_error,      frobenius, frobenius_error,   block_trace, block_trace_error,
+    block_norm, block_norm_error};
+
+/// The same measure of the Gauss-Newton or the functional part.
+inline io::Variable of_part(const std::string& part, io::Variable of) {
+  if (part == "hessian") return of;
+  of.name = part + "_" + of.name;
+  of.long_name += part == "gauss_newton" ? "; of the Gauss-Newton part" : "; of the functional part";
+  return of;
+}
+
+}  // namespace fluxformer::hessian::variables

@@ -1,0 +1,61 @@
+#include "analysis/hessian/parameter_blocks.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace fluxformer::hessian {
+namespace {
+
+/// The kind of a parameter array; "" for those in no block.
+std::string kind_of(const ParameterView& view) {
+  if (view.group == "embedding") return view.name == "W" || view.name == "words" ? "embedding" : "";
+  if (view.group == "head") return view.name == "W" ? "head" : "";
+  if (view.name == "W_Q" || view.name == "W_K" || view.name == "W_V" || view.name == "W_O")
+    return view.name.substr(2);
+  return view.name == "W_1" || view.name == "W_2" ? view.name : "";
+}
+
+int set_of(const ParameterView& view) {
+  const std::string layers = "layers/";
+  return view.group.starts_with(layers) ? std::stoi(view.group.substr(layers.size())) : 0;
+}
+
+spectra::IndexRange range_of(const ParameterView& view) {
+  const auto first = static_cast<PetscInt>(view.offset);
+  return {first, first + static_cast<PetscInt>(view.size())};
+}
+
+}  // namespace
+
+std::vector<ParameterBlock> parameter_blocks(const ParameterLayout& layout,
+                                             const std::vector<std::string>& kinds, const std::string& key) {
+  for (const auto& kind : kinds)
+    if (std::ranges::find(block_kinds, kind) == block_kinds.end()) {
+      std::string known;
+      for (const auto& one : block_kinds) known += (known.empty() ? "" : ", ") + one;
+      throw BadInput(key + ": there is no block '" + kind + "'; there are " + known);
+    }
+  std::vector<ParameterBlock> blocks;
+  for (const auto& view : layout.views()) {
+    const auto kind = kind_of(view);
+    if (std::ranges::find(kinds, kind) == kinds.end()) continue;
+    blocks.push_back({kind, set_of(view), {range_of(view)}});
+  }
+  return blocks;
+}
+
+spectra::Block trained_entries(const Trainable& trainable) {
+  spectra::Block entries;
+  for (std::size_t j = 0; j < trainable.size(); ++j) {
+    if (!trainable.moves(j)) continue;
+    const auto at = static_cast<PetscInt>(j);
+    if (!entries.empty() && entries.back().end == at)
+      entries.back().end = at + 1;
+    else
+      entries.push_back({at, at + 1});
+  }
+  return entries;
+}
+
+}  // namespace fluxformer::hessian

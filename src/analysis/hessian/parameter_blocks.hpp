@@ -1,0 +1,34 @@
+#pragma once
+
+// The blocks of a Hessian: parameter arrays that belong together, as ranges of the flat vector.
+
+#include <string>
+#include <vector>
+
+#include "model/parameters.hpp"
+#include "solvers/spectra/blocks.hpp"
+#include "training/trainable.hpp"
+
+namespace fluxformer::hessian {
+
+/// The kinds of blocks: the weight matrices Q, K, V, O, W_1, W_2 of every parameter set, and the embedding
+/// (without positions) and the matrix of the head.
+inline const std::vector<std::string> block_kinds = {"Q", "K", "V", "O", "W_1", "W_2", "embedding", "head"};
+
+/// One block: "Q of set 2", "head".
+struct ParameterBlock {
+  std::string kind;
+  int set = 0;  ///< parameter set (layer or knot) from 1; 0: none
+  spectra::Block entries;
+  std::string name() const { return set == 0 ? kind : kind + " of set " + std::to_string(set); }
+};
+
+/// All blocks of these kinds that a model has: the embedding, the sets in their order, the head. Throws
+/// BadInput, naming `key`, for a kind that does not exist.
+std::vector<ParameterBlock> parameter_blocks(const ParameterLayout& layout,
+                                             const std::vector<std::string>& kinds, const std::string& key);
+
+/// The entries that are trained.
+spectra::Block trained_entries(const Trainable& trainable);
+
+}  // namespace fluxformer::hessian
