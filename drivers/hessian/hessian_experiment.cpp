@@ -10,6 +10,7 @@
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/error.hpp"
+#include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
@@ -95,6 +96,8 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       block_probes_(settings.count("hessian.block_probes")),
       tolerance_(settings.real("hessian.tolerance")),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+  if (precision_of(settings) != Precision::dbl)
+    throw BadInput("run.precision = single: second derivatives are computed in double; use double");
   if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
   if (probes_ == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");

@@ -1,0 +1,1 @@
+"""The Hessian of trained models: spectra and blocks."""

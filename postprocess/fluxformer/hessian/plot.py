@@ -1,0 +1,24 @@
+"""Figures of `hessian`: <name>_spectrum, and <name>_blocks_<model> where blocks were measured."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from fluxformer.hessian.figures import blocks, spectrum
+from fluxformer.hessian.spectra import Spectra
+from fluxformer.io import Run
+
+OPTIONS = ()
+
+
+def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
+    """The figures of each file; yields their paths."""
+    for path in paths:
+        with Run(path, unfinished=options.unfinished) as run:
+            data, name = Spectra(run), os.path.basename(path).removesuffix(".h5")
+            if data.have_density:
+                yield spectrum(data, folder, f"{name}_spectrum")
+            for model in data.with_blocks:
+                yield blocks(data, model, folder, f"{name}_blocks_{model}")
