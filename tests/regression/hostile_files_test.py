@@ -90,7 +90,7 @@ class Decks(HostileTest):
 
     def test_that_are_no_decks_of_this_experiment_say_what_they_are(self):
         self.evolve("--checkpoint.every=2")
-        self.refuse([("of a training", ["out.h5"], ["deck out.h5: is the output of evolve"])], "train")
+        self.refuse([("of evolve", ["out.h5"], ["deck out.h5: is the output of evolve"])], "train")
         self.refuse([("a checkpoint", [CHECKPOINT], ["deck " + CHECKPOINT + ": holds no settings"])])
 
     def test_choose_methods_and_print(self):
