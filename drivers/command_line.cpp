@@ -14,6 +14,7 @@
 
 #include "base/option.hpp"
 #include "base/options_help.hpp"
+#include "base/petsc_failure.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
 #include "base/rank_of.hpp"
@@ -21,6 +22,7 @@
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
+#include "drivers/common/restart_check.hpp"
 #include "drivers/describe.hpp"
 #include "drivers/registry.hpp"
 
@@ -59,6 +61,7 @@ Arguments read_arguments(int argc, char** argv) {
     const std::string& key = option.string_key;
     if (option.position_key >= 0) {
       const std::string& word = option.value.front();
+      if (word.empty()) throw BadInput("an empty argument; is a variable of a script not set?");
       if (!a.deck.empty()) throw BadInput(word + ": one deck at a time (the first was " + a.deck + ")");
       (a.experiment.empty() ? a.experiment : a.deck) = word;
     } else if (key == "describe=json") {
@@ -141,6 +144,23 @@ void refuse_unused(const std::vector<std::string>& unused) {
   throw BadInput("[petsc] " + list + ": PETSc did not use this; check the name");
 }
 
+int run_experiment(const ExperimentEntry& entry, const Settings& settings, const RunContext& context,
+                   const Arguments& arguments) {
+  const bool root = RankOf(context.comm).root();
+  const auto experiment = entry.make(settings, context);
+  // All solvers are set up, so PETSc has looked up every option it knows.
+  refuse_unused(remove_unused_petsc_options(settings.petsc()));
+  if (arguments.validate) {
+    if (settings.options()->find("checkpoint.restart") != nullptr) find_checkpoint(context.comm, settings);
+    if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
+    return 0;
+  }
+  const auto report = experiment->run();
+  if (root && !report.summary.empty())
+    (report.code == ExitCode::done ? std::cout : std::cerr) << report.summary << std::endl;
+  return static_cast<int>(report.code);
+}
+
 int run(int argc, char** argv, MPI_Comm comm, bool root) {
   const auto arguments = read_arguments(argc, argv);
   if (arguments.version) {
@@ -164,25 +184,23 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
       std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << options_help(*options);
     return 0;
   }
-  const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck);
+  const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck, entry.name);
   Settings settings(options, deck.text, arguments.overrides,
                     arguments.deck.empty() ? "no deck" : arguments.deck, deck.origin);
   if (root) tell_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   settings.refuse_idle_keys();
   set_petsc_options(settings.petsc());
-  const auto experiment = entry.make(
-      settings, {comm, entry.name, entry.cites, arguments.command_line, deck.text, arguments.quiet});
-  // All solvers are set up, so PETSc has looked up every option it knows.
-  refuse_unused(remove_unused_petsc_options(settings.petsc()));
-  if (arguments.validate) {
-    if (root) std::cout << experiment->describe() << "\nThe deck is valid.\n";
-    return 0;
+  try {
+    return run_experiment(entry, settings,
+                          {comm, entry.name, entry.cites, arguments.command_line, deck.text, arguments.quiet},
+                          arguments);
+  } catch (const PetscFailure& e) {
+    if (settings.petsc().empty()) throw;
+    std::string list;
+    for (const auto& [name, value] : settings.petsc()) list += (list.empty() ? "" : ", ") + name;
+    throw BadInput("[petsc] " + list + ": cannot be done: " + e.what());
   }
-  const auto report = experiment->run();
-  if (root && !report.summary.empty())
-    (report.code == ExitCode::done ? std::cout : std::cerr) << report.summary << std::endl;
-  return static_cast<int>(report.code);
 }
 
 /// Messages are one line, even if names in them contain line breaks.

@@ -42,10 +42,15 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-Deck read_deck_file(MPI_Comm comm, const std::string& path) {
+Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::string& experiment) {
   auto text = io::from_root(comm, RankOf(comm).root(), [&] { return read_text(path); });
   if (!is_hdf5(text)) return {std::move(text)};
   const io::ArchiveReader archive(comm, path, "deck ");
+  if (!archive.has_attribute(names::settings))
+    throw BadInput(archive.called() + ": holds no settings; only the output of a run can be a deck");
+  if (const auto of = archive.text(names::experiment); of != experiment)
+    throw BadInput(archive.called() + ": is the output of " + of + ", whose settings are not those of " +
+                   experiment);
   return {archive.text(names::settings), Origin::stored};
 }
 

@@ -17,7 +17,8 @@ struct Deck {
 };
 
 /// Rank 0 reads the file and sends the text to the others; of an HDF5 file only its settings. Collective. Throws
-/// BadInput (agreed) for what is not a regular file, longer than a deck can be, or not one of ours.
-Deck read_deck_file(MPI_Comm comm, const std::string& path);
+/// BadInput (agreed) for what is not a regular file, longer than a deck can be, not one of ours, or of another
+/// experiment than this.
+Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::string& experiment);
 
 }  // namespace fluxformer

@@ -40,12 +40,12 @@ bool continues_its_own(const Settings& settings) {
 void protect_checkpoint(MPI_Comm comm, const Settings& settings) {
   const auto& output = settings.word("output.file");
   for (const auto& path : {io::checkpoint_path(output), io::previous_checkpoint_path(output)}) {
-    const auto checkpoint = io::earlier_result(comm, path);
-    if (!checkpoint.there) continue;
+    const auto checkpoint_written = io::time_written(comm, path);
+    if (!checkpoint_written) continue;
     for (const auto& result : {output, io::incomplete_path(output, names::failed)}) {
       const auto ended = io::earlier_result(comm, result);
       if ((ended.status == names::done || ended.status == names::failed) &&
-          ended.written >= checkpoint.written)
+          ended.written >= checkpoint_written)
         return;
     }
     throw BadInput(

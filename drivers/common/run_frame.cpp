@@ -1,18 +1,25 @@
 #include "drivers/common/run_frame.hpp"
 
 #include <algorithm>
+#include <climits>
+#include <filesystem>
 #include <iostream>
 
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
+#include "io/file_names.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
 
 RunFrame::RunFrame(const Settings& settings, const RunContext& context)
     : settings_(settings), context_(context), root_(RankOf(context.comm).root()) {
-  if (settings.word("output.file").empty())
-    throw BadInput("output.file: is empty; give the name of the file to write");
+  const auto& output = settings.word("output.file");
+  if (output.empty()) throw BadInput("output.file: is empty; give the name of the file to write");
+  const std::filesystem::path longest = io::previous_checkpoint_path(output);  // of all files beside it
+  if (longest.filename().native().size() > NAME_MAX || longest.native().size() >= PATH_MAX)
+    throw BadInput("output.file: " + output + ": is too long a name: that of a file beside it would be " +
+                   longest.filename().string());
 }
 
 void RunFrame::begin() {

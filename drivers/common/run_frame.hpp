@@ -33,7 +33,7 @@ class Stopwatch {
 class RunFrame {
  public:
   /// Starts the clock: construct it before setting up anything else. Both are borrowed. The settings must
-  /// have output.file, output.overwrite and run.time_limit. Throws BadInput if output.file is empty.
+  /// have output.file, output.overwrite and run.time_limit. Throws BadInput for a bad output.file.
   RunFrame(const Settings& settings, const RunContext& context);
 
   /// Seconds since the clock started.

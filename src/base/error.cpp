@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/petsc_failure.hpp"
 #include "base/phases.hpp"
 #include "base/rank_of.hpp"
 
@@ -43,18 +44,25 @@ std::string place(const std::source_location& where) {
          std::to_string(where.line());
 }
 
-ExitCode exit_code_of(PetscErrorCode code) {
+[[noreturn]] void throw_of_petsc(PetscErrorCode code, const std::string& what) {
   switch (code) {
     case PETSC_ERR_FP:
     case PETSC_ERR_CONV_FAILED:
     case PETSC_ERR_NOT_CONVERGED:
     case PETSC_ERR_MAT_LU_ZRPVT:
     case PETSC_ERR_MAT_CH_ZRPVT:
-      return ExitCode::numerical;
+      throw NumericalFailure(what);
     case PETSC_ERR_ARG_UNKNOWN_TYPE:  // only the user names types that we do not know
-      return ExitCode::bad_input;
+      throw BadInput(what);
+    case PETSC_ERR_MEM:
+    case PETSC_ERR_SYS:
+    case PETSC_ERR_FILE_OPEN:
+    case PETSC_ERR_FILE_READ:
+    case PETSC_ERR_FILE_WRITE:
+    case PETSC_ERR_MPI:
+      throw Error(ExitCode::failure, what);
     default:
-      return ExitCode::failure;
+      throw PetscFailure(what);
   }
 }
 
@@ -103,7 +111,7 @@ void check(PetscErrorCode code, std::source_location where) {
   what += ", called at " + place(where);
   kept.code = 0;
   kept.text.clear();
-  throw_as(exit_code_of(code), what);
+  throw_of_petsc(code, what);
 }
 
 void check_mpi(int code, std::source_location where) {

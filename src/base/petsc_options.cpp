@@ -38,6 +38,29 @@ constexpr std::string_view opening[] = {
     "sp",      "tmp",      "tmpdir", "trace",     "trajectory", "viewer",  "vtk"};
 constexpr std::string_view programs[] = {"python", "matlab", "shell"};
 
+// PETSc has more, which need a stored matrix, a mass matrix, grids or parts of the right-hand side, and crash or fail
+// without. Every KSP fails politely.
+struct Methods {
+  std::string_view family;
+  std::vector<std::string_view> names;
+};
+const Methods methods[] = {
+    {"ts", {"alpha", "arkimex", "bdf", "beuler", "cn", "euler", "glee", "rk", "ssp", "theta"}},
+    {"snes", {"anderson", "ksponly", "ncg", "newtonls", "newtontr", "ngmres", "nrichardson", "qn"}},
+    {"pc", {"jacobi", "ksp", "mat", "none"}}};
+
+/// Refuses pc_type, sub_pc_type, ... = what cannot work.
+void require_usable_method(std::string_view name, std::string_view value) {
+  const auto parts = parts_of(name);
+  if (parts.size() < 2 || parts.back() != "type") return;
+  const auto found = std::ranges::find(methods, parts[parts.size() - 2], &Methods::family);
+  if (found == std::end(methods) || contains(found->names, value)) return;
+  std::string list;
+  for (const auto one : found->names) (list += list.empty() ? "" : ", ") += one;
+  throw BadInput("petsc." + std::string(name) + " = " + std::string(value) + ": must be one of " + list +
+                 "; the others do not work where only products with the Jacobian are known");
+}
+
 }  // namespace
 
 bool can_stand_in_a_file(std::string_view name, std::string_view value) {
@@ -52,9 +75,11 @@ bool can_stand_in_a_file(std::string_view name, std::string_view value) {
 }
 
 void set_petsc_options(const SolverOptions& options) {
-  for (const auto& [name, value] : options)
+  for (const auto& [name, value] : options) {
     if (name.empty() || name[0] == '-' || name.find_first_of(" \t\r\n") != std::string::npos)
       throw BadInput("petsc." + name + ": a PETSc option is named without its dash and without blanks");
+    require_usable_method(name, value);
+  }
   for (const auto& [name, value] : options)
     check(PetscOptionsSetValue(nullptr, ("-" + name).c_str(), value.empty() ? nullptr : value.c_str()));
 }

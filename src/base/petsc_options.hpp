@@ -18,7 +18,7 @@ using SolverOptions = std::vector<std::pair<std::string, std::string>>;
 bool can_stand_in_a_file(std::string_view name, std::string_view value);
 
 /// Sets the options in PETSc's database. Throws BadInput for a name that is empty, starts with a dash or contains
-/// blanks.
+/// blanks, and for a TS, SNES or PC that cannot work here (PETSc crashes with some).
 void set_petsc_options(const SolverOptions& options);
 /// Removes those of `options` that PETSc never looked up, and returns their names. Call it after the solvers were set
 /// up.

@@ -46,6 +46,12 @@ void use_one_blas_thread() {
     reinterpret_cast<void (*)(int)>(found)(1);
 }
 
+// Nothing here uses the file pointers that ranks may share. The component that Open MPI prefers for them overflows a
+// buffer when a file with a path of 256 letters is opened. Other MPIs do not read this.
+void use_no_shared_file_pointers() {
+  setenv("OMPI_MCA_sharedfp", "individual", 0);
+}
+
 // PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer to
 // the arguments, hence static). No signal handler of PETSc: SIGTERM asks us to stop, and crashes should leave a
 // core file. The command line reports unused options. SLEPc initialises PETSc with it.
@@ -68,6 +74,7 @@ Session::Session(int& argc, char**& argv) {
   session_exists = true;
   catch_signals();
   use_one_blas_thread();
+  use_no_shared_file_pointers();
 
   int initialised = 0;
   MPI_Initialized(&initialised);

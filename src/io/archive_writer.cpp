@@ -50,7 +50,7 @@ hid_t stored_type(bool whole_numbers) {
 std::string place_of(const OutputFile& file, const std::string& status) {
   if (status == names::done) return file.path();
   const auto earlier = earlier_result(file.comm(), file.path());
-  return earlier.there && !earlier.incomplete() ? incomplete_path(file.path(), status) : file.path();
+  return earlier.written && !earlier.incomplete() ? incomplete_path(file.path(), status) : file.path();
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ bool EarlierResult::incomplete() const {
   return status == names::failed || status == names::interrupted;
 }
 
-EarlierResult earlier_result(MPI_Comm comm, const std::string& path) {
+std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path) {
   std::int64_t look[2] = {0, 0};  // whether it is there, when it was written
   struct stat found {};
   if (RankOf(comm).root() && ::stat(path.c_str(), &found) == 0) {
@@ -22,7 +22,12 @@ EarlierResult earlier_result(MPI_Comm comm, const std::string& path) {
   }
   check_mpi(MPI_Bcast(look, 2, MPI_INT64_T, 0, comm));
   if (look[0] == 0) return {};
-  EarlierResult result{.there = true, .status = {}, .written = look[1]};
+  return look[1];
+}
+
+EarlierResult earlier_result(MPI_Comm comm, const std::string& path) {
+  EarlierResult result{.written = time_written(comm, path), .status = {}};
+  if (!result.written) return result;
   try {
     result.status = ArchiveReader(comm, path).text(names::status);
   } catch (const Error&) {  // of another program, or damaged

@@ -21,7 +21,7 @@ from comparison_sample import write_attention  # noqa: E402
 from described import description  # noqa: E402
 from made_up_archives import DRAWINGS, IMAGES, LABELS, LAST, TAR, ZIP, images, png, posts, tar_gz, zip_of  # noqa: E402
 from made_up_images import idx  # noqa: E402
-from mutations import bytes_mutated, deck_mutated, hdf5_mutated, packed_mutated  # noqa: E402
+from mutations import bytes_mutated, deck_mutated, hdf5_mutated, methods_chosen, packed_mutated  # noqa: E402
 from python_package import COMMAND, ENVIRONMENT  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
 
@@ -136,6 +136,7 @@ def targets():
         Target("a training to plot", "trained.h5", hdf5["train"], ("plot", "trained.h5", "--output", "run.figures")),
         Target("a packed state dict", "state.npz", plain, ("import", "state.npz", "run.h5", "--heads", "2", "--norm", "pre", "--activation", "relu"), "run.h5"),
         Target("a comparison to report", "compared.h5", hdf5["evolve"], ("report", "compared.h5", "--output", "run.report")),
+        Target("methods of PETSc in a deck", "small.ini", of_bytes(methods_chosen), ("evolve", "small.ini", *RUN), "run.h5"),
         Target("times to predict from", "scaled.h5", hdf5["evolve"], ("predict", "scaled.h5", "two.h5", "--output", "run.figures")),
     ]
 

@@ -22,6 +22,21 @@ PETSC = ("log_view = :canary.txt", "ts_monitor = ascii:canary.txt", "options_vie
          "ts_view = ascii:canary.txt", "options_file = canary.txt", "malloc_dump =", "on_error_attach_debugger =", "log_xml = canary.txt",
          "history = canary.txt", "viewer_binary_filename = canary.txt", "ts_view_solution = binary:canary.txt", "python = canary.py",
          "stop_for_debugger =", "vec_view = canary.txt", "citations = canary.txt", "memory_view =", "ts_type = none", "mat_type = nothing")
+# PETSc's methods, many of which need more than the program has, and numbers for them.
+NUMBERS = (-1, 0, 1, 2, 7, 1000, 0.5, 1e-300, "nan", "many", "")
+METHODS = {
+    "ts_type": "alpha alpha2 arkimex basicsymplectic beuler bdf cn discgrad euler eimex glle glee irk mimex mprk pseudo rk rosw ssp theta".split(),
+    "snes_type": ("newtonls newtontr newtontrdc nrichardson ksponly ksptransposeonly vinewtonrsls vinewtonssls ngmres qn ncg fas ms nasm anderson "
+                  "aspin composite patch ngs").split(),
+    "ksp_type": ("richardson chebyshev cg pipecgrr cgne stcg cgnr fgmres gmres lgmres dgmres pgmres tcqmr bcgs ibcgs fbcgsr bcgsl pipebcgs tfqmr "
+                 "lsqr preonly qcg bicg minres lcd gcr pipegcr cgls fetidp tsirm").split(),
+    "pc_type": ("none jacobi sor lu qr bjacobi mg eisenstat ilu asm gasm ksp composite redundant spai nn pbjacobi mat hypre fieldsplit ml galerkin "
+                "bfbt lsc redistribute svd gamg lmvm kaczmarz telescope patch hmg deflation").split(),
+    "ts_adapt_type": ("none", "basic", "dsp", "cfl", "glee"), "ts_exact_final_time": ("stepover", "interpolate", "matchstep", "x"),
+    "snes_linesearch_type": ("bt", "basic", "l2", "cp", "nleqerr", "x"), "ksp_pc_side": ("left", "right", "symmetric"),
+    "ksp_norm_type": ("none", "natural", "unpreconditioned"), "snes_mf": ("",), "snes_mf_operator": ("",), "snes_fd": ("",), "snes_fd_color": ("",),
+    **dict.fromkeys(("ts_dt", "ts_max_steps", "ts_rtol", "ts_theta_theta", "ts_bdf_order", "ts_ssp_nstages", "ts_alpha_radius", "ts_adapt_clip",
+                     "ksp_max_it", "ksp_rtol", "ksp_gmres_restart", "snes_max_it", "snes_rtol", "snes_lag_jacobian"), NUMBERS)}
 
 
 def bytes_mutated(dice, content, most=4):
@@ -108,6 +123,17 @@ def deck_mutated(dice, content, keys):
             kind = f"line {lines[place][:20]!r}"
         done.append(kind)
     return (dice.choice(("\n", "\n", "\n", "\r\n")).join(lines) + dice.choice(("\n", ""))).encode("utf-8", "surrogateescape"), ", ".join(done)
+
+
+def methods_chosen(dice, content):
+    """(deck with some methods of PETSc, words)."""
+    names = dice.sample(("ts_type", "snes_type", "ksp_type", "pc_type"), dice.choice((0, 1, 1, 2)))
+    names += dice.sample(sorted(METHODS), dice.choice((0, 1, 2)))
+    chosen = {name: dice.choice(METHODS[name]) for name in names}
+    if chosen and "ts_type" not in chosen:  # the solvers are those of implicit methods
+        chosen["ts_type"] = dice.choice(("beuler", "bdf"))
+    words = [f"{name} = {value}" for name, value in chosen.items()]
+    return content + "\n".join(["", "[petsc]", *words, ""]).encode(), ", ".join(words)
 
 
 def hdf5_mutated(dice, path, keys):

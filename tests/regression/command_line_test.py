@@ -145,6 +145,7 @@ class Refusals(ProgramTest):
             (["--data.tokens=rows"], ["data.tokens: needs inflow.source = data"]),
             (["--petsc.no_such_option=1"], ["[petsc]", "no_such_option"]),
             (["more.ini"], ["more.ini", "one deck", "small.ini"]),
+            ([""], ["an empty argument"]),
             (["--mesh.layers"], ["--mesh.layers", "--section.key=value"]),
         ])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A damaged checkpoint is found by the digests of its numbers, and the one before it is used."""
+"""A damaged checkpoint is found by the digests of its numbers, and the one before it is used; --validate finds the same."""
 
 import os
 import shutil
@@ -8,9 +8,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
-from program import ProgramTest  # noqa: E402
+from program import TRAIN_DECK, ProgramTest  # noqa: E402
 
 AUTO = "--checkpoint.restart=auto"
 CHECKPOINT, PREVIOUS = "out.checkpoint.h5", "out.checkpoint.previous.h5"
@@ -44,6 +45,35 @@ class DamagedCheckpoints(ProgramTest):
                     self.assertIn("continuing from " + PREVIOUS, end.err)
                     fell_back += 1
         self.assertGreater(fell_back, 15)
+
+    def test_validation_looks_at_the_checkpoint_and_changes_nothing(self):
+        self.write("train.ini", TRAIN_DECK)
+        for run, more in (("evolve", "evolve.cfl=0.5"), ("train", "train.rate=1")):
+            deck = {"evolve": "small.ini", "train": "train.ini"}[run]
+            for name in os.listdir(self.folder):
+                if name.startswith("out."):
+                    os.remove(self.path(name))
+            end = self.run_program(run, deck, "--quiet", "--checkpoint.every=1", "--run.time_limit=1e-6")
+            self.assertEqual(end.code, 4, end)
+            self.assertEqual(self.run_program(run, deck, "--quiet", AUTO, "--checkpoint.every=2", "--run.time_limit=1e-6").code, 4)
+            self.write("text.h5", "no HDF5")
+            shutil.copy(self.path(CHECKPOINT), self.path("damaged.h5"))
+            with h5py.File(self.path("damaged.h5"), "r+") as file:
+                file["state/u" if run == "evolve" else "state/raw"][(0,) * (4 if run == "evolve" else 1)] += 1e-9
+            before = self.contents()
+            for ranks in (1, 3):
+                for name, part in (("none.h5", "no such file"), ("text.h5", "HDF5"), ("out.h5", "not a checkpoint"), ("damaged.h5", "is damaged")):
+                    end = self.run_program(run, deck, "--validate", "--checkpoint.restart=" + name, ranks=ranks)
+                    self.assert_refused(end, "checkpoint " + name, part)
+                for name in ("auto", CHECKPOINT, PREVIOUS):
+                    end = self.run_program(run, deck, "--validate", "--checkpoint.restart=" + name, ranks=ranks)
+                    self.assertEqual((end.code, end.messages), (0, []), end)
+                    end = self.run_program(run, deck, "--validate", "--checkpoint.restart=" + name, "--" + more, ranks=ranks)
+                    self.assert_refused(end, more.replace("=", " = "), "was made with")
+            self.assertEqual(self.contents(), before)
+
+    def contents(self):
+        return {name: self.checksum(name) for name in os.listdir(self.folder)}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ names the file or the key, on one rank and on several.
 import gzip
 import os
 import shutil
-import signal
 import struct
 import sys
 import tarfile
@@ -21,6 +20,7 @@ import numpy as np  # noqa: E402
 from made_up_archives import (DRAWINGS, IMAGES, LABELS, LAST, TAR, ZIP, images, png, posts, tar_gz, tar_of,  # noqa: E402
                               with_last, zip_of)
 from made_up_images import idx  # noqa: E402
+from processes import kill_all  # noqa: E402
 from program import ProgramTest, together, with_attributes, with_value  # noqa: E402
 
 SMALL = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2"]
@@ -49,12 +49,6 @@ class DamagedData(ProgramTest):
     def digits(self, first, second=idx(b"\0\1\2", 3), suffix=""):
         return self.data("mnist", {IMAGES + suffix: first, LABELS + suffix: second})
 
-    def stop(self, process):
-        """So that a run that hangs does not leave others behind."""
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-
     def refuse(self, cases):
         """(what is wrong, arguments, parts of the message), each on 1 and on 3 ranks."""
         ends = {}
@@ -62,7 +56,7 @@ class DamagedData(ProgramTest):
         def run(claim, arguments):
             started = [(ranks, self.start("evolve", *arguments, "--validate", ranks=ranks)) for ranks in (1, 3)]
             for _, process in started:
-                self.addCleanup(self.stop, process)
+                self.addCleanup(kill_all, process.pid)  # so that a run that hangs does not leave others behind
             ends[claim] = [(ranks, self.ended(process)) for ranks, process in started]
 
         together([lambda c=claim, a=arguments: run(c, a) for claim, arguments, _ in cases])

@@ -50,6 +50,18 @@ class HostileTest(ProgramTest):
         return name
 
 
+def forged(change):
+    """A change of a checkpoint's /state by somebody who removes the digest too."""
+    def forge(file):
+        del file["state"].attrs["digest"]
+        change(file)
+    return forge
+
+
+def say(**attributes):
+    return forged(with_attributes("state", **attributes))
+
+
 class Decks(HostileTest):
     PETSC = ("log_view = :stolen", "ts_monitor = ascii:stolen", "ts_view = :stolen", "ts_save_trajectory =", "history = stolen",
              "options_file = stolen", "ksp_view_mat = binary:stolen", "ts_monitor_solution_vtk = stolen", "citations = stolen",
@@ -62,6 +74,24 @@ class Decks(HostileTest):
             name = self.write(f"deck{number}.ini", DECK + "[petsc]\n" + option + "\n")
             cases.append((option, [name], [name, "petsc." + option.split(" ")[0], "command line"]))
         self.refuse(cases)
+
+    def test_ask_petsc_for_nothing_that_it_crashes_with_or_cannot_do(self):
+        cases, implicit = [], "ts_type = beuler\n"
+        for number, (options, parts) in enumerate((
+                ("ts_type = alpha2", ["ts_type = alpha2: must be one of", "bdf"]), ("ts_type = mimex", ["ts_type = mimex"]),
+                ("ts_type = discgrad", ["ts_type = discgrad"]), (implicit + "snes_type = fas", ["snes_type = fas", "newtonls"]),
+                (implicit + "pc_type = kaczmarz", ["pc_type = kaczmarz", "jacobi"]), ("sub_pc_type = redistribute", ["sub_pc_type"]),
+                ("ts_max_steps = many", ["[petsc] ts_max_steps", "many"]), ("ts_type = rk\nts_rk_type = x", ["[petsc] ts_type, ts_rk_type"]),
+                (implicit + "pc_type = jacobi", ["[petsc]", "pc_type", "shell"]),  # found by the first step
+                (implicit + "ksp_type = lsqr", ["[petsc]", "ksp_type", "transpose"]))):
+            name = self.write(f"deck{number}.ini", DECK + "[petsc]\n" + options + "\n")
+            cases.append((options, [name], parts))
+        self.refuse(cases, how=lambda number: [f"--output.file=result{number}.h5", "--quiet"])
+
+    def test_that_are_no_decks_of_this_experiment_say_what_they_are(self):
+        self.evolve("--checkpoint.every=2")
+        self.refuse([("of evolve", ["out.h5"], ["deck out.h5: is the output of evolve"])], "train")
+        self.refuse([("a checkpoint", [CHECKPOINT], ["deck " + CHECKPOINT + ": holds no settings"])])
 
     def test_choose_methods_and_print(self):
         self.write("small.ini", DECK + "[petsc]\nts_max_reject = 7\nts_monitor =\n")
@@ -204,27 +234,12 @@ class HandMade(HostileTest):
 
     def test_checkpoints(self):
         self.evolve("--checkpoint.every=2")
-        def without_digest(change):
-            """As whoever forges numbers would do."""
-            def forge(file):
-                del file["state"].attrs["digest"]
-                change(file["state"])
-            return forge
 
         def put(name, value):
-            def change(state):
-                del state[name]
-                state[name] = value
-            return without_digest(change)
-
-        def say(**attributes):
-            return without_digest(lambda state: state.attrs.update(attributes))
+            return forged(with_value("state/" + name, value))
 
         def changed_number(file):
             file["state/u"][0, 0, 0, 0] += 1e-9
-
-        def changed_word(file):
-            file["state"].attrs["step"] = 3
 
         def no_such(file):
             del file["state/u"]
@@ -242,8 +257,27 @@ class HandMade(HostileTest):
                          ("a state that is no number", put("u", np.full((2, 6, 2, 8), np.inf)), "u holds inf"),
                          ("settings of a stranger", say(settings="[evolve]\nmethod = ssp\n"), "was made with"),
                          ("a changed state", changed_number, "/state/u is damaged"),
-                         ("a changed step", changed_word, "/state is damaged"), ("no state", no_such, "/state is damaged"))],
+                         ("a changed step", with_attributes("state", step=3), "/state is damaged"),
+                         ("no state", no_such, "/state is damaged"))],
                     "small.ini", "--evolve.time=6")
+
+    def test_checkpoints_of_a_training(self):
+        self.write("train.ini", TRAIN_DECK)
+        self.assertEqual(self.run_program("train", "train.ini", "--quiet", "--checkpoint.every=9").code, 0)
+
+        def turn(name, become):
+            """These numbers made from those that are there."""
+            return forged(lambda file: with_value("state/" + name, become(file["state/" + name][...]))(file))
+
+        def shorter(values):
+            return values[:-1]
+
+        cases = [(say(steps=-1), "steps = -1"), (say(steps=17), "/state/course_of_steps"), (say(best_epoch=9), "best epoch 9"),
+                 (say(best=2.0), "best = 2"), (turn("raw", shorter), "/state/raw"),
+                 (turn("first_moment", shorter), "/state/first_moment"), (turn("course_of_epochs", shorter), "/state/course_of_epochs"),
+                 (turn("second_moment", lambda values: -1 - values), "second_moment holds -1"),
+                 (turn("raw", lambda values: np.nan * values), "raw holds")]
+        self.refuse_to_continue([(part, self.changed(CHECKPOINT, change), part) for change, part in cases], "train.ini", experiment="train")
 
     def test_the_output_that_is_continued(self):
         self.evolve("--checkpoint.every=2")
@@ -256,37 +290,6 @@ class HandMade(HostileTest):
         for ranks in (1, 3):
             end = self.run_program("evolve", "small.ini", "--quiet", "--evolve.time=6", "--output.overwrite=true", AUTO, ranks=ranks)
             self.assertEqual(end.code, 0, end)
-
-
-    def test_checkpoints_of_a_training(self):
-        self.write("train.ini", TRAIN_DECK)
-        self.assertEqual(self.run_program("train", "train.ini", "--quiet", "--checkpoint.every=9").code, 0)
-
-        def changed(change):
-            def forge(file):
-                del file["state"].attrs["digest"]
-                change(file["state"])
-            return self.changed(CHECKPOINT, forge)
-
-        def put(name, become):
-            def change(state):
-                values = state[name][...]
-                del state[name]
-                state[name] = become(values)
-            return change
-
-        def say(**attributes):
-            return lambda state: state.attrs.update(attributes)
-
-        def shorter(values):
-            return values[:-1]
-
-        cases = [(say(steps=-1), "steps = -1"), (say(steps=17), "/state/course_of_steps"), (say(best_epoch=9), "best epoch 9"),
-                 (say(best=2.0), "best = 2"), (put("raw", shorter), "/state/raw"),
-                 (put("first_moment", shorter), "/state/first_moment"), (put("course_of_epochs", shorter), "/state/course_of_epochs"),
-                 (put("second_moment", lambda values: -1 - values), "second_moment holds -1"),
-                 (put("raw", lambda values: np.nan * values), "raw holds")]
-        self.refuse_to_continue([(part, changed(change), part) for change, part in cases], "train.ini", experiment="train")
 
 
 class Sizes(HostileTest):

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from processes import members  # noqa: E402
 from program import ProgramTest  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
@@ -107,6 +108,14 @@ class Kill(InterruptionTest):
                                     "--evolve.variant=3bs", "--evolve.tolerance=1e-7", "--evolve.time=16384",
                                     "--output.every=2048", "--output.history=11")
 
+    def test_by_these_tests_reaches_processes_in_groups_of_their_own(self):
+        """Such as Open MPI makes for its ranks."""
+        process = self.start("--version", wrapper=("bash", "-c", 'set -m; sleep 60 >/dev/null 2>&1 & touch begun; wait; exec "$@"', "first"))
+        self.assertTrue(self.wait_for("begun", process))
+        self.assertGreater(len({os.getpgid(one) for one in members(process.pid)}), 1)
+        self.stop(process)
+        self.assertEqual(members(process.pid), [])
+
     def killed_again_and_again(self, end, *settings):
         """The earlier output is kept until the run is complete, and checkpointed results are not lost."""
         self.evolve("--model.seed=9")
@@ -117,9 +126,7 @@ class Kill(InterruptionTest):
             process = self.start(*settings, GO_ON)
             if self.wait_for_another("out.h5.part", process):
                 time.sleep(moment)
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            ended = self.ended(process)
+            ended = self.stop(process)
             if ended.code == 0:
                 break  # it finished first
             self.assertEqual(ended.code, -signal.SIGKILL, ended)

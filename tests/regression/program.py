@@ -8,7 +8,6 @@ import concurrent.futures
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ import unittest
 
 import h5py
 import numpy as np
+
+from processes import kill_all
 
 ROOT = os.environ.get("FLUXFORMER_SOURCE_DIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -135,7 +136,7 @@ class ProgramTest(unittest.TestCase):
         return name
 
     def start(self, *arguments, ranks=1, environment=None, wrapper=()):
-        """A running program in its own process group, so that kill -9 reaches every rank."""
+        """A running program in its own session, so that `stop` finds every rank."""
         return subprocess.Popen(command(arguments, ranks, wrapper), cwd=self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                                 env={**ENVIRONMENT, **(environment or {})})
@@ -144,10 +145,15 @@ class ProgramTest(unittest.TestCase):
         try:
             out, err = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_all(process.pid)
             out, err = process.communicate()
             self.fail(f"{process.args} hangs\n{Ended('none', out, err)}")
         return Ended(process.returncode, out, err)
+
+    def stop(self, process):
+        """kill -9 for the launcher and all ranks of a running program; waits for their end."""
+        kill_all(process.pid)
+        return self.ended(process)
 
     def run_program(self, *arguments, ranks=1, environment=None, wrapper=()):
         return self.ended(self.start(*arguments, ranks=ranks, environment=environment, wrapper=wrapper))
@@ -217,12 +223,6 @@ class TrainTest(ProgramTest):
         end = self.run_program("train", deck, "--quiet", *arguments, ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return end
-
-    def stop(self, process):
-        """kill -9 for all ranks of a running program; waits for its end."""
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        return self.ended(process)
 
     def wait_until(self, holds, process):
         """Polls until the condition holds; the program must not end first."""

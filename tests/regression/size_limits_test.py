@@ -118,6 +118,32 @@ class DuringTheWork(LimitTest):
             self.assertEqual(self.open(f"out{ranks}.h5").attrs["status"], "done")
 
 
+class LongNames(LimitTest):
+    def test_can_be_written_and_read(self):
+        folder = "/".join("f" * 200 for _ in range(2))
+        os.makedirs(self.path(folder))
+        for ranks in (1, 3):
+            name, checkpoint = f"{folder}/out{ranks}.h5", f"{folder}/out{ranks}.checkpoint.h5"
+            self.evolve("--checkpoint.every=2", "--output.file=" + name, ranks=ranks)
+            self.evolve("--evolve.time=6", f"--output.file=more{ranks}.h5", "--checkpoint.restart=" + checkpoint, ranks=ranks)
+            self.evolve(f"--output.file=again{ranks}.h5", "--model.file=" + name, ranks=ranks)
+        self.assertEqual(sorted(os.listdir(self.path(folder))),
+                         sorted(f"out{ranks}{end}" for ranks in (1, 3)
+                                for end in (".h5", ".xdmf", ".checkpoint.h5", ".checkpoint.previous.h5")))
+
+    def test_that_leave_no_room_for_the_files_beside_are_refused_before_the_work(self):
+        before = self.files()
+        longest = "f" * (255 - len(".checkpoint.previous.h5"))
+        for name in (longest + "f.h5", longest + "ffff", "a/" * 2040 + "out.h5"):
+            for ranks in (1, 3):
+                for more in ((), ("--validate",)):
+                    end = self.run_program("evolve", "small.ini", "--output.file=" + name, *more, ranks=ranks)
+                    self.assert_refused(end, "output.file", "too long a name")
+        self.assertEqual(self.files(), before)
+        for more in ((), ("--checkpoint.every=1", "--output.overwrite=true")):  # the second makes both generations
+            self.evolve("--output.file=" + longest + ".h5", *more)
+
+
 class NoName(LimitTest):
     def test_is_refused_before_anything_is_read(self):
         described = json.loads(self.run_program("--describe=json").out)

@@ -7,6 +7,7 @@ All jobs are submitted at the start, so that their waiting times overlap. Status
 import concurrent.futures
 import glob
 import os
+import re
 import sys
 import unittest
 
@@ -155,7 +156,8 @@ class JobScripts(ProgramTest):
         self.assertNotIn(by_script, before.split())
         for job_id in (by_script, by_hand):
             self.assertEqual(site.told("scontrol", "write", "batch_script", job_id, "-").strip(), site.read(SWEEP).strip())
-        one, other = ({name: value.replace(job_id, "ID") for name, value in site.job(job_id).items()
+        either = re.compile(rf"(?<!\d)({by_script}|{by_hand})(?!\d)")
+        one, other = ({name: either.sub("ID", value.replace(site.project, "PROJECT")) for name, value in site.job(job_id).items()
                        if not name.endswith("Time") and name not in ("Priority", "LastSchedEval", "AllocNode:Sid")} for job_id in (by_script, by_hand))
         self.assertEqual(one, other)
         self.assertEqual((one["JobName"], one["TimeLimit"], one["NumTasks"], one["Account"]), ("it's held", "00:07:00", "2", "tests"))

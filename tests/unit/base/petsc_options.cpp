@@ -99,6 +99,19 @@ TEST(PetscOptions, reach_petsc_and_the_unused_ones_are_named_and_removed) {
   for (const auto& [name, value] : options) check(PetscOptionsClearValue(nullptr, ("-" + name).c_str()));
 }
 
+TEST(PetscOptions, choose_only_methods_that_work_with_products_of_the_jacobian) {
+  const SolverOptions crashing = {
+      {"ts_type", "alpha2"}, {"march_snes_type", "fas"}, {"sub_pc_type", "kaczmarz"}, {"ts_type", ""}};
+  for (const auto& option : crashing) EXPECT_THROW(set_petsc_options({option}), BadInput) << option.first;
+  const SolverOptions working = {{"ts_type", "bdf"},
+                                 {"snes_type", "qn"},
+                                 {"pc_type", "none"},
+                                 {"ts_ssp_type", "rks2"},
+                                 {"ksp_type", "cgs"}};
+  set_petsc_options(working);
+  for (const auto& [name, value] : working) check(PetscOptionsClearValue(nullptr, ("-" + name).c_str()));
+}
+
 TEST(PetscOptions, with_a_dash_or_a_blank_are_refused_and_none_is_set) {
   for (const std::string name : {"-ts_type", " ts_type", "ts type", ""}) {
     EXPECT_THROW(set_petsc_options({{"fluxformer_first", "1"}, {name, "1"}}), BadInput) << name;

@@ -26,6 +26,12 @@ def members(session):
     return sorted(found)
 
 
+def kill_all(session):
+    """SIGKILL for the launcher and every rank; nothing of them is left, not even what was being started."""
+    while left := members(session):
+        kill(left)
+
+
 def kill(processes):
     """SIGKILL; those that ended in the meantime do not matter."""
     for one in processes:
