@@ -9,7 +9,9 @@ Matrix masked(Matrix a, Mask mask) {
   return a;
 }
 
-// Row by row over the keys that it sees; the largest score is subtracted first, so that exp cannot overflow.
+}  // namespace
+
+// The largest score of a row is subtracted first, so that exp cannot overflow.
 Matrix softmax_rows(const Matrix& scores, Mask mask) {
   Matrix a = Matrix::Zero(scores.rows(), scores.cols());
   for (Index i = 0; i < scores.rows(); ++i) {
@@ -20,8 +22,6 @@ Matrix softmax_rows(const Matrix& scores, Mask mask) {
   }
   return a;
 }
-
-}  // namespace
 
 AttentionMoments::AttentionMoments(const Matrix& x, const Matrix& u, Scores scores, Mask mask)
     : scores_(scores), x_(x) {

@@ -22,6 +22,9 @@ using Eigen::Index;
 enum class Scores { softmax, linear };  ///< A = softmax of the rows of T, or A = T
 enum class Mask { none, causal };       ///< a row sees all keys, or those up to itself; A_ij = 0 elsewhere
 
+/// Soft-max of each row over the keys that it sees; zero elsewhere.
+Matrix softmax_rows(const Matrix& scores, Mask mask);
+
 /// Of one sequence: L tokens of width d. Not collective.
 class AttentionMoments {
  public:
