@@ -75,7 +75,8 @@ struct Attention<T>::Work {
   AttentionChunk<T> chunk;
   AttentionTangentWork<T> dot;
   AttentionAdjointWork<T> bar;
-  std::vector<T> w_o, w_o_dot, b_o_dot, seed_dot;  ///< alpha W_O and its variation, that of alpha b_O
+  std::vector<T> w_o, w_o_dot, b_o_dot;  ///< alpha W_O, its variation and that of alpha b_O
+  std::vector<T> seed_dot;               ///< [row][width]
 
   /// f() for every chunk, in the memory of its forward pass.
   template <class F>

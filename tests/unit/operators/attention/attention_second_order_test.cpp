@@ -284,6 +284,22 @@ TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
   EXPECT_EQ(product(fresh), first);
 }
 
+TEST(AttentionSecondOrderCalls, at_one_state_leave_those_at_another_alone) {
+  const Problem problem({49, 23, 32, 2}, make_settings(Kernel::dot, 0, true), Mask::padding);
+  const AttentionPoint at = random_attention_point(problem.whole, 5),
+                       elsewhere = random_attention_point(problem.whole, 35),
+                       direction = random_attention_point(problem.whole, 15);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const AttentionSweep alone = LinearisedAttention<double>(split, at).along(direction);
+  LinearisedAttention<double> first(split, at), second(split, elsewhere);
+  second.along(at);
+  first.gauss_newton(elsewhere);
+  const AttentionSweep found = first.along(direction);
+  EXPECT_EQ(found.out, alone.out);
+  EXPECT_EQ(found.u_bar, alone.u_bar);
+  EXPECT_EQ(found.weights_bar, alone.weights_bar);
+}
+
 TEST(AttentionSecondOrderCalls, refuse_by_the_name_of_the_key_what_has_no_second_derivative) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 5, 1);
   const SlabContext context{&line, 2, 8, {}};
