@@ -102,7 +102,7 @@ TEST(LayerHessian, equals_hyper_dual_numbers_before_and_behind_layer_norm) {
       const LayerCase at{5, 4, 3, 4, 3};
       const double c = at.mean(at.values);
       const Matrix target = stacked(at, [&](Index n) { return at.target_of(n, at.values); });
-      const Matrix residual = stacked(at, [&](Index n) { return rho * at.tokens_of(n); });
+      const Matrix residual = stacked(at, [&](Index n) -> Matrix { return rho * at.tokens_of(n); });
       // Pre-LN: the layer sees LN(X), the residual X.
       expect_equal(
           at, at.form(Scores::softmax, Mask::causal),
@@ -123,7 +123,7 @@ TEST(LayerHessian, equals_hyper_dual_numbers_in_front_of_a_transformer_block) {
   const double rho = 0.8, epsilon = 1e-3;
   const auto labels = cycling_labels(at.tokens * at.sequences, 6);
   const Matrix w_o = 0.8 * fill(31, at.values, at.width), w_u = 0.8 * fill(34, at.width, 6);
-  const Matrix residual = stacked(at, [&](Index n) { return rho * at.tokens_of(n); });
+  const Matrix residual = stacked(at, [&](Index n) -> Matrix { return rho * at.tokens_of(n); });
   for (const Nonlinearity kind : {Nonlinearity::relu, Nonlinearity::tanh}) {
     for (const bool with_norm : {false, true}) {
       MlpWeights mlp{0.8 * fill(32, at.width, 7), 0.1 * fill(35, 7, 1), 0.8 * fill(33, 7, at.width),
