@@ -15,6 +15,7 @@
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/hessian/hessian_experiment.hpp"
+#include "drivers/hessian/hessian_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
 #include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"

@@ -8,10 +8,9 @@
 
 namespace fluxformer {
 
-/// The three entries of the registry (ExperimentEntry): what its files hold, its keys, and the run. Making it
+/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it
 /// is collective and throws BadInput (agreed).
 void describe_hessian(io::Description& description);
-void declare_hessian(Options& options);
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

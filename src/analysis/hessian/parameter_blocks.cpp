@@ -28,7 +28,7 @@ spectra::IndexRange range_of(const ParameterView& view) {
 
 }  // namespace
 
-std::vector<ParameterBlock> parameter_blocks(const ParameterLayout& layout,
+std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout,
                                              const std::vector<std::string>& kinds, const std::string& key) {
   for (const auto& kind : kinds)
     if (std::ranges::find(block_kinds, kind) == block_kinds.end()) {
@@ -36,7 +36,7 @@ std::vector<ParameterBlock> parameter_blocks(const ParameterLayout& layout,
       for (const auto& one : block_kinds) known += (known.empty() ? "" : ", ") + one;
       throw BadInput(key + ": there is no block '" + kind + "'; there are " + known);
     }
-  std::vector<ParameterBlock> blocks;
+  std::vector<NamedBlock> blocks;
   for (const auto& view : layout.views()) {
     const auto kind = kind_of(view);
     if (std::ranges::find(kinds, kind) == kinds.end()) continue;

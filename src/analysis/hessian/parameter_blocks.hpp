@@ -16,7 +16,7 @@ namespace fluxformer::hessian {
 inline const std::vector<std::string> block_kinds = {"Q", "K", "V", "O", "W_1", "W_2", "embedding", "head"};
 
 /// One block: "Q of set 2", "head".
-struct ParameterBlock {
+struct NamedBlock {
   std::string kind;
   int set = 0;  ///< parameter set (layer or knot) from 1; 0: none
   spectra::Block entries;
@@ -25,7 +25,7 @@ struct ParameterBlock {
 
 /// All blocks of these kinds that a model has: the embedding, the sets in their order, the head. Throws
 /// BadInput, naming `key`, for a kind that does not exist.
-std::vector<ParameterBlock> parameter_blocks(const ParameterLayout& layout,
+std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout,
                                              const std::vector<std::string>& kinds, const std::string& key);
 
 /// The entries that are trained.

@@ -1,0 +1,45 @@
+#include "drivers/hessian/hessian_options.hpp"
+
+#include <string>
+#include <utility>
+
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/train/train_options.hpp"
+
+namespace fluxformer {
+
+void declare_hessian(Options& options) {
+  declare_compare_options(options, "hessian.h5");
+  declare_minimised(options);
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "hessian.parts",
+           .fallback = std::string("hessian, gauss_newton"),
+           .doc = "what is analysed: hessian, gauss_newton, functional (their difference)"});
+  declare({.name = "hessian.eigenvalues",
+           .fallback = 5L,
+           .doc = "eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
+           .minimum = 0});
+  declare({.name = "hessian.tolerance",
+           .fallback = 1e-6,
+           .doc = "residual |H x - lambda x| / ||H|| at which an eigenvalue has converged",
+           .minimum = 1e-14,
+           .maximum = 0.1});
+  declare({.name = "hessian.probes",
+           .fallback = 4L,
+           .doc = "random vectors for the spectral density, the trace and the norm; 0: none of these",
+           .minimum = 0});
+  declare({.name = "hessian.steps",
+           .fallback = 30L,
+           .doc = "Lanczos steps for each random vector of the spectral density",
+           .minimum = 1});
+  declare(
+      {.name = "hessian.blocks",
+       .fallback = std::string("Q, K, V, O, W_1, W_2, embedding, head"),
+       .doc = "kinds of blocks whose traces and norms are estimated: Q, K, V, O, W_1, W_2, embedding, head"});
+  declare({.name = "hessian.block_probes",
+           .fallback = 0L,
+           .doc = "random vectors for each block, a product with the Hessian each; 0: no blocks",
+           .minimum = 0});
+}
+
+}  // namespace fluxformer
