@@ -92,8 +92,8 @@ struct HomeSweep {
 /// Tangent of adjoint_head along da, db, dv, dmix_bar (items with values; beta does not vary):
 ///   u = scale (da_x . b_y + a_x . db_y)                  P' = P (u - slope_x)
 ///   s' = P' (mix_bar_x . v_y - centre_x) + P (mix_bar'_x . v_y + mix_bar_x . v'_y - centre'_x)
-///   a_bar' += scale sum_y s' b + s b'    b_bar' += scale sum_x s' a + s a'    v_bar' += sum_x P' mix_bar + P
-///   mix_bar'
+///   a_bar' += scale sum_y s' b + s b'              b_bar' += scale sum_x s' a + s a'
+///   v_bar' += sum_x P' mix_bar + P mix_bar'
 template <class T>
 void adjoint_tangent_head(const HeadShape<T>& shape, const Home<T>& home, const HomeSweep<T>& sweep,
                           const Items<T>& items, const Items<T>& items_dot, T* a_bar_dot,

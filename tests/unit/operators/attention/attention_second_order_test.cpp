@@ -208,7 +208,7 @@ std::vector<std::vector<double>> results_over(Base base) {
   /// call(base, result), where the base holds the numbers of `vector`
   const auto over = [&](const std::vector<double>& vector, const auto& call) {
     const auto copy = vector;
-    auto result = vector;
+    auto result = base == Base::result ? vector : std::vector<double>(vector.size(), 7.0);
     call(base == Base::result   ? result.data()
          : base == Base::vector ? vector.data()
                                 : copy.data(),
