@@ -33,8 +33,8 @@ void gather(Vec vector, std::span<double> whole) {
   const RankOf me(comm);
   const PetscInt* begins = nullptr;
   check(VecGetOwnershipRanges(vector, &begins));
-  std::vector<int> counts;
-  for (int rank = 0; rank < me.ranks; ++rank) counts.push_back(begins[rank + 1] - begins[rank]);
+  std::vector<int> counts(static_cast<std::size_t>(me.ranks));
+  std::transform(begins + 1, begins + 1 + me.ranks, begins, counts.begin(), std::minus());
   const Reading own(vector);
   const InPhase phase(Phase::reduction);
   check_mpi(MPI_Allgatherv(own.values, counts[static_cast<std::size_t>(me.rank)], MPI_DOUBLE, whole.data(),

@@ -28,6 +28,7 @@ double dot(Vec x, Vec y) {
 
 std::vector<Estimate> estimates_of(std::vector<std::vector<double>> samples) {
   std::vector<Estimate> estimates;
+  estimates.reserve(samples.size());
   for (auto& one : samples) estimates.push_back(estimate_of(std::move(one)));
   return estimates;
 }

@@ -67,8 +67,8 @@ SpectralGrid spectral_grid(std::span<const SpectralMeasure> measures, double lam
 std::vector<double> density_on(const SpectralGrid& grid, std::span<const SpectralMeasure> probes) {
   std::vector<double> density(grid.points.size(), 0.0);
   for (const auto& [nodes, weights] : probes) {
-    std::vector<double> s;
-    for (const double node : nodes) s.push_back(std::asinh(node / grid.lambda_0));
+    std::vector<double> s = nodes;
+    for (double& node : s) node = std::asinh(node / grid.lambda_0);
     const auto one = gaussian_mixture(s, weights, grid.width, grid.points);
     for (std::size_t i = 0; i < density.size(); ++i)
       density[i] += one[i] / static_cast<double>(probes.size());
