@@ -27,6 +27,14 @@ void append_sum(const Digits& a, const Digits& b, std::vector<int>& tokens) {
 
 }  // namespace
 
+std::vector<Eigen::Index> TokenBatch::scored_rows() const {
+  std::vector<Eigen::Index> rows;
+  for (Eigen::Index n = 0; n < sequences(); ++n) {
+    for (Eigen::Index i = first_scored; i < end_scored; ++i) rows.push_back(n * length + i);
+  }
+  return rows;
+}
+
 TokenBatch addition_batch(std::uint64_t seed, std::uint64_t batch, Eigen::Index first, Eigen::Index count) {
   TokenBatch made{addition_length, 11, 17, {}};
   const RandomStream of_batch = RandomStream(seed, "addition").item(batch);

@@ -18,6 +18,8 @@ struct TokenBatch {
 
   Eigen::Index sequences() const { return static_cast<Eigen::Index>(tokens.size()) / length; }
   Eigen::Index scored() const { return sequences() * (end_scored - first_scored); }
+  /// The scored rows of all sequences, one sequence below the other.
+  std::vector<Eigen::Index> scored_rows() const;
 };
 
 inline constexpr int addition_vocabulary = 12;

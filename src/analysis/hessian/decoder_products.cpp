@@ -40,41 +40,37 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
   gradient_ = flattened(gradient);
 }
 
-// Loss and its gradient at the logits; cross entropy turns the logits into probabilities.
+// Loss and its gradient at the logits; afterwards logits_ holds probabilities or residuals.
 void DecoderProducts::seed() {
   logits_bar_ = Matrix::Zero(logits_.rows(), logits_.cols());
-  for (Index n = 0; n < batch_.sequences(); ++n) {
-    for (Index i = n * batch_.length + batch_.first_scored; i < n * batch_.length + batch_.end_scored; ++i) {
-      const auto token = [&](Index row) -> Index { return batch_.tokens[static_cast<std::size_t>(row)]; };
-      if (kind_ == LogitLoss::squared_error) {
-        logits_(i, token(i)) -= 1;  // the residual; its size is all that is used below
-        loss_ += weight_ * logits_.row(i).squaredNorm();
-        logits_bar_.row(i) = 2 * weight_ * logits_.row(i);
-        continue;
-      }
-      const Index next = token(i + 1);
-      const double largest = logits_.row(i).maxCoeff(), label = logits_(i, next);
-      logits_.row(i) = (logits_.row(i).array() - largest).exp();
-      const double sum = logits_.row(i).sum();
-      logits_.row(i) /= sum;
-      loss_ += weight_ * (std::log(sum) + largest - label);
-      logits_bar_.row(i) = weight_ * logits_.row(i);
-      logits_bar_(i, next) -= weight_;
+  for (const Index i : batch_.scored_rows()) {
+    const auto token = [&](Index row) -> Index { return batch_.tokens[static_cast<std::size_t>(row)]; };
+    if (kind_ == LogitLoss::squared_error) {
+      logits_(i, token(i)) -= 1;
+      loss_ += weight_ * logits_.row(i).squaredNorm();
+      logits_bar_.row(i) = 2 * weight_ * logits_.row(i);
+      continue;
     }
+    const Index next = token(i + 1);
+    const double largest = logits_.row(i).maxCoeff(), label = logits_(i, next);
+    logits_.row(i) = (logits_.row(i).array() - largest).exp();
+    const double sum = logits_.row(i).sum();
+    logits_.row(i) /= sum;
+    loss_ += weight_ * (std::log(sum) + largest - label);
+    logits_bar_.row(i) = weight_ * logits_.row(i);
+    logits_bar_(i, next) -= weight_;
   }
 }
 
 // The loss's Hessian at the logits times logits_dot.
 Matrix DecoderProducts::seed_tangent(const Matrix& logits_dot) const {
   Matrix bar = Matrix::Zero(logits_.rows(), logits_.cols());
-  for (Index n = 0; n < batch_.sequences(); ++n) {
-    for (Index i = n * batch_.length + batch_.first_scored; i < n * batch_.length + batch_.end_scored; ++i) {
-      if (kind_ == LogitLoss::squared_error) {
-        bar.row(i) = 2 * weight_ * logits_dot.row(i);
-      } else {
-        const double mean = logits_.row(i).dot(logits_dot.row(i));
-        bar.row(i) = weight_ * (logits_.row(i).array() * (logits_dot.row(i).array() - mean));
-      }
+  for (const Index i : batch_.scored_rows()) {
+    if (kind_ == LogitLoss::squared_error) {
+      bar.row(i) = 2 * weight_ * logits_dot.row(i);
+    } else {
+      const double mean = logits_.row(i).dot(logits_dot.row(i));
+      bar.row(i) = weight_ * (logits_.row(i).array() * (logits_dot.row(i).array() - mean));
     }
   }
   return bar;
@@ -109,24 +105,23 @@ DecoderProducts::Tangents DecoderProducts::tangents(const Vector& direction) con
   return dot;
 }
 
-Vector DecoderProducts::outer(const Tangents& dot) const {
+Vector DecoderProducts::adjoint(const Matrix& logits_bar) const {
   DecoderWeights product = w_;
-  const Matrix logits = seed_tangent(dot.logits);
-  product.readout = normed_.transpose() * logits;
-  product.readout_bias = logits.colwise().sum();
-  Matrix bar = normed_times(logits * w_.readout.transpose());
+  product.readout = normed_.transpose() * logits_bar;
+  product.readout_bias = logits_bar.colwise().sum();
+  Matrix bar = normed_times(logits_bar * w_.readout.transpose());
   LayerAdjoint unused;
   for (std::size_t l = layers_.size(); l-- > 0;) bar = layers_[l].adjoint(bar, product.layers[l], unused);
   scatter(bar, product);
   return flattened(product);
 }
 
-Vector DecoderProducts::total(const Tangents& dot) const {
+Vector DecoderProducts::adjoint_tangent(const Tangents& dot, const Matrix& logits_bar_dot) const {
   DecoderWeights product = w_;
-  const Matrix logits = seed_tangent(dot.logits);
-  product.readout = dot.normed.transpose() * logits_bar_ + normed_.transpose() * logits;
-  product.readout_bias = logits.colwise().sum();
-  Matrix bar = normed_times(logits * w_.readout.transpose() + logits_bar_ * dot.weights.readout.transpose());
+  product.readout = dot.normed.transpose() * logits_bar_ + normed_.transpose() * logits_bar_dot;
+  product.readout_bias = logits_bar_dot.colwise().sum();
+  Matrix bar =
+      normed_times(logits_bar_dot * w_.readout.transpose() + logits_bar_ * dot.weights.readout.transpose());
   if (norm_) bar += norm_->curvature_times(normed_bar_, dot.x);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     bar = layers_[l].adjoint_tangent(bar, adjoints_[l], dot.layers[l], dot.weights.layers[l],
@@ -136,11 +131,12 @@ Vector DecoderProducts::total(const Tangents& dot) const {
   return flattened(product);
 }
 
+// The adjoint's tangent is linear in what comes from the logits: without it, the functional part is left.
 Vector DecoderProducts::product(Part part, const Vector& direction) const {
   const Tangents dot = tangents(direction);
-  if (part == Part::outer) return outer(dot);
-  if (part == Part::total) return total(dot);
-  return total(dot) - outer(dot);
+  if (part == Part::functional) return adjoint_tangent(dot, Matrix::Zero(logits_.rows(), logits_.cols()));
+  const Matrix logits_bar_dot = seed_tangent(dot.logits);
+  return part == Part::outer ? adjoint(logits_bar_dot) : adjoint_tangent(dot, logits_bar_dot);
 }
 
 Matrix DecoderProducts::block(Part part, Index begin, Index count) const {

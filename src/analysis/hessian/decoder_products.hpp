@@ -20,16 +20,16 @@ class DecoderProducts {
   double loss() const { return loss_; }
   const Vector& gradient() const { return gradient_; }
   Index size() const { return gradient_.size(); }
-  /// The part times a direction of length p; H_f as the difference of the other two.
+  /// The part times a direction of length p.
   Vector product(Part part, const Vector& direction) const;
-  /// Columns [begin, begin + count) of the part, of the same rows: a diagonal block, from `count` products.
+  /// Rows and columns [begin, begin + count) of the part, from `count` products.
   Matrix block(Part part, Index begin, Index count) const;
 
  private:
   struct Tangents;
   Tangents tangents(const Vector& direction) const;
-  Vector total(const Tangents& dot) const;
-  Vector outer(const Tangents& dot) const;
+  Vector adjoint(const Matrix& logits_bar) const;
+  Vector adjoint_tangent(const Tangents& dot, const Matrix& logits_bar_dot) const;
   void seed();
   Matrix seed_tangent(const Matrix& logits_dot) const;
   Matrix normed_times(const Matrix& v) const;
@@ -44,8 +44,8 @@ class DecoderProducts {
   std::vector<LayerAdjoint> adjoints_;
   std::optional<RowNorm> norm_;
   Matrix normed_, normed_bar_;  // n(X_depth)
-  Matrix logits_;               // n length x vocabulary; cross entropy: probabilities
-  Matrix logits_bar_;           // zero in rows that are not scored
+  Matrix logits_;      // n length x vocabulary; in scored rows probabilities (cross entropy) or residuals
+  Matrix logits_bar_;  // zero in rows that are not scored
   double loss_ = 0;
   Vector gradient_;
 };
