@@ -95,7 +95,7 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
 
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
-  if (file.empty()) return {};
+  if (file.empty() || !settings.counts("data.vocabulary")) return {};
   const io::ArchiveReader archive(comm, file, "model.file = ");
   if (!archive.has(model_file::embedding_vocabulary)) return {};
   auto words = archive.words(model_file::embedding_vocabulary);

@@ -21,7 +21,7 @@ void declare_data_options(Options& options);
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
                                          const std::vector<std::string>& words, MPI_Comm comm);
 
-/// The vocabulary stored with the weights of model.file; empty without one. Collective; throws BadInput.
+/// The vocabulary stored with the weights of model.file; empty without one, and for images. Collective; throws BadInput.
 std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm);
 
 }  // namespace fluxformer

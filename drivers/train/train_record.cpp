@@ -1,7 +1,9 @@
 #include "drivers/train/train_record.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.hpp"
@@ -78,6 +80,27 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
   archive.write(course::group, all);
 }
 
+/// Those of the copies of the weights that are there already; the folder is listed, since a training may be going to
+/// write more of them than there is memory for names.
+std::vector<std::string> earlier_snapshots(const std::string& output, long every, long last) {
+  const std::filesystem::path pattern = io::weights_path(output, "epoch");
+  const auto prefix = pattern.stem().string(), suffix = pattern.extension().string();
+  std::vector<std::string> found;
+  std::error_code problem;  // which claiming the output reports
+  const auto folder = pattern.has_parent_path() ? pattern.parent_path() : ".";
+  for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || name.size() <= prefix.size() + suffix.size()) continue;
+    long epoch = -1;
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), epoch);
+    const auto path = io::weights_path(output, "epoch" + std::to_string(epoch));
+    if (epoch >= 0 && epoch <= last && epoch % every == 0 && std::filesystem::path(path).filename() == name)
+      found.push_back(path);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem) {
@@ -85,8 +108,8 @@ std::vector<std::string> train_side_files(const Settings& settings, const TrainP
   std::vector<std::string> files{io::history_path(output)};
   if (!problem.members.validation.empty()) files.push_back(io::weights_path(output, "best"));
   const long every = settings.integer("output.snapshots");
-  for (long epoch = 0; every > 0 && epoch <= problem.epochs; epoch += every)
-    files.push_back(io::weights_path(output, "epoch" + std::to_string(epoch)));
+  if (every > 0)
+    std::ranges::move(earlier_snapshots(output, every, problem.epochs), std::back_inserter(files));
   return files;
 }
 

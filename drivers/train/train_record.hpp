@@ -26,7 +26,7 @@ struct EpochReport {
   double wall_time = 0;  ///< s, since the program (or its restart) began
 };
 
-/// Files that a training may write beside its output, without checkpoints.
+/// Files that a training may write beside its output, without checkpoints; copies of the weights if they are there.
 std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem);
 /// What the output needs for certain, in bytes: the weights and the history.
 std::uint64_t least_output_bytes(const TrainProblem& problem);

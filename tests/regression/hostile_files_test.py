@@ -308,6 +308,18 @@ class Sizes(HostileTest):
                      ("a batch of pixels", ["train.ini", "--data.tokens=pixels", "--train.batch=144", "--mesh.layers=20000"],
                       ["784 tokens", "mesh.layers = 20000", "GB"])], "train")
 
+    def test_of_a_training_without_end_take_no_memory_beforehand(self):
+        self.write("train.ini", TRAIN_DECK)
+        endless = ("--output.file=endless.h5", "--train.epochs=1000000000", "--output.snapshots=1", "--checkpoint.epochs=false")
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, before[1]))
+        try:
+            end = self.run_program("train", "train.ini", "--quiet", *endless, "--run.time_limit=1e-6")
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+        self.assertIn(end.code, (1, 4), end)  # few disks have room for the history of so many epochs
+        self.assertNotIn("memory", end.err)
+
     def test_memory_that_is_not_there_is_one_message(self):
         before = resource.getrlimit(resource.RLIMIT_AS)
         for ranks in (1, 3):
