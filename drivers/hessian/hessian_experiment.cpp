@@ -2,32 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <sstream>
 
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/parameter_blocks.hpp"
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/error.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "solvers/spectra/eigenvalues.hpp"
-#include "solvers/spectra/spectral_density.hpp"
+#include "drivers/hessian/hessian_measures.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
-#include "solvers/spectra/trace.hpp"
 
 namespace fluxformer {
 
 namespace measured = hessian::variables;
 
 namespace {
-
-constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
-
-const std::vector<std::string> all_parts = {"hessian", "gauss_newton", "functional"};
 
 /// A part of the Hessian as a matrix over the trained variables.
 class Part {
@@ -61,11 +53,6 @@ class HessianOfModels final : public Comparison {
   std::string summary() const override { return summary_.str(); }
 
  private:
-  void add_ends(const std::string& name, const std::string& part, Mat of, CompareRecord& record);
-  void add_density(const std::string& name, const std::string& part, Mat of, CompareRecord& record) const;
-  void add_sums(const std::string& name, const std::string& part, Mat of, CompareRecord& record) const;
-  void add_blocks(const std::string& name, const std::string& part, Mat of, const ParameterLayout& layout,
-                  CompareRecord& record) const;
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
@@ -76,9 +63,12 @@ class HessianOfModels final : public Comparison {
   double smoothness_;
   std::string coefficients_;
   std::vector<std::string> parts_, kinds_;
-  int eigenvalues_, probes_, steps_, block_probes_;
-  double tolerance_;
   std::uint64_t seed_;
+  int eigenvalues_;
+  double tolerance_;
+  spectra::DensitySettings density_;
+  int block_probes_, block_steps_;
+  hessian::SpectralComparison comparison_;
   std::ostringstream summary_;
 };
 
@@ -87,18 +77,21 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       loss_{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")},
       smoothness_(settings.real("train.smoothness")),
       coefficients_(settings.word("train.coefficients")),
-      parts_(word_list(settings, "hessian.parts", all_parts)),
+      parts_(word_list(settings, "hessian.parts", hessian_parts)),
       kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
+      seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))),
       eigenvalues_(settings.count("hessian.eigenvalues")),
-      probes_(settings.count("hessian.probes")),
-      steps_(settings.count("hessian.steps")),
-      block_probes_(settings.count("hessian.block_probes")),
       tolerance_(settings.real("hessian.tolerance")),
-      seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+      density_{.probes = settings.count("hessian.probes"),
+               .steps = settings.count("hessian.steps"),
+               .seed = seed_},
+      block_probes_(settings.count("hessian.block_probes")),
+      block_steps_(settings.count("hessian.block_steps")),
+      comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")} {
   if (precision_of(settings) != Precision::dbl)
     throw BadInput("run.precision = single: second derivatives are computed in double; use double");
   if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
-  if (probes_ == 1 || block_probes_ == 1)
+  if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
@@ -123,9 +116,15 @@ hessian::Objective HessianOfModels::objective_of(const Parameters& parameters) c
 
 void HessianOfModels::begin(CompareRecord& record) {
   if (eigenvalues_ > 0) record.axis(measured::eigenvalue, 1, eigenvalues_);
-  if (probes_ > 0) {
-    record.axis(measured::probe, 1, probes_);
-    record.axis(measured::lanczos_step, 1, steps_);
+  if (density_.probes > 0) {
+    record.axis(measured::probe, 1, density_.probes);
+    record.axis(measured::lanczos_step, 1, density_.steps);
+  }
+  if (block_probes_ > 0 && block_steps_ > 0) {
+    record.axis(measured::block_probe, 1, block_probes_);
+    record.axis(measured::block_step, 1, block_steps_);
+    record.note("", measured::lambda_0, comparison_.lambda_0);
+    record.note("", measured::broadening, comparison_.width);
   }
   for (const auto& name : problem_.models().names()) {
     const auto& layout = problem_.models().at(0, name).parameters.layout;
@@ -141,73 +140,6 @@ void HessianOfModels::begin(CompareRecord& record) {
   }
 }
 
-void HessianOfModels::add_ends(const std::string& name, const std::string& part, Mat of,
-                               CompareRecord& record) {
-  const int smallest = part == "gauss_newton" ? 0 : eigenvalues_;  // positive semi-definite, with many zeros
-  const auto found =
-      spectra::EigenSolver(problem_.comm())
-          .solve(of, {.largest = eigenvalues_, .smallest = smallest, .tolerance = tolerance_, .seed = seed_});
-  const auto add = [&](const io::Variable& values, const io::Variable& residuals,
-                       const spectra::EigenEnd& end) {
-    auto list = end.values, errors = end.residuals;
-    list.resize(static_cast<std::size_t>(eigenvalues_), nothing);
-    errors.resize(static_cast<std::size_t>(eigenvalues_), nothing);
-    record.add(name, measured::of_part(part, values), list);
-    record.add(name, measured::of_part(part, residuals), errors);
-  };
-  add(measured::largest, measured::largest_residual, found.largest);
-  if (smallest > 0) add(measured::smallest, measured::smallest_residual, found.smallest);
-  if (part != "hessian" || found.largest.values.empty()) return;
-  summary_ << (summary_.str().empty() ? "largest eigenvalue " : ", ") << name << ' '
-           << found.largest.values.front();
-}
-
-void HessianOfModels::add_density(const std::string& name, const std::string& part, Mat of,
-                                  CompareRecord& record) const {
-  const auto density = spectra::spectral_density(of, {.probes = probes_, .steps = steps_, .seed = seed_});
-  std::vector<double> nodes, weights;
-  for (const auto& one : density)
-    for (std::size_t l = 0; l < static_cast<std::size_t>(steps_); ++l) {
-      nodes.push_back(l < one.nodes.size() ? one.nodes[l] : nothing);
-      weights.push_back(l < one.nodes.size() ? one.weights[l] : nothing);
-    }
-  record.add(name, measured::of_part(part, measured::node), nodes);
-  record.add(name, measured::of_part(part, measured::weight), weights);
-}
-
-void HessianOfModels::add_sums(const std::string& name, const std::string& part, Mat of,
-                               CompareRecord& record) const {
-  const auto trace = spectra::hutch_plus_plus(of, {.sketch = probes_, .probes = probes_, .seed = seed_});
-  record.add(name, measured::of_part(part, measured::trace), {trace.trace()});
-  record.add(name, measured::of_part(part, measured::trace_error), {trace.rest.standard_error});
-  const auto square = spectra::hutchinson(of, {}, {.probes = probes_, .seed = seed_}).frobenius_squared;
-  const double norm = std::sqrt(square.mean);
-  record.add(name, measured::of_part(part, measured::frobenius), {norm});
-  record.add(name, measured::of_part(part, measured::frobenius_error),
-             {norm > 0 ? square.standard_error / (2 * norm) : 0});
-}
-
-void HessianOfModels::add_blocks(const std::string& name, const std::string& part, Mat of,
-                                 const ParameterLayout& layout, CompareRecord& record) const {
-  std::vector<spectra::Block> entries;
-  for (const auto& one : blocks_of(layout)) entries.push_back(one.entries);
-  const auto found = spectra::block_norms(of, entries, {.probes = block_probes_, .seed = seed_});
-  std::vector<double> norms, norm_errors, traces, trace_errors;
-  for (const auto& row : found.frobenius_squared)
-    for (const auto& square : row) {
-      norms.push_back(std::sqrt(square.mean));
-      norm_errors.push_back(norms.back() > 0 ? square.standard_error / (2 * norms.back()) : 0);
-    }
-  for (const auto& one : found.traces) {
-    traces.push_back(one.mean);
-    trace_errors.push_back(one.standard_error);
-  }
-  record.add(name, measured::of_part(part, measured::block_norm), norms);
-  record.add(name, measured::of_part(part, measured::block_norm_error), norm_errors);
-  record.add(name, measured::of_part(part, measured::block_trace), traces);
-  record.add(name, measured::of_part(part, measured::block_trace_error), trace_errors);
-}
-
 void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto& samples = problem_.samples();
@@ -221,13 +153,21 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
              {std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0))});
   for (const auto& part : parts_) {
     const Part matrix(problem_.comm(), of, part);
-    if (eigenvalues_ > 0) add_ends(name, part, matrix.trained(), record);
-    if (probes_ > 0) {
-      add_density(name, part, matrix.trained(), record);
-      add_sums(name, part, matrix.trained(), record);
+    PartRecord to(record, name, part);
+    if (eigenvalues_ > 0) {
+      const auto found =
+          to.ends(matrix.trained(), {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
+      if (part == "hessian" && !found.largest.values.empty())
+        summary_ << (summary_.str().empty() ? "largest eigenvalue " : ", ") << name << ' '
+                 << found.largest.values.front();
     }
-    if (block_probes_ > 0 && !kinds_.empty())
-      add_blocks(name, part, matrix.whole(), parameters.layout, record);
+    if (density_.probes > 0) to.density(matrix.trained(), density_);
+    if (block_probes_ == 0 || kinds_.empty()) continue;
+    const auto blocks = blocks_of(parameters.layout);
+    to.blocks(matrix.whole(), blocks, {.probes = block_probes_, .seed = seed_});
+    if (block_steps_ > 0)
+      to.block_densities(matrix.whole(), blocks,
+                         {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
   }
 }
 
@@ -236,12 +176,15 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
 void describe_hessian(io::Description& description) {
   using namespace hessian::variables;
   std::vector<io::Variable> measures{loss, gradient_norm};
-  for (const auto& part : all_parts)
+  for (const auto& part : hessian_parts)
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
   compare::describe_comparison(
       description, "hessian",
-      {{eigenvalue, probe, lanczos_step, block, other_block}, {}, {blocks}, measures});
+      {{eigenvalue, probe, lanczos_step, block_probe, block_step, block, other_block},
+       {lambda_0, broadening},
+       {blocks},
+       measures});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {

@@ -40,6 +40,25 @@ void declare_hessian(Options& options) {
            .fallback = 0L,
            .doc = "random vectors for each block, a product with the Hessian each; 0: no blocks",
            .minimum = 0});
+  declare({.name = "hessian.block_steps",
+           .fallback = 0L,
+           .doc =
+               "Lanczos steps for each of them: spectral densities of the diagonal blocks and the distances "
+               "between them; 0: none",
+           .minimum = 0,
+           .when = "hessian.block_probes != 0"});
+  declare({.name = "hessian.lambda_0",
+           .fallback = 0.01,
+           .doc =
+               "eigenvalue, over the root mean square of its block, at which the axis for the comparison of "
+               "densities turns from linear to logarithmic",
+           .minimum = 1e-12,
+           .when = "hessian.block_steps != 0"});
+  declare({.name = "hessian.broadening",
+           .fallback = 0.2,
+           .doc = "standard deviation of the broadening of these densities, in asinh(eigenvalue / lambda_0)",
+           .minimum = 1e-3,
+           .when = "hessian.block_steps != 0"});
 }
 
 }  // namespace fluxformer

@@ -66,6 +66,35 @@ class Hessian(CompareTest):
         self.assertEqual([scale.name for axis in group["block_norm"].dims for scale in axis.values()],
                          ["/seed", "/transformer_block", "/transformer_other_block"])
 
+    def test_distances_between_blocks_are_those_between_their_densities(self):
+        found = self.compare("hessian", "--hessian.blocks=Q,K,V", "--hessian.block_probes=4", "--hessian.block_steps=10",
+                             "--hessian.parts=hessian", "--hessian.eigenvalues=0", "--hessian.probes=0", models=ONE)
+        distance, floor = found["transformer/block_distance"][0], found["transformer/block_floor"][0]
+        node, weight = found["transformer/block_node"][0], found["transformer/block_weight"][0]  # [block, probe, step]
+        self.assertEqual((distance.shape, node.shape), ((6, 6), (6, 4, 10)))
+        rms = np.sqrt(np.nansum(weight * node ** 2, axis=2).mean(axis=1))
+        np.testing.assert_allclose(found["transformer/block_rms_eigenvalue"][0], rms, rtol=1e-12)
+        group = self.open("out.h5")["analysis/hessian"]
+        unit, width = group.attrs["lambda_0"], group.attrs["broadening"]
+        s = np.arcsinh(node / rms[:, None, None] / unit)
+        grid = np.arange(np.nanmin(s) - 6 * width, np.nanmax(s) + 6 * width, width / 5)
+
+        def density(block):
+            bells = np.exp(-0.5 * ((grid[:, None] - s[block].ravel()) / width) ** 2)
+            sum_ = np.nansum(bells * weight[block].ravel(), axis=1)
+            return sum_ / sum_.sum()
+
+        def apart(p, q):
+            m = (p + q) / 2
+            return np.sqrt(sum(np.where(x > 0, x * np.log2(np.maximum(x, 1e-300) / m), 0).sum() / 2 for x in (p, q)))
+
+        expected = np.array([[apart(density(a), density(b)) for b in range(6)] for a in range(6)])
+        # Grids with other first points: sums of smooth functions agree far below this.
+        np.testing.assert_allclose(distance, expected, atol=1e-6)
+        pairs = [(a, b) for a in range(6) for b in range(a)]
+        counted = [distance[a, b] if distance[a, b] >= 2 * max(floor[a], floor[b]) else 0 for a, b in pairs]
+        self.assertAlmostEqual(found["transformer/heterogeneity"][0], np.mean(counted), 12)
+
     def test_says_the_same_on_any_number_of_ranks(self):
         settings = ("--hessian.tolerance=1e-12", "--hessian.block_probes=2", "--hessian.steps=8")
         alone = self.compare("hessian", *settings, models=ONE)

@@ -45,11 +45,44 @@ inline const io::Variable loss{"loss", {}, "nat", "loss of the samples, without 
     block_norm_error{
         "block_norm_error", {"<model>_block", "<model>_other_block"}, "nat", "standard error of block_norm"};
 
+// Densities of diagonal blocks, eigenvalues in units of the block's root mean square eigenvalue.
+inline const io::Variable
+    block_probe = io::index("block_probe", "random vector of a block, counted from 1"),
+    block_step = io::index("block_lanczos_step", "node of the quadrature of a block, counted from 1"),
+    block_node{"block_node",
+               {"<model>_block", "block_probe", "block_lanczos_step"},
+               "nat",
+               "nodes of the spectral density of the diagonal block; NaN: fewer nodes"},
+    block_weight{"block_weight",
+                 {"<model>_block", "block_probe", "block_lanczos_step"},
+                 "",
+                 "weights of the nodes; they sum to 1"},
+    block_rms{"block_rms_eigenvalue",
+              {"<model>_block"},
+              "nat",
+              "Frobenius norm of the diagonal block over the square root of its size, by its quadratures"},
+    block_distance{"block_distance",
+                   {"<model>_block", "<model>_other_block"},
+                   "",
+                   "Jensen-Shannon distance between the spectral densities of two diagonal blocks"},
+    block_floor{"block_floor",
+                {"<model>_block"},
+                "",
+                "the same between two halves of the probes of one block: the part of sampling"},
+    heterogeneity{"heterogeneity",
+                  {},
+                  "",
+                  "mean of block_distance over the pairs of blocks; 0 for those below twice block_floor"};
+inline const io::Attribute lambda_0{"lambda_0",
+                                    "densities of blocks are compared over asinh(eigenvalue / lambda_0)"},
+    broadening{"broadening", "standard deviation of the broadening of these densities"};
+
 /// What is measured of each part.
 inline const std::vector<io::Variable> of_a_part = {
-    largest,    largest_residual, smallest,  smallest_residual, node,        weight,
-    trace,      trace_error,      frobenius, frobenius_error,   block_trace, block_trace_error,
-    block_norm, block_norm_error};
+    largest,     largest_residual, smallest,   smallest_residual, node,        weight,
+    trace,       trace_error,      frobenius,  frobenius_error,   block_trace, block_trace_error,
+    block_norm,  block_norm_error, block_node, block_weight,      block_rms,   block_distance,
+    block_floor, heterogeneity};
 
 /// The same measure of the Gauss-Newton or the functional part.
 inline io::Variable of_part(const std::string& part, io::Variable of) {

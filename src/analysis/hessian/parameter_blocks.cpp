@@ -28,8 +28,8 @@ spectra::IndexRange range_of(const ParameterView& view) {
 
 }  // namespace
 
-std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout,
-                                             const std::vector<std::string>& kinds, const std::string& key) {
+std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout, const std::vector<std::string>& kinds,
+                                         const std::string& key) {
   for (const auto& kind : kinds)
     if (std::ranges::find(block_kinds, kind) == block_kinds.end()) {
       std::string known;

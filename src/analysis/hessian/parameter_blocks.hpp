@@ -25,8 +25,8 @@ struct NamedBlock {
 
 /// All blocks of these kinds that a model has: the embedding, the sets in their order, the head. Throws
 /// BadInput, naming `key`, for a kind that does not exist.
-std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout,
-                                             const std::vector<std::string>& kinds, const std::string& key);
+std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout, const std::vector<std::string>& kinds,
+                                         const std::string& key);
 
 /// The entries that are trained.
 spectra::Block trained_entries(const Trainable& trainable);

@@ -1,0 +1,121 @@
+#include "drivers/hessian/hessian_measures.hpp"
+
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "analysis/hessian/hessian_variables.hpp"
+
+namespace fluxformer {
+
+namespace measured = hessian::variables;
+
+namespace {
+
+constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+
+/// A norm and its standard error from the estimate of its square.
+struct Root {
+  explicit Root(const Estimate& square)
+      : value(std::sqrt(square.mean)), error(value > 0 ? square.standard_error / (2 * value) : 0) {}
+  double value, error;
+};
+
+/// Nodes and weights one after the other, NaN for nodes that do not exist.
+struct Nodes {
+  void add(std::span<const spectra::Quadrature> probes, int steps) {
+    for (const auto& one : probes)
+      for (std::size_t l = 0; l < static_cast<std::size_t>(steps); ++l) {
+        nodes.push_back(l < one.nodes.size() ? one.nodes[l] : nothing);
+        weights.push_back(l < one.nodes.size() ? one.weights[l] : nothing);
+      }
+  }
+  std::vector<double> nodes, weights;
+};
+
+std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks) {
+  std::vector<spectra::Block> entries;
+  for (const auto& one : blocks) entries.push_back(one.entries);
+  return entries;
+}
+
+std::vector<double> in_a_row(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> all;
+  for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+
+}  // namespace
+
+void PartRecord::add(const io::Variable& variable, const std::vector<double>& values) {
+  record_.add(model_, measured::of_part(part_, variable), values);
+}
+
+spectra::ExtremeEigenvalues PartRecord::ends(Mat h, spectra::EigenRequest request) {
+  const auto count = static_cast<std::size_t>(request.largest);
+  request.smallest = part_ == "gauss_newton" ? 0 : request.largest;
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
+  auto found = spectra::EigenSolver(comm).solve(h, request);
+  const auto filled = [count](std::vector<double> list) {
+    list.resize(count, nothing);
+    return list;
+  };
+  add(measured::largest, filled(found.largest.values));
+  add(measured::largest_residual, filled(found.largest.residuals));
+  if (request.smallest == 0) return found;
+  add(measured::smallest, filled(found.smallest.values));
+  add(measured::smallest_residual, filled(found.smallest.residuals));
+  return found;
+}
+
+void PartRecord::density(Mat h, const spectra::DensitySettings& settings) {
+  Nodes list;
+  list.add(spectra::spectral_density(h, settings), settings.steps);
+  add(measured::node, list.nodes);
+  add(measured::weight, list.weights);
+  const auto trace = spectra::hutch_plus_plus(
+      h, {.sketch = settings.probes, .probes = settings.probes, .seed = settings.seed});
+  add(measured::trace, {trace.trace()});
+  add(measured::trace_error, {trace.rest.standard_error});
+  const Root norm(
+      spectra::hutchinson(h, {}, {.probes = settings.probes, .seed = settings.seed}).frobenius_squared);
+  add(measured::frobenius, {norm.value});
+  add(measured::frobenius_error, {norm.error});
+}
+
+void PartRecord::blocks(Mat h, const std::vector<hessian::NamedBlock>& blocks,
+                        const spectra::ProbeSettings& settings) {
+  const auto found = spectra::block_norms(h, entries_of(blocks), settings);
+  std::vector<double> norms, norm_errors, traces, trace_errors;
+  for (const auto& row : found.frobenius_squared)
+    for (const auto& square : row) {
+      const Root norm(square);
+      norms.push_back(norm.value);
+      norm_errors.push_back(norm.error);
+    }
+  for (const auto& one : found.traces) {
+    traces.push_back(one.mean);
+    trace_errors.push_back(one.standard_error);
+  }
+  add(measured::block_norm, norms);
+  add(measured::block_norm_error, norm_errors);
+  add(measured::block_trace, traces);
+  add(measured::block_trace_error, trace_errors);
+}
+
+void PartRecord::block_densities(Mat h, const std::vector<hessian::NamedBlock>& blocks,
+                                 const spectra::DensitySettings& settings,
+                                 const hessian::SpectralComparison& comparison) {
+  const auto found = hessian::block_spectra(h, entries_of(blocks), settings, comparison);
+  Nodes list;
+  for (const auto& density : found.densities) list.add(density, settings.steps);
+  add(measured::block_node, list.nodes);
+  add(measured::block_weight, list.weights);
+  add(measured::block_rms, found.rms);
+  add(measured::block_distance, in_a_row(found.distances));
+  add(measured::block_floor, found.floors);
+  add(measured::heterogeneity, {found.heterogeneity()});
+}
+
+}  // namespace fluxformer
