@@ -141,7 +141,8 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
                                                  : squared_error(one_hot(batch, n, shape.vocabulary), weight);
     tail = behind(projection(weights.readout), behind(shifted(bias), tail));
     if (shape.norm_epsilon) tail = behind(layer_norm(*shape.norm_epsilon), tail);
-    tail = behind(projection(w.output), behind(shifted(shape.residual * x), behind(residual_mlp(mlp), tail)));
+    if (shape.hidden > 0) tail = behind(residual_mlp(mlp), tail);
+    tail = behind(projection(w.output), behind(shifted(shape.residual * x), tail));
     const Matrix seen = shape.norm_epsilon ? RowNorm(x, *shape.norm_epsilon).values() : x;
     layers.emplace_back(AttentionMap(seen, {w.value, w.query, w.key}, shape.form()), tail, scored);
   }

@@ -19,6 +19,7 @@ namespace fluxformer::hessian {
 
 /// Sizes and kind of a decoder.
 struct DecoderShape {
+  /// `hidden`: width of the MLPs; 0: there are none, as in the source's study of linear attention.
   Index vocabulary = addition_vocabulary, length = addition_length, width = 16, hidden = 64, depth = 1;
   Scores scores = Scores::softmax;
   Mask mask = Mask::causal;

@@ -101,6 +101,7 @@ void compare_products(const DecoderShape& shape, LogitLoss kind) {
 
   const auto blocks = parameter_blocks(shape);
   for (const ParameterBlock& columns : blocks) {
+    if (columns.size() == 0) continue;
     Vector v = Vector::Zero(theta.size());
     v.segment(columns.begin, columns.size()) = fill(61, columns.size(), 1);
     for (Index a = 0; a < theta.size(); ++a) at[static_cast<std::size_t>(a)].f2 = v(a);
@@ -116,6 +117,7 @@ void compare_products(const DecoderShape& shape, LogitLoss kind) {
                  functional = products.product(Part::functional, v);
     EXPECT_LT((total - gauss_newton - functional).norm(), 1e-14 * (total.norm() + gauss_newton.norm()));
     for (const ParameterBlock& rows : blocks) {
+      if (rows.size() == 0) continue;
       const auto compare = [&](const Vector& found, const Vector& wanted, const char* part) {
         const Vector f = found.segment(rows.begin, rows.size()), w = wanted.segment(rows.begin, rows.size());
         // Round-off is that of the terms of a sum over rows, of which some blocks keep little.
@@ -136,6 +138,23 @@ TEST(DecoderProducts, equal_hyper_dual_numbers_block_by_block) {
                        scores == Scores::softmax ? LogitLoss::cross_entropy : LogitLoss::squared_error);
     }
   }
+}
+
+TEST(DecoderProducts, cover_decoders_without_mlps) {
+  DecoderShape shape = small_shape(Scores::linear, {});
+  shape.hidden = 0;
+  shape.residual = 0;
+  compare_products(shape, LogitLoss::squared_error);
+  const auto layer = [&](Index hidden) {
+    DecoderShape one = shape;
+    one.hidden = hidden;
+    one.depth = 1;
+    DecoderWeights without = initial_decoder(one, 5);
+    without.layers[0].out.setZero();
+    return block_norm(attention_layers(one, without, small_batch, LogitLoss::squared_error, 1), Weight::query,
+                      Weight::query, Part::total);
+  };
+  EXPECT_NEAR(layer(0), layer(3), 1e-14 * layer(3));
 }
 
 TEST(DecoderProducts, of_a_single_layer_equal_the_closed_form) {

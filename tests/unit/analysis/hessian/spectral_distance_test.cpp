@@ -91,11 +91,14 @@ TEST(SpectralGridOfAll, holds_the_densities_of_all_measures) {
 }
 
 TEST(SpectralGridOfAll, refuses_nonsense) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               infinite = std::numeric_limits<double>::infinity();
   const Measures good = {both}, bad = {both, {{nan}, {1}}}, none = {{}};
   EXPECT_THROW(spectral_grid(good, 0, 1), BadInput);
   EXPECT_THROW(spectral_grid(good, 1, -1), BadInput);
   EXPECT_THROW(spectral_grid(good, nan, 1), BadInput);
+  EXPECT_THROW(spectral_grid(good, infinite, 1), BadInput);
+  EXPECT_THROW(spectral_grid(good, 1, infinite), BadInput);
   EXPECT_THROW(spectral_grid(none, 1, 1), BadInput);
   EXPECT_THROW(spectral_grid(bad, 1, 1), NumericalFailure);
 }
