@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -57,18 +59,36 @@ class HessianOfModels final : public Comparison {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
   hessian::Objective objective_of(const Parameters& parameters) const;
+  /// Memory for products on each rank, in bytes.
+  double tape_bytes(const ModelSpec& spec) const;
+  /// A model on this rank's samples, and its Hessian.
+  struct Linearised {
+    Linearised(const HessianOfModels& of, const Parameters& parameters)
+        : context{&of.problem_.line(),
+                  of.problem_.samples().capacity(),
+                  parameters.spec.width,
+                  {{}, parameters.spec.causal, {}}},
+          hessian(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1,
+                  of.problem_.samples(), of.objective_of(parameters)) {}
+    SlabContext context;
+    hessian::TrainingHessian hessian;
+  };
+  /// The largest eigenvalues after some epochs of the training.
+  void follow(std::size_t seed, const std::string& name, CompareRecord& record);
 
   const CompareProblem& problem_;
   Loss loss_;
   double smoothness_;
   std::string coefficients_;
   std::vector<std::string> parts_, kinds_;
+  std::vector<long> epochs_;
   std::uint64_t seed_;
   int eigenvalues_;
   double tolerance_;
   spectra::DensitySettings density_;
   int block_probes_, block_steps_;
   hessian::SpectralComparison comparison_;
+  spectra::EigenSolver solver_;
   std::ostringstream summary_;
 };
 
@@ -79,6 +99,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       coefficients_(settings.word("train.coefficients")),
       parts_(word_list(settings, "hessian.parts", hessian_parts)),
       kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
+      epochs_(integer_list(settings, "hessian.epochs", 0)),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))),
       eigenvalues_(settings.count("hessian.eigenvalues")),
       tolerance_(settings.real("hessian.tolerance")),
@@ -87,7 +108,8 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                .seed = seed_},
       block_probes_(settings.count("hessian.block_probes")),
       block_steps_(settings.count("hessian.block_steps")),
-      comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")} {
+      comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
+      solver_(problem.comm()) {
   if (precision_of(settings) != Precision::dbl)
     throw BadInput("run.precision = single: second derivatives are computed in double; use double");
   if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
@@ -101,7 +123,21 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                      std::to_string(trainable.trained()) + " trained variables");
     SlabContext context{&problem.line(), 1, parameters.spec.width, {{}, parameters.spec.causal, {}}};
     LossHessian(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1, loss_);
+    require_memory(problem.comm(), tape_bytes(parameters.spec),
+                   "samples.count = " + std::to_string(problem.samples().size()) +
+                       ", for products with the Hessian of " + name);
   }
+  if (eigenvalues_ == 0 && !epochs_.empty())
+    throw BadInput("hessian.epochs: eigenvalues are followed over the training; hessian.eigenvalues is 0");
+  problem.models().require_epochs(epochs_);
+}
+
+double HessianOfModels::tape_bytes(const ModelSpec& spec) const {
+  const auto& samples = problem_.samples();
+  const double rows =
+      static_cast<double>(samples.replica().largest_share(samples.size())) * problem_.line().block().count();
+  // What the terms keep of value, adjoint and tangent in each cell (second_order.hpp): 26 d + 5 f numbers.
+  return sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn);
 }
 
 hessian::Objective HessianOfModels::objective_of(const Parameters& parameters) const {
@@ -116,6 +152,7 @@ hessian::Objective HessianOfModels::objective_of(const Parameters& parameters) c
 
 void HessianOfModels::begin(CompareRecord& record) {
   if (eigenvalues_ > 0) record.axis(measured::eigenvalue, 1, eigenvalues_);
+  if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
   if (density_.probes > 0) {
     record.axis(measured::probe, 1, density_.probes);
     record.axis(measured::lanczos_step, 1, density_.steps);
@@ -142,11 +179,8 @@ void HessianOfModels::begin(CompareRecord& record) {
 
 void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  const auto& samples = problem_.samples();
-  SlabContext context{
-      &problem_.line(), samples.capacity(), parameters.spec.width, {{}, parameters.spec.causal, {}}};
-  hessian::TrainingHessian of(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1,
-                              samples, objective_of(parameters));
+  Linearised linearised(*this, parameters);
+  auto& of = linearised.hessian;
   const auto& g = of.gradient();
   record.add(name, measured::loss, {of.evaluation().loss});
   record.add(name, measured::gradient_norm,
@@ -155,8 +189,8 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
     const Part matrix(problem_.comm(), of, part);
     PartRecord to(record, name, part);
     if (eigenvalues_ > 0) {
-      const auto found =
-          to.ends(matrix.trained(), {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
+      const auto found = to.ends(solver_, matrix.trained(),
+                                 {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
       if (part == "hessian" && !found.largest.values.empty())
         summary_ << (summary_.str().empty() ? "largest eigenvalue " : ", ") << name << ' '
                  << found.largest.values.front();
@@ -169,19 +203,39 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
       to.block_densities(matrix.whole(), blocks,
                          {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
   }
+  follow(seed, name, record);
+}
+
+void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareRecord& record) {
+  if (epochs_.empty()) return;
+  std::vector<double> values, losses;
+  for (const long epoch : epochs_) {
+    const auto parameters = problem_.models().after_epoch(seed, name, epoch);
+    Linearised linearised(*this, parameters);
+    const Part matrix(problem_.comm(), linearised.hessian, "hessian");
+    auto found =
+        solver_.solve(matrix.trained(), {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_})
+            .largest.values;
+    found.resize(static_cast<std::size_t>(eigenvalues_), std::numeric_limits<double>::quiet_NaN());
+    values.insert(values.end(), found.begin(), found.end());
+    losses.push_back(linearised.hessian.evaluation().loss);
+  }
+  record.add(name, compare::after_epochs(measured::largest), values);
+  record.add(name, compare::after_epochs(measured::loss), losses);
 }
 
 }  // namespace
 
 void describe_hessian(io::Description& description) {
   using namespace hessian::variables;
-  std::vector<io::Variable> measures{loss, gradient_norm};
+  std::vector<io::Variable> measures{loss, gradient_norm, compare::after_epochs(loss),
+                                     compare::after_epochs(largest)};
   for (const auto& part : hessian_parts)
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
   compare::describe_comparison(
       description, "hessian",
-      {{eigenvalue, probe, lanczos_step, block_probe, block_step, block, other_block},
+      {{eigenvalue, probe, lanczos_step, block_probe, block_step, block, other_block, axes::copied_epoch},
        {lambda_0, broadening},
        {blocks},
        measures});

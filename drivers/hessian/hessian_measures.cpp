@@ -51,12 +51,11 @@ void PartRecord::add(const io::Variable& variable, const std::vector<double>& va
   record_.add(model_, measured::of_part(part_, variable), values);
 }
 
-spectra::ExtremeEigenvalues PartRecord::ends(Mat h, spectra::EigenRequest request) {
+spectra::ExtremeEigenvalues PartRecord::ends(spectra::EigenSolver& solver, Mat h,
+                                             spectra::EigenRequest request) {
   const auto count = static_cast<std::size_t>(request.largest);
   request.smallest = part_ == "gauss_newton" ? 0 : request.largest;
-  MPI_Comm comm = MPI_COMM_NULL;
-  check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
-  auto found = spectra::EigenSolver(comm).solve(h, request);
+  auto found = solver.solve(h, request);
   const auto filled = [count](std::vector<double> list) {
     list.resize(count, nothing);
     return list;

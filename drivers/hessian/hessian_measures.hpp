@@ -27,7 +27,7 @@ class PartRecord {
 
   /// The ends of the spectrum, `request.largest` at either end; of the Gauss-Newton part, which is positive
   /// semi-definite, the upper one. Returns them.
-  spectra::ExtremeEigenvalues ends(Mat h, spectra::EigenRequest request);
+  spectra::ExtremeEigenvalues ends(spectra::EigenSolver& solver, Mat h, spectra::EigenRequest request);
   /// Spectral density, trace and Frobenius norm.
   void density(Mat h, const spectra::DensitySettings& settings);
   /// Traces and norms of blocks.

@@ -59,6 +59,7 @@ void declare_hessian(Options& options) {
            .doc = "standard deviation of the broadening of these densities, in asinh(eigenvalue / lambda_0)",
            .minimum = 1e-3,
            .when = "hessian.block_steps != 0"});
+  declare(epochs_option("hessian.epochs"));
 }
 
 }  // namespace fluxformer

@@ -95,6 +95,17 @@ class Hessian(CompareTest):
         counted = [distance[a, b] if distance[a, b] >= 2 * max(floor[a], floor[b]) else 0 for a, b in pairs]
         self.assertAlmostEqual(found["transformer/heterogeneity"][0], np.mean(counted), 12)
 
+    def test_follows_the_largest_eigenvalue_over_the_training(self):
+        found = self.compare("hessian", "--hessian.epochs=0,2", "--hessian.parts=hessian", "--hessian.probes=0",
+                             "--hessian.tolerance=1e-10")
+        for model in ("transformer", "independent", "distilled"):
+            course = found[f"{model}/epoch_largest_eigenvalue"]
+            self.assertEqual(course.shape, (2, 2, 5))
+            # After the last epoch the copy is the model itself.
+            np.testing.assert_allclose(course[:, 1], found[f"{model}/largest_eigenvalue"], rtol=1e-8)
+            np.testing.assert_allclose(found[f"{model}/epoch_loss"][:, 1], found[f"{model}/loss"], rtol=1e-12)
+            self.assertGreater(np.abs(course[:, 0] / course[:, 1] - 1).min(), 1e-4)
+
     def test_says_the_same_on_any_number_of_ranks(self):
         settings = ("--hessian.tolerance=1e-12", "--hessian.block_probes=2", "--hessian.steps=8")
         alone = self.compare("hessian", *settings, models=ONE)
@@ -114,6 +125,7 @@ class Hessian(CompareTest):
                                 (("--hessian.parts=outer",), ("hessian.parts", "'outer'")),
                                 (("--hessian.eigenvalues=100000",), ("hessian.eigenvalues", "trained variables")),
                                 (("--hessian.probes=1",), ("hessian.probes", "at least 2")),
+                                (("--hessian.epochs=9",), ("models.transformer", "epoch9")),
                                 (("--run.precision=single",), ("run.precision", "double"))):
             for ranks in (1, 3):
                 end = self.run_program("hessian", "--quiet", *ONE, *settings, "--output.file=out.h5", ranks=ranks)
