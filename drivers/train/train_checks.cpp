@@ -46,18 +46,25 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
   same("mesh.tokens_y", data.tokens_y());
 }
 
-void require_memory_of_training(MPI_Comm comm, const Parameters& parameters, const TokenLine& line,
-                                int samples) {
+void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
+                                const TokenLine& line, int samples) {
   constexpr double copies = 5;  // values, gradient, variables, two moments
-  // The state of a batch at the entry of every layer, and one hidden layer of the reaction.
+  constexpr double of_each_cell =
+      64;  // bytes for its place among the weights and for what refers to its state
+  // The state of a batch at the entry of every depth cell (adjoints may keep fewer: of every layer), and one hidden
+  // layer of the reaction.
   const auto& spec = parameters.spec;
+  const int cells = equation_spec(settings, spec).depth.cells;
+  const int kept = settings.word("train.gradient") == "backprop" ? cells : std::min(cells, spec.layers);
   const double states = static_cast<double>(line.block().count()) * samples *
-                        (static_cast<double>(spec.width) * spec.layers + spec.ffn);
-  require_memory(
-      comm, sizeof(double) * copies * static_cast<double>(parameters.values.size()) + sizeof(float) * states,
-      "model.width = " + std::to_string(spec.width) + ", mesh.layers = " + std::to_string(spec.layers) +
-          ", " + std::to_string(samples) + " samples of a batch and " + std::to_string(line.tokens()) +
-          " tokens");
+                        (static_cast<double>(spec.width) * kept + spec.ffn);
+  require_memory(comm,
+                 sizeof(double) * copies * static_cast<double>(parameters.values.size()) +
+                     sizeof(float) * states + of_each_cell * cells,
+                 "model.width = " + std::to_string(spec.width) +
+                     ", mesh.layers = " + std::to_string(spec.layers) +
+                     ", mesh.cells = " + std::to_string(cells) + ", " + std::to_string(samples) +
+                     " samples of a batch and " + std::to_string(line.tokens()) + " tokens");
 }
 
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line) {

@@ -22,7 +22,7 @@ double largest_kappa(const Settings& settings, const Parameters& parameters, con
 
 /// Refuses a training whose parameters, with gradient and moments, and whose batch do not fit into memory.
 /// `samples`: of a batch, on this rank's group. Collective over `comm`.
-void require_memory_of_training(MPI_Comm comm, const Parameters& parameters, const TokenLine& line,
-                                int samples);
+void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
+                                const TokenLine& line, int samples);
 
 }  // namespace fluxformer

@@ -82,9 +82,9 @@ Batches make_batches(const Settings& settings, const data::Dataset& data, const 
           settings.real("train.noise")};
 }
 
-SlabContext training_context(MPI_Comm comm, const Parameters& parameters, const TokenLine& line, int samples,
-                             const Dropout* dropout) {
-  require_memory_of_training(comm, parameters, line, samples);
+SlabContext training_context(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
+                             const TokenLine& line, int samples, const Dropout* dropout) {
+  require_memory_of_training(comm, settings, parameters, line, samples);
   SlabContext context{&line, samples, parameters.spec.width, {}, dropout};
   context.mask.causal = parameters.spec.causal;
   return context;
@@ -194,7 +194,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       line(checked_line(settings, *train, ranks)),
       batches(make_batches(settings, *train, members, ranks.replica)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab(training_context(world, parameters, line, batches.capacity(),
+      slab(training_context(world, settings, parameters, line, batches.capacity(),
                             settings.real("train.dropout") > 0 ? &dropout : nullptr)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
       march(make_march(*model, settings)),

@@ -306,7 +306,8 @@ class Sizes(HostileTest):
         self.refuse([("10^9 words", ["train.ini", "--data.set=topics", "--data.length=1000000000", "--data.tokens=patches"],
                       ["1000000000 positions", "GB"]),
                      ("a batch of pixels", ["train.ini", "--data.tokens=pixels", "--train.batch=144", "--mesh.layers=20000"],
-                      ["784 tokens", "mesh.layers = 20000", "GB"])], "train")
+                      ["784 tokens", "mesh.layers = 20000", "GB"]),
+                     ("2^31 - 2 depth cells", ["train.ini", "--mesh.cells=2147483646"], ["mesh.cells = 2147483646", "GB"])], "train")
 
     def test_of_a_training_without_end_take_no_memory_beforehand(self):
         self.write("train.ini", TRAIN_DECK)
