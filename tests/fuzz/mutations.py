@@ -23,7 +23,7 @@ PETSC = ("log_view = :canary.txt", "ts_monitor = ascii:canary.txt", "options_vie
          "history = canary.txt", "viewer_binary_filename = canary.txt", "ts_view_solution = binary:canary.txt", "python = canary.py",
          "stop_for_debugger =", "vec_view = canary.txt", "citations = canary.txt", "memory_view =", "ts_type = none", "mat_type = nothing")
 # PETSc's methods, many of which need more than the program has, and numbers for them.
-NUMBERS = (-1, 0, 1, 2, 7, 1000, 0.5, 1e-300, "nan", "many", "")
+OF_METHODS = (-1, 0, 1, 2, 7, 1000, 0.5, 1e-300, "nan", "many", "")
 METHODS = {
     "ts_type": "alpha alpha2 arkimex basicsymplectic beuler bdf cn discgrad euler eimex glle glee irk mimex mprk pseudo rk rosw ssp theta".split(),
     "snes_type": ("newtonls newtontr newtontrdc nrichardson ksponly ksptransposeonly vinewtonrsls vinewtonssls ngmres qn ncg fas ms nasm anderson "
@@ -36,7 +36,7 @@ METHODS = {
     "snes_linesearch_type": ("bt", "basic", "l2", "cp", "nleqerr", "x"), "ksp_pc_side": ("left", "right", "symmetric"),
     "ksp_norm_type": ("none", "natural", "unpreconditioned"), "snes_mf": ("",), "snes_mf_operator": ("",), "snes_fd": ("",), "snes_fd_color": ("",),
     **dict.fromkeys(("ts_dt", "ts_max_steps", "ts_rtol", "ts_theta_theta", "ts_bdf_order", "ts_ssp_nstages", "ts_alpha_radius", "ts_adapt_clip",
-                     "ksp_max_it", "ksp_rtol", "ksp_gmres_restart", "snes_max_it", "snes_rtol", "snes_lag_jacobian"), NUMBERS)}
+                     "ksp_max_it", "ksp_rtol", "ksp_gmres_restart", "snes_max_it", "snes_rtol", "snes_lag_jacobian"), OF_METHODS)}
 
 
 def bytes_mutated(dice, content, most=4):
