@@ -135,12 +135,13 @@ class Hessian(CompareTest):
     def test_the_deck_runs_and_is_drawn(self):
         os.mkdir(self.path("out"))
         end = self.run_program("hessian", DECK, "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
-                               "--samples.count=10", "--samples.batch=5", "--hessian.block_probes=2", "--quiet", ranks=2)
+                               "--samples.count=10", "--samples.batch=5", "--hessian.block_probes=2", "--hessian.block_steps=5",
+                               "--hessian.epochs=0,1,2", "--quiet", ranks=2)
         self.assertEqual(end.code, 0, end)
         done = start("plot", "out/hessian_digits.h5", "--output", "drawn", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.path("drawn"))),
-                         sorted(f"hessian_digits_{figure}.{kind}" for figure in ("spectrum", "blocks_transformer")
+                         sorted(f"hessian_digits_{figure}.{kind}" for figure in ("spectrum", "blocks_transformer", "distances_transformer", "course")
                                 for kind in ("png", "pdf")))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.style import ACCENT, INK, SOFT, panel, save, sheet
 
 COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb"}
+MODEL_COLOURS = (INK, ACCENT, "#2563eb", "#0f9d78")
 WIDTH = 0.12  # of the Gaussians, in asinh(eigenvalue / scale)
 
 
@@ -60,10 +62,49 @@ def spectrum(data: Spectra, folder: str, name: str) -> str:
     return save(figure, data.run, folder, name)
 
 
+def _heat_map(axes: Axes, numbers: np.ndarray, names: list[str], title: str, **how: object) -> AxesImage:
+    image = axes.imshow(numbers, **how)
+    axes.set_title(title)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+    axes.set_yticks(range(len(names)), names, fontsize=6)
+    return image
+
+
+def course(data: Spectra, folder: str, name: str) -> str:
+    """The largest eigenvalues over the training, and the loss; returns the path."""
+    figure = sheet(9.5, 4.6, "Largest eigenvalue of the Hessian over the training",
+                   "At the copies of the weights after some epochs; lines are means over seeds, dots are seeds")
+    largest, loss = figure.subplots(1, 2)
+    for number, model in enumerate(data.with_course):
+        epochs, colour = data.run.coordinate("copied_epoch"), MODEL_COLOURS[number]
+        for axes, values in ((largest, data.numbers(model, "hessian", "epoch_largest_eigenvalue")[..., 0]),
+                             (loss, data.numbers(model, "hessian", "epoch_loss"))):
+            axes.plot(epochs, values.mean(axis=0), color=colour, lw=1.8, label=model)
+            axes.plot(np.broadcast_to(epochs, values.shape).ravel(), values.ravel(), "o", color=colour, ms=3.5, alpha=0.5)
+    for axes, title, label in ((largest, "Largest eigenvalue", "λ  [nat]"), (loss, "Loss of the samples", "loss  [nat]")):
+        axes.set_yscale("log")
+        panel(axes, title, label, "epoch")
+    largest.legend()
+    return save(figure, data.run, folder, name)
+
+
+def distances(data: Spectra, model: str, folder: str, name: str) -> str:
+    """Distances between the spectral densities of blocks, a heat map for each part; returns the path."""
+    parts, names = data.parts(model, "block_distance"), data.block_names(model)
+    side = max(3.6, 0.17 * len(names))
+    spread = ", ".join(f"{PARTS[part]} {np.nanmean(data.numbers(model, part, 'heterogeneity')):.2f}" for part in parts)
+    figure = sheet(1.9 + (side + 0.9) * len(parts), 1.6 + side, f"Heterogeneity of the blocks: {model}",
+                   f"Jensen-Shannon distance between their spectral densities, each in units of its rms eigenvalue; heterogeneity: {spread}")
+    for axes, part in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts):
+        image = _heat_map(axes, data.numbers(model, part, "block_distance").mean(axis=0), names, PARTS[part], vmin=0, vmax=1, cmap="magma")
+    figure.colorbar(image, ax=figure.axes, label="distance (0: equal, 1: no overlap)", shrink=0.8)
+    return save(figure, data.run, folder, name)
+
+
 def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
     """Frobenius norms of the blocks, a heat map for each part; returns the path."""
     parts = data.parts(model, "block_norm")
-    names = data.run.described(f"analysis/hessian/{model}")["blocks"].split("\n")
+    names = data.block_names(model)
     norms = {part: data.numbers(model, part, "block_norm").mean(axis=0) for part in parts}
     positive = np.concatenate([norm[norm > 0] for norm in norms.values()])
     side = max(3.6, 0.17 * len(names))
@@ -71,9 +112,6 @@ def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
                    "Frobenius norm of each block of rows and columns (Hutchinson); mean over seeds")
     shade = LogNorm(positive.min(), positive.max()) if len(positive) else None
     for axes, part in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts):
-        image = axes.imshow(norms[part], norm=shade, cmap="magma")
-        axes.set_title(PARTS[part])
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
-        axes.set_yticks(range(len(names)), names, fontsize=6)
+        image = _heat_map(axes, norms[part], names, PARTS[part], norm=shade, cmap="magma")
     figure.colorbar(image, ax=figure.axes, label="Frobenius norm  [nat]", shrink=0.8)
     return save(figure, data.run, folder, name)

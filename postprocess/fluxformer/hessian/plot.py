@@ -1,4 +1,6 @@
-"""Figures of `hessian`: <name>_spectrum, and <name>_blocks_<model> where blocks were measured."""
+"""Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
+<name>_course where the largest eigenvalue was followed over the training.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from fluxformer.hessian.figures import blocks, spectrum
+from fluxformer.hessian.figures import blocks, course, distances, spectrum
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 
@@ -22,3 +24,7 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
                 yield spectrum(data, folder, f"{name}_spectrum")
             for model in data.with_blocks:
                 yield blocks(data, model, folder, f"{name}_blocks_{model}")
+                if data.parts(model, "block_distance"):
+                    yield distances(data, model, folder, f"{name}_distances_{model}")
+            if data.with_course:
+                yield course(data, folder, f"{name}_course")

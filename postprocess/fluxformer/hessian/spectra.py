@@ -58,6 +58,15 @@ class Spectra:
         """The models whose blocks were measured."""
         return [model for model in self.models if self.parts(model, "block_norm")]
 
+    @property
+    def with_course(self) -> list[str]:
+        """The models that were followed over their training."""
+        return [model for model in self.models if self._has(model, "epoch_largest_eigenvalue")]
+
+    def block_names(self, model: str) -> list[str]:
+        """The blocks in the order of their axis."""
+        return str(self.run.described(f"analysis/hessian/{model}")["blocks"]).split("\n")
+
     def density(self, model: str, part: str, grid: np.ndarray, scale: float, width: float) -> np.ndarray:
         """Density of asinh(eigenvalue / scale) on `grid`, mean over probes and seeds: the quadratures of all probes, each node
         broadened to a Gaussian of standard deviation `width`.
