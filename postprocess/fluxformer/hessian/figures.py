@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.image import AxesImage
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.style import ACCENT, INK, SOFT, panel, save, sheet
@@ -83,6 +83,7 @@ def course(data: Spectra, folder: str, name: str) -> str:
             axes.plot(np.broadcast_to(epochs, values.shape).ravel(), values.ravel(), "o", color=colour, ms=3.5, alpha=0.5)
     for axes, title, label in ((largest, "Largest eigenvalue", "λ  [nat]"), (loss, "Loss of the samples", "loss  [nat]")):
         axes.set_yscale("log")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel(axes, title, label, "epoch")
     largest.legend()
     return save(figure, data.run, folder, name)
@@ -94,9 +95,12 @@ def distances(data: Spectra, model: str, folder: str, name: str) -> str:
     side = max(3.6, 0.17 * len(names))
     spread = ", ".join(f"{PARTS[part]} {np.nanmean(data.numbers(model, part, 'heterogeneity')):.2f}" for part in parts)
     figure = sheet(1.9 + (side + 0.9) * len(parts), 1.6 + side, f"Heterogeneity of the blocks: {model}",
-                   f"Jensen-Shannon distance between their spectral densities, each in units of its rms eigenvalue; heterogeneity: {spread}")
+                   f"Jensen-Shannon distance between their spectral densities, each in units of its rms eigenvalue; white: within twice the "
+                   f"distance of two halves of the probes; heterogeneity: {spread}")
     for axes, part in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts):
-        image = _heat_map(axes, data.numbers(model, part, "block_distance").mean(axis=0), names, PARTS[part], vmin=0, vmax=1, cmap="magma")
+        apart, floor = (data.numbers(model, part, name_).mean(axis=0) for name_ in ("block_distance", "block_floor"))
+        told = np.where(apart >= 2 * np.maximum(floor[:, None], floor[None, :]), apart, np.nan)
+        image = _heat_map(axes, told, names, PARTS[part], vmin=0, vmax=1, cmap="magma")
     figure.colorbar(image, ax=figure.axes, label="distance (0: equal, 1: no overlap)", shrink=0.8)
     return save(figure, data.run, folder, name)
 
