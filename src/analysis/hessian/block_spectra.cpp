@@ -12,8 +12,10 @@ namespace {
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<SpectralMeasure> measures_of(const std::vector<spectra::Quadrature>& probes) {
-  std::vector<SpectralMeasure> measures;
-  for (const auto& one : probes) measures.push_back({one.nodes, one.weights});
+  std::vector<SpectralMeasure> measures(probes.size());
+  std::ranges::transform(probes, measures.begin(), [](const auto& one) {
+    return SpectralMeasure{one.nodes, one.weights};
+  });
   return measures;
 }
 

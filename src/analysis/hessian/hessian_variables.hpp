@@ -15,9 +15,7 @@ inline const io::Variable eigenvalue = io::index("eigenvalue", "eigenvalue, coun
                           lanczos_step = io::index("lanczos_step", "node of a quadrature, counted from 1"),
                           block = io::index("<model>_block", "block of parameters, in the order of `blocks`"),
                           other_block = io::index("<model>_other_block", "the same, of columns");
-inline const io::Attribute blocks{"blocks", "names of the blocks of parameters, a line each"},
-    variables_moved{"variables", "number of trained variables: rows of the Hessian"},
-    functional{"functional", "the Hessian less its Gauss-Newton part"};
+inline const io::Attribute blocks{"blocks", "names of the blocks of parameters, a line each"};
 
 inline const io::Variable loss{"loss", {}, "nat", "loss of the samples, without penalty"},
     gradient_norm{"gradient_norm", {}, "nat", "norm of the gradient of all that is minimised"},
