@@ -52,7 +52,7 @@ void declare_models(Options& options) {
 
 }  // namespace
 
-void declare_compare_options(Options& options, const std::string& file) {
+void declare_compared(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_models(options);
   declare({.name = "samples.count",
@@ -65,12 +65,20 @@ void declare_compare_options(Options& options, const std::string& file) {
            .unit = "samples",
            .minimum = 1});
   declare_data_options(options);
-  declare(output_option(file));
-  declare(overwrite_option());
   declare(precision_option());
   declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
-  declare(
+}
+
+void declare_compare_run(Options& options, const std::string& file) {
+  options.declare(output_option(file));
+  options.declare(overwrite_option());
+  options.declare(
       time_limit_option("wall time after which the run ends without a result, between two models; 0: none"));
+}
+
+void declare_compare_options(Options& options, const std::string& file) {
+  declare_compared(options);
+  declare_compare_run(options, file);
 }
 
 Option epochs_option(const std::string& name) {

@@ -11,6 +11,9 @@ namespace fluxformer {
 
 /// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
 void declare_compare_options(Options& options, const std::string& file);
+/// Its two parts: what is compared (models, samples, data, run.seed and run.precision), and the rest.
+void declare_compared(Options& options);
+void declare_compare_run(Options& options, const std::string& file);
 
 /// The key that lists the epochs to analyse (ComparedModels::after_epoch).
 Option epochs_option(const std::string& name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <sstream>
@@ -15,6 +16,7 @@
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
+#include "drivers/hessian/layer_study.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -233,15 +235,16 @@ void describe_hessian(io::Description& description) {
   for (const auto& part : hessian_parts)
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
-  compare::describe_comparison(
-      description, "hessian",
-      {{eigenvalue, probe, lanczos_step, block_probe, block_step, block, other_block, axes::copied_epoch},
-       {lambda_0, broadening},
-       {blocks},
-       measures});
+  std::vector<io::Variable> coordinates{eigenvalue, probe, lanczos_step, block_probe,
+                                        block_step, block, other_block,  axes::copied_epoch};
+  std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
+  std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
+  compare::describe_comparison(description, "hessian",
+                               {coordinates, {lambda_0, broadening}, {blocks}, measures});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {
+  if (settings.word("hessian.study") != "spectrum") return make_layer_study(settings, context);
   return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
     return std::make_unique<HessianOfModels>(s, p);
   });

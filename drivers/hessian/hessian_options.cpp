@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/hessian/layer_study.hpp"
 #include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
 
-void declare_hessian(Options& options) {
-  declare_compare_options(options, "hessian.h5");
+namespace {
+
+void declare_spectrum(Options& options) {
+  declare_compared(options);
   declare_minimised(options);
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.parts",
@@ -60,6 +63,20 @@ void declare_hessian(Options& options) {
            .minimum = 1e-3,
            .when = "hessian.block_steps != 0"});
   declare(epochs_option("hessian.epochs"));
+}
+
+}  // namespace
+
+void declare_hessian(Options& options) {
+  options.declare({.name = "hessian.study",
+                   .fallback = std::string("spectrum"),
+                   .doc =
+                       "spectrum: of trained models; blocks, scaling: sizes of the entries of one attention "
+                       "layer's Hessian, and the growth of its norms with the size of the embeddings",
+                   .choices = {"spectrum", "blocks", "scaling"}});
+  options.declare_when("hessian.study = spectrum", declare_spectrum);
+  options.declare_when("hessian.study = blocks | scaling", declare_layer_study);
+  declare_compare_run(options, "hessian.h5");
 }
 
 }  // namespace fluxformer

@@ -1,0 +1,20 @@
+#pragma once
+
+// `hessian` with hessian.study = blocks or scaling: the attention layers of a small decoder that adds numbers
+// (analysis/hessian/decoder.hpp), with random weights from several seeds.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+/// The keys of both studies.
+void declare_layer_study(Options& options);
+/// What their files hold beside the seeds.
+std::vector<io::Variable> layer_study_measures();
+std::vector<io::Variable> layer_study_coordinates();
+/// Collective; throws BadInput (agreed).
+std::unique_ptr<Experiment> make_layer_study(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer
