@@ -124,7 +124,9 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
                      std::to_string(trainable.trained()) + " trained variables");
     SlabContext context{&problem.line(), 1, parameters.spec.width, {{}, parameters.spec.causal, {}}};
-    LossHessian(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1, loss_);
+    // Throws for a model without second derivatives.
+    const LossHessian products(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1,
+                               loss_);
     require_memory(problem.comm(), tape_bytes(parameters.spec),
                    "samples.count = " + std::to_string(problem.samples().size()) +
                        ", for products with the Hessian of " + name);

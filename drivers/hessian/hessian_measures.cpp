@@ -1,5 +1,6 @@
 #include "drivers/hessian/hessian_measures.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -34,8 +35,8 @@ struct Nodes {
 };
 
 std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks) {
-  std::vector<spectra::Block> entries;
-  for (const auto& one : blocks) entries.push_back(one.entries);
+  std::vector<spectra::Block> entries(blocks.size());
+  std::ranges::transform(blocks, entries.begin(), &hessian::NamedBlock::entries);
   return entries;
 }
 

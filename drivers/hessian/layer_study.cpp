@@ -65,7 +65,7 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
       scaling_(settings.word("hessian.study") == "scaling"),
       seeds_(integer_list(settings, "hessian.seeds", 0)),
       kinds_(word_list(settings, "hessian.attention", {"softmax", "linear"})),
-      sigmas_(scaling_ ? number_list(settings, "hessian.sigmas", 1e-12, 1e12) : std::vector<double>{}),
+      sigmas_(scaling_ ? number_list(settings, "hessian.sigmas", 1e-100, 1e100) : std::vector<double>{}),
       depth_(scaling_ ? settings.count("hessian.depth") : 1) {
   if (seeds_.empty() || kinds_.empty() || (scaling_ && sigmas_.empty()))
     throw BadInput("hessian.seeds, hessian.attention, hessian.sigmas: none of them may be empty");

@@ -1,5 +1,5 @@
 """Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
-<name>_course where the largest eigenvalue was followed over the training.
+<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries or <name>_growth.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
+from fluxformer.hessian.layers import entries, growth, kinds_of
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 
@@ -19,7 +20,14 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
     """The figures of each file; yields their paths."""
     for path in paths:
         with Run(path, unfinished=options.unfinished) as run:
-            data, name = Spectra(run), os.path.basename(path).removesuffix(".h5")
+            name = os.path.basename(path).removesuffix(".h5")
+            if kinds_of(run, "entry_share"):
+                yield entries(run, folder, f"{name}_entries")
+                continue
+            if kinds_of(run, "block_norm_by_sigma"):
+                yield growth(run, folder, f"{name}_growth")
+                continue
+            data = Spectra(run)
             if data.have_density:
                 yield spectrum(data, folder, f"{name}_spectrum")
             for model in data.with_blocks:

@@ -4,7 +4,7 @@
 
 namespace fluxformer::hessian {
 
-LinearMlp::LinearMlp(Matrix x, Matrix target, double c, std::vector<Matrix> weights)
+LinearMlp::LinearMlp(Matrix x, const Matrix& target, double c, std::vector<Matrix> weights)
     : c_(c), weights_(std::move(weights)), before_{std::move(x)}, behind_(weights_.size()) {
   for (const Matrix& w : weights_) before_.push_back(before_.back() * w);
   residual_ = before_.back() - target;

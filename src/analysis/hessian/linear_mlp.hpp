@@ -18,7 +18,7 @@ namespace fluxformer::hessian {
 class LinearMlp {
  public:
   /// `x`: N x d_0, `target`: N x d_n, W_l: d_{l-1} x d_l.
-  LinearMlp(Matrix x, Matrix target, double c, std::vector<Matrix> weights);
+  LinearMlp(Matrix x, const Matrix& target, double c, std::vector<Matrix> weights);
 
   double loss() const;
   /// p x p.

@@ -26,7 +26,6 @@ LinearisedMap::LinearisedMap(const Parameters& parameters, const Parameters& dir
                              const SlabContext& context)
     : spec_(parameters.spec),
       context_(context),
-      parameters_(parameters),
       weights_(parameters),
       weights_dot_(direction),
       terms_(parameters.spec, context, layer_),

@@ -70,7 +70,6 @@ class LinearisedMap {
 
   const ModelSpec& spec_;
   const SlabContext& context_;
-  const Parameters& parameters_;
   DepthWeights<double> weights_, weights_dot_;
   int layer_ = 1;
   SlabTerms<double> terms_;
