@@ -205,51 +205,6 @@ Report LayerStudyExperiment::run() {
 
 }  // namespace
 
-void declare_layer_study(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.attention",
-           .fallback = std::string("softmax, linear"),
-           .doc = "kinds of attention: softmax, linear (its logits are the weights)"});
-  declare({.name = "hessian.seeds",
-           .fallback = std::string("1, 2, 3, 4, 5, 6, 7, 8, 9, 10"),
-           .doc = "seeds of data and weights, whole numbers"});
-  declare({.name = "hessian.width",
-           .fallback = 16L,
-           .doc = "width of the decoder and of its one head",
-           .minimum = 1});
-  declare({.name = "hessian.sequences",
-           .fallback = 64L,
-           .doc = "sums of two numbers of five digits; six rows of each count",
-           .minimum = 1});
-  declare({.name = "hessian.mlp",
-           .fallback = true,
-           .doc = "whether each layer has an MLP of four times the width"});
-  declare({.name = "hessian.residual",
-           .fallback = 1.0,
-           .doc = "factor of the residual connection around attention"});
-  declare({.name = "hessian.pre_norm",
-           .fallback = false,
-           .doc = "LayerNorm in front of attention, MLP and unembedding"});
-  declare({.name = "hessian.loss",
-           .fallback = std::string("cross_entropy"),
-           .doc = "of the next token, or the sum of squares to the one at hand",
-           .choices = {"cross_entropy", "squared_error"}});
-  options.declare_when("hessian.study = scaling", [](Options& scaling) {
-    scaling.declare({.name = "hessian.sigmas",
-                     .fallback = std::string("0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10"),
-                     .doc = "standard deviations of the embeddings"});
-    scaling.declare({.name = "hessian.depth",
-                     .fallback = 1L,
-                     .doc = "layers; norms are exact for one, estimated for more",
-                     .unit = "layers",
-                     .minimum = 1});
-    scaling.declare({.name = "hessian.norm_probes",
-                     .fallback = 20L,
-                     .doc = "random vectors for each norm with more than one layer",
-                     .minimum = 1});
-  });
-}
-
 std::vector<io::Variable> layer_study_coordinates() {
   return {measured::weight_matrix, measured::sigma, axes::layer, measured::entry_size};
 }

@@ -9,8 +9,6 @@
 
 namespace fluxformer {
 
-/// The keys of both studies.
-void declare_layer_study(Options& options);
 /// What their files hold beside the seeds.
 std::vector<io::Variable> layer_study_measures();
 std::vector<io::Variable> layer_study_coordinates();

@@ -239,8 +239,8 @@ def check_one_definition(texts):
             seen.setdefault(name, path)
 
 
-# Also words of the model, the data and the solvers: as quoted words they do not refer to the experiment.
-COMMON_WORDS = {"evolve", "train", "attention"}
+# Also words of the model, the data, the solvers or a study: as quoted words they do not refer to the experiment.
+COMMON_WORDS = {"evolve", "train", "attention", "scaling"}
 REGISTERED = re.compile(r'\{\s*"(\w+)",\s*"(\w+)",')
 
 
