@@ -66,6 +66,7 @@ class Sample {
   std::size_t part(std::size_t x, std::size_t which, std::size_t h) const {
     return x * 3 * d_ + which * d_ + h * channels_;
   }
+  bool linear() const { return settings_.normalisation == Normalisation::linear; }
   void fill_plan(std::size_t h);
 
   const WholeLine& line_;
@@ -87,10 +88,11 @@ void Sample::fill_plan(std::size_t h) {
       Dual logit;
       for (std::size_t c = 0; c < channels_; ++c)
         logit += scale() * qkv_[part(x, 0, h) + c] * qkv_[part(y, 1, h) + c];
-      plan_[pair(h, x, y)] = Dual{line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0} * exp(logit);
+      const Dual weight{line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0};
+      plan_[pair(h, x, y)] = weight * (linear() ? logit : exp(logit));
       sum += plan_[pair(h, x, y)];
     }
-    for (std::size_t y = 0; y < n_; ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
+    for (std::size_t y = 0; y < n_ && !linear(); ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
   }
 }
 
