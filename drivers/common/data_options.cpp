@@ -29,8 +29,9 @@ void declare_data_options(Options& options) {
   declare_of_tokens(
       {.name = "data.tokens",
        .fallback = std::string("patches"),
-       .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels",
-       .choices = {"patches", "rows", "pixels"},
+       .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels; "
+              "whole: it is a single token",
+       .choices = {"patches", "rows", "pixels", "whole"},
        .when = "data.set = digits | mnist | omniglot"});
   declare_of_tokens({.name = "data.length",
                      .fallback = 256L,

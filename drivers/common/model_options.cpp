@@ -118,8 +118,9 @@ void declare_model_options(Options& options) {
   declare_of_model(
       {.name = "attention.normalisation",
        .fallback = std::string("softmax"),
-       .doc = "attention weights sum to 1 over each row, or over each row and column (doubly stochastic)",
-       .choices = {"softmax", "sinkhorn"}});
+       .doc = "attention weights sum to 1 over each row, or over each row and column (doubly stochastic); "
+              "linear: they are the logits themselves (kernel dot)",
+       .choices = {"softmax", "sinkhorn", "linear"}});
   declare_of_model({.name = "attention.iterations",
                     .fallback = 20L,
                     .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",

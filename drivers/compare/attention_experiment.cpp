@@ -54,8 +54,12 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
     throw BadInput("data.length: attention over a single token carries no information");
   if (first_.spec.causal)
     throw BadInput("models.transformer: the comparison does not support causal attention");
-  for (const auto& name : problem.models().names())
+  for (const auto& name : problem.models().names()) {
+    if (problem.models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
+      throw BadInput("models." + name +
+                     ": attention.normalisation = linear: the comparison needs rows that sum to 1");
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
+  }
 }
 
 std::vector<attention::AttentionMeter> AttentionComparison::score(

@@ -38,7 +38,9 @@ void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equatio
   const auto heads = static_cast<std::size_t>(equation.model().spec().attention.heads);
   const auto n = static_cast<std::size_t>(mesh.token_line().tokens());
   const bool many = weights_of_cell(mesh, equation) / mesh.token_line().size() > most_rows;
-  if (n < 2 || (!store && (many || n > most_tokens))) return;
+  // Rows of linear attention are no probabilities: they have no entropy.
+  const bool normalised = equation.model().spec().attention.normalisation != Normalisation::linear;
+  if (n < 2 || (!store && (many || n > most_tokens || !normalised))) return;
 
   const auto found =
       attention::field_attention(mesh, equation, u, inflow_slab,
@@ -49,7 +51,7 @@ void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equatio
     return list;
   };
   archive.axis(axes::head, indices(heads));
-  archive.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
+  if (normalised) archive.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
   if (!store) return;
   archive.axis(evolution::depth_cell, indices(cells));
   archive.axis(axes::query, indices(n));

@@ -17,7 +17,8 @@ struct DatasetSpec {
   std::string name = "digits";
   std::string directory{};         ///< of the files; ignored by the built-in sets
   std::string split = "train";     ///< train | test
-  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels
+  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels |
+                                   ///< whole (1 of 784)
   std::uint64_t seed = 1;          ///< of the built-in sets
   std::size_t at_most = every_sample;  ///< samples kept
 

@@ -48,8 +48,9 @@ struct Words<Kernel> {
 };
 template <>
 struct Words<Normalisation> {
-  static constexpr WordList<Normalisation, 2> list{
-      {{Normalisation::softmax, "softmax"}, {Normalisation::sinkhorn, "sinkhorn"}}};
+  static constexpr WordList<Normalisation, 3> list{{{Normalisation::softmax, "softmax"},
+                                                    {Normalisation::sinkhorn, "sinkhorn"},
+                                                    {Normalisation::linear, "linear"}}};
 };
 
 template <class E>

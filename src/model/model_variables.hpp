@@ -20,7 +20,8 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     order{"order", "sequential, parallel or macaron"}, residual{"residual", "on or off"},
     causal{"causal", "on: a token attends only to itself and earlier ones; or off"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
-    normalisation{"normalisation", "softmax or sinkhorn"}, iterations{"iterations", "Sinkhorn half-steps"};
+    normalisation{"normalisation", "softmax, sinkhorn or linear"},
+    iterations{"iterations", "Sinkhorn half-steps"};
 
 inline constexpr const char* layers_group = "/model/layers";
 /// Group of layer (or knot) `l`, counted from 1.

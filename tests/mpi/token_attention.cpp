@@ -19,7 +19,7 @@ using reference::WholeLine;
 struct Case {
   int x, y, samples, width, heads;
   Kernel kernel;
-  int sinkhorn_iterations;  // 0: softmax
+  int sinkhorn_iterations;  // 0: softmax, -1: linear
   bool padding, causal, weights;
 };
 
@@ -35,7 +35,9 @@ class TokenAttention : public testing::TestWithParam<Case> {
     const Case& c = GetParam();
     settings.heads = c.heads;
     settings.kernel = c.kernel;
-    settings.normalisation = c.sinkhorn_iterations == 0 ? Normalisation::softmax : Normalisation::sinkhorn;
+    settings.normalisation = c.sinkhorn_iterations < 0    ? Normalisation::linear
+                             : c.sinkhorn_iterations == 0 ? Normalisation::softmax
+                                                          : Normalisation::sinkhorn;
     settings.sinkhorn_iterations = std::max(1, c.sinkhorn_iterations);
     whole = {c.x * c.y, c.samples, c.width, {}};
     whole.mask.causal = c.causal;
@@ -116,6 +118,8 @@ INSTANTIATE_TEST_SUITE_P(Lattices, TokenAttention,
                                          Case{3, 5, 2, 8, 2, Kernel::l2, 0, true, true, true},
                                          Case{7, 7, 3, 16, 1, Kernel::dot, 0, false, true, false},
                                          Case{1, 53, 2, 10, 2, Kernel::dot, 0, true, false, true},
+                                         Case{3, 5, 2, 8, 2, Kernel::dot, -1, true, true, true},
+                                         Case{1, 53, 2, 10, 2, Kernel::dot, -1, false, false, false},
                                          Case{7, 1, 2, 6, 2, Kernel::l2, 2, true, false, true},
                                          Case{3, 5, 2, 8, 2, Kernel::dot, 3, true, false, true},
                                          Case{23, 1, 2, 4, 1, Kernel::l2, 4, false, false, false},

@@ -186,6 +186,7 @@ class Refusals(ProgramTest):
         self.refuse([
             (["--attention.causal=true", "--equation.kappa=0.1"], ["kappa", "causal"]),
             (["--attention.causal=true", "--attention.normalisation=sinkhorn"], ["sinkhorn", "causal"]),
+            (["--attention.normalisation=linear", "--attention.kernel=l2"], ["linear", "attention.kernel = dot"]),
             (["--depth.scheme=upwind", "--depth.norm=post"], ["depth.norm"]),
             (["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),
             (["--equation.c=0"], ["equation.c"]),

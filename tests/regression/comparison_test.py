@@ -225,6 +225,23 @@ class KnownAnswers(CompareTest):
             self.assertTrue((found[f"{name}/centred_untrained"] < 0.9).all(), name)
             self.assertTrue((found[f"{name}/centred_untrained"] != found[f"{name}/centred"]).all(), name)
 
+    def test_rows_of_linear_attention_are_not_taken_for_probabilities(self):
+        end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8", "--model.ffn=8",
+                               "--attention.heads=2", "--attention.normalisation=linear", "--train.samples=32", "--train.batch=16",
+                               "--train.epochs=1", "--train.test_samples=10", "--output.file=models/linear.h5")
+        self.assertEqual(end.code, 0, end)
+        end = self.run_program("attention", "--models.transformer=models/linear.h5", "--data.tokens=rows", "--samples.count=4",
+                               "--output.file=unwanted.h5")
+        self.assert_refused(end, "models.transformer", "attention.normalisation = linear")
+        for name, more in (("plain.h5", ()), ("linear.h5", ("--model.file=models/linear.h5", "--data.tokens=rows"))):
+            end = self.run_program("evolve", "--quiet", *(more or ("--model.file=models/independent_1.h5", "--data.tokens=rows")),
+                                   "--evolve.time=2", "--output.attention=true", f"--output.file={name}")
+            self.assertEqual(end.code, 0, end)
+        self.assertIn("analysis/evolve/attention_entropy", self.open("plain.h5"))
+        stored = self.open("linear.h5")
+        self.assertNotIn("analysis/evolve/attention_entropy", stored)
+        self.assertLess(stored["attention/weights"][...].min(), 0)
+
     def test_labels_stand_with_their_samples(self):
         """States of trained models contain more information on the label than on that of another sample."""
         end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=16",

@@ -59,10 +59,18 @@ struct Problem {
   std::vector<double> u, v, w;
 };
 
+/// In place of the number of Sinkhorn half-steps.
+inline constexpr int softmax = 0, linear = -1;
+
+inline Normalisation normalisation_of(int iterations) {
+  if (iterations == linear) return Normalisation::linear;
+  return iterations == softmax ? Normalisation::softmax : Normalisation::sinkhorn;
+}
+
 inline AttentionSettings make_settings(Kernel kernel, int iterations, bool layer_norm) {
   AttentionSettings settings;
   settings.kernel = kernel;
-  settings.normalisation = iterations == 0 ? Normalisation::softmax : Normalisation::sinkhorn;
+  settings.normalisation = normalisation_of(iterations);
   settings.sinkhorn_iterations = std::max(1, iterations);
   settings.layer_norm = layer_norm;
   return settings;

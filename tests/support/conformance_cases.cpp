@@ -165,7 +165,7 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
   TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
   c.mask = std::move(mask);
   // Sinkhorn balances rows and columns of real tokens; padded rows are unspecified.
-  c.compare_padding = settings.normalisation == Normalisation::softmax;
+  c.compare_padding = settings.normalisation != Normalisation::sinkhorn;
   const std::size_t d = static_cast<std::size_t>(mesh.width), per_cell = 4 * d * d + 6 * d + 1;
   return slab_case(
       c, per_cell,
@@ -294,7 +294,7 @@ MeshSpec cells(MeshSpec mesh, int count) {
 }  // namespace
 
 std::vector<TermCase> every_term() {
-  constexpr auto sinkhorn = Normalisation::sinkhorn;
+  constexpr auto sinkhorn = Normalisation::sinkhorn, linear = Normalisation::linear;
   const std::vector<double> weight = {1, 2, 0.5, 1, 3, 1, 0.25, 1, 1, 2, 1, 1, 0.5, 1, 1, 4};
   std::vector<TermCase> cases = {
       transport("first_order", 1),
@@ -326,6 +326,9 @@ std::vector<TermCase> every_term() {
       attention("causal_padded", {.heads = 2}, {.length = {5, 16}, .causal = true, .weight = {}}),
       attention("weighted", {.heads = 2}, {.length = {}, .causal = false, .weight = weight}),
       attention("line_of_7", {.heads = 6}, {}, lattice(7, 1)),
+      attention("linear", {.heads = 2, .normalisation = linear}),
+      attention("linear_causal_padded_weighted", {.heads = 2, .normalisation = linear, .layer_norm = false},
+                {.length = {5, 16}, .causal = true, .weight = weight}),
       attention("sinkhorn", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 4}),
       attention("sinkhorn_odd_l2",
                 {.heads = 2, .kernel = Kernel::l2, .normalisation = sinkhorn, .sinkhorn_iterations = 5}),

@@ -50,7 +50,10 @@ std::vector<double> head_matrix(const WholeLine& line, const AttentionSettings& 
   for (int x = 0; x < n; ++x)
     for (int y = 0; y < n; ++y)
       if (line.mask.real(sample, y) && !(line.mask.causal && y > x))
-        k(x, y) = weight(y) * std::exp(logit(settings.kernel, at(x, 0), at(y, 1), channels));
+        k(x, y) = weight(y) * (settings.normalisation == Normalisation::linear
+                                   ? logit(settings.kernel, at(x, 0), at(y, 1), channels)
+                                   : std::exp(logit(settings.kernel, at(x, 0), at(y, 1), channels)));
+  if (settings.normalisation == Normalisation::linear) return matrix;
 
   const int half_steps = settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations;
   for (int step = 1; step <= half_steps; ++step)

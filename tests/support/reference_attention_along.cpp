@@ -66,6 +66,12 @@ class Sample {
   std::size_t part(std::size_t x, std::size_t which, std::size_t h) const {
     return x * 3 * d_ + which * d_ + h * channels_;
   }
+  bool linear() const { return settings_.normalisation == Normalisation::linear; }
+  /// w_y, or 0 where x does not see y.
+  Dual weight(std::size_t x, std::size_t y) const {
+    if (!line_.mask.real(number_, static_cast<int>(y)) || (line_.mask.causal && y > x)) return {};
+    return {line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0};
+  }
   void fill_plan(std::size_t h);
 
   const WholeLine& line_;
@@ -83,14 +89,13 @@ void Sample::fill_plan(std::size_t h) {
   for (std::size_t x = 0; x < n_; ++x) {
     Dual sum;
     for (std::size_t y = 0; y < n_; ++y) {
-      if (!line_.mask.real(number_, static_cast<int>(y)) || (line_.mask.causal && y > x)) continue;
       Dual logit;
       for (std::size_t c = 0; c < channels_; ++c)
         logit += scale() * qkv_[part(x, 0, h) + c] * qkv_[part(y, 1, h) + c];
-      plan_[pair(h, x, y)] = Dual{line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0} * exp(logit);
+      plan_[pair(h, x, y)] = weight(x, y) * (linear() ? logit : exp(logit));
       sum += plan_[pair(h, x, y)];
     }
-    for (std::size_t y = 0; y < n_; ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
+    for (std::size_t y = 0; y < n_ && !linear(); ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
   }
 }
 
@@ -159,7 +164,8 @@ Duals Sample::backward(const Duals& w, Duals& w_bar) {
         mean += plan_[pair(h, x, y)] * plan_bar[y];
       }
       for (std::size_t y = 0; y < n_; ++y) {
-        const Dual logit_bar = scale() * plan_[pair(h, x, y)] * (plan_bar[y] - mean);
+        const Dual logit_bar =
+            scale() * (linear() ? weight(x, y) * plan_bar[y] : plan_[pair(h, x, y)] * (plan_bar[y] - mean));
         for (std::size_t c = 0; c < channels_; ++c) {
           qkv_bar[part(x, 0, h) + c] += logit_bar * qkv_[part(y, 1, h) + c];
           qkv_bar[part(y, 1, h) + c] += logit_bar * qkv_[part(x, 0, h) + c];

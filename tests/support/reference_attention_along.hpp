@@ -12,7 +12,7 @@ struct AttentionPoint {
   std::vector<double> weights, u, w;
 };
 
-/// alpha (W_O mix + b_O) and the adjoints of u and of the weights, for kernel dot with soft-max.
+/// alpha (W_O mix + b_O) and the adjoints of u and of the weights, for kernel dot with soft-max or linear.
 struct AttentionSweep {
   Rows out, u_bar;
   std::vector<double> weights_bar;

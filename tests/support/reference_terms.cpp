@@ -124,10 +124,12 @@ Slab attention(const Tokens& tokens, const AttentionSettings& settings, const We
           if (settings.normalisation == Normalisation::sinkhorn && !tokens.mask.real(s, static_cast<int>(x)))
             continue;
           const double weight = tokens.mask.weight.empty() ? 1.0 : tokens.mask.weight[y];
-          k[x][y] = weight * std::exp(logit(settings.kernel, head_of(qkv[x], 0, d, head, channels),
-                                            head_of(qkv[y], 1, d, head, channels)));
+          const double product = logit(settings.kernel, head_of(qkv[x], 0, d, head, channels),
+                                       head_of(qkv[y], 1, d, head, channels));
+          k[x][y] = weight * (settings.normalisation == Normalisation::linear ? product : std::exp(product));
         }
-      normalise(k, settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations);
+      if (settings.normalisation != Normalisation::linear)
+        normalise(k, settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations);
       for (std::size_t x = 0; x < n; ++x)
         for (int c = 0; c < channels; ++c) {
           double sum = 0;

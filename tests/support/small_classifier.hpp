@@ -38,7 +38,7 @@ inline ModelSpec small_classifier(int layers) {
   return model;
 }
 
-/// Transformers (pre- and post-norm, of words) and PDE models with knots, kappa and the midpoint rule.
+/// Transformers (pre- and post-norm, of words, with linear attention) and PDE models with knots, kappa and the midpoint rule.
 inline std::vector<SmallClassifier> small_classifiers() {
   SmallClassifier pre{.name = "pre", .model = small_classifier(2)};
   SmallClassifier post{.name = "post", .model = small_classifier(2)};
@@ -58,7 +58,9 @@ inline std::vector<SmallClassifier> small_classifiers() {
   macaron.model.own_halves = true;
   macaron.model.kappa_per_channel = false;
   macaron.model.subflow = Subflow::midpoint;
-  return {pre, post, of_words, pde, macaron};
+  SmallClassifier linear{.name = "linear", .model = small_classifier(2)};
+  linear.model.attention.normalisation = Normalisation::linear;
+  return {pre, post, of_words, pde, macaron, linear};
 }
 
 /// Three samples, two of them with padding; the third only fills the batch.

@@ -35,7 +35,7 @@ COUPLINGS = {
 }
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
              "20news": "20 Newsgroups"}
-TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels"}
+TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
 
 

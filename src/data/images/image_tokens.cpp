@@ -11,7 +11,8 @@ TokenLayout token_layout(const std::string& word) {
   if (word == "patches") return TokenLayout::patches;
   if (word == "rows") return TokenLayout::rows;
   if (word == "pixels") return TokenLayout::pixels;
-  throw BadInput("data.tokens = " + word + " is not known: patches, rows or pixels");
+  if (word == "whole") return TokenLayout::whole;
+  throw BadInput("data.tokens = " + word + " is not known: patches, rows, pixels or whole");
 }
 
 ImageTokens::ImageTokens(TokenLayout layout) {
@@ -24,6 +25,9 @@ ImageTokens::ImageTokens(TokenLayout layout) {
       line_ = true;
       break;
     case TokenLayout::pixels:
+      break;
+    case TokenLayout::whole:
+      width_ = height_ = image_side;
       break;
   }
 }

@@ -11,14 +11,15 @@ namespace fluxformer::data {
 inline constexpr int image_side = 28;
 inline constexpr int image_pixels = image_side * image_side;
 
-enum class TokenLayout { patches, rows, pixels };
+enum class TokenLayout { patches, rows, pixels, whole };
 
-/// "patches", "rows" or "pixels"; throws BadInput for another word.
+/// "patches", "rows", "pixels" or "whole"; throws BadInput for another word.
 TokenLayout token_layout(const std::string& word);
 
 ///   patches  7 x 7 tokens of 4 x 4 pixels, row-major within a patch
 ///   rows     a line of 28 tokens of 28 pixels
 ///   pixels   28 x 28 tokens of 1 pixel
+///   whole    one token of all 784 pixels
 class ImageTokens {
  public:
   /// Pure arithmetic on indices; holds no image.

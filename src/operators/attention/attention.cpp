@@ -22,6 +22,9 @@ void refuse_bad_settings(const SlabContext& context, const AttentionSettings& se
     throw BadInput(
         "attention.normalisation = sinkhorn cannot be used with attention.causal: no doubly stochastic "
         "matrix but the identity is causal");
+  if (settings.normalisation == Normalisation::linear && settings.kernel == Kernel::l2)
+    throw BadInput(
+        "attention.normalisation = linear needs attention.kernel = dot: the logits of l2 are no weights");
 }
 
 /// Every row of the kernel needs a visible token.

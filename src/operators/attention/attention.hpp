@@ -9,6 +9,7 @@
 //   softmax         k(x, y) = w_y exp(logit) / sum_y' w_y' exp(logit')    rows sum to 1
 //   sinkhorn        alternating half-steps in the log domain: odd ones normalise rows, even ones columns;
 //                   a single half-step is softmax
+//   linear          k(x, y) = w_y logit    no soft-max: of any sign, rows do not sum to 1 (dot only)
 //
 // w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps
 // 1e-5) for norm = pre and the identity otherwise. If the tokens are spread over ranks, blocks of keys and
@@ -26,7 +27,7 @@
 namespace fluxformer {
 
 enum class Kernel { dot, l2 };
-enum class Normalisation { softmax, sinkhorn };
+enum class Normalisation { softmax, sinkhorn, linear };
 
 /// The keys attention.*.
 struct AttentionSettings {
@@ -41,8 +42,8 @@ struct AttentionSettings {
 template <class T>
 class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
-  /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask, if a
-  /// sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
+  /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
+  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
   /// are read at each call and may change between calls (new lengths are not checked again).
   Attention(const SlabContext& context, const AttentionSettings& settings);
   ~Attention() override;
@@ -61,7 +62,7 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
 
-  /// For kernel dot with softmax. Keeps, beside the activations, 5 d numbers a row of the adjoint (and a
+  /// For kernel dot with softmax or linear. Keeps, beside the activations, 5 d numbers a row of the adjoint (and a
   /// matrix W_O), and as many of the tangent. Throws BadInput for the other kernel or normalisation.
   Linearisation make_linearisation() const override;
   void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,

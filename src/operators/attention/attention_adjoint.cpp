@@ -7,6 +7,7 @@
 //   a half-step    s = -P c                     c: the adjoint of its potential
 //   both           logit_bar = s    a_bar += scale sum s b    b_bar += scale sum s a    beta_bar += sum s
 //
+// Linear attention has s = w_y mix_bar . v in its only half-step, with c = 0.
 // Nothing of size n is kept: the adjoints of keys, values and potentials follow the items around the ring.
 
 #include "base/phases.hpp"
@@ -77,8 +78,10 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   mix_bar *= static_cast<T>(*p.alpha);
 
   bar.f.assign(chunk.heads * ld, T(0));
-  for (std::size_t c = 0; c < width; ++c)
-    for (std::size_t i = 0; i < r; ++i) bar.f[c / dh * ld + i] += bar.mix[c * ld + i] * chunk.mix[c * ld + i];
+  if (!chunk.shape.linear)
+    for (std::size_t c = 0; c < width; ++c)
+      for (std::size_t i = 0; i < r; ++i)
+        bar.f[c / dh * ld + i] += bar.mix[c * ld + i] * chunk.mix[c * ld + i];
 
   if (gradient == nullptr) return;
   const AttentionWeights<double>& to = gradient->attention;
@@ -94,7 +97,7 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   simd::set_sum(*p.alpha, bar.sums.data(), width, to.b_o, to.b_o);
 }
 
-// From mix_bar (and bar.f = mix_bar . mix) to the adjoints of q, k, v.
+// From mix_bar (and bar.f = mix_bar . mix; linear: 0) to the adjoints of q, k, v.
 template <class T>
 void Backwards<T>::pull_kernel() {
   const std::size_t r = chunk.rows(), width = chunk.width, heads = chunk.heads, ld = chunk.ld;

@@ -1,7 +1,8 @@
-// The tangent of the adjoint, for kernel dot with soft-max: every product of the adjoint becomes two. With '
+// The tangent of the adjoint, for kernel dot with soft-max or linear: every product of the adjoint becomes two. With '
 // for the variation along a direction of weights, u and w,
 //
-//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed         centre' = mix_bar' . mix + mix_bar . mix'
+//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
+//   centre' = mix_bar' . mix + mix_bar . mix' (linear: 0)
 //   q_bar', k_bar', v_bar'                                       adjoint_tangent_head
 //   x_bar' = sum over q, k, v of W^T q_bar' + W'^T q_bar         W_bar' = q_bar' x^T + q_bar x'^T
 
@@ -43,10 +44,11 @@ void BackwardsAlong<T>::pull_output(const T* w_o, const T* w_o_dot, const std::v
   set_product_rule(row_major(bar_dot.mix.data(), width, r, ld), row_major(w_o, width, width).transpose(),
                    row_major(w_o_dot, width, width).transpose(), seed.transpose(), seed_dot.transpose());
   bar_dot.f.assign(chunk.heads * ld, T(0));
-  for (std::size_t c = 0; c < width; ++c)
-    for (std::size_t i = 0; i < r; ++i)
-      bar_dot.f[c / dh * ld + i] +=
-          bar_dot.mix[c * ld + i] * chunk.mix[c * ld + i] + bar.mix[c * ld + i] * dot.mix[c * ld + i];
+  if (!chunk.shape.linear)
+    for (std::size_t c = 0; c < width; ++c)
+      for (std::size_t i = 0; i < r; ++i)
+        bar_dot.f[c / dh * ld + i] +=
+            bar_dot.mix[c * ld + i] * chunk.mix[c * ld + i] + bar.mix[c * ld + i] * dot.mix[c * ld + i];
 
   bar_dot.product.resize(3 * width * width);
   set_product_rule(row_major(bar_dot.product.data(), width, width), seed.transpose(), seed_dot.transpose(),

@@ -39,6 +39,7 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
   shape.channels = context.width / settings.heads;
   shape.scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(shape.channels)) : T(1);
   shape.causal = context.mask.causal;
+  shape.linear = settings.normalisation == Normalisation::linear;
   const std::size_t all = static_cast<std::size_t>(most_) * tokens;
   ld = all + tile::full_width<T>;
   static_cast<Forward&>(*this) = make_forward();
@@ -46,11 +47,12 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
   top.resize(heads * ld);
   sum.resize(heads * ld);
   my_index_.resize(tokens);
-  log_weight.assign(tokens, T(0));
+  weight_term.assign(tokens, shape.linear ? T(1) : T(0));
   for (std::size_t t = 0; t < tokens; ++t) {
     my_index_[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
-    if (!context.mask.weight.empty())
-      log_weight[t] = static_cast<T>(std::log(context.mask.weight[static_cast<std::size_t>(my_index_[t])]));
+    if (context.mask.weight.empty()) continue;
+    const double weight = context.mask.weight[static_cast<std::size_t>(my_index_[t])];
+    weight_term[t] = static_cast<T>(shape.linear ? weight : std::log(weight));
   }
 }
 
@@ -156,7 +158,8 @@ int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sam
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
-  return Forward::bytes() + ring.bytes() + bytes_of(projected, top, sum, log_weight, my_index_, their_index_);
+  return Forward::bytes() + ring.bytes() +
+         bytes_of(projected, top, sum, weight_term, my_index_, their_index_);
 }
 
 template struct AttentionChunk<float>;

@@ -30,9 +30,9 @@ struct AttentionChunk : AttentionForward<T> {
   std::size_t width, heads, tokens, ld;
   TokenRing<T> ring;
 
-  std::vector<T> projected;   ///< the output, [row][width]
-  std::vector<T> top, sum;    ///< running sums, [head][row]
-  std::vector<T> log_weight;  ///< of this rank's tokens
+  std::vector<T> projected;    ///< the output, [row][width]
+  std::vector<T> top, sum;     ///< running sums, [head][row]
+  std::vector<T> weight_term;  ///< beta of this rank's tokens, without potentials: log w; linear: w
 
   Forward make_forward() const;  ///< room for the path of any chunk
   std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
@@ -79,7 +79,7 @@ struct AttentionChunk : AttentionForward<T> {
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
                   double scale, const double* base, double* out);
-  /// Sets beta of the items: log w, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
+  /// Sets beta of the items: their weight_term, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
   /// What is added to the logits of half-step `step` to give log P: its potential, less the |k|^2/2 that
   /// column potentials include for l2.

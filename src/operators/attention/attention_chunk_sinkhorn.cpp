@@ -6,7 +6,7 @@
 //
 // x and y run over real tokens; f is computed for padded rows too, but they enter no column. Soft-max is the
 // first half-step with values. Source: Sander et al., arXiv 2110.11773, section 3.1; log domain as in Peyre
-// and Cuturi, Computational Optimal Transport, section 4.4.
+// and Cuturi, Computational Optimal Transport, section 4.4. Linear attention has one half-step with f = 0.
 
 #include <cmath>
 
@@ -47,7 +47,7 @@ void AttentionChunk<T>::set_beta(Side side, const std::vector<T>* other) {
   const bool travelling_keys = side == Side::rows && settings.kernel == Kernel::l2;
   T* beta = items(side).data() + r * columns(side);
   for (std::size_t h = 0; h < heads; ++h, beta += r) {
-    for (std::size_t i = 0; i < r; ++i) beta[i] = log_weight[i % tokens];
+    for (std::size_t i = 0; i < r; ++i) beta[i] = weight_term[i % tokens];
     if (travelling_keys)
       for (std::size_t i = 0; i < r; ++i) beta[i] -= half_norm[h * ld + i];
     if (other != nullptr)

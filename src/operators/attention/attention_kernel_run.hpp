@@ -69,6 +69,21 @@ inline void exponentials(const Tile<T, W>& /*at*/, Pack<T, W>* p, int items, con
   exp_shifted(reinterpret_cast<T*>(p), static_cast<std::size_t>(items) * W, T(0));
 }
 
+/// p := P(x, y) of linear attention, d := its derivative by the logit; hidden pairs are 0.
+template <class T, int W>
+inline void linear_plan(Pack<T, W>* p, Pack<T, W>* d, const HeadShape<T>& shape, const Home<T>& home,
+                        const Tile<T, W>& at, const Items<T>& items, const Run& run) {
+  std::fill_n(p, run.size(), Pack<T, W>{});
+  add_head_dots(p, run.size(), shape.channels, shape.scale, at, home.a, home.stride,
+                items.b + static_cast<std::size_t>(run.begin) * items.stride, items.stride);
+  const T* const beta = items.beta + run.begin;
+  for (int y = 0; y < run.size(); ++y) {
+    p[y] *= beta[y];
+    d[y] = Pack<T, W>{} + beta[y];
+  }
+  for_hidden(home, at, items, run, [&](int lane, int y) { p[y][lane] = d[y][lane] = T(0); });
+}
+
 /// P(x, y) of a run whose offsets are known; hidden pairs are 0.
 template <class T, int W>
 inline void plan(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, const Tile<T, W>& at,
@@ -83,6 +98,19 @@ inline void plan(Pack<T, W>* p, const HeadShape<T>& shape, const Home<T>& home, 
   }
   exponentials(at, p, run.size(), Pack<T, W>{});
   for_hidden(home, at, items, run, [&](int lane, int y) { p[y][lane] = T(0); });
+}
+
+/// p := P(x, y); the result is its derivative by the logit, which is p itself, or in `d` for linear attention.
+template <class T, int W>
+inline const Pack<T, W>* plan_and_derivative(Pack<T, W>* p, Pack<T, W>* d, const HeadShape<T>& shape,
+                                             const Home<T>& home, const Tile<T, W>& at, const Items<T>& items,
+                                             const Run& run, const T* offset) {
+  if (shape.linear) {
+    linear_plan(p, d, shape, home, at, items, run);
+    return d;
+  }
+  plan(p, shape, home, at, items, run, offset);
+  return p;
 }
 
 }  // namespace fluxformer::tile

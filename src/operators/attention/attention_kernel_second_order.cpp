@@ -12,7 +12,7 @@ void adjoint_tangent_head(const HeadShape<T>& shape, const Home<T>& home, const 
                           const ItemBars<T>& bars_dot) {
   for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
     using V = Pack<T, W>;
-    alignas(64) V p[run_length], p_dot[run_length], s[run_length], s_dot[run_length];
+    alignas(64) V p[run_length], own[run_length], p_dot[run_length], s[run_length], s_dot[run_length];
     const int count = run.size();
     const auto at_items = static_cast<std::size_t>(run.begin) * items.stride;
     const T *const b = items.b + at_items, *const b_dot = items_dot.b + at_items;
@@ -29,7 +29,7 @@ void adjoint_tangent_head(const HeadShape<T>& shape, const Home<T>& home, const 
                       home.stride);
     };
 
-    plan(p, shape, home, at, items, run, sweep.offset);
+    const V* const d = plan_and_derivative(p, own, shape, home, at, items, run, sweep.offset);
     const V slope = at.lanes_of(sweep.slope), centre = at.lanes_of(sweep.centre),
             centre_dot = at.lanes_of(sweep.centre_dot);
     for (int y = 0; y < count; ++y) {
@@ -42,11 +42,12 @@ void adjoint_tangent_head(const HeadShape<T>& shape, const Home<T>& home, const 
     add_dots_of(s, T(1), sweep.mix_bar, v);
     add_dots_of(s_dot, T(1), sweep.mix_bar_dot, v);
     add_dots_of(s_dot, T(1), sweep.mix_bar, v_dot);
-    for (int y = 0; y < count; ++y) {
-      p_dot[y] *= p[y];
-      s_dot[y] = p_dot[y] * s[y] + p[y] * s_dot[y];
-      s[y] *= p[y];
-    }
+    // D' = P', but linear attention has D' = 0.
+    for (int y = 0; y < count; ++y) p_dot[y] *= d[y];
+    for (int y = 0; y < count; ++y) s_dot[y] *= d[y];
+    if (!shape.linear)
+      for (int y = 0; y < count; ++y) s_dot[y] += p_dot[y] * s[y];
+    for (int y = 0; y < count; ++y) s[y] *= d[y];
     add_spread_of(bars_dot.v, p_dot, T(1), sweep.mix_bar);
     add_spread_of(bars_dot.v, p, T(1), sweep.mix_bar_dot);
     add_mix_of(s_dot, b);

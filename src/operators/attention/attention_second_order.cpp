@@ -1,10 +1,11 @@
-// Products with the Hessian, for kernel dot with soft-max. Source: Pearlmutter 1994; with ' for the variation
+// Products with the Hessian, for kernel dot with soft-max or linear. Source: Pearlmutter 1994; with ' for the variation
 // along a direction of weights, u and w,
 //
 //   x' = N(u)'    q' = W_Q x' + W_Q' x + b_Q', k and v likewise    mix' = sum_y P ((u - slope) v + v')
 //   out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
 //
-// A row of P sums to 1, so that P' = P (u - slope): u the variation of the logits, slope = sum_y P u.
+// A row of P sums to 1, so that P' = P (u - slope): u the variation of the logits, slope = sum_y P u. Linear
+// attention has P' = w_y u and mix' = sum_y w_y u v + P v'.
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
@@ -52,10 +53,10 @@ template <class T>
 Linearisation Attention<T>::make_linearisation() const {
   if (settings_.kernel != Kernel::dot)
     throw BadInput("attention.kernel = l2: products with the Hessian need attention.kernel = dot");
-  if (settings_.normalisation != Normalisation::softmax)
+  if (settings_.normalisation == Normalisation::sinkhorn)
     throw BadInput(
         "attention.normalisation = sinkhorn: products with the Hessian need attention.normalisation = "
-        "softmax");
+        "softmax or linear");
   const AttentionChunk<T>& chunk = work_->chunk;
   const AttentionForward<T> forward = chunk.make_forward();
   const std::vector<T> one_per_head(chunk.heads * chunk.ld);

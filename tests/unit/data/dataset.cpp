@@ -41,7 +41,8 @@ TEST(MakeDataset, unknown_words_are_refused_with_the_known_ones) {
             "omniglot_evaluation, 20news or topics");
   EXPECT_EQ(message("digits", "validation", "rows"),
             "split 'validation' of the data is not known: train or test");
-  EXPECT_EQ(message("digits", "train", "words"), "data.tokens = words is not known: patches, rows or pixels");
+  EXPECT_EQ(message("digits", "train", "words"),
+            "data.tokens = words is not known: patches, rows, pixels or whole");
   EXPECT_EQ(message("digits", "train", "rows"), "");
 }
 

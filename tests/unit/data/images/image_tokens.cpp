@@ -35,17 +35,21 @@ TEST(ImageTokens, a_patch_holds_4_by_4_neighbouring_pixels_row_by_row) {
   }
 }
 
-TEST(ImageTokens, rows_and_pixels_keep_the_order_of_the_image) {
+TEST(ImageTokens, all_but_patches_keep_the_order_of_the_image) {
   const std::vector<double> image = numbered_image();
   std::vector<double> out(data::image_pixels);
-  const data::ImageTokens rows(data::TokenLayout::rows), pixels(data::TokenLayout::pixels);
+  const data::ImageTokens rows(data::TokenLayout::rows), pixels(data::TokenLayout::pixels),
+      whole(data::TokenLayout::whole);
   EXPECT_EQ(rows.tokens_x(), 28);
   EXPECT_EQ(rows.tokens_y(), 1) << "a line";
   EXPECT_EQ(rows.features(), 28);
   EXPECT_EQ(pixels.tokens_x(), 28);
   EXPECT_EQ(pixels.tokens_y(), 28);
   EXPECT_EQ(pixels.features(), 1);
-  for (const data::ImageTokens& layout : {rows, pixels}) {
+  EXPECT_EQ(whole.tokens_x(), 1);
+  EXPECT_EQ(whole.tokens_y(), 1);
+  EXPECT_EQ(whole.features(), 784);
+  for (const data::ImageTokens& layout : {rows, pixels, whole}) {
     layout.arrange(image.data(), out.data());
     EXPECT_EQ(out, image);
   }
@@ -54,7 +58,7 @@ TEST(ImageTokens, rows_and_pixels_keep_the_order_of_the_image) {
 TEST(ImageTokens, restoring_undoes_arranging) {
   const std::vector<double> image = numbered_image();
   std::vector<double> out(data::image_pixels), back(data::image_pixels);
-  for (const char* word : {"patches", "rows", "pixels"}) {
+  for (const char* word : {"patches", "rows", "pixels", "whole"}) {
     const data::ImageTokens layout(data::token_layout(word));
     EXPECT_EQ(layout.tokens_x() * layout.tokens_y() * layout.features(), data::image_pixels);
     layout.arrange(image.data(), out.data());
@@ -68,7 +72,7 @@ TEST(ImageTokens, an_unknown_layout_is_refused_with_the_known_ones) {
     data::token_layout("columns");
     FAIL() << "accepted";
   } catch (const BadInput& bad) {
-    EXPECT_STREQ(bad.what(), "data.tokens = columns is not known: patches, rows or pixels");
+    EXPECT_STREQ(bad.what(), "data.tokens = columns is not known: patches, rows, pixels or whole");
   }
 }
 

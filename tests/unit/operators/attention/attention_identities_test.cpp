@@ -50,6 +50,31 @@ TEST(Attention, many_sinkhorn_steps_make_the_kernel_doubly_stochastic) {
     }
 }
 
+// sum_y w_y (q_x . k_y) v_y = q_x (sum_y w_y k_y^T v_y): doubling the query's weights doubles the mixing.
+TEST(Attention, linear_is_a_product_of_queries_with_one_matrix) {
+  Problem problem(vit, make_settings(Kernel::dot, linear, true), Mask::weights_and_padding);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const auto before = split.matrix(problem.p, problem.u, problem.size.heads);
+  const auto offsets = problem.p.offsets();
+  const std::size_t d = static_cast<std::size_t>(problem.size.width), queries = 2 * d;
+  for (std::size_t i = queries; i < queries + d * d; ++i) problem.p.flat[i] *= 2;
+  for (std::size_t i = queries + 3 * d * d; i < queries + 3 * d * d + d; ++i) problem.p.flat[i] *= 2;
+  const auto after = split.matrix(problem.p, problem.u, problem.size.heads);
+  for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(after[i], 2 * before[i]);  // exact in binary
+  EXPECT_TRUE(std::ranges::any_of(before, [](double k) { return k < 0; }));
+}
+
+TEST(Attention, linear_weights_of_hidden_tokens_are_exactly_zero) {
+  const Problem problem(vit, make_settings(Kernel::dot, linear, true), Mask::both);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
+  for (std::size_t i = 0; i < k.size(); ++i) {
+    const std::size_t y = i % 49, x = i / 49 % 49, sample = i / (49 * 49 * 2);
+    const bool hidden = y > x || y >= static_cast<std::size_t>(problem.whole.mask.length[sample]);
+    EXPECT_EQ(k[i] == 0, hidden) << "sample " << sample << ", query " << x << ", key " << y;
+  }
+}
+
 TEST(Attention, identical_tokens_are_a_fixed_point_of_the_mixing) {
   Problem problem = plain(vit);
   const std::size_t row = problem.u.size() / 49;
@@ -103,10 +128,10 @@ TEST(Attention, of_a_causal_mask_sees_exactly_nothing_of_later_tokens) {
 }
 
 TEST(Attention, is_not_changed_by_padding) {
-  for (const int iterations : {0, 3, 4}) {
-    Problem padded({vit.tokens, 1, vit.width, vit.heads}, make_settings(Kernel::l2, iterations, true),
-                   Mask::none);
-    Problem bare({31, 1, vit.width, vit.heads}, make_settings(Kernel::l2, iterations, true), Mask::none);
+  for (const int iterations : {softmax, linear, 3, 4}) {
+    const auto settings = make_settings(iterations == linear ? Kernel::dot : Kernel::l2, iterations, true);
+    Problem padded({vit.tokens, 1, vit.width, vit.heads}, settings, Mask::none);
+    Problem bare({31, 1, vit.width, vit.heads}, settings, Mask::none);
     padded.whole.mask.length = {31};
     std::copy(bare.u.begin(), bare.u.end(), padded.u.begin());
     auto with = SplitAttention<double>(padded.line, padded.whole, padded.settings).rhs(padded.p, padded.u);
@@ -157,6 +182,7 @@ TEST(Attention, refuses_what_it_cannot_do) {
     EXPECT_THROW((Attention<double>{context, settings}), BadInput);
   };
   AttentionSettings three_heads, no_steps, sinkhorn;
+  const AttentionSettings linear_distances = make_settings(Kernel::l2, linear, true);
   three_heads.heads = 3;
   no_steps.sinkhorn_iterations = 0;
   sinkhorn.normalisation = Normalisation::sinkhorn;
@@ -171,6 +197,7 @@ TEST(Attention, refuses_what_it_cannot_do) {
   refuses({}, three_heads);
   refuses({}, no_steps);
   refuses(causal, sinkhorn);
+  refuses({}, linear_distances);
   for (const TokenMask& mask : {empty_sample, too_long, one_length, zero_weight, nan_weight, two_weights})
     refuses(mask, AttentionSettings{});
 }

@@ -101,14 +101,15 @@ AttentionSweep differences(SplitAttention<double>& split, const AttentionPoint& 
   return sum;
 }
 
-/// (layer norm, mask)
-using Setting = std::tuple<bool, Mask>;
+/// (softmax or linear, layer norm, mask)
+using Setting = std::tuple<int, bool, Mask>;
 
 class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Setting>> {
  protected:
   static Problem make() {
     const auto& [size, setting] = GetParam();
-    return {size, make_settings(Kernel::dot, 0, std::get<0>(setting)), std::get<1>(setting)};
+    const auto& [normalisation, layer_norm, mask] = setting;
+    return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask};
   }
   const Problem problem = make();
   const AttentionPoint at = random_attention_point(problem.whole, 5),
@@ -185,9 +186,11 @@ TEST_P(AttentionSecondOrder, in_single_precision_differs_by_single_round_off) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, AttentionSecondOrder,
     testing::Combine(testing::Values(tiny, odd, wide, vit, runs, Size{13, 2, 6, 6}, Size{49, 23, 32, 2}),
-                     testing::Values(Setting{true, Mask::none}, Setting{true, Mask::both},
-                                     Setting{false, Mask::causal},
-                                     Setting{false, Mask::weights_and_padding})));
+                     testing::Values(Setting{softmax, true, Mask::none}, Setting{softmax, true, Mask::both},
+                                     Setting{softmax, false, Mask::causal},
+                                     Setting{softmax, false, Mask::weights_and_padding},
+                                     Setting{linear, true, Mask::both},
+                                     Setting{linear, false, Mask::weights_and_padding})));
 
 /// All results of one linearisation, with every base the same numbers elsewhere, the result, or the vector.
 enum class Base { apart, result, vector };
@@ -311,7 +314,8 @@ TEST(AttentionSecondOrderCalls, refuse_by_the_name_of_the_key_what_has_no_second
     }
     return "";
   };
-  EXPECT_EQ(refusal(Kernel::dot, 0), "");
+  EXPECT_EQ(refusal(Kernel::dot, softmax), "");
+  EXPECT_EQ(refusal(Kernel::dot, linear), "");
   EXPECT_THAT(refusal(Kernel::l2, 0), testing::HasSubstr("attention.kernel = dot"));
   EXPECT_THAT(refusal(Kernel::dot, 3), testing::HasSubstr("attention.normalisation = softmax"));
 }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-/// (kernel, sinkhorn iterations or 0 for softmax, layer norm, mask)
+/// (kernel, Sinkhorn iterations or `softmax` or `linear`, layer norm, mask)
 using Setting = std::tuple<Kernel, int, bool, Mask>;
 
 class AttentionTerm : public testing::TestWithParam<std::tuple<Size, Setting>> {
@@ -133,6 +133,13 @@ INSTANTIATE_TEST_SUITE_P(Softmax, AttentionTerm,
                                                           Setting{Kernel::l2, 0, false, Mask::weights},
                                                           Setting{Kernel::l2, 0, true, Mask::causal},
                                                           Setting{Kernel::dot, 0, false,
+                                                                  Mask::weights_and_padding})));
+INSTANTIATE_TEST_SUITE_P(Linear, AttentionTerm,
+                         testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
+                                          testing::Values(Setting{Kernel::dot, linear, true, Mask::none},
+                                                          Setting{Kernel::dot, linear, true, Mask::both},
+                                                          Setting{Kernel::dot, linear, false, Mask::causal},
+                                                          Setting{Kernel::dot, linear, true,
                                                                   Mask::weights_and_padding})));
 INSTANTIATE_TEST_SUITE_P(
     Sinkhorn, AttentionTerm,
