@@ -84,7 +84,8 @@ TEST(Equation, says_that_attention_is_linear) {
   for (const auto scheme : {DepthScheme::shift, DepthScheme::upwind}) {
     auto spec = spec_of(scheme);
     spec.model.attention.normalisation = Normalisation::linear;
-    EXPECT_THAT(Problem(MPI_COMM_WORLD, spec).equation->text({}), HasSubstr("tokens, linear (no soft-max)\n"));
+    EXPECT_THAT(Problem(MPI_COMM_WORLD, spec).equation->text({}),
+                HasSubstr("tokens, linear (no soft-max)\n"));
   }
 }
 
