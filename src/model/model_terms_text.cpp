@@ -8,8 +8,13 @@ namespace fluxformer {
 namespace {
 
 constexpr std::string_view laplacian_text = "Lap: Laplacian over tokens";
-constexpr std::string_view attention_text = "A: self-attention over the tokens";
 constexpr std::string_view reaction_text = "R: feed-forward network";
+
+std::string_view attention_text(const ModelSpec& spec) {
+  return spec.attention.normalisation == Normalisation::linear
+             ? "A: self-attention over the tokens, linear (no soft-max)"
+             : "A: self-attention over the tokens";
+}
 
 std::string kappa_text(const EquationCoefficients& of) {
   const auto least = value_text("kappa", of.least_kappa), largest = value_text("kappa", of.largest_kappa);
@@ -100,7 +105,7 @@ TermText LayerTerm::text() const {
   }
   text.values.push_back(value_text("alpha", of.alpha));
   text.values.push_back(value_text("rho", of.rho));
-  for (const auto line : {attention_text, reaction_text}) text.definitions.emplace_back(line);
+  for (const auto line : {attention_text(spec), reaction_text}) text.definitions.emplace_back(line);
   const auto normalisation = normalisation_text(spec.norm);
   if (!normalisation.empty()) text.definitions.emplace_back(normalisation);
   return text;
@@ -113,7 +118,7 @@ TermText TokenDiffusionTerm::text() const {
 }
 
 TermText AttentionTerm::text() const {
-  return field_text(model_.spec(), "alpha", "A", model_.coefficients().alpha, attention_text);
+  return field_text(model_.spec(), "alpha", "A", model_.coefficients().alpha, attention_text(model_.spec()));
 }
 
 TermText ReactionTerm::text() const {

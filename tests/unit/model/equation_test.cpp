@@ -80,6 +80,15 @@ TEST(Equation, is_written_by_its_terms_with_their_values) {
   EXPECT_THAT(p.equation->text({}), Not(HasSubstr("implicit")));
 }
 
+TEST(Equation, says_that_attention_is_linear) {
+  for (const auto scheme : {DepthScheme::shift, DepthScheme::upwind}) {
+    auto spec = spec_of(scheme);
+    spec.model.attention.normalisation = Normalisation::linear;
+    EXPECT_THAT(Problem(MPI_COMM_WORLD, spec).equation->text({}),
+                HasSubstr("tokens, linear (no soft-max)\n"));
+  }
+}
+
 std::string layer_map_of(Norm norm, Order order, bool residual, double kappa) {
   auto spec = spec_of(DepthScheme::shift);
   spec.speed = 1;
