@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/rank_of.hpp"
@@ -14,7 +15,16 @@ namespace {
 std::optional<io::CheckpointReader> open_checkpoint(MPI_Comm comm, const Settings& settings) {
   const auto& from = settings.word("checkpoint.restart");
   if (from == "no") return {};
-  if (from != "auto") return io::CheckpointReader(comm, from);
+  if (from != "auto") {
+    const bool there = collectively(comm, [&] {
+      std::error_code ignored;
+      return std::filesystem::exists(from, ignored);
+    });
+    if (!there)
+      throw BadInput("checkpoint.restart = " + from +
+                     ": no such file; use no, auto or the name of a checkpoint");
+    return io::CheckpointReader(comm, from);
+  }
   const auto& output = settings.word("output.file");
   const bool there = collectively(comm, [&] {
     return std::filesystem::exists(io::checkpoint_path(output)) ||

@@ -166,6 +166,10 @@ class Checkpoints(RestartTest):
         together([lambda c=change: self.assert_refused(self.run_program("train", "train.ini", GO_ON, c),
                                                        *c.strip("-").split("="), NEWEST) for change in changes])
         self.assert_refused(self.run_program("train", "train.ini", "--checkpoint.restart=out.h5"), "out.h5", "not a checkpoint")
+        for name in ("1", ""):
+            for more in ((), ("--validate",)):
+                end = self.run_program("train", "train.ini", f"--checkpoint.restart={name}", *more, ranks=2)
+                self.assert_refused(end, f"checkpoint.restart = {name}:", "no such file")
         self.assertEqual(before, self.checksum("out.h5"))
 
 
