@@ -32,6 +32,7 @@ class AttentionLayer {
   const std::vector<RowLoss>& losses() const { return losses_; }  ///< of the scored rows
   Index size() const { return map_.size(); }
 
+  /// The sum of the tail over the scored rows.
   double loss() const;
   /// dl/dtheta, length p.
   Vector gradient() const { return map_.adjoint(gradients()); }

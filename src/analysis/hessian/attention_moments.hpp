@@ -15,8 +15,8 @@
 
 namespace fluxformer::hessian {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Vector = Eigen::VectorXd;
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;  ///< by rows
+using Vector = Eigen::VectorXd;                                                         ///< a column
 using Eigen::Index;
 
 enum class Scores { softmax, linear };  ///< A = softmax of the rows of T, or A = T

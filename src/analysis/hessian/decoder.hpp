@@ -26,6 +26,7 @@ struct DecoderShape {
   double residual = 1;                                ///< rho
   std::optional<double> norm_epsilon = std::nullopt;  ///< of the LayerNorms; none: n is the identity
 
+  /// Sizes and kind of one of its attention layers.
   AttentionForm form() const;
 };
 
@@ -47,13 +48,14 @@ struct ParameterBlock {
   Index layer;       ///< -1: belongs to none
   Index begin, rows, columns;
 
-  Index size() const { return rows * columns; }
+  Index size() const { return rows * columns; }  ///< numbers
 };
 
 /// In the order of the flat vector: W_E, W_pos, each layer, W_U, b_U.
 std::vector<ParameterBlock> parameter_blocks(const DecoderShape& shape);
-/// The flat vector, matrices by rows, and back.
+/// The flat vector, matrices by rows.
 Vector flattened(const DecoderWeights& weights);
+/// The inverse of flattened().
 DecoderWeights unflattened(const Vector& theta, const DecoderShape& shape);
 
 /// All matrices normal with standard deviation 0.8 / sqrt(d), biases 0; numbers keyed by (seed, name, entry).

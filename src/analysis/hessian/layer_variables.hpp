@@ -1,6 +1,6 @@
 #pragma once
 
-// What the studies of one attention layer store: /analysis/hessian/<kind of attention>/..., over seeds, of H and,
+// What the studies of one attention layer store: /analysis/hessian/KIND/... for each kind of attention, over seeds, of H and,
 // with gauss_newton_ or functional_ in front, of its parts.
 
 #include "io/axes.hpp"

@@ -20,6 +20,7 @@ class LinearMlp {
   /// `x`: N x d_0, `target`: N x d_n, W_l: d_{l-1} x d_l.
   LinearMlp(Matrix x, const Matrix& target, double c, std::vector<Matrix> weights);
 
+  /// c || X W_1 ... W_n - target ||_F^2.
   double loss() const;
   /// p x p.
   Matrix hessian(Part part) const;

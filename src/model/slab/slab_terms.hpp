@@ -58,8 +58,9 @@ class SlabTerms {
   std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;
 };
 
-/// The largest and smallest kappa of a model over knots and channels. Throws BadInput for a negative one.
+/// The largest and smallest kappa of a model over knots and channels.
 struct KappaRange {
+  /// Throws BadInput for a negative kappa.
   explicit KappaRange(const Parameters& parameters);
   double least, largest;
 };

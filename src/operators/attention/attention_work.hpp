@@ -58,6 +58,7 @@ using AttentionActivations = AttentionTape<AttentionForward<T>>;
 /// The adjoint of every chunk; the sums over rows of seed mix^T, [width][width], and of the seed.
 template <class T>
 struct AttentionAdjointTape final : AttentionTape<AttentionAdjoint<T>> {
+  /// Room for `chunks` copies of `part`, and sums of zero for states of `width` channels.
   AttentionAdjointTape(std::size_t chunks, const AttentionAdjoint<T>& part, std::size_t width)
       : AttentionTape<AttentionAdjoint<T>>(chunks, part), seed_product(width * width), seed_sums(width) {}
   std::size_t bytes() const override {
@@ -70,6 +71,7 @@ struct AttentionAdjointTape final : AttentionTape<AttentionAdjoint<T>> {
 /// The chunk, and buffers for tangent and adjoint.
 template <class T>
 struct Attention<T>::Work {
+  /// Buffers as large as a chunk of `context` needs.
   Work(const SlabContext& context, const AttentionSettings& settings) : chunk(context, settings) {}
 
   AttentionChunk<T> chunk;

@@ -19,6 +19,7 @@ void gelu_tanh(T* x, T* slope, std::size_t count);
 /// The same bits and curvature := g''(x), none of the three null.
 template <class T>
 void gelu_erf_curvature(T* x, T* slope, T* curvature, std::size_t count);
+/// The same for the tanh form.
 template <class T>
 void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count);
 

@@ -84,6 +84,7 @@ class ReactionActivations final : public Activations {
 template <class T>
 class ReactionAdjoint final : public Activations {
  public:
+  /// Room for `rows` tokens; the members below hold no values yet.
   ReactionAdjoint(std::size_t rows, std::size_t width, std::size_t hidden)
       : numbers_(rows * (width + hidden) + width * (hidden + 1)) {
     memory_.reset(numbers_, 4);
@@ -108,6 +109,7 @@ class ReactionAdjoint final : public Activations {
 template <class T>
 class ReactionTangent final : public Activations {
  public:
+  /// Room for `rows` tokens; the members below hold no values yet.
   ReactionTangent(std::size_t rows, std::size_t width, std::size_t hidden)
       : numbers_(rows * (width + hidden)) {
     memory_.reset(numbers_, 2);
