@@ -50,6 +50,30 @@ void require_coupling(const std::string& key, const std::string& name, const Mod
                    " (model.seed = " + origin.value("model.seed") + "), so it is not independent of it");
 }
 
+/// Checks that a control is one.
+void require_control(const std::string& key, const std::string& name, const Parameters& parameters) {
+  const auto& spec = parameters.spec;
+  if (name == "linear" && spec.attention.normalisation != Normalisation::linear)
+    throw BadInput(key + ": its attention is not linear (attention.normalisation of train)");
+  if (name != "mlp") return;
+  for (const auto& view : parameters.layout.views())
+    if (view.name == "alpha")
+      for (const double alpha : parameters.view(view.path()))
+        if (alpha != 0) throw BadInput(key + ": is not an MLP: its attention acts (equation.alpha of train)");
+}
+
+/// The split into tokens that a model was trained with, if it is another than that of the deck.
+std::string other_tokens(const std::string& key, const ModelOrigin& origin, const Settings& settings) {
+  const auto tokens = origin.value("data.tokens");
+  if (tokens.empty() || !settings.counts("data.tokens") || tokens == settings.word("data.tokens")) return "";
+  try {
+    settings.with({{"data.tokens", tokens}});
+  } catch (const BadInput& e) {
+    throw BadInput(key + ": its settings: " + e.what());
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
@@ -69,8 +93,10 @@ ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
     : comm_(comm), seeds_(integer_list(settings, "models.seeds", 0)) {
   if (seeds_.empty()) throw BadInput("models.seeds: no seed given");
   if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: no file given");
-  for (const std::string name : {transformer, "independent", "distilled"})
-    if (!settings.word("models." + name).empty()) read_files(settings, name);
+  for (const std::string name : {transformer, "independent", "distilled", "linear", "mlp"}) {
+    const auto key = "models." + name;  // the controls are not known to every experiment
+    if (settings.options()->find(key) != nullptr && !settings.word(key).empty()) read_files(settings, name);
+  }
   if (const int cells = settings.count("models.inherited"); cells > 0) {
     std::vector<ComparedModel> inherited;
     for (const auto& one : models_.front()) {
@@ -81,6 +107,7 @@ ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
       }
     }
     names_.emplace_back("inherited");
+    tokens_.emplace_back();
     models_.push_back(std::move(inherited));
   }
   require_alike();
@@ -92,6 +119,7 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     throw BadInput("models." + name + " = " + pattern +
                    ": the same file for every seed; write {seed} where they differ");
   names_.push_back(name);
+  tokens_.emplace_back();
   auto& list = models_.emplace_back();
   for (const long seed : seeds_) {
     const auto path = with_seed(pattern, seed);
@@ -100,10 +128,14 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     const ModelOrigin origin(file);
     ComparedModel model{read_model(file), path, origin.text(), origin};
     auto& spec = model.parameters.spec;
-    if ((spec.kind == ModelKind::transformer) != (name == transformer))
+    const bool control = name == "linear" || name == "mlp";
+    if ((spec.kind == ModelKind::transformer) != (name == transformer || control))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
     origin.require_comparable(key);
-    origin.require_data(key, settings);
+    if (name == "mlp") tokens_.back() = other_tokens(key, origin, settings);
+    origin.require_data(key,
+                        tokens_.back().empty() ? settings : settings.with({{"data.tokens", tokens_.back()}}));
+    if (control) require_control(key, name, model.parameters);
     if (name != transformer) require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;
     if (file.has(model_file::embedding_vocabulary)) {
@@ -135,19 +167,25 @@ void ComparedModels::require_alike() const {
     }
 }
 
-void ComparedModels::require_input(const InputShape& input) const {
-  for (const auto& list : models_)
-    for (const auto& one : list) {
-      const auto& spec = one.parameters.spec;
-      if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
-          (spec.tokens != 0 && spec.tokens != input.tokens) || spec.classes != input.classes)
-        throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
-    }
+void ComparedModels::require_input(const std::string& name, const InputShape& input) const {
+  for (const auto& one : models_.at(place(name))) {
+    const auto& spec = one.parameters.spec;
+    if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
+        (spec.tokens != 0 && spec.tokens != input.tokens) || spec.classes != input.classes)
+      throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
+  }
+}
+
+std::size_t ComparedModels::place(const std::string& name) const {
+  return static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+}
+
+const std::string& ComparedModels::tokens(const std::string& name) const {
+  return tokens_.at(place(name));
 }
 
 const ComparedModel& ComparedModels::at(std::size_t seed, const std::string& name) const {
-  const auto place = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-  return models_.at(place).at(seed);
+  return models_.at(place(name)).at(seed);
 }
 
 Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name, long epoch) const {
@@ -161,6 +199,15 @@ Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name
   if (inherited) return inherit(parameters, now.parameters.spec.cells / now.parameters.spec.layers);
   parameters.spec.cells = now.parameters.spec.cells;
   return parameters;
+}
+
+std::optional<OptimiserRecord> ComparedModels::optimiser_after_epoch(std::size_t seed,
+                                                                     const std::string& name,
+                                                                     long epoch) const {
+  if (name == "inherited") return {};
+  const auto& now = at(seed, name);
+  return read_optimiser(io::ArchiveReader(comm_, snapshot_path(now.file, epoch), "models." + name + ": "),
+                        now.parameters.values.size());
 }
 
 void ComparedModels::require_epochs(const std::vector<long>& epochs) const {

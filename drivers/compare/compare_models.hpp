@@ -1,9 +1,10 @@
 #pragma once
 
-// The compared models: a trained Transformer and PDE models of it, one of each per seed.
+// The compared models: a trained Transformer, PDE models of it and controls, one of each per seed.
 
 #include <mpi.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/model_origin.hpp"
 #include "model/parameters.hpp"
+#include "training/optimiser_record.hpp"
 
 namespace fluxformer {
 
@@ -30,28 +32,35 @@ class ComparedModels {
   ComparedModels(const Settings& settings, MPI_Comm comm);
 
   const std::vector<long>& seeds() const { return seeds_; }
-  /// "transformer", then those of independent, distilled, inherited that the deck asks for.
+  /// "transformer", then those of independent, distilled, linear, mlp, inherited that the deck asks for.
   const std::vector<std::string>& names() const { return names_; }
   /// `seed`: index into `seeds`. All seeds of a name have the same sizes and depth cells.
   const ComparedModel& at(std::size_t seed, const std::string& name) const;
   /// This model with its weight snapshot after an epoch (output.snapshots). Collective; BadInput if there is
   /// none or it belongs to another model.
   Parameters after_epoch(std::size_t seed, const std::string& name, long epoch) const;
+  /// The optimiser then; none if the copy does not tell, or for weights that were not trained. Errors as above.
+  std::optional<OptimiserRecord> optimiser_after_epoch(std::size_t seed, const std::string& name,
+                                                       long epoch) const;
   /// Throws BadInput unless all models have such snapshots. Collective.
   void require_epochs(const std::vector<long>& epochs) const;
   /// Words of the texts the models were trained on; empty for images.
   const std::vector<std::string>& words() const { return words_; }
-  /// Throws BadInput unless all models take this input.
-  void require_input(const InputShape& input) const;
+  /// The data.tokens that a model was trained with, where it may differ from that of the deck (mlp) and does; else "".
+  const std::string& tokens(const std::string& name) const;
+  /// Throws BadInput unless the models of this name take this input.
+  void require_input(const std::string& name, const InputShape& input) const;
 
  private:
   void read_files(const Settings& settings, const std::string& name);
   void require_alike() const;
+  std::size_t place(const std::string& name) const;
 
   MPI_Comm comm_;
   std::vector<long> seeds_;
   std::vector<std::string> names_, words_;
   std::vector<std::vector<ComparedModel>> models_;  // [name][seed]
+  std::vector<std::string> tokens_;                 // [name]
 };
 
 /// The Transformer as a PDE model: its layers become knots with linear interpolation, on `cells_per_layer`

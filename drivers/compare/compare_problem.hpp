@@ -1,21 +1,22 @@
 #pragma once
 
-// Models and data of a comparison: a trained Transformer and PDE models for each of several seeds, and the
-// test samples they are evaluated on. Samples are distributed over ranks; each rank holds whole token lines
-// and all models.
+// Models and data of a comparison: a trained Transformer and other models for each of several seeds, and the
+// samples they are evaluated on. Samples are distributed over ranks, or over lines of ranks that share the tokens;
+// each rank holds all models.
 
 #include <mpi.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "analysis/model_probe.hpp"
 #include "base/settings.hpp"
-#include "data/dataset.hpp"
+#include "drivers/common/rank_layout.hpp"
 #include "drivers/compare/compare_models.hpp"
+#include "drivers/compare/compared_input.hpp"
 #include "model/precision.hpp"
-#include "model/sample_set.hpp"
 
 namespace fluxformer {
 
@@ -34,25 +35,25 @@ class CompareProblem {
   const ComparedModels& models() const { return models_; }
   /// A model ready for use on this rank's samples. Not collective.
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const;
-  const data::Dataset& data() const { return *data_; }
-  const TokenLine& line() const { return line_; }
-  /// The samples used, each whole on one rank.
-  const SampleSet& samples() const { return samples_; }
-  const std::vector<std::size_t>& members() const { return samples_.members(); }
-  /// `count` further samples of the test split, drawn with the same seed. Throws BadInput naming `key` if
-  /// there are too few.
-  SampleSet other_samples(long count, const std::string& key) const;
+  const data::Dataset& data() const { return input_->data(); }
+  const TokenLine& line() const { return input_->line(); }
+  /// The samples used.
+  const SampleSet& samples() const { return input_->samples(); }
+  const std::vector<std::size_t>& members() const { return samples().members(); }
+  /// The same samples as tokens of this model: a control may split images differently.
+  const ComparedInput& input_of(const std::string& model) const;
+  /// As ComparedInput::other_samples.
+  SampleSet other_samples(long count, const std::string& key) const {
+    return input_->other_samples(count, key);
+  }
 
  private:
-  SampleSet choose_samples(const Settings& settings) const;
-
   MPI_Comm comm_;
   Precision precision_;
   ComparedModels models_;
-  std::unique_ptr<data::Dataset> data_;
-  TokenLine line_;
-  std::vector<std::size_t> drawn_;  // all test samples, in drawing order
-  SampleSet samples_;
+  RankLayout ranks_;
+  std::unique_ptr<ComparedInput> input_;
+  std::map<std::string, std::unique_ptr<ComparedInput>> other_inputs_;  // by data.tokens
 };
 
 }  // namespace fluxformer

@@ -7,16 +7,16 @@
 #include <numeric>
 #include <sstream>
 
+#include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/training_hessian.hpp"
 #include "base/error.hpp"
-#include "base/memory.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_study.hpp"
+#include "drivers/hessian/model_hessian.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -25,29 +25,7 @@ namespace measured = hessian::variables;
 
 namespace {
 
-/// A part of the Hessian as a matrix over the trained variables.
-class Part {
- public:
-  Part(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which)
-      : whole_(comm, static_cast<PetscInt>(of.size()),
-               [&of, which, rest = std::vector<double>(of.size())](std::span<const double> in,
-                                                                   std::span<double> out) mutable {
-                 of.multiply(which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian, in, out);
-                 if (which != "functional") return;
-                 of.multiply(Curvature::gauss_newton, in, rest);
-                 for (std::size_t j = 0; j < rest.size(); ++j) out[j] -= rest[j];
-               }),
-        trained_(spectra::restricted(whole_.get(), hessian::trained_entries(of.trainable()))) {}
-
-  /// Over the whole flat vector, where blocks have their indices.
-  Mat whole() const { return whole_.get(); }
-  /// Over the trained variables only.
-  Mat trained() const { return trained_; }
-
- private:
-  spectra::ReplicatedOperator whole_;
-  MatHandle trained_;
-};
+constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 class HessianOfModels final : public Comparison {
  public:
@@ -60,28 +38,15 @@ class HessianOfModels final : public Comparison {
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
-  hessian::Objective objective_of(const Parameters& parameters) const;
-  /// Memory for products on each rank, in bytes.
-  double tape_bytes(const ModelSpec& spec) const;
-  /// A model on this rank's samples, and its Hessian.
-  struct Linearised {
-    Linearised(const HessianOfModels& of, const Parameters& parameters)
-        : context{&of.problem_.line(),
-                  of.problem_.samples().capacity(),
-                  parameters.spec.width,
-                  {{}, parameters.spec.causal, {}}},
-          hessian(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1,
-                  of.problem_.samples(), of.objective_of(parameters)) {}
-    SlabContext context;
-    hessian::TrainingHessian hessian;
-  };
+  /// The Gauss-Newton part from its Gram matrix.
+  void exact(const std::string& name, const Parameters& parameters, PartRecord to) const;
   /// The largest eigenvalues after some epochs of the training.
   void follow(std::size_t seed, const std::string& name, CompareRecord& record);
+  /// The largest eigenvalues, NaN for those that did not converge.
+  std::vector<double> largest_of(Mat matrix, int count);
 
   const CompareProblem& problem_;
-  Loss loss_;
-  double smoothness_;
-  std::string coefficients_;
+  Minimised minimised_;
   std::vector<std::string> parts_, kinds_;
   std::vector<long> epochs_;
   std::uint64_t seed_;
@@ -89,6 +54,7 @@ class HessianOfModels final : public Comparison {
   double tolerance_;
   spectra::DensitySettings density_;
   int block_probes_, block_steps_;
+  bool block_eigenvalues_, exact_;
   hessian::SpectralComparison comparison_;
   spectra::EigenSolver solver_;
   std::ostringstream summary_;
@@ -96,9 +62,7 @@ class HessianOfModels final : public Comparison {
 
 HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
-      loss_{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")},
-      smoothness_(settings.real("train.smoothness")),
-      coefficients_(settings.word("train.coefficients")),
+      minimised_(settings),
       parts_(word_list(settings, "hessian.parts", hessian_parts)),
       kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
       epochs_(integer_list(settings, "hessian.epochs", 0)),
@@ -110,6 +74,8 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                .seed = seed_},
       block_probes_(settings.count("hessian.block_probes")),
       block_steps_(settings.count("hessian.block_steps")),
+      block_eigenvalues_(settings.flag("hessian.block_eigenvalues")),
+      exact_(settings.flag("hessian.exact")),
       comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
       solver_(problem.comm()) {
   if (precision_of(settings) != Precision::dbl)
@@ -119,39 +85,17 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
-    const Trainable trainable(parameters, objective_of(parameters).coefficients);
+    const Trainable trainable(parameters, minimised_.of(parameters).coefficients);
     if (static_cast<std::size_t>(eigenvalues_) > trainable.trained())
       throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
                      std::to_string(trainable.trained()) + " trained variables");
-    SlabContext context{&problem.line(), 1, parameters.spec.width, {{}, parameters.spec.causal, {}}};
-    // Throws for a model without second derivatives.
-    const LossHessian products(parameters, context, {parameters.spec.layers, parameters.spec.cells}, 1,
-                               loss_);
-    require_memory(problem.comm(), tape_bytes(parameters.spec),
-                   "samples.count = " + std::to_string(problem.samples().size()) +
-                       ", for products with the Hessian of " + name);
+    const auto& samples = problem.input_of(name).samples();
+    require_hessian(samples, parameters, minimised_.of(parameters).loss);
+    if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
   if (eigenvalues_ == 0 && !epochs_.empty())
     throw BadInput("hessian.epochs: eigenvalues are followed over the training; hessian.eigenvalues is 0");
   problem.models().require_epochs(epochs_);
-}
-
-double HessianOfModels::tape_bytes(const ModelSpec& spec) const {
-  const auto& samples = problem_.samples();
-  const double rows =
-      static_cast<double>(samples.replica().largest_share(samples.size())) * problem_.line().block().count();
-  // What the terms keep of value, adjoint and tangent in each cell (second_order.hpp): 26 d + 5 f numbers.
-  return sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn);
-}
-
-hessian::Objective HessianOfModels::objective_of(const Parameters& parameters) const {
-  const bool trained =
-      coefficients_ == "yes" || (coefficients_ == "auto" && parameters.spec.kind == ModelKind::pde);
-  bool diffuses = false;
-  for (const auto& view : parameters.layout.views())
-    if (view.name == "kappa")
-      for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
-  return {loss_, smoothness_, {trained && diffuses, trained, trained}};
 }
 
 void HessianOfModels::begin(CompareRecord& record) {
@@ -164,13 +108,18 @@ void HessianOfModels::begin(CompareRecord& record) {
   if (block_probes_ > 0 && block_steps_ > 0) {
     record.axis(measured::block_probe, 1, block_probes_);
     record.axis(measured::block_step, 1, block_steps_);
+  }
+  if (exact_)
+    record.axis(measured::output, 1,
+                problem_.data().classes() * static_cast<long>(problem_.samples().size()));
+  if (exact_ || (block_probes_ > 0 && block_steps_ > 0)) {
     record.note("", measured::lambda_0, comparison_.lambda_0);
     record.note("", measured::broadening, comparison_.width);
   }
   for (const auto& name : problem_.models().names()) {
     const auto& layout = problem_.models().at(0, name).parameters.layout;
     const auto blocks = blocks_of(layout);
-    if (block_probes_ == 0 || blocks.empty()) continue;
+    if (blocks.empty() || (block_probes_ == 0 && !block_eigenvalues_ && !exact_)) continue;
     std::string list;
     for (const auto& one : blocks) list += (list.empty() ? "" : "\n") + one.name();
     record.note(name, measured::blocks, list);
@@ -183,14 +132,14 @@ void HessianOfModels::begin(CompareRecord& record) {
 
 void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  Linearised linearised(*this, parameters);
-  auto& of = linearised.hessian;
+  ModelHessian linearised(problem_.input_of(name).samples(), parameters, minimised_.of(parameters));
+  auto& of = linearised.products;
   const auto& g = of.gradient();
   record.add(name, measured::loss, {of.evaluation().loss});
   record.add(name, measured::gradient_norm,
              {std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0))});
   for (const auto& part : parts_) {
-    const Part matrix(problem_.comm(), of, part);
+    const HessianPart matrix(problem_.comm(), of, part);
     PartRecord to(record, name, part);
     if (eigenvalues_ > 0) {
       const auto found = to.ends(solver_, matrix.trained(),
@@ -200,49 +149,83 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
                  << found.largest.values.front();
     }
     if (density_.probes > 0) to.density(matrix.trained(), density_);
-    if (block_probes_ == 0 || kinds_.empty()) continue;
     const auto blocks = blocks_of(parameters.layout);
+    if (blocks.empty()) continue;
+    if (block_eigenvalues_)
+      to.block_ends(solver_, matrix.whole(), blocks, {.tolerance = tolerance_, .seed = seed_});
+    if (block_probes_ == 0) continue;
     to.blocks(matrix.whole(), blocks, {.probes = block_probes_, .seed = seed_});
     if (block_steps_ > 0)
       to.block_densities(matrix.whole(), blocks,
                          {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
   }
+  if (exact_) exact(name, parameters, {record, name, "gauss_newton"});
   follow(seed, name, record);
+}
+
+void HessianOfModels::exact(const std::string& name, const Parameters& parameters, PartRecord to) const {
+  const auto& samples = problem_.input_of(name).samples();
+  ModelHessian linearised(samples.with(samples.members(), 1), parameters, minimised_.of(parameters));
+  const hessian::GaussNewtonGram gram(linearised.products, problem_.comm(), samples.line().comm());
+  to.exact(hessian::gram_spectra(gram, static_cast<PetscInt>(parameters.values.size()),
+                                 entries_of(blocks_of(parameters.layout)), comparison_));
 }
 
 void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareRecord& record) {
   if (epochs_.empty()) return;
-  std::vector<double> values, losses;
+  std::vector<double> values, losses, rates, preconditioned;
   for (const long epoch : epochs_) {
     const auto parameters = problem_.models().after_epoch(seed, name, epoch);
-    Linearised linearised(*this, parameters);
-    const Part matrix(problem_.comm(), linearised.hessian, "hessian");
-    auto found =
-        solver_.solve(matrix.trained(), {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_})
-            .largest.values;
-    found.resize(static_cast<std::size_t>(eigenvalues_), std::numeric_limits<double>::quiet_NaN());
+    ModelHessian linearised(problem_.input_of(name).samples(), parameters, minimised_.of(parameters));
+    const HessianPart matrix(problem_.comm(), linearised.products, "hessian");
+    const auto found = largest_of(matrix.trained(), eigenvalues_);
     values.insert(values.end(), found.begin(), found.end());
-    losses.push_back(linearised.hessian.evaluation().loss);
+    losses.push_back(linearised.products.evaluation().loss);
+    const auto optimiser = problem_.models().optimiser_after_epoch(seed, name, epoch);
+    rates.push_back(optimiser ? optimiser->rate : not_known);
+    preconditioned.push_back(not_known);
+    if (!optimiser) continue;
+    if (seed == 0 && epoch == epochs_.front())
+      record.note(name, measured::stability_threshold, optimiser->threshold);
+    if (optimiser->preconditioner.empty()) continue;
+    const auto entries = hessian::trained_entries(linearised.products.trainable());
+    const auto diagonal = spectra::restricted(optimiser->preconditioner, entries, matrix.trained());
+    const spectra::PreconditionedOperator scaled(matrix.trained(), diagonal.get());
+    preconditioned.back() = largest_of(scaled.get(), 1).front();
   }
   record.add(name, compare::after_epochs(measured::largest), values);
   record.add(name, compare::after_epochs(measured::loss), losses);
+  record.add(name, compare::after_epochs(measured::rate), rates);
+  record.add(name, compare::after_epochs(measured::preconditioned), preconditioned);
+}
+
+std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
+  auto found =
+      solver_.solve(matrix, {.largest = count, .tolerance = tolerance_, .seed = seed_}).largest.values;
+  found.resize(static_cast<std::size_t>(count), not_known);
+  return found;
 }
 
 }  // namespace
 
 void describe_hessian(io::Description& description) {
   using namespace hessian::variables;
-  std::vector<io::Variable> measures{loss, gradient_norm, compare::after_epochs(loss),
-                                     compare::after_epochs(largest)};
+  std::vector<io::Variable> measures{loss,
+                                     gradient_norm,
+                                     compare::after_epochs(loss),
+                                     compare::after_epochs(largest),
+                                     compare::after_epochs(rate),
+                                     compare::after_epochs(preconditioned)};
   for (const auto& part : hessian_parts)
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
-  std::vector<io::Variable> coordinates{eigenvalue, probe, lanczos_step, block_probe,
-                                        block_step, block, other_block,  axes::copied_epoch};
+  for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
+  std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
+                                        block_step, block,      other_block, axes::copied_epoch};
   std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
   std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
-  compare::describe_comparison(description, "hessian",
-                               {coordinates, {lambda_0, broadening}, {blocks}, measures});
+  compare::describe_comparison(
+      description, "hessian", {coordinates, {lambda_0, broadening}, {blocks, stability_threshold}, measures});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {

@@ -5,7 +5,9 @@
 #include <limits>
 #include <span>
 
+#include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
+#include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
 
@@ -34,12 +36,6 @@ struct Nodes {
   std::vector<double> nodes, weights;
 };
 
-std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks) {
-  std::vector<spectra::Block> entries(blocks.size());
-  std::ranges::transform(blocks, entries.begin(), &hessian::NamedBlock::entries);
-  return entries;
-}
-
 std::vector<double> in_a_row(const std::vector<std::vector<double>>& rows) {
   std::vector<double> all;
   for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
@@ -47,6 +43,12 @@ std::vector<double> in_a_row(const std::vector<std::vector<double>>& rows) {
 }
 
 }  // namespace
+
+std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks) {
+  std::vector<spectra::Block> entries(blocks.size());
+  std::ranges::transform(blocks, entries.begin(), &hessian::NamedBlock::entries);
+  return entries;
+}
 
 void PartRecord::add(const io::Variable& variable, const std::vector<double>& values) {
   record_.add(model_, measured::of_part(part_, variable), values);
@@ -113,9 +115,40 @@ void PartRecord::block_densities(Mat h, const std::vector<hessian::NamedBlock>& 
   add(measured::block_node, list.nodes);
   add(measured::block_weight, list.weights);
   add(measured::block_rms, found.rms);
-  add(measured::block_distance, in_a_row(found.distances));
-  add(measured::block_floor, found.floors);
-  add(measured::heterogeneity, {found.heterogeneity()});
+  add(measured::block_distance, in_a_row(found.apart.distances));
+  add(measured::block_floor, found.apart.floors);
+  add(measured::heterogeneity, {found.apart.heterogeneity()});
+}
+
+void PartRecord::block_ends(spectra::EigenSolver& solver, Mat h,
+                            const std::vector<hessian::NamedBlock>& blocks, spectra::EigenRequest request) {
+  request.largest = 1;
+  request.smallest = part_ == "gauss_newton" ? 0 : 1;
+  std::vector<double> values;
+  for (const auto& block : entries_of(blocks)) {
+    const auto found = solver.solve(spectra::restricted(h, block), request);
+    double value = found.largest.complete() ? found.largest.values.front() : nothing;
+    if (request.smallest > 0) {
+      if (!found.smallest.complete())
+        value = nothing;
+      else if (std::abs(found.smallest.values.front()) > std::abs(value))
+        value = found.smallest.values.front();
+    }
+    values.push_back(value);
+  }
+  add(measured::block_largest, values);
+}
+
+void PartRecord::exact(const hessian::GramSpectra& found) {
+  add(measured::exact_eigenvalue, found.eigenvalues);
+  add(measured::exact_trace, {found.trace});
+  add(measured::exact_norm, {found.frobenius});
+  if (found.block_traces.empty()) return;
+  add(measured::exact_block_trace, found.block_traces);
+  add(measured::exact_block_largest, found.block_largest);
+  add(measured::exact_block_norm, in_a_row(found.block_norms));
+  add(measured::exact_block_distance, in_a_row(found.apart.distances));
+  add(measured::exact_heterogeneity, {found.apart.heterogeneity()});
 }
 
 }  // namespace fluxformer

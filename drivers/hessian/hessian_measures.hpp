@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hessian/block_spectra.hpp"
+#include "analysis/hessian/gauss_newton_gram.hpp"
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "drivers/compare/compare_record.hpp"
 #include "io/variable.hpp"
@@ -13,6 +14,9 @@
 #include "solvers/spectra/trace.hpp"
 
 namespace fluxformer {
+
+/// The ranges of named blocks.
+std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks);
 
 /// The parts of a Hessian by name: hessian, gauss_newton, functional (their difference).
 inline const std::vector<std::string> hessian_parts = {"hessian", "gauss_newton", "functional"};
@@ -36,6 +40,11 @@ class PartRecord {
   void block_densities(Mat h, const std::vector<hessian::NamedBlock>& blocks,
                        const spectra::DensitySettings& settings,
                        const hessian::SpectralComparison& comparison);
+  /// The eigenvalue of largest magnitude of each diagonal block.
+  void block_ends(spectra::EigenSolver& solver, Mat h, const std::vector<hessian::NamedBlock>& blocks,
+                  spectra::EigenRequest request);
+  /// What Gram matrices tell.
+  void exact(const hessian::GramSpectra& found);
 
  private:
   void add(const io::Variable& variable, const std::vector<double>& values);

@@ -14,6 +14,24 @@ void declare_spectrum(Options& options) {
   declare_compared(options);
   declare_minimised(options);
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "models.linear",
+           .fallback = std::string(),
+           .doc = "control: HDF5 file of a Transformer trained with linear attention "
+                  "(attention.normalisation = linear); empty: none"});
+  declare({.name = "models.mlp",
+           .fallback = std::string(),
+           .doc = "control: HDF5 file of a Transformer trained without attention (equation.alpha = 0), with "
+                  "data.tokens = whole an MLP; empty: none"});
+  declare({.name = "data.split",
+           .fallback = std::string("test"),
+           .doc = "split that samples are drawn from; with train, the first samples that a training with the "
+                  "same run.seed draws",
+           .choices = {"train", "test"}});
+  declare({.name = "mesh.ranks_token",
+           .fallback = 1L,
+           .doc = "MPI ranks over the tokens of a sample",
+           .minimum = 1,
+           .role = Role::free});
   declare({.name = "hessian.parts",
            .fallback = std::string("hessian, gauss_newton"),
            .doc = "what is analysed: hessian, gauss_newton, functional (their difference)"});
@@ -49,18 +67,26 @@ void declare_spectrum(Options& options) {
                "between them; 0: none",
            .minimum = 0,
            .when = "hessian.block_probes != 0"});
+  declare({.name = "hessian.block_eigenvalues",
+           .fallback = false,
+           .doc = "the eigenvalue of largest magnitude of each of these blocks (Krylov-Schur)"});
+  declare(
+      {.name = "hessian.exact",
+       .fallback = false,
+       .doc =
+           "the whole spectrum of the Gauss-Newton part, its blocks and the distances between their spectra, "
+           "exactly, from the gradients of all outputs: samples x classes gradients of one sample, and as "
+           "many times the size of the model in memory, shared by the ranks"});
   declare({.name = "hessian.lambda_0",
            .fallback = 0.01,
            .doc =
                "eigenvalue, over the root mean square of its block, at which the axis for the comparison of "
                "densities turns from linear to logarithmic",
-           .minimum = 1e-12,
-           .when = "hessian.block_steps != 0"});
+           .minimum = 1e-12});
   declare({.name = "hessian.broadening",
-           .fallback = 0.2,
+           .fallback = 0.5,
            .doc = "standard deviation of the broadening of these densities, in asinh(eigenvalue / lambda_0)",
-           .minimum = 1e-3,
-           .when = "hessian.block_steps != 0"});
+           .minimum = 1e-3});
   declare(epochs_option("hessian.epochs"));
 }
 

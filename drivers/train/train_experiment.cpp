@@ -206,6 +206,7 @@ void describe_train(io::Description& description) {
   for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
   for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
   model_file::describe(description);
+  describe_optimiser(description);
   io::describe_checkpoint(description);
 }
 

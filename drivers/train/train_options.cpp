@@ -183,6 +183,13 @@ void declare_output(Options& options) {
            .unit = "epochs",
            .minimum = 0,
            .role = Role::output});
+  declare({.name = "output.preconditioner",
+           .fallback = false,
+           .doc = "weight snapshots hold the preconditioner of adam or adamw, too, as large as the model: "
+                  "hessian.epochs "
+                  "then follows the preconditioned Hessian",
+           .when = "output.snapshots != 0",
+           .role = Role::output});
   declare(
       seed_option("seed of the built-in data, the order of samples, the validation split and random masks"));
   declare(time_limit_option());

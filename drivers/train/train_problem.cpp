@@ -20,20 +20,9 @@
 namespace fluxformer {
 namespace {
 
-Communicator split(MPI_Comm comm, int colour, int key) {
-  MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm, colour, key, &part));
-  return Communicator(part);
-}
-
 RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
   refuse_what_training_ignores(settings);
-  const int asked = std::max(1, settings.count("mesh.ranks_token"));
-  const int ranks = RankOf(comm).ranks;
-  if (ranks % asked != 0)
-    throw BadInput("mesh.ranks_token = " + std::to_string(asked) + ": must divide the number of ranks, " +
-                   std::to_string(ranks));
-  return {comm, asked};
+  return {comm, std::max(1, settings.count("mesh.ranks_token"))};
 }
 
 /// `key` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
@@ -176,11 +165,6 @@ Parameters starting_parameters(const Settings& settings, const InputShape& input
 }
 
 }  // namespace
-
-RankLayout::RankLayout(MPI_Comm comm, int ranks_token) {
-  replica = replica_of(comm, ranks_token);
-  line = split(comm, replica.index, RankOf(comm).rank);
-}
 
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
     : comm(world),

@@ -9,18 +9,11 @@
 
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_settings.hpp"
+#include "drivers/common/rank_layout.hpp"
 #include "model/distillation.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
-
-/// Consecutive ranks form a token line; samples are distributed over lines.
-struct RankLayout {
-  /// Collective. Throws BadInput if `ranks_token` does not divide the number of ranks.
-  RankLayout(MPI_Comm comm, int ranks_token);
-  Communicator line;
-  Replica replica;
-};
 
 /// Samples of the two splits, by index: those to train on, those set apart from them, and those to test on.
 struct Members {

@@ -224,6 +224,9 @@ void TrainRecord::write_weights(const std::string& what) const {
     if (!root_) return;
     io::ArchiveWriter archive(MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
     describe(archive);
+    write_optimiser(archive, problem_.trainer.optimiser(settings_.flag("output.preconditioner")
+                                                            ? Preconditioner::kept
+                                                            : Preconditioner::left_out));
     archive.finish(names::done);
   });
 }

@@ -109,6 +109,21 @@ MatHandle restricted(Mat h, const Block& block) {
   return matrix;
 }
 
+VecHandle restricted(std::span<const double> whole, const Block& block, Mat like) {
+  check_block(block, static_cast<PetscInt>(whole.size()));
+  VecHandle vector;
+  check(MatCreateVecs(like, vector.out(), nullptr));
+  PetscInt first = 0, end = 0, place = 0;  // `place`: in the block
+  check(VecGetOwnershipRange(vector.get(), &first, &end));
+  for (const auto& range : block)
+    for (PetscInt i = range.begin; i < range.end; ++i, ++place)
+      if (place >= first && place < end)
+        check(VecSetValue(vector.get(), place, whole[static_cast<std::size_t>(i)], INSERT_VALUES));
+  check(VecAssemblyBegin(vector.get()));
+  check(VecAssemblyEnd(vector.get()));
+  return vector;
+}
+
 PreconditionedOperator::PreconditionedOperator(Mat h, Vec diagonal)
     : h_(h),
       scale_(root_of_inverse(diagonal)),

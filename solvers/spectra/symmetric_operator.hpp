@@ -40,6 +40,10 @@ class ReplicatedOperator {
 /// not to what a shell matrix is made of. Collective. Throws BadInput as check_block does.
 MatHandle restricted(Mat h, const Block& block);
 
+/// The entries of `block` out of a whole vector that every rank holds, with the layout of the rows of `like` (restricted
+/// to this block). Collective.
+VecHandle restricted(std::span<const double> whole, const Block& block, Mat like);
+
 /// D^-1/2 H D^-1/2 for a positive diagonal D: its eigenvalues are those of D^-1 H, what an adaptive optimiser with the
 /// step D^-1 sees (Cohen et al. 2022, "Adaptive Gradient Methods at the Edge of Stability", arXiv 2207.14484).
 class PreconditionedOperator {

@@ -47,6 +47,20 @@ void loss_curvature(const Loss& loss, const double* z, int classes, double weigh
   for (int c = 0; c < classes; ++c) z_bar_dot[c] *= weight / sum * (z_dot[c] - mean);
 }
 
+void loss_curvature_factor(const Loss& loss, const double* z, int classes, double weight, int c,
+                           double* column) {
+  if (loss.kind == LossKind::mean_squared_error) {
+    std::fill(column, column + classes, 0.0);
+    column[c] = std::sqrt(weight * 2 / classes);
+    return;
+  }
+  const double top = *std::max_element(z, z + classes);
+  double sum = 0;
+  for (int k = 0; k < classes; ++k) sum += column[k] = std::exp(z[k] - top);
+  const double size = std::sqrt(weight * column[c] / sum);
+  for (int k = 0; k < classes; ++k) column[k] = size * ((k == c ? 1.0 : 0.0) - column[k] / sum);
+}
+
 int most_likely(const double* z, int classes) {
   if (std::any_of(z, z + classes, [](double x) { return std::isnan(x); })) return -1;
   return static_cast<int>(std::max_element(z, z + classes) - z);

@@ -31,6 +31,11 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
 void loss_curvature(const Loss& loss, const double* z, int classes, double weight, const double* z_dot,
                     double* z_bar_dot);
 
+/// column := column c of a matrix B (classes x classes) with B B^T = weight d2 loss / dz2: for cross entropy with
+/// p = softmax(z), column c is sqrt(weight p_c) (e_c - p). Not collective.
+void loss_curvature_factor(const Loss& loss, const double* z, int classes, double weight, int c,
+                           double* column);
+
 /// Sum of the weights of the correctly classified samples of a batch; logits [sample][class].
 double correct_share(const Batch& batch, const std::vector<double>& logits, int classes);
 

@@ -43,6 +43,19 @@ void Optimiser::step(double rate, std::span<const double> gradient, std::span<do
   }
 }
 
+std::vector<double> Optimiser::preconditioner() const {
+  if (settings_.method == Method::sgd || state_.steps == 0) return {};
+  const double correction = 1 - std::pow(settings_.beta2, static_cast<double>(state_.steps));
+  std::vector<double> diagonal;
+  for (const double v : state_.second) diagonal.push_back(std::sqrt(v / correction) + settings_.epsilon);
+  return diagonal;
+}
+
+double Optimiser::stability_threshold() const {
+  const auto& s = settings_;
+  return s.method == Method::sgd ? 2 * (1 + s.momentum) : 2 * (1 + s.beta1) / (1 - s.beta1);
+}
+
 void Optimiser::restore(State state) {
   if (state.first.size() != state_.first.size() || state.second.size() != state_.second.size())
     throw std::invalid_argument("the optimiser's state has a different size or method");

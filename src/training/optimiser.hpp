@@ -37,6 +37,14 @@ class Optimiser {
   /// One step. Not collective: equal inputs give equal results on every rank.
   void step(double rate, std::span<const double> gradient, std::span<double> x);
 
+  /// The diagonal D of the last step x -= rate D^-1 m_hat: sqrt(v / (1 - b2^t)) + eps. Empty for sgd and before the
+  /// first step. Not collective.
+  std::vector<double> preconditioner() const;
+  /// Rate times largest eigenvalue of D^-1/2 H D^-1/2 at which full-batch training without decay becomes unstable on a
+  /// quadratic loss: 2 (1 + m) for sgd, 2 (1 + b1) / (1 - b1) for adam and adamw. Source: Cohen et al., "Adaptive
+  /// Gradient Methods at the Edge of Stability", arXiv 2207.14484.
+  double stability_threshold() const;
+
   /// All that the next step depends on: t and the two moments (the second is empty for sgd).
   struct State {
     long steps = 0;

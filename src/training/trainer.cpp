@@ -95,6 +95,11 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
   return {.loss = sums[0], .correct = sums[1]};
 }
 
+OptimiserRecord Trainer::optimiser(Preconditioner which) const {
+  return {settings_.schedule.rate(steps()), optimiser_.stability_threshold(),
+          which == Preconditioner::kept ? optimiser_.preconditioner() : std::vector<double>{}};
+}
+
 void Trainer::save(io::CheckpointWriter& checkpoint) const {
   const auto& state = optimiser_.state();
   checkpoint.put(steps_done, state.steps);

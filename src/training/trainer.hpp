@@ -10,6 +10,7 @@
 #include "training/batches.hpp"
 #include "training/gradient_sum.hpp"
 #include "training/optimiser.hpp"
+#include "training/optimiser_record.hpp"
 #include "training/schedule.hpp"
 #include "training/trainable.hpp"
 
@@ -25,6 +26,9 @@ struct TrainerSettings {
   double largest_kappa = 1e300;  ///< upper limit of token diffusion
   std::size_t bucket = 1 << 16;  ///< entries of the gradient that are sent together
 };
+
+/// Whether a record of the optimiser holds it.
+enum class Preconditioner { left_out, kept };
 
 /// Results of a step; the same on all ranks.
 struct StepReport {
@@ -47,6 +51,8 @@ class Trainer {
   /// is not finite or the march of some replica fails; the parameters are then those before the step.
   StepReport step(const Batch& batch);
   long steps() const { return optimiser_.state().steps; }
+  /// Of the optimiser as it is now; Optimiser::preconditioner only if asked for. Not collective.
+  OptimiserRecord optimiser(Preconditioner which) const;
   /// Entries of the parameter vector that are trained.
   std::size_t trained() const { return trainable_.trained(); }
 

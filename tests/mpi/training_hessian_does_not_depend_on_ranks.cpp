@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/Eigenvalues>
+
+#include "analysis/hessian/gauss_newton_gram.hpp"
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 #include "tests/support/classifier_hessian.hpp"
@@ -44,6 +47,63 @@ TEST(TrainingHessian, has_the_same_largest_eigenvalues_on_any_number_of_ranks) {
   for (std::size_t k = 0; k < 3; ++k) {
     EXPECT_NEAR(together.largest.values[k], alone.largest.values[k], 1e-8 * alone.norm);
     EXPECT_NEAR(together.smallest.values[k], alone.smallest.values[k], 1e-8 * alone.norm);
+  }
+}
+
+/// H_o as a dense matrix, by products.
+Eigen::MatrixXd dense(ClassifierHessian& of) {
+  const std::size_t size = of.hessian.size();
+  Eigen::MatrixXd matrix(size, size);
+  std::vector<double> unit(size, 0.0);
+  for (std::size_t j = 0; j < size; ++j) {
+    unit[j] = 1;
+    const auto column = of.product(Curvature::gauss_newton, unit);
+    matrix.col(static_cast<Eigen::Index>(j)) =
+        Eigen::Map<const Eigen::VectorXd>(column.data(), static_cast<Eigen::Index>(size));
+    unit[j] = 0;
+  }
+  return matrix;
+}
+
+TEST(GaussNewtonGram, has_the_spectrum_and_the_blocks_of_the_gauss_newton_matrix_on_any_number_of_ranks) {
+  for (const auto& c : small_classifiers()) {
+    if (c.name != "post" && c.name != "pde") continue;
+    ClassifierHessian alone(MPI_COMM_SELF, 1, c);
+    const Eigen::MatrixXd matrix = dense(alone);
+    const auto size = static_cast<PetscInt>(matrix.rows());
+    const std::vector<spectra::Block> blocks{{{3, 40}}, {{50, 60}, {size - 20, size}}};
+    const auto part = [&](const spectra::Block& a, const spectra::Block& b) {
+      double sum = 0;
+      for (const auto& rows : a)
+        for (const auto& columns : b)
+          sum += matrix.block(rows.begin, columns.begin, rows.end - rows.begin, columns.end - columns.begin)
+                     .squaredNorm();
+      return std::sqrt(sum);
+    };
+    Eigen::VectorXd exact = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix).eigenvalues().reverse();
+    for (const int ranks_token : every_token_split(MPI_COMM_WORLD, SmallClassifier::tokens_x)) {
+      ClassifierHessian together(MPI_COMM_WORLD, ranks_token, c);
+      const hessian::GaussNewtonGram gram(together.hessian, MPI_COMM_WORLD,
+                                          together.run.context.line->comm());
+      const auto found = hessian::gram_spectra(gram, size, blocks, {});
+      ASSERT_EQ(gram.outputs(), 13 * SmallClassifier::classes);
+      // Round-off of sums over samples and tokens in another order.
+      const double tolerance = 1e-12 * exact[0];
+      for (std::size_t k = 0; k < found.eigenvalues.size(); ++k)
+        EXPECT_NEAR(found.eigenvalues[k], exact[static_cast<Eigen::Index>(k)], tolerance)
+            << c.name << ' ' << k;
+      EXPECT_NEAR(found.trace, matrix.trace(), 1e-12 * matrix.trace()) << c.name;
+      EXPECT_NEAR(found.frobenius, matrix.norm(), 1e-12 * matrix.norm()) << c.name;
+      for (std::size_t a = 0; a < 2; ++a)
+        for (std::size_t b = 0; b < 2; ++b)
+          EXPECT_NEAR(found.block_norms[a][b], part(blocks[a], blocks[b]), tolerance) << c.name;
+      EXPECT_NEAR(found.block_traces[0], matrix.diagonal().segment(3, 37).sum(), tolerance) << c.name;
+      EXPECT_NEAR(
+          found.block_largest[0],
+          Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix.block(3, 3, 37, 37)).eigenvalues()[36],
+          tolerance)
+          << c.name;
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A damaged checkpoint is found by the digests of its numbers, and the one before it is used; --validate finds the same."""
+"""A damaged checkpoint is found by the digests of its numbers, and the one before it is used; --validate finds the same. An output
+file that HDF5 cannot list is no deck."""
 
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -45,6 +47,23 @@ class DamagedCheckpoints(ProgramTest):
                     self.assertIn("continuing from " + PREVIOUS, end.err)
                     fell_back += 1
         self.assertGreater(fell_back, 15)
+
+    def test_an_output_file_whose_attributes_cannot_be_listed_is_refused(self):
+        # HDF5 finds such attributes by their name all the same, and reading them may crash.
+        self.evolve()
+        with open(self.path("out.h5"), "rb") as stream:
+            good = stream.read()
+        refused = 0
+        for number, index in enumerate(re.finditer(b"BTLF", good)):  # leaves of the indices by name and by creation
+            damaged = bytearray(good)
+            damaged[index.start() + 8] ^= 0xFF
+            self.write("damaged.h5", bytes(damaged))
+            end = self.run_program("evolve", "damaged.h5", "--validate", ranks=1 + number % 2)
+            with self.subTest(place=index.start()):
+                if end.code != 0:
+                    self.assert_refused(end, "damaged.h5", "HDF5 cannot list")
+                    refused += 1
+        self.assertGreater(refused, 0)
 
     def test_validation_looks_at_the_checkpoint_and_changes_nothing(self):
         self.write("train.ini", TRAIN_DECK)

@@ -55,6 +55,10 @@ inline const io::Variable
                  {"<model>_block", "block_probe", "block_lanczos_step"},
                  "",
                  "weights of the nodes; they sum to 1"},
+    block_largest{"block_largest_eigenvalue",
+                  {"<model>_block"},
+                  "nat",
+                  "eigenvalue of the diagonal block with the largest magnitude; NaN: not converged"},
     block_rms{"block_rms_eigenvalue",
               {"<model>_block"},
               "nat",
@@ -71,16 +75,30 @@ inline const io::Variable
                   {},
                   "",
                   "mean of block_distance over the pairs of blocks; 0 for those below twice block_floor"};
+
+// At copies of the weights, beside the largest eigenvalues.
+inline const io::Variable rate{"learning_rate", {}, "", "learning rate of the next step"},
+    preconditioned{"preconditioned_eigenvalue",
+                   {},
+                   "",
+                   "largest eigenvalue of D^-1/2 H D^-1/2, D = sqrt(v_hat) + epsilon of adam or adamw; NaN "
+                   "before the first step"};
+inline const io::Attribute stability_threshold{
+    "stability_threshold",
+    "learning rate times eigenvalue at which full-batch training on a quadratic loss becomes unstable: 2 (1 "
+    "+ momentum) for "
+    "sgd, and for adam and adamw 2 (1 + beta1) / (1 - beta1) with the preconditioned eigenvalue"};
+
 inline const io::Attribute lambda_0{"lambda_0",
                                     "densities of blocks are compared over asinh(eigenvalue / lambda_0)"},
     broadening{"broadening", "standard deviation of the broadening of these densities"};
 
 /// What is measured of each part.
 inline const std::vector<io::Variable> of_a_part = {
-    largest,     largest_residual, smallest,   smallest_residual, node,        weight,
-    trace,       trace_error,      frobenius,  frobenius_error,   block_trace, block_trace_error,
-    block_norm,  block_norm_error, block_node, block_weight,      block_rms,   block_distance,
-    block_floor, heterogeneity};
+    largest,     largest_residual, smallest,     smallest_residual, node,        weight,
+    trace,       trace_error,      frobenius,    frobenius_error,   block_trace, block_trace_error,
+    block_norm,  block_norm_error, block_node,   block_weight,      block_rms,   block_distance,
+    block_floor, heterogeneity,    block_largest};
 
 /// The same measure of the Gauss-Newton or the functional part.
 inline io::Variable of_part(const std::string& part, io::Variable of) {

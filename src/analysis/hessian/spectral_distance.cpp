@@ -84,6 +84,40 @@ double jensen_shannon_distance(std::span<const double> p, std::span<const double
   return std::sqrt(std::max(divergence, 0.0));  // of equal densities it may be -1e-17
 }
 
+double BlockDistances::heterogeneity() const {
+  double sum = 0;
+  int pairs = 0;
+  for (std::size_t a = 0; a < distances.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) {
+      if (std::isnan(distances[a][b])) continue;
+      if (distances[a][b] >= 2 * std::max(floors[a], floors[b])) sum += distances[a][b];
+      ++pairs;
+    }
+  return pairs > 0 ? sum / pairs : std::numeric_limits<double>::quiet_NaN();
+}
+
+BlockDistances block_distances(const std::vector<std::vector<SpectralMeasure>>& blocks,
+                               const SpectralComparison& comparison) {
+  constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
+  std::vector<SpectralMeasure> all;
+  for (const auto& probes : blocks) all.insert(all.end(), probes.begin(), probes.end());
+  const std::size_t count = blocks.size();
+  BlockDistances result{std::vector(count, std::vector(count, nothing)), std::vector(count, nothing)};
+  if (all.empty()) return result;
+  const auto grid = spectral_grid(all, comparison.lambda_0, comparison.width);
+  std::vector<std::vector<double>> densities(count);
+  for (std::size_t a = 0; a < count; ++a) {
+    if (blocks[a].empty()) continue;
+    densities[a] = density_on(grid, blocks[a]);
+    result.floors[a] = blocks[a].size() > 1 ? distance_of_halves(grid, blocks[a]) : 0;
+  }
+  for (std::size_t a = 0; a < count; ++a)
+    for (std::size_t b = 0; b < count; ++b)
+      if (!densities[a].empty() && !densities[b].empty())
+        result.distances[a][b] = a == b ? 0 : jensen_shannon_distance(densities[a], densities[b]);
+  return result;
+}
+
 double distance_of_halves(const SpectralGrid& grid, std::span<const SpectralMeasure> probes) {
   const std::size_t half = probes.size() / 2;
   return jensen_shannon_distance(density_on(grid, probes.first(half)),

@@ -43,4 +43,25 @@ double jensen_shannon_distance(std::span<const double> p, std::span<const double
 /// Distance between the first and the second half of the probes of one block: what sampling alone makes. At least two probes.
 double distance_of_halves(const SpectralGrid& grid, std::span<const SpectralMeasure> probes);
 
+/// How the densities of blocks are compared.
+struct SpectralComparison {
+  double lambda_0 =
+      0.1;  ///< where the axis turns from linear to logarithmic, over the root mean square eigenvalue
+  double width = 0.5;  ///< broadening, in asinh(lambda / lambda_0)
+};
+
+/// Between all pairs of blocks.
+struct BlockDistances {
+  std::vector<std::vector<double>> distances;  ///< [block][block], Jensen-Shannon; 0 on the diagonal
+  std::vector<double>
+      floors;  ///< between two halves of the probes of a block: what sampling makes; 0 for one probe
+  /// Mean over the pairs of blocks that are not zero, those below twice the larger of their floors counted as 0; NaN
+  /// without such a pair.
+  double heterogeneity() const;
+};
+/// `blocks`: the probes of each block, scaled to a mean square of 1; none for a block that is zero, whose distances
+/// and floor are NaN. One measure for an exact spectrum.
+BlockDistances block_distances(const std::vector<std::vector<SpectralMeasure>>& blocks,
+                               const SpectralComparison& comparison);
+
 }  // namespace fluxformer::hessian

@@ -12,6 +12,7 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
                                  double speed, const SampleSet& samples, const Objective& objective)
     : parameters_(parameters),
       comm_(samples.comm()),
+      line_(context.line->comm()),
       objective_(objective),
       trainable_(parameters, objective.coefficients),
       hessian_(parameters, context, depth, speed, objective.loss),
@@ -46,6 +47,17 @@ void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::s
   trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
     for (std::size_t j = 0; j < product.size(); ++j) product[j] += bend_[j] * v[j];
+}
+
+void TrainingHessian::for_output_gradients(const std::function<void(std::span<const double>)>& visit) {
+  std::vector<double> row(size());
+  collectively(comm_, [&] {
+    hessian_.for_output_gradients(row, [&] {
+      sum_over_ranks(row, line_);
+      trainable_.pull(parameters_.values, row);  // D J^T b
+      visit(row);
+    });
+  });
 }
 
 }  // namespace fluxformer::hessian

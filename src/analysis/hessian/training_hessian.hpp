@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,9 @@ class TrainingHessian {
   const std::vector<double>& gradient() const { return gradient_; }
   /// product := H v or H_o v; the same on all ranks.
   void multiply(Curvature part, std::span<const double> v, std::span<double> product);
+  /// Calls visit(row) for each output of this rank's samples (sample, class): H_o is the sum of row row^T over all of
+  /// them. Every rank of a token line gets the same rows.
+  void for_output_gradients(const std::function<void(std::span<const double>)>& visit);
   const Trainable& trainable() const { return trainable_; }
   std::size_t size() const { return trainable_.size(); }
   /// Largest memory for products on any rank, in bytes.
@@ -49,7 +53,7 @@ class TrainingHessian {
 
  private:
   const Parameters& parameters_;
-  MPI_Comm comm_;
+  MPI_Comm comm_, line_;
   Objective objective_;
   Trainable trainable_;
   LossHessian hessian_;

@@ -86,10 +86,19 @@ herr_t read_attribute_of(hid_t object, const char* name, const H5A_info_t*, void
   return 0;
 }
 
+/// What cannot be listed may still be found by its name, and then has not been tried.
+void require_listed(herr_t status) {
+  if (status < 0) ::_exit(1);
+}
+
+void read_attributes(hid_t object) {
+  require_listed(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute_of, nullptr));
+}
+
 herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* seen);
 
 void read_group(hid_t group, std::set<haddr_t>& seen) {
-  H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_object, &seen);
+  require_listed(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_object, &seen));
 }
 
 /// Goes on after an object that cannot be read: the next one may be what a run asks for.
@@ -101,7 +110,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   if (!object.open() || H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0 ||
       !addresses.insert(info.addr).second)
     return 0;
-  H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute_of, nullptr);
+  read_attributes(object);
   if (info.type == H5O_TYPE_DATASET) read_dataset(object);
   if (info.type == H5O_TYPE_GROUP) read_group(object, addresses);
   return 0;
@@ -128,7 +137,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   if (file.open()) {
     std::set<haddr_t> seen;
     const GroupHandle root(H5Gopen2(file, "/", H5P_DEFAULT));
-    H5Aiterate2(root, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute_of, nullptr);
+    read_attributes(root);
     read_group(root, seen);
   }
   file.close();
@@ -150,7 +159,8 @@ void read_on_trial(const std::string& path) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw BadInput("damaged HDF5 file (HDF5 crashes or comes to no end when it reads it)");
+    throw BadInput(
+        "damaged HDF5 file (HDF5 cannot list what it holds, crashes or comes to no end when it reads it)");
 }
 
 }  // namespace fluxformer::io

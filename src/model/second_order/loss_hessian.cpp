@@ -102,7 +102,10 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
     if (batch.weight[b] != 0)
       loss_curvature(loss_, tape.logits.data() + b * count, classes, batch.weight[b],
                      logits_dot_.data() + b * count, logits_bar_.data() + b * count);
+  pull(part, tape, product);
+}
 
+void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
   if (part == Curvature::hessian)
     readout_.adjoint_tangent(logits_bar_, slab_.data(), product, tape.readout);
   else
@@ -115,7 +118,25 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
       map_.gauss_newton(point(cell), slab_.data(), other_slab_.data(), product, kept);
     slab_.swap(other_slab_);
   }
-  embed_adjoint(parameters_, context_, batch.input.data(), slab_.data(), product);
+  embed_adjoint(parameters_, context_, tape.batch.input.data(), slab_.data(), product);
+}
+
+void LossHessian::for_output_gradients(std::span<double> row, const std::function<void()>& visit) {
+  const int classes = parameters_.spec.classes;
+  const auto count = static_cast<std::size_t>(classes);
+  for (std::size_t k = 0; k < used_; ++k) {
+    BatchTape& tape = *tapes_[k];
+    context_.mask.length = tape.batch.length;
+    for (std::size_t b = 0; b < tape.batch.label.size(); ++b)
+      for (int c = 0; c < classes && tape.batch.weight[b] > 0; ++c) {
+        logits_bar_.assign(tape.logits.size(), 0.0);
+        loss_curvature_factor(loss_, tape.logits.data() + b * count, classes, tape.batch.weight[b], c,
+                              logits_bar_.data() + b * count);
+        std::fill(row.begin(), row.end(), 0.0);
+        pull(Curvature::gauss_newton, tape, row);
+        visit();
+      }
+  }
 }
 
 std::size_t LossHessian::kept_bytes() const {

@@ -7,6 +7,7 @@
 // product marches the tangents u_dot forward and the tangents w_dot backward (Pearlmutter 1994); u, w and the
 // terms' intermediate values are kept from the gradient. Cost: H twice, H_o 4/3 times the flops of a gradient.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -42,6 +43,10 @@ class LossHessian {
   /// product := this rank's share of H direction or H_o direction: the sum over the token line and over the
   /// ranks that share the batches is the product. Collective over the token line.
   void multiply(Curvature part, std::span<const double> direction, std::span<double> product);
+  /// For each sample of weight above 0 and each class c: row := this rank's share of J^T b, with b column c of B,
+  /// B B^T = L of the sample (loss_curvature_factor); then `visit`. H_o is the sum of row row^T. Each row costs half
+  /// a gradient of its whole batch. Collective over the token line.
+  void for_output_gradients(std::span<double> row, const std::function<void()>& visit);
   /// Number of entries of the flat vector.
   std::size_t size() const { return parameters_.layout.size(); }
   /// Memory that batches hold on this rank, in bytes.
@@ -50,6 +55,8 @@ class LossHessian {
  private:
   struct BatchTape;
   void multiply(Curvature part, BatchTape& tape, std::span<double> product);
+  /// product += J^T logits_bar_, or what the tangent of the adjoint makes of it.
+  void pull(Curvature part, BatchTape& tape, std::span<double> product);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
 
   const Parameters& parameters_;

@@ -1,0 +1,46 @@
+#pragma once
+
+// The samples that models of a comparison are evaluated on, split into tokens as these models take them.
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "data/dataset.hpp"
+#include "model/sample_set.hpp"
+
+namespace fluxformer {
+
+/// One split of a data set, and samples drawn from it.
+class ComparedInput {
+ public:
+  /// data.*, samples.*, run.seed. `words`: the vocabulary of the models, empty for images; `line`: the ranks that
+  /// share the tokens of a sample. Collective over `comm`; throws BadInput (agreed).
+  ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line,
+                const std::vector<std::string>& words);
+  ComparedInput(const ComparedInput&) = delete;
+  ComparedInput& operator=(const ComparedInput&) = delete;
+
+  const data::Dataset& data() const { return *data_; }
+  const TokenLine& line() const { return line_; }
+  /// The samples used.
+  const SampleSet& samples() const { return samples_; }
+  /// `count` samples besides those. Throws BadInput naming `key` if there are too few.
+  SampleSet other_samples(long count, const std::string& key) const;
+  /// A few words on them for --validate and the log.
+  std::string describe() const;
+
+ private:
+  SampleSet choose(const Settings& settings, MPI_Comm comm) const;
+
+  std::string split_;
+  std::unique_ptr<data::Dataset> data_;
+  TokenLine line_;
+  std::vector<std::size_t> drawn_;  // all samples of the split, in drawing order
+  SampleSet samples_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,78 @@
+#include "drivers/hessian/model_hessian.hpp"
+
+#include "analysis/hessian/parameter_blocks.hpp"
+#include "base/memory.hpp"
+
+namespace fluxformer {
+namespace {
+
+DepthCells depth_of(const ModelSpec& spec) {
+  return {spec.layers, spec.cells};
+}
+
+SlabContext context_of(const SampleSet& samples, const ModelSpec& spec, int capacity) {
+  return {&samples.line(), capacity, spec.width, {{}, spec.causal, {}}};
+}
+
+double largest_share(const SampleSet& samples) {
+  return samples.replica().largest_share(samples.size());
+}
+
+std::string with_so_many(const SampleSet& samples) {
+  return "samples.count = " + std::to_string(samples.size());
+}
+
+}  // namespace
+
+Minimised::Minimised(const Settings& settings)
+    : loss_{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")},
+      smoothness_(settings.real("train.smoothness")),
+      coefficients_(settings.word("train.coefficients")) {}
+
+hessian::Objective Minimised::of(const Parameters& parameters) const {
+  const bool trained =
+      coefficients_ == "yes" || (coefficients_ == "auto" && parameters.spec.kind == ModelKind::pde);
+  bool diffuses = false;
+  for (const auto& view : parameters.layout.views())
+    if (view.name == "kappa")
+      for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
+  return {loss_, smoothness_, {trained && diffuses, trained, trained}};
+}
+
+void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss) {
+  const auto& spec = parameters.spec;
+  SlabContext context = context_of(samples, spec, 1);
+  const LossHessian products(parameters, context, depth_of(spec), 1, loss);  // throws if there is none
+  // What the terms keep of value, adjoint and tangent in each cell (second_order.hpp): 26 d + 5 f numbers.
+  const double rows = largest_share(samples) * samples.line().block().count();
+  require_memory(samples.comm(), sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn),
+                 with_so_many(samples) + ", for products with the Hessian");
+}
+
+void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks) {
+  const double classes = parameters.spec.classes, outputs = classes * static_cast<double>(samples.size()),
+               own = classes * largest_share(samples), matrices = 3 + static_cast<double>(blocks);
+  // Gradients, those of another rank and of a block, and a Gram matrix for each block.
+  require_memory(samples.comm(),
+                 sizeof(double) *
+                     (3 * own * static_cast<double>(parameters.values.size()) + matrices * outputs * outputs),
+                 with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
+}
+
+ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameters,
+                           const hessian::Objective& objective)
+    : context(context_of(samples, parameters.spec, samples.capacity())),
+      products(parameters, context, depth_of(parameters.spec), 1, samples, objective) {}
+
+HessianPart::HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which)
+    : whole_(comm, static_cast<PetscInt>(of.size()),
+             [&of, which, rest = std::vector<double>(of.size())](std::span<const double> in,
+                                                                 std::span<double> out) mutable {
+               of.multiply(which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian, in, out);
+               if (which != "functional") return;
+               of.multiply(Curvature::gauss_newton, in, rest);
+               for (std::size_t j = 0; j < rest.size(); ++j) out[j] -= rest[j];
+             }),
+      trained_(spectra::restricted(whole_.get(), hessian::trained_entries(of.trainable()))) {}
+
+}  // namespace fluxformer

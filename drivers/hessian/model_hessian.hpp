@@ -1,0 +1,55 @@
+#pragma once
+
+// The Hessian of a model on samples, as matrices, and the memory it takes.
+
+#include <string>
+#include <vector>
+
+#include "analysis/hessian/training_hessian.hpp"
+#include "base/settings.hpp"
+#include "solvers/spectra/symmetric_operator.hpp"
+
+namespace fluxformer {
+
+/// What is minimised, as in `train`: the keys train.loss, .label_smoothing, .smoothness and .coefficients.
+class Minimised {
+ public:
+  explicit Minimised(const Settings& settings);
+  /// For these parameters: `auto` trains the coefficients of PDE models, and kappa only where it is above 0.
+  hessian::Objective of(const Parameters& parameters) const;
+
+ private:
+  Loss loss_;
+  double smoothness_;
+  std::string coefficients_;
+};
+
+/// Throws BadInput (agreed) if the Hessian of a model on these samples does not exist or does not fit into the memory;
+/// the message begins with samples.count. Collective.
+void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss);
+/// The same for the gradients of all outputs and the Gram matrices of so many blocks.
+void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks);
+
+/// A model on this rank's samples, and its Hessian. Borrows all but `objective`.
+struct ModelHessian {
+  ModelHessian(const SampleSet& samples, const Parameters& parameters, const hessian::Objective& objective);
+  SlabContext context;
+  hessian::TrainingHessian products;
+};
+
+/// A part of the Hessian (hessian, gauss_newton, functional) as a matrix.
+class HessianPart {
+ public:
+  /// `of` is borrowed. Collective.
+  HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which);
+  /// Over the whole flat vector, where blocks have their indices.
+  Mat whole() const { return whole_.get(); }
+  /// Over the trained variables only.
+  Mat trained() const { return trained_; }
+
+ private:
+  spectra::ReplicatedOperator whole_;
+  MatHandle trained_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,125 @@
+#include "analysis/hessian/gauss_newton_gram.hpp"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "base/reductions.hpp"
+
+namespace fluxformer::hessian {
+namespace {
+
+using Eigen::Index;
+using Matrix = GaussNewtonGram::Matrix;
+
+std::span<double> numbers_of(Matrix& matrix) {
+  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+}
+
+/// Descending; those that round-off made negative are 0.
+std::vector<double> eigenvalues_of(const Matrix& matrix) {
+  const Eigen::SelfAdjointEigenSolver<Matrix> solver(matrix, Eigen::EigenvaluesOnly);
+  const auto& found = solver.eigenvalues();
+  std::vector<double> values(found.begin(), found.end());
+  std::ranges::reverse(values);
+  for (double& value : values) value = std::max(value, 0.0);
+  return values;
+}
+
+/// The spectrum of a block of `size` parameters over its root mean square; empty for a block that is zero.
+std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double size) {
+  const double rms = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0) / size);
+  if (rms == 0) return {};
+  SpectralMeasure measure;
+  for (const double value : values) {
+    if (static_cast<double>(measure.nodes.size()) == size) break;  // what is left is round-off
+    measure.nodes.push_back(value / rms);
+    measure.weights.push_back(1 / size);
+  }
+  measure.nodes.push_back(0);
+  measure.weights.push_back(std::max(0.0, 1 - static_cast<double>(values.size()) / size));
+  return {measure};
+}
+
+}  // namespace
+
+GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line)
+    : comm_(comm), columns_(static_cast<Index>(of.size())) {
+  const bool keeps = RankOf(line).rank == 0;
+  of.for_output_gradients([&](std::span<const double> row) {
+    if (!keeps) return;
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    ++own_;
+  });
+  const RankOf me(comm);
+  std::vector<double> counts(static_cast<std::size_t>(me.ranks), 0.0);
+  counts[static_cast<std::size_t>(me.rank)] = static_cast<double>(own_);
+  sum_over_ranks(counts, comm);
+  first_.push_back(0);
+  for (const double count : counts) first_.push_back(first_.back() + static_cast<Index>(count));
+}
+
+Matrix GaussNewtonGram::columns(const spectra::Block& block) const {
+  const Eigen::Map<const Matrix> rows(rows_.data(), own_, columns_);
+  Matrix part(own_, spectra::block_size(block));
+  Index at = 0;
+  for (const auto& range : block) {
+    const Index count = range.end - range.begin;
+    part.middleCols(at, count) = rows.middleCols(range.begin, count);
+    at += count;
+  }
+  return part;
+}
+
+// Each rank shows its rows to all, which multiply them with their own.
+Matrix GaussNewtonGram::of(const spectra::Block& block) const {
+  const RankOf me(comm_);
+  const Matrix mine = columns(block);
+  Matrix gram = Matrix::Zero(outputs(), outputs());
+  for (int rank = 0; rank < me.ranks; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    Matrix shown = rank == me.rank ? mine : Matrix(first_[place + 1] - first_[place], mine.cols());
+    for (Index row = 0; row < shown.rows(); ++row)
+      check_mpi(MPI_Bcast(shown.row(row).data(), static_cast<int>(shown.cols()), MPI_DOUBLE, rank, comm_));
+    gram.block(first_[static_cast<std::size_t>(me.rank)], first_[place], own_, shown.rows()).noalias() =
+        mine * shown.transpose();
+  }
+  sum_over_ranks(numbers_of(gram), comm_);
+  return gram;
+}
+
+GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
+                         const std::vector<spectra::Block>& blocks, const SpectralComparison& comparison) {
+  std::vector<Matrix> of_blocks;
+  for (const auto& block : blocks) of_blocks.push_back(gram.of(block));
+  const Matrix whole = gram.of({{0, size}});
+  const RankOf me(gram.comm());
+  // One eigenproblem for each rank at a time; the whole matrix is the last.
+  std::vector<std::vector<double>> values;
+  for (std::size_t k = 0; k <= blocks.size(); ++k) {
+    auto& mine = values.emplace_back(static_cast<std::size_t>(gram.outputs()), 0.0);
+    if (static_cast<int>(k) % me.ranks == me.rank)
+      mine = eigenvalues_of(k < blocks.size() ? of_blocks[k] : whole);
+  }
+  GramSpectra result;
+  for (auto& list : values) sum_over_ranks(list, gram.comm());
+  result.eigenvalues = values.back();
+  result.trace = whole.trace();
+  result.frobenius = whole.norm();
+  std::vector<std::vector<SpectralMeasure>> measures;
+  for (std::size_t a = 0; a < blocks.size(); ++a) {
+    result.block_traces.push_back(of_blocks[a].trace());
+    result.block_largest.push_back(values[a].front());
+    measures.push_back(scaled(values[a], static_cast<double>(spectra::block_size(blocks[a]))));
+    auto& norms = result.block_norms.emplace_back();
+    for (const auto& other : of_blocks)
+      norms.push_back(std::sqrt(std::max(0.0, of_blocks[a].cwiseProduct(other).sum())));
+  }
+  result.apart = block_distances(measures, comparison);
+  return result;
+}
+
+}  // namespace fluxformer::hessian

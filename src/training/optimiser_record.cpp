@@ -1,0 +1,56 @@
+#include "training/optimiser_record.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr const char* group = "/optimiser";
+const std::string preconditioner_path = "/optimiser/preconditioner";
+const io::Attribute rate{"learning_rate", "learning rate of the next step"},
+    threshold{"stability_threshold",
+              "learning rate times largest eigenvalue of the preconditioned Hessian at which full-batch "
+              "training on a "
+              "quadratic loss becomes unstable"};
+const io::Variable preconditioner{
+    "preconditioner",
+    {"parameter"},
+    "",
+    "sqrt(v_hat) + epsilon of adam or adamw, over the trained variables in the order of /model"};
+
+double positive(const io::ArchiveReader& archive, const io::Attribute& attribute) {
+  const double value = archive.real(attribute, group);
+  if (!(value >= 0) || !std::isfinite(value))
+    throw BadInput(archive.called() + ": " + group + "@" + attribute.name + " is negative or not finite");
+  return value;
+}
+
+}  // namespace
+
+void write_optimiser(io::ArchiveWriter& archive, const OptimiserRecord& record) {
+  archive.attribute(rate, record.rate, group);
+  archive.attribute(threshold, record.threshold, group);
+  if (!record.preconditioner.empty())
+    archive.array(preconditioner_path, {record.preconditioner.size()}, record.preconditioner.data(),
+                  io::meaning_of(preconditioner));
+}
+
+std::optional<OptimiserRecord> read_optimiser(const io::ArchiveReader& archive, std::size_t size) {
+  if (!archive.has(group)) return {};
+  OptimiserRecord record{positive(archive, rate), positive(archive, threshold), {}};
+  if (!archive.has(preconditioner_path)) return record;
+  record.preconditioner = archive.array(preconditioner_path, {size}).values;
+  if (!std::ranges::all_of(record.preconditioner, [](double d) { return d > 0 && std::isfinite(d); }))
+    throw BadInput(archive.called() + ": " + preconditioner_path + " holds numbers that are not positive");
+  return record;
+}
+
+void describe_optimiser(io::Description& description) {
+  description.attributes(group, {rate, threshold});
+  description.variables(group, {preconditioner});
+}
+
+}  // namespace fluxformer
