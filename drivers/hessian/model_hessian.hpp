@@ -14,6 +14,7 @@ namespace fluxformer {
 /// What is minimised, as in `train`: the keys train.loss, .label_smoothing, .smoothness and .coefficients.
 class Minimised {
  public:
+  /// Throws BadInput for a loss that does not exist.
   explicit Minimised(const Settings& settings);
   /// For these parameters: `auto` trains the coefficients of PDE models, and kappa only where it is above 0.
   hessian::Objective of(const Parameters& parameters) const;
@@ -32,6 +33,7 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
 
 /// A model on this rank's samples, and its Hessian. Borrows all but `objective`.
 struct ModelHessian {
+  /// Collective; throws as TrainingHessian.
   ModelHessian(const SampleSet& samples, const Parameters& parameters, const hessian::Objective& objective);
   SlabContext context;
   hessian::TrainingHessian products;

@@ -18,7 +18,7 @@ namespace fluxformer::hessian {
 /// A symmetric positive semi-definite matrix by its rank-one parts.
 class GaussNewtonGram {
  public:
-  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;  ///< by rows
 
   /// Computes the rows of R that belong to this rank's samples; cheapest in batches of one sample. `comm`: the ranks of
   /// the samples. Collective.
