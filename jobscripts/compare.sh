@@ -3,11 +3,11 @@
 #       comparison experiments on them, and writes a report.
 # How:  from the top of the project, after the build:
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]
-#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment; anything
-#       without a deck, or named by --without (which may name report), is skipped. A setting is passed to every experiment that has
-#       the key. When called again, results of the same deck, settings and models are not recomputed, and stopped trainings continue
-#       from their checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which
-#       the report takes together. In a SLURM job the ranks are its tasks.
+#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment, for
+#       hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report), is
+#       skipped. A setting is passed to every experiment that has the key. When called again, results of the same deck, settings and
+#       models are not recomputed, and stopped trainings continue from their checkpoint; with more seeds only these are trained and
+#       compared, in files of their own (NAME_seeds_4_5.h5), which the report takes together. In a SLURM job the ranks are its tasks.
 # Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -52,7 +52,7 @@ has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
 experiments=()
 for deck in "$decks"/*.ini; do
   name=$(basename "$deck" .ini)
-  case $name in transformer | pde | distilled | evolve) continue ;; esac
+  case $name in transformer | pde | distilled | linear | mlp | evolve) continue ;; esac
   if has "$name"; then experiments+=("$name"); fi
 done
 
@@ -159,11 +159,13 @@ solve() {
 
 mkdir -p "$out"
 mpi_environment "$ranks"
-models=() trained=() results=()
-for kind in transformer pde distilled; do
+models=() controls=() trained=() results=()
+for kind in transformer pde distilled linear mlp; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
+  case $kind in linear | mlp) has hessian || continue ;; esac # its controls
   case $kind in
     pde) models+=("--models.independent=$out/pde_{seed}.h5") ;;
+    linear | mlp) controls+=("--models.$kind=$out/${kind}_{seed}.h5") ;;
     *) models+=("--models.$kind=$out/${kind}_{seed}.h5") ;;
   esac
   for seed in "${seeds[@]}"; do
@@ -186,6 +188,7 @@ if has evolve && has pde; then
 fi
 for name in "${experiments[@]}"; do
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds
+  if [ "$name" = hessian ]; then own+=("${controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds; fi # it trains its own models
   needed_stage "$name" solve "$name" "$name" "$name" "${own[@]}"
   find_results "$name" "$name" "$name" "${own[@]}"

@@ -28,7 +28,7 @@ from program import BINARY, ENVIRONMENT, ROOT, ProgramTest  # noqa: E402
 def experiments_of(folder):
     """The comparisons that have a deck in a folder of input/."""
     return [name for path in glob.glob(os.path.join(ROOT, "input", folder, "*.ini"))
-            if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "evolve")]
+            if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "linear", "mlp", "evolve")]
 
 
 EXPERIMENTS = experiments_of("compare")
@@ -130,7 +130,7 @@ class CompareChain(ProgramTest):
                 decks[os.path.basename(path)[:-4]] = [line for line in lines if line]
             differ = {line.split(" = ")[0] for line in set(decks["transformer"]) ^ set(decks["pde"]) if not line.startswith("[")}
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "norm", "smoothness", "seed", "file"}, folder)
-            for name in {*decks} - {"ablation", "evolve"}:  # these are placeholders or names of a split
+            for name in {*decks} - {"ablation", "evolve", "mlp"}:  # names of a split, none, samples as one token
                 self.assertEqual(self.section(decks[name], "data"), self.section(decks["transformer"], "data"), f"{folder}/{name}")
 
     def section(self, lines, name):

@@ -24,7 +24,7 @@ class OutputFormat(ProgramTest):
         for experiment in description()["experiments"]:
             paths = {one["path"] for one in experiment["variables"]}
             for one in experiment["variables"]:
-                if one["path"].startswith(("/model/", "/state/")):  # sizes without coordinates
+                if one["path"].startswith(("/model/", "/state/", "/optimiser/")):  # sizes without coordinates
                     continue
                 for axis in one["axes"]:
                     known = "/" + axis in paths or axis.startswith("extent_") or axis == "transformer_depth" and "/<model>_depth" in paths

@@ -21,6 +21,7 @@ namespace fluxformer::io {
 namespace {
 
 constexpr double largest_dataset = 256e6;  // bytes; for a larger one the time would be felt
+constexpr int not_listed = 3;              // exit code of the child
 
 /// What the process has now: the child inherits it, and limits count it.
 [[maybe_unused]] rlim_t data_bytes() {  // not under the address sanitizer, which reserves terabytes
@@ -88,7 +89,7 @@ herr_t read_attribute_of(hid_t object, const char* name, const H5A_info_t*, void
 
 /// What cannot be listed may still be found by its name, and then has not been tried.
 void require_listed(herr_t status) {
-  if (status < 0) ::_exit(1);
+  if (status < 0) ::_exit(not_listed);
 }
 
 void read_attributes(hid_t object) {
@@ -159,8 +160,10 @@ void read_on_trial(const std::string& path) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw BadInput(
-        "damaged HDF5 file (HDF5 cannot list what it holds, crashes or comes to no end when it reads it)");
+    throw BadInput(std::string("damaged HDF5 file (HDF5 ") +
+                   (WIFEXITED(status) && WEXITSTATUS(status) == not_listed
+                        ? "cannot list what it holds)"
+                        : "crashes or comes to no end when it reads it)"));
 }
 
 }  // namespace fluxformer::io
