@@ -6,15 +6,17 @@ import numpy as np
 
 from fluxformer.hessian.spectra import PARTS
 from fluxformer.io import Run
-from fluxformer.style import ACCENT, INK, panel, save, sheet
+from fluxformer.style import ACCENT, INK, SOFT, panel, save, sheet
 
-KINDS = ("softmax", "linear")
+KINDS = {"softmax": "soft-max", "linear": "linear attention", "softmax_pre_norm": "soft-max, pre-norm",
+         "softmax_post_norm": "soft-max, post-norm", "linear_mlp": "linear network"}
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
+NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # of attention; of a linear network
 
 
-def kinds_of(run: Run, measure: str) -> list[str]:
-    """The kinds of attention for which a file has a measure."""
-    return [kind for kind in KINDS if measure in run.names(f"analysis/hessian/{kind}")]
+def kinds_of(run: Run, *measures: str) -> list[str]:
+    """The kinds of layers for which a file has one of these measures."""
+    return [kind for kind in KINDS if set(measures) & set(run.names(f"analysis/hessian/{kind}"))]
 
 
 def _numbers(run: Run, kind: str, part: str, measure: str) -> np.ndarray:
@@ -36,31 +38,43 @@ def entries(run: Run, folder: str, name: str) -> str:
         seen = low[(shares.max(axis=(0, 1)) > 1e-4)]
         axes.set_xlim(seen[0], seen[-1] + 0.5)
         gap = medians[:, 0] - medians[:, 1]
-        panel(axes, f"{kind}: V over Q {gap.mean():.2f} ± {gap.std(ddof=1) if len(gap) > 1 else np.nan:.2f} decades".replace("-", "−"),
+        panel(axes, f"{KINDS[kind]}: V over Q {gap.mean():.2f} ± {gap.std(ddof=1) if len(gap) > 1 else np.nan:.2f} decades".replace("-", "−"),
               "share of the entries  [%]", "log₁₀ |entry|")
     figure.axes[0].legend()
     return save(figure, run, folder, name)
 
 
+def _curves(run: Run, kind: str, part: str, layer: int) -> list[tuple[tuple[str, str, str], np.ndarray]]:
+    """Label, colour and line of each curve of a panel, and its numbers [seed, sigma]."""
+    if kind == "linear_mlp":
+        return [((f"W_{layer + 1}", INK, "-"), _numbers(run, kind, part, NORMS[1])[:, layer])]
+    norms = _numbers(run, kind, part, NORMS[0])[:, layer]
+    return [(how, norms[:, number]) for number, how in enumerate(WEIGHTS)]
+
+
 def growth(run: Run, folder: str, name: str) -> str:
     """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
-    kinds, sigma = kinds_of(run, "block_norm_by_sigma"), run.coordinate("sigma")
-    layers = _numbers(run, kinds[0], "hessian", "block_norm_by_sigma").shape[1]
+    kinds, sigma = kinds_of(run, *NORMS), run.coordinate("sigma")
+    layers = len(run.coordinate("layer"))
     figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(kinds) * layers, "Growth of the Hessian's blocks with the embeddings",
                    "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma")
     rows = figure.subplots(len(kinds) * layers, len(PARTS), squeeze=False, sharex=True, sharey="row")
     for row, (kind, layer) in zip(rows, [(kind, layer) for kind in kinds for layer in range(layers)]):
         for axes, (part, title) in zip(row, PARTS.items()):
-            norms = _numbers(run, kind, part, "block_norm_by_sigma")[:, layer]
-            for number, (label, colour, line) in enumerate(WEIGHTS):
-                mean = norms[:, number].mean(axis=0)
-                if not (mean > 0).all():
+            axes.set(xscale="log", yscale="log")
+            for (label, colour, line), norms in _curves(run, kind, part, layer):
+                mean = norms.mean(axis=0)
+                drawn = np.flatnonzero(np.isfinite(mean) & (mean > 0))
+                if not len(drawn):
                     continue  # the value block of the functional part is 0 in the last layer
-                slope = np.log(mean[1] / mean[0]) / np.log(sigma[1] / sigma[0]) if len(sigma) > 1 else np.nan
-                axes.loglog(sigma, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope:.2f}")
-            panel(axes, f"{kind}, layer {layer + 1}: {title}", "norm  [nat]" if axes is row[0] else "", "")
+                at, first = sigma[drawn], mean[drawn]
+                slope = np.log(first[1] / first[0]) / np.log(at[1] / at[0]) if len(drawn) > 1 else np.nan
+                axes.plot(at, first, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope:.2f}")
+            panel(axes, f"{KINDS[kind]}, layer {layer + 1}: {title}", "norm  [nat]" if axes is row[0] else "", "")
             if axes.lines:
                 axes.legend(fontsize=8)
+            else:
+                axes.text(0.5, 0.5, "0", transform=axes.transAxes, ha="center", va="center", color=SOFT)
     for axes in rows[-1]:
         axes.set_xlabel("sigma of the embeddings")
     return save(figure, run, folder, name)

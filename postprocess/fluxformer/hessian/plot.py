@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
-from fluxformer.hessian.layers import entries, growth, kinds_of
+from fluxformer.hessian.layers import NORMS, entries, growth, kinds_of
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 
@@ -24,7 +24,7 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
             if kinds_of(run, "entry_share"):
                 yield entries(run, folder, f"{name}_entries")
                 continue
-            if kinds_of(run, "block_norm_by_sigma"):
+            if kinds_of(run, *NORMS):
                 yield growth(run, folder, f"{name}_growth")
                 continue
             data = Spectra(run)

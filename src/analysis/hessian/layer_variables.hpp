@@ -1,6 +1,6 @@
 #pragma once
 
-// What the studies of one attention layer store: /analysis/hessian/KIND/... for each kind of attention, over seeds, of H and,
+// What the studies of one attention layer store: /analysis/hessian/KIND/... for each kind of layer, over seeds, of H and,
 // with gauss_newton_ or functional_ in front, of its parts.
 
 #include "io/axes.hpp"
@@ -21,6 +21,12 @@ inline const io::Variable
     layer_norm{"block_norm_by_sigma",
                {"layer", "weight", "sigma"},
                "nat",
-               "Frobenius norm of the diagonal block, by size of the embeddings"};
+               "Frobenius norm of the diagonal block, by size of the embeddings; not finite: overflow"},
+    matrix_norm{
+        "matrix_norm_by_sigma",
+        {"layer", "sigma"},
+        "",
+        "linear_mlp: Frobenius norm of the diagonal block of each layer's matrix, by size of the embeddings; "
+        "not finite: overflow"};
 
 }  // namespace fluxformer::hessian::variables
