@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "analysis/hessian/hessian_variables.hpp"
+#include "analysis/hessian/layer_variables.hpp"
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -17,6 +18,7 @@
 #include "drivers/compare/comparison.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_study.hpp"
+#include "io/layout.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -242,7 +244,8 @@ void describe_hessian(io::Description& description) {
   std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
   std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
   compare::describe_comparison(description, "hessian",
-                               {coordinates, {lambda_0, broadening}, {blocks}, measures});
+                               {coordinates, {lambda_0, broadening}, {blocks, block_sizes}, measures});
+  description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"), {heat_map});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {

@@ -95,6 +95,12 @@ void declare_layer_study(Options& options) {
            .fallback = std::string("cross_entropy"),
            .doc = "of the next token, or the sum of squares to the one at hand",
            .choices = {"cross_entropy", "squared_error"}});
+  declare({.name = "hessian.heat_map",
+           .fallback = false,
+           .doc =
+               "store the sizes of the entries of the whole Hessian too, for the first seed of each kind of "
+               "layer: a number of 4 bytes for each pair of weights of the decoder",
+           .when = "hessian.study = blocks"});
   options.declare_when("hessian.study = scaling", [](Options& scaling) {
     scaling.declare({.name = "hessian.sigmas",
                      .fallback = std::string("0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10"),

@@ -8,6 +8,7 @@
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
@@ -15,6 +16,7 @@
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
+#include "drivers/hessian/heat_map.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_points.hpp"
 
@@ -32,8 +34,7 @@ constexpr io::NumbersItem seconds_of_kinds{.name = "seconds", .least = 0};
 
 class LayerStudyExperiment final : public Experiment {
  public:
-  LayerStudyExperiment(const Settings& settings, const RunContext& context)
-      : settings_(settings), context_(context) {}
+  LayerStudyExperiment(const Settings& settings, const RunContext& context);
   std::string describe() const override { return points_.describe(); }
   Report run() override;
 
@@ -43,17 +44,28 @@ class LayerStudyExperiment final : public Experiment {
   void restart(const io::CheckpointReader& from);
   void checkpoint();
   bool checkpoint_due();
+  /// Keeps what is there, and how the run ends. `where`: "after 3 of 8 points".
+  Report stop(const std::string& where);
   std::string summary() const;
 
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
   LayerPoints points_{settings_};
+  bool heat_map_ = settings_.word("hessian.study") == "blocks" && settings_.flag("hessian.heat_map");
   // of the run
   std::vector<std::vector<double>> found_;  // of the points that are done, on all ranks
   std::vector<double> seconds_ = std::vector<double>(points_.kinds().size(), 0.0);
   Cadence checkpoints_{settings_.real("checkpoint.every")};
 };
+
+LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunContext& context)
+    : settings_(settings), context_(context) {
+  if (heat_map_)
+    require_memory(
+        context.comm, static_cast<double>(heat_map_bytes(points_)) / RankOf(context.comm).ranks,
+        "hessian.heat_map with hessian.width = " + std::to_string(settings.integer("hessian.width")));
+}
 
 void LayerStudyExperiment::advance() {
   const RankOf me(context_.comm);
@@ -129,12 +141,17 @@ std::string LayerStudyExperiment::summary() const {
   return text.str();
 }
 
+Report LayerStudyExperiment::stop(const std::string& where) {
+  checkpoint();
+  return frame_.stopped(where, "continue with --checkpoint.restart=auto");
+}
+
 Report LayerStudyExperiment::run() {
   frame_.begin();
   const auto continued = find_checkpoint(context_.comm, settings_);
   if (continued) restart(*continued);
-  CompareRecord record(settings_, context_, frame_.claim({.datasets = 16 * points_.kinds().size()}),
-                       points_.seeds());
+  auto claim = frame_.claim({.datasets = 16 * points_.kinds().size()});
+  CompareRecord record(settings_, context_, std::move(claim), points_.seeds());
   points_.add_axes(record);
   if (frame_.root() && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << found_.size()
@@ -149,14 +166,13 @@ Report LayerStudyExperiment::run() {
     progress.update(static_cast<double>(found_.size()));
     if (found_.size() < total && frame_.asked_to_stop()) {
       progress.finish();
-      checkpoint();
-      return frame_.stopped(
-          "after " + std::to_string(found_.size()) + " of " + std::to_string(total) + " points",
-          "continue with --checkpoint.restart=auto");
+      return stop("after " + std::to_string(found_.size()) + " of " + std::to_string(total) + " points");
     }
     if (checkpoint_due()) checkpoint();
   }
   progress.finish();
+  if (heat_map_ && !add_heat_maps(points_, context_.comm, frame_, record))
+    return stop("in the heat map, after all points");
   frame_.add_seconds("measure", measuring.seconds());
   points_.add(found_, record);
   for (std::size_t kind = 0; kind < seconds_.size(); ++kind)
@@ -170,7 +186,8 @@ Report LayerStudyExperiment::run() {
 }  // namespace
 
 std::vector<io::Variable> layer_study_coordinates() {
-  return {measured::weight_matrix, measured::sigma, axes::layer, measured::entry_size};
+  return {measured::weight_matrix, measured::sigma,     axes::layer,
+          measured::entry_size,    measured::parameter, measured::other_parameter};
 }
 
 std::vector<io::Variable> layer_study_measures() {

@@ -31,10 +31,10 @@ class LayerTest(ProgramTest):
         self.assertEqual(end.code, 0, end)
         return self.open("out.h5")
 
-    def assert_draws(self, figure):
+    def assert_draws(self, *figures):
         done = start("plot", "out.h5", "--output", "drawn", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(os.listdir(self.path("drawn"))), [f"out_{figure}.pdf", f"out_{figure}.png"])
+        self.assertEqual(sorted(os.listdir(self.path("drawn"))), [f"out_{figure}.{kind}" for figure in figures for kind in ("pdf", "png")])
 
     def arrays(self, name):
         """All numbers of a file but wall times, by path."""
@@ -61,6 +61,34 @@ class OneLayer(LayerTest):
         # Soft-max: the functional part of V, V is 0 and no bin holds it.
         self.assertEqual(group["softmax/functional_entry_share"][:, 0].max(), 0)
         self.assert_draws("entries")
+
+    def test_the_heat_map_holds_every_entry_of_the_hessian(self):
+        size = ("--hessian.heat_map=true", "--hessian.seeds=3,1", "--hessian.width=4", "--hessian.sequences=8",
+                "--hessian.layers=linear,softmax_post_norm")
+        group = self.study("blocks.ini", *size, ranks=3)["analysis/hessian/linear"]
+        names, sizes = group.attrs["blocks"].split("\n"), np.array(group.attrs["block_sizes"].split("\n"), dtype=int)
+        self.assertEqual(" ".join(names), "W_E W_pos W_Q W_K W_V W_O W_in b_in W_out b_out W_U b_U")
+        self.assertEqual(sizes.tolist(), [48, 72, 16, 16, 16, 16, 64, 16, 64, 4, 48, 12])
+        entries = group["heat_map"][...].astype(float)
+        self.assertEqual((entries.shape, group["heat_map"].dtype), ((392, 392), np.float32))
+        # Products with unit vectors are symmetric to round-off, far below the 1e-6 that is added.
+        np.testing.assert_allclose(entries, entries.T, atol=1e-5)
+        # The diagonal blocks of the first seed have the quantiles of the closed form.
+        for number, name in enumerate(("W_V", "W_Q", "W_K")):
+            begin = sizes[:names.index(name)].sum()
+            block = np.sort(entries[begin:begin + 16, begin:begin + 16].ravel())
+            for share, measure in ((0.5, "median_entry"), (0.99, "percentile_99_entry")):
+                self.assertAlmostEqual(block[int(share * 255)], np.log10(10 ** group[measure][0, number] + 1e-6), 5, name)
+        self.assert_draws("entries", "heat_map")
+        together = self.arrays("out.h5")
+        # A stop in the heat map keeps the points.
+        end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", *size, "--hessian.seeds=3",
+                               "--hessian.layers=linear", "--run.time_limit=1e-6", "--output.file=one.h5")
+        self.assertEqual(end.code, 4, end)
+        self.assertIn("in the heat map, after all points; continue with", end.err)
+        self.study("blocks.ini", *size)
+        for path, numbers in self.arrays("out.h5").items():
+            self.assertEqual(numbers.tobytes(), together[path].tobytes(), path)
 
     def test_norms_grow_with_the_powers_of_theory(self):
         file = self.study("scaling.ini", "--hessian.seeds=1,2,3", "--hessian.layers=softmax", "--hessian.width=12",
@@ -145,6 +173,8 @@ class OneLayer(LayerTest):
                                (("--hessian.study=blocks", "--hessian.seeds="), "hessian.seeds"),
                                (("--hessian.study=blocks", "--hessian.layers=linear_mlp"), "hessian.layers"),
                                (("--hessian.study=scaling", "--hessian.layers=mlp"), "hessian.layers"),
+                               (("--hessian.study=scaling", "--hessian.heat_map=true"), "hessian.heat_map"),
+                               (("--hessian.study=blocks", "--hessian.heat_map=true", "--hessian.width=2000"), "hessian.heat_map"),
                                (("--hessian.study=spectrum", GO_ON), "checkpoint.restart")):
             self.assert_refused(self.run_program("hessian", *settings, "--output.file=out.h5", ranks=2), word)
 

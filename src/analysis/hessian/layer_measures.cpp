@@ -93,6 +93,22 @@ std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part) {
   return blocks;
 }
 
+std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index end) {
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  const DecoderProducts products(study.shape, initial_decoder(study.shape, study.seed), batch, study.loss,
+                                 weight_of(study, batch));
+  std::vector<float> rows;
+  rows.reserve(static_cast<std::size_t>((end - begin) * products.size()));
+  Vector unit = Vector::Zero(products.size());
+  for (Index row = begin; row < end; ++row) {
+    unit[row] = 1;
+    const Vector entries = products.product(Part::total, unit);  // H is symmetric
+    for (const double entry : entries) rows.push_back(static_cast<float>(std::log10(std::abs(entry) + 1e-6)));
+    unit[row] = 0;
+  }
+  return rows;
+}
+
 std::vector<double> block_norms(const LayerStudy& study, double sigma) {
   auto weights = initial_decoder(study.shape, study.seed);
   scale_embeddings(weights, study.seed, sigma);

@@ -37,6 +37,10 @@ inline constexpr Weight studied_weights[] = {Weight::value, Weight::query, Weigh
 /// Dense diagonal blocks of the first layer for one part: value, query, key. Depth 1. O(rows p^2).
 std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part);
 
+/// Rows [begin, end) of log10(|H| + 1e-6) for the whole H over all weights of the decoder, in the order of
+/// parameter_blocks(); a product with H for each of them. Not collective.
+std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index end);
+
 /// Frobenius norms of the diagonal blocks [part][layer][weight] with embeddings of standard deviation `sigma`: exact
 /// for depth 1, else estimated by Hutchinson's method. Not finite where numbers overflow.
 std::vector<double> block_norms(const LayerStudy& study, double sigma);

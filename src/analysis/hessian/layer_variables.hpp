@@ -15,6 +15,12 @@ inline const io::Variable
                 {"weight", "entry_size"},
                 "",
                 "share of the entries of the diagonal block whose absolute value lies in the bin"},
+    parameter = io::index("parameter", "weight of the decoder in the order of `blocks`, counted from 1"),
+    other_parameter = io::index("other_parameter", "the same, of columns"),
+    heat_map{"heat_map",
+             {"parameter", "other_parameter"},
+             "",
+             "log10(|H| + 1e-6) over all weights of the decoder; of the first seed"},
     median_entry{"median_entry", {"weight"}, "", "log10 of the median absolute value of its entries"},
     largest_entries{
         "percentile_99_entry", {"weight"}, "", "log10 of the 99th percentile of the absolute values"},
@@ -28,5 +34,7 @@ inline const io::Variable
         "",
         "linear_mlp: Frobenius norm of the diagonal block of each layer's matrix, by size of the embeddings; "
         "not finite: overflow"};
+
+inline const io::Attribute block_sizes{"block_sizes", "how many weights each of `blocks` has, a line each"};
 
 }  // namespace fluxformer::hessian::variables
