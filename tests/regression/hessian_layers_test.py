@@ -3,6 +3,7 @@
 sweeps that are stopped or killed and go on, bad input, the figures.
 """
 
+import glob
 import os
 import sys
 import unittest
@@ -164,6 +165,19 @@ class OneLayer(LayerTest):
                         if name.endswith("by_sigma"):
                             self.assertTrue(np.isfinite(group[kind][name][..., 0]).all(), f"{kind}/{name}")
                 self.assert_same_bits("on1.h5", f"on{ranks}.h5")
+
+    def test_the_decks_of_full_size_are_valid(self):
+        decks = sorted(glob.glob(os.path.join(ROOT, "input", "paper", "hessian", "*.ini")))
+        self.assertEqual([os.path.basename(deck) for deck in decks],
+                         ["blocks.ini", "growth_linear.ini", "growth_mlp.ini", "growth_pre_norm.ini", "growth_softmax.ini"])
+        for deck in decks:
+            for more in ((), ("--hessian.depth=5",))[:2 if "growth" in deck else 1]:
+                end = self.run_program("hessian", deck, "--validate", "--output.file=out.h5", *more)
+                self.assertEqual((end.code, end.err), (0, ""), end)
+                # At a small size they run.
+                end = self.run_program("hessian", deck, "--quiet", "--hessian.width=4", "--hessian.sequences=2", "--hessian.seeds=1",
+                                       "--output.file=out.h5", "--output.overwrite=true", *more)
+                self.assertEqual(end.code, 0, end)
 
     def test_keys_of_the_other_study_are_refused(self):
         for settings, word in ((("--hessian.study=blocks", "--hessian.sigmas=1"), "hessian.sigmas"),

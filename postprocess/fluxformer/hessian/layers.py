@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from fluxformer.hessian.spectra import PARTS
 from fluxformer.io import Run
+from fluxformer.statistics import Effect
 from fluxformer.style import ACCENT, INK, SOFT, panel, save, sheet
 
 KINDS = {"softmax": "soft-max", "linear": "linear attention", "softmax_pre_norm": "soft-max, pre-norm",
@@ -58,12 +59,20 @@ def _curves(run: Run, kind: str, part: str, layer: int) -> list[tuple[tuple[str,
     return [(how, norms[:, number]) for number, how in enumerate(WEIGHTS)]
 
 
+def _power(sigma: np.ndarray, norms: np.ndarray) -> str:
+    """The slope between two sigma, "5.00 ± 0.01": mean over seeds and its 95 % interval."""
+    slopes = Effect(np.log(norms[:, 1] / norms[:, 0]) / np.log(sigma[1] / sigma[0]))
+    half = slopes.interval()[1] - slopes.mean
+    return _signed(slopes.mean) + (f" ± {half:.2f}" if np.isfinite(half) else "")
+
+
 def growth(run: Run, folder: str, name: str) -> str:
     """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
     kinds, sigma = kinds_of(run, *NORMS), run.coordinate("sigma")
     layers = len(run.coordinate("layer"))
     figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(kinds) * layers, "Growth of the Hessian's blocks with the embeddings",
-                   "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma")
+                   "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma (mean over "
+                   "seeds, 95 % interval)")
     rows = figure.subplots(len(kinds) * layers, len(PARTS), squeeze=False, sharex=True, sharey="row")
     for number, (kind, layer) in enumerate([(kind, layer) for kind in kinds for layer in range(layers)]):
         row = rows[number]
@@ -74,9 +83,8 @@ def growth(run: Run, folder: str, name: str) -> str:
                 drawn = np.flatnonzero(np.isfinite(mean) & (mean > 0))
                 if not len(drawn):
                     continue  # the value block of the functional part is 0 in the last layer
-                at, first = sigma[drawn], mean[drawn]
-                slope = np.log(first[1] / first[0]) / np.log(at[1] / at[0]) if len(drawn) > 1 else np.nan
-                axes.plot(at, first, color=colour, lw=1.7, ls=line, label=f"{label}, n = {_signed(slope)}")
+                power = f", n = {_power(sigma[drawn], norms[:, drawn])}" if len(drawn) > 1 else ""
+                axes.plot(sigma[drawn], mean[drawn], color=colour, lw=1.7, ls=line, label=label + power)
             panel(axes, title if number == 0 else "", f"{KINDS[kind]}, layer {layer + 1}\nnorm  [nat]" if axes is row[0] else "", "")
             if axes.lines:
                 axes.legend(fontsize=8)
