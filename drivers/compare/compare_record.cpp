@@ -98,6 +98,10 @@ void CompareRecord::add(const std::string& model, io::Variable measure, const st
   all.values.insert(all.values.end(), values.begin(), values.end());
 }
 
+void CompareRecord::rows(const std::string& model, const io::Variable& measure, std::vector<float> mine) {
+  rows_.push_back({group(model), measure, std::move(mine)});
+}
+
 void CompareRecord::note(const std::string& model, const io::Attribute& attribute,
                          const io::AttributeValue& value) {
   notes_.push_back({group(model), attribute, value});
@@ -109,6 +113,7 @@ void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& se
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
+  for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);
   for (const auto& one : notes_) archive.attribute(one.name, one.value, one.object);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   archive.finish(names::done);

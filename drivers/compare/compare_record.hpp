@@ -36,6 +36,8 @@ class CompareRecord {
   /// A measure of `model` for the next seed (in order), row-major over its axes; <model> in an axis name is
   /// replaced. The same on all ranks. Throws std::logic_error for a missing axis or a wrong number of values.
   void add(const std::string& model, io::Variable measure, const std::vector<double>& values);
+  /// A matrix of `model`, not over seeds, in numbers of 4 bytes: this rank's rows (ArchiveWriter::rows).
+  void rows(const std::string& model, const io::Variable& measure, std::vector<float> mine);
   /// An attribute of a model's group, or of the experiment's ("").
   void note(const std::string& model, const io::Attribute& attribute, const io::AttributeValue& value);
   /// Writes the file. Collective.
@@ -45,6 +47,11 @@ class CompareRecord {
   struct Measure {
     io::Variable variable;  // over seeds, then its own axes
     std::vector<double> values;
+  };
+  struct Rows {
+    std::string group;
+    io::Variable variable;
+    std::vector<float> mine;
   };
   struct Note {
     std::string object, name;
@@ -59,6 +66,7 @@ class CompareRecord {
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // of axes
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name
+  std::vector<Rows> rows_;
   std::vector<Note> notes_;
 };
 

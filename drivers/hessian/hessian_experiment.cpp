@@ -9,6 +9,7 @@
 
 #include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
+#include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
@@ -17,6 +18,7 @@
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_study.hpp"
 #include "drivers/hessian/model_hessian.hpp"
+#include "io/layout.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -225,7 +227,9 @@ void describe_hessian(io::Description& description) {
   std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
   std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
   compare::describe_comparison(
-      description, "hessian", {coordinates, {lambda_0, broadening}, {blocks, stability_threshold}, measures});
+      description, "hessian",
+      {coordinates, {lambda_0, broadening}, {blocks, block_sizes, stability_threshold}, measures});
+  description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"), {heat_map});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "drivers/common/run_options.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/train/train_options.hpp"
 
@@ -92,9 +93,13 @@ void declare_spectrum(Options& options) {
 
 void declare_layer_study(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.attention",
+  declare({.name = "hessian.layers",
            .fallback = std::string("softmax, linear"),
-           .doc = "kinds of attention: softmax, linear (its logits are the weights)"});
+           .doc =
+               "kinds of layers: softmax, linear (attention whose logits are the weights), "
+               "softmax_pre_norm (LayerNorm in front of attention, MLP and unembedding), "
+               "softmax_post_norm (behind both sums), linear_mlp (matrices without activation under the sum "
+               "of squares, whatever hessian.mlp, .residual and .loss say; scaling only)"});
   declare({.name = "hessian.seeds",
            .fallback = std::string("1, 2, 3, 4, 5, 6, 7, 8, 9, 10"),
            .doc = "seeds of data and weights, whole numbers"});
@@ -112,13 +117,16 @@ void declare_layer_study(Options& options) {
   declare({.name = "hessian.residual",
            .fallback = 1.0,
            .doc = "factor of the residual connection around attention"});
-  declare({.name = "hessian.pre_norm",
-           .fallback = false,
-           .doc = "LayerNorm in front of attention, MLP and unembedding"});
   declare({.name = "hessian.loss",
            .fallback = std::string("cross_entropy"),
            .doc = "of the next token, or the sum of squares to the one at hand",
            .choices = {"cross_entropy", "squared_error"}});
+  declare({.name = "hessian.heat_map",
+           .fallback = false,
+           .doc =
+               "store the sizes of the entries of the whole Hessian too, for the first seed of each kind of "
+               "layer: a number of 4 bytes for each pair of weights of the decoder",
+           .when = "hessian.study = blocks"});
   options.declare_when("hessian.study = scaling", [](Options& scaling) {
     scaling.declare({.name = "hessian.sigmas",
                      .fallback = std::string("0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10"),
@@ -133,6 +141,13 @@ void declare_layer_study(Options& options) {
                      .doc = "random vectors for each norm with more than one layer",
                      .minimum = 1});
   });
+  declare({.name = "checkpoint.every",
+           .fallback = 5.0,
+           .doc = "wall time between checkpoints of the points that are finished; 0: only when stopped",
+           .unit = "s",
+           .minimum = 0,
+           .role = Role::output});
+  declare(restart_option());
 }
 
 }  // namespace

@@ -1,20 +1,24 @@
 #include "drivers/hessian/layer_study.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iostream>
 #include <sstream>
 
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/layer_measures.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
+#include "drivers/common/restart_check.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
+#include "drivers/hessian/heat_map.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
+#include "drivers/hessian/layer_points.hpp"
 
 namespace fluxformer {
 
@@ -22,198 +26,175 @@ namespace measured = hessian::variables;
 
 namespace {
 
-constexpr std::size_t weights = std::size(hessian::studied_weights), parts = std::size(hessian::all_parts);
-
-/// Lower ends of the bins and the upper end of the last, log10.
-std::vector<double> bin_edges() {
-  std::vector<double> edges;
-  for (int k = -60; k <= 8; ++k) edges.push_back(k / 4.0);
-  return edges;
-}
+// What a checkpoint holds: the numbers of the first points, one point behind the other, and the wall time so far
+// of each kind.
+constexpr io::WholeItem points_done{"points"};
+constexpr io::NumbersItem numbers_found{.name = "numbers", .can_be_nan = true, .can_be_infinite = true};
+constexpr io::NumbersItem seconds_of_kinds{.name = "seconds", .least = 0};
 
 class LayerStudyExperiment final : public Experiment {
  public:
   LayerStudyExperiment(const Settings& settings, const RunContext& context);
-  std::string describe() const override;
+  std::string describe() const override { return points_.describe(); }
   Report run() override;
 
  private:
-  /// The numbers of one kind of attention and one seed: [part][...], as they are stored.
-  std::vector<double> measure(const std::string& kind, long seed) const;
-  std::vector<double> entries(const hessian::LayerStudy& study) const;
-  std::vector<double> norms(const hessian::LayerStudy& study) const;
-  hessian::LayerStudy study_of(const std::string& kind, long seed) const;
-  void add(const std::string& kind, const std::vector<double>& numbers, CompareRecord& record) const;
-  std::size_t numbers_of_a_point() const {
-    const std::size_t bins = edges_.size() - 1;
-    return parts * weights * (scaling_ ? static_cast<std::size_t>(depth_) * sigmas_.size() : bins + 2);
-  }
+  /// The next point on each rank.
+  void advance();
+  void restart(const io::CheckpointReader& from);
+  void checkpoint();
+  bool checkpoint_due();
+  /// Keeps what is there, and how the run ends. `where`: "after 3 of 8 points".
+  Report stop(const std::string& where);
+  std::string summary() const;
 
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
-  bool scaling_;
-  std::vector<long> seeds_;
-  std::vector<std::string> kinds_;
-  std::vector<double> sigmas_, edges_ = bin_edges();
-  int depth_;
+  LayerPoints points_{settings_};
+  bool heat_map_ = settings_.word("hessian.study") == "blocks" && settings_.flag("hessian.heat_map");
+  // of the run
+  std::vector<std::vector<double>> found_;  // of the points that are done, on all ranks
+  std::vector<double> seconds_ = std::vector<double>(points_.kinds().size(), 0.0);
+  Cadence checkpoints_{settings_.real("checkpoint.every")};
 };
 
 LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings),
-      context_(context),
-      scaling_(settings.word("hessian.study") == "scaling"),
-      seeds_(integer_list(settings, "hessian.seeds", 0)),
-      kinds_(word_list(settings, "hessian.attention", {"softmax", "linear"})),
-      sigmas_(scaling_ ? number_list(settings, "hessian.sigmas", 1e-100, 1e100) : std::vector<double>{}),
-      depth_(scaling_ ? settings.count("hessian.depth") : 1) {
-  if (seeds_.empty() || kinds_.empty() || (scaling_ && sigmas_.empty()))
-    throw BadInput("hessian.seeds, hessian.attention, hessian.sigmas: none of them may be empty");
+    : settings_(settings), context_(context) {
+  if (heat_map_)
+    require_memory(
+        context.comm, static_cast<double>(heat_map_bytes(points_)) / RankOf(context.comm).ranks,
+        "hessian.heat_map with hessian.width = " + std::to_string(settings.integer("hessian.width")));
 }
 
-std::string LayerStudyExperiment::describe() const {
+void LayerStudyExperiment::advance() {
+  const RankOf me(context_.comm);
+  const std::size_t first = found_.size(),
+                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks));
+  const std::size_t mine = first + static_cast<std::size_t>(me.rank);
+  std::vector<double> seconds(seconds_.size(), 0.0);
+  found_.resize(first + count);
+  collectively(context_.comm, [&] {
+    if (mine >= found_.size()) return;
+    const Stopwatch watch;
+    found_[mine] = points_.measure(mine);
+    seconds[mine / points_.per_kind()] += watch.seconds();
+  });
+  for (std::size_t point = first; point < found_.size(); ++point) {
+    found_[point].resize(points_.numbers(point), 0.0);
+    sum_over_ranks(found_[point], context_.comm);
+  }
+  sum_over_ranks(seconds, context_.comm);
+  for (std::size_t kind = 0; kind < seconds_.size(); ++kind) seconds_[kind] += seconds[kind];
+}
+
+void LayerStudyExperiment::checkpoint() {
+  const Stopwatch watch;
+  std::vector<double> all;
+  for (const auto& numbers : found_) all.insert(all.end(), numbers.begin(), numbers.end());
+  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  file.put("settings", settings_.resolved());
+  file.put(points_done, static_cast<long>(found_.size()));
+  file.put(numbers_found, all);
+  file.put(seconds_of_kinds, seconds_);
+  file.commit();
+  frame_.add_seconds("output", watch.seconds());
+}
+
+void LayerStudyExperiment::restart(const io::CheckpointReader& from) {
+  const auto done = static_cast<std::size_t>(from.integer(points_done));
+  if (done > points_.count())
+    throw BadInput(from.called() + ": its " + std::to_string(done) + " points are more than the " +
+                   std::to_string(points_.count()) + " of these settings");
+  std::size_t numbers = 0;
+  for (std::size_t point = 0; point < done; ++point) numbers += points_.numbers(point);
+  const auto all = from.numbers(numbers_found, numbers);
+  seconds_ = from.numbers(seconds_of_kinds, seconds_.size());
+  auto at = all.begin();
+  for (std::size_t point = 0; point < done; ++point) {
+    const auto end = at + static_cast<std::ptrdiff_t>(points_.numbers(point));
+    found_.emplace_back(at, end);
+    at = end;
+  }
+}
+
+bool LayerStudyExperiment::checkpoint_due() {
+  int due = checkpoints_.due(frame_.seconds()) ? 1 : 0;
+  check_mpi(MPI_Bcast(&due, 1, MPI_INT, 0, context_.comm));  // rank 0's clock decides
+  return due != 0;
+}
+
+std::string LayerStudyExperiment::summary() const {
   std::ostringstream text;
-  text << kinds_.size() << " kind(s) of attention x " << seeds_.size() << " seeds, width "
-       << settings_.integer("hessian.width") << ", " << settings_.integer("hessian.sequences")
-       << " sequences of 18 tokens";
-  if (scaling_) text << ", " << depth_ << " layer(s), " << sigmas_.size() << " sizes of the embeddings";
+  text << "done: " << points_.count() << " points, " << frame_.seconds() << " s";
+  // Infinite are the logarithms of entries that are zero, too; what has overflowed shows in a NaN or in a norm.
+  std::size_t overflown = 0;
+  std::string first;
+  const bool norms = settings_.word("hessian.study") == "scaling";
+  for (std::size_t point = 0; point < found_.size(); ++point) {
+    const auto bad = [norms](double x) { return norms ? !std::isfinite(x) : std::isnan(x); };
+    if (std::ranges::none_of(found_[point], bad)) continue;
+    if (overflown++ == 0) first = points_.name(point);
+  }
+  if (overflown > 0)
+    text << "; numbers that are not finite in " << overflown << " of them, the first: " << first;
   return text.str();
 }
 
-hessian::LayerStudy LayerStudyExperiment::study_of(const std::string& kind, long seed) const {
-  hessian::LayerStudy study;
-  study.shape.width = settings_.integer("hessian.width");
-  study.shape.hidden = settings_.flag("hessian.mlp") ? 4 * study.shape.width : 0;
-  study.shape.depth = depth_;
-  study.shape.scores = kind == "linear" ? hessian::Scores::linear : hessian::Scores::softmax;
-  study.shape.residual = settings_.real("hessian.residual");
-  if (settings_.flag("hessian.pre_norm")) study.shape.norm_epsilon = 1e-5;
-  study.loss = settings_.word("hessian.loss") == "squared_error" ? hessian::LogitLoss::squared_error
-                                                                 : hessian::LogitLoss::cross_entropy;
-  study.sequences = settings_.count("hessian.sequences");
-  if (scaling_) study.probes = settings_.count("hessian.norm_probes");
-  study.seed = static_cast<std::uint64_t>(seed);
-  return study;
-}
-
-std::vector<double> LayerStudyExperiment::entries(const hessian::LayerStudy& study) const {
-  std::vector<double> numbers;
-  for (const auto part : hessian::all_parts) {
-    std::vector<double> shares, medians, percentiles;
-    for (const auto& block : hessian::diagonal_blocks(study, part)) {
-      const auto sizes = hessian::entry_sizes(block, edges_);
-      shares.insert(shares.end(), sizes.shares.begin(), sizes.shares.end());
-      medians.push_back(sizes.median);
-      percentiles.push_back(sizes.largest_percent);
-    }
-    for (const auto* list : {&shares, &medians, &percentiles})
-      numbers.insert(numbers.end(), list->begin(), list->end());
-  }
-  return numbers;
-}
-
-// From [sigma][part][layer][weight] to [part][layer][weight][sigma].
-std::vector<double> LayerStudyExperiment::norms(const hessian::LayerStudy& study) const {
-  const std::size_t per_sigma = parts * static_cast<std::size_t>(depth_) * weights;
-  std::vector<double> numbers(per_sigma * sigmas_.size());
-  for (std::size_t k = 0; k < sigmas_.size(); ++k) {
-    const auto found = hessian::block_norms(study, sigmas_[k]);
-    for (std::size_t j = 0; j < per_sigma; ++j) numbers[j * sigmas_.size() + k] = found[j];
-  }
-  return numbers;
-}
-
-std::vector<double> LayerStudyExperiment::measure(const std::string& kind, long seed) const {
-  const auto study = study_of(kind, seed);
-  return scaling_ ? norms(study) : entries(study);
-}
-
-void LayerStudyExperiment::add(const std::string& kind, const std::vector<double>& numbers,
-                               CompareRecord& record) const {
-  auto at = numbers.begin();
-  const auto next = [&](std::size_t count) {
-    const auto from = at;
-    at += static_cast<std::ptrdiff_t>(count);
-    return std::vector<double>(from, at);
-  };
-  for (const auto& part : hessian_parts) {
-    const auto put = [&](const io::Variable& variable, std::size_t count) {
-      record.add(kind, measured::of_part(part, variable), next(count));
-    };
-    if (scaling_) {
-      put(measured::layer_norm, static_cast<std::size_t>(depth_) * weights * sigmas_.size());
-      continue;
-    }
-    put(measured::entry_share, weights * (edges_.size() - 1));
-    put(measured::median_entry, weights);
-    put(measured::largest_entries, weights);
-  }
+Report LayerStudyExperiment::stop(const std::string& where) {
+  checkpoint();
+  return frame_.stopped(where, "continue with --checkpoint.restart=auto");
 }
 
 Report LayerStudyExperiment::run() {
   frame_.begin();
-  CompareRecord record(settings_, context_, frame_.claim(), seeds_);
-  record.axis(measured::weight_matrix, 1, static_cast<long>(weights));
-  if (scaling_) {
-    record.axis(measured::sigma, sigmas_);
-    record.axis(axes::layer, 1, depth_);
-  } else {
-    record.axis(measured::entry_size, {edges_.begin(), edges_.end() - 1});
-  }
+  const auto continued = find_checkpoint(context_.comm, settings_);
+  if (continued) restart(*continued);
+  auto claim = frame_.claim({.datasets = 16 * points_.kinds().size()});
+  CompareRecord record(settings_, context_, std::move(claim), points_.seeds());
+  points_.add_axes(record);
+  if (frame_.root() && continued)
+    std::cerr << "fluxformer: continuing from " << continued->path() << " after " << found_.size()
+              << " points\n";
   frame_.announce(*this);
-  const RankOf me(context_.comm);
-  const std::size_t total = kinds_.size() * seeds_.size(), ranks = static_cast<std::size_t>(me.ranks);
-  Progress progress = frame_.progress(static_cast<double>(total), "seeds");
+  const std::size_t total = points_.count();
+  Progress progress =
+      frame_.progress(static_cast<double>(total), "points", static_cast<double>(found_.size()));
   const Stopwatch measuring;
-  // One point (kind, seed) for each rank at a time.
-  std::vector<std::vector<double>> found(total);
-  std::vector<double> seconds(kinds_.size(), 0.0);
-  for (std::size_t first = 0; first < total; first += ranks) {
-    const std::size_t mine = first + static_cast<std::size_t>(me.rank);
-    collectively(context_.comm, [&] {
-      if (mine >= total) return;
-      const Stopwatch watch;
-      const std::size_t kind = mine / seeds_.size();
-      found[mine] = measure(kinds_[kind], seeds_[mine % seeds_.size()]);
-      seconds[kind] += watch.seconds();
-    });
-    const std::size_t done = std::min(first + ranks, total);
-    progress.update(static_cast<double>(done));
-    if (done < total && frame_.asked_to_stop()) {
+  while (found_.size() < total) {
+    advance();
+    progress.update(static_cast<double>(found_.size()));
+    if (found_.size() < total && frame_.asked_to_stop()) {
       progress.finish();
-      return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " seeds",
-                            "nothing was written; start the run again");
+      return stop("after " + std::to_string(found_.size()) + " of " + std::to_string(total) + " points");
     }
+    if (checkpoint_due()) checkpoint();
   }
-  sum_over_ranks(seconds, context_.comm);
-  const std::size_t numbers = numbers_of_a_point();
-  for (std::size_t point = 0; point < total; ++point) {
-    found[point].resize(numbers, 0.0);
-    sum_over_ranks(found[point], context_.comm);
-    add(kinds_[point / seeds_.size()], found[point], record);
-  }
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
-    for (std::size_t seed = 0; seed < seeds_.size(); ++seed)
-      record.add(kinds_[kind], compare::seconds, {seconds[kind] / static_cast<double>(seeds_.size())});
   progress.finish();
+  if (heat_map_ && !add_heat_maps(points_, context_.comm, frame_, record))
+    return stop("in the heat map, after all points");
   frame_.add_seconds("measure", measuring.seconds());
+  points_.add(found_, record);
+  for (std::size_t kind = 0; kind < seconds_.size(); ++kind)
+    for (std::size_t seed = 0; seed < points_.seeds().size(); ++seed)
+      record.add(points_.kinds()[kind], compare::seconds,
+                 {seconds_[kind] / static_cast<double>(points_.seeds().size())});
   record.finish(frame_.parts());
-  std::ostringstream text;
-  text << "done: " << total << " seeds, " << frame_.seconds() << " s";
-  return frame_.done(text.str());
+  return frame_.done(summary());
 }
 
 }  // namespace
 
 std::vector<io::Variable> layer_study_coordinates() {
-  return {measured::weight_matrix, measured::sigma, axes::layer, measured::entry_size};
+  return {measured::weight_matrix, measured::sigma,     axes::layer,
+          measured::entry_size,    measured::parameter, measured::other_parameter};
 }
 
 std::vector<io::Variable> layer_study_measures() {
   std::vector<io::Variable> measures;
   for (const auto& part : hessian_parts)
-    for (const auto& one :
-         {measured::entry_share, measured::median_entry, measured::largest_entries, measured::layer_norm})
+    for (const auto& one : {measured::entry_share, measured::median_entry, measured::largest_entries,
+                            measured::layer_norm, measured::matrix_norm})
       measures.push_back(measured::of_part(part, one));
   return measures;
 }

@@ -50,21 +50,21 @@ class ArchiveWriter {
   }
   /// Many at once: the ranks agree once, not once per array.
   void arrays(const std::vector<SmallArray>& list);
-  /// A list of words known to all ranks (rank 0's are written), as UTF-8 strings of fixed length, padded with
-  /// zero bytes: MPI-IO cannot write strings of variable length. std::logic_error if a word contains a zero
-  /// byte.
+  /// <group>/<name> over two axes as compressed numbers of 4 bytes, of which each rank passes its rows: all of them,
+  /// in the order of the ranks. std::logic_error as `write`.
+  void rows(const std::string& group, const Variable& variable, std::span<const float> mine);
+  /// A list of words known to all ranks (rank 0's are written), as zero-padded UTF-8 strings of fixed length: MPI-IO
+  /// cannot write those of variable length. std::logic_error if a word contains a zero byte.
   void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
              const std::string& axis = {});
 
   /// A dataset <group>/<name> that grows by rows; its first axis is a growing one.
   void series(const std::string& group, const Variable& variable);
-  /// Appends a row to a series, or a value to a growing axis ("/time"). Buffered in memory until `flush` or
-  /// until the buffer is full.
+  /// Appends a row to a series, or a value to a growing axis ("/time"). Buffered in memory.
   void append(const std::string& path, std::span<const double> row);
   void append(const std::string& path, double value) { append(path, std::span(&value, 1)); }
 
-  /// A field over time, depth, token, sample, channel: five axes, the first a growing one, the others as long
-  /// as the selection. `deflate`: 0 .. 9.
+  /// A field over time (growing), depth, token, sample, channel, as long as the selection. `deflate`: 0 .. 9.
   void field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
              int deflate = 0);
   /// Time `index` (at most one beyond the last written) of a field from the rank's memory

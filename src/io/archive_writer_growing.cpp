@@ -60,8 +60,8 @@ void ArchiveWriter::write_pending(const std::string& path, Growing& growing) {
     auto dims = dataset_shape(growing.dataset);
     dims.front() = growing.rows + rows;
     h5(H5Dset_extent(growing.dataset, dims.data()), "H5Dset_extent");
-    write_from_root(growing.dataset, root(), H5T_NATIVE_DOUBLE, growing.pending.data(),
-                    std::pair<hsize_t, hsize_t>{growing.rows, rows});
+    write_rows(growing.dataset, root(), H5T_NATIVE_DOUBLE, growing.pending.data(),
+               std::pair<hsize_t, hsize_t>{growing.rows, rows});
   });
   growing.rows += rows;
   growing.pending.clear();

@@ -133,7 +133,7 @@ void CheckpointReader::field(const NumbersItem& item, const FieldPart& part, dou
 void CheckpointReader::require_range(const NumbersItem& item, std::span<const double> values) const {
   for (const double value : values)
     if (!(value >= item.least && value <= std::numeric_limits<double>::max()) &&
-        !(item.can_be_nan && std::isnan(value)))
+        !(item.can_be_nan && std::isnan(value)) && !(item.can_be_infinite && std::isinf(value)))
       throw BadInput(called() + ": " + item.name + " holds " + std::to_string(value) +
                      ", which is out of range");
 }

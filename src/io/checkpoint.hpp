@@ -36,6 +36,7 @@ struct NumbersItem {
   const char* name;
   bool can_be_nan = false;
   double least = std::numeric_limits<double>::lowest();
+  bool can_be_infinite = false;
 };
 
 /// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import ALL, CompareTest, MODELS  # noqa: E402
-from program import ROOT, ProgramTest  # noqa: E402
+from program import ROOT  # noqa: E402
 from python_package import start  # noqa: E402
 
 DECK = os.path.join(ROOT, "input", "hessian", "digits.ini")
@@ -144,68 +144,6 @@ class Hessian(CompareTest):
                          sorted(f"hessian_digits_{figure}.{kind}" for figure in ("spectrum", "blocks_transformer", "distances_transformer", "course")
                                 for kind in ("png", "pdf")))
 
-
-class OneLayer(ProgramTest):
-    """Random weights, no files of models."""
-
-    def study(self, deck, *arguments, ranks=1):
-        """A run of a deck; its group /analysis/hessian."""
-        end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", deck), "--quiet", "--output.file=out.h5",
-                               "--output.overwrite=true", *arguments, ranks=ranks)
-        self.assertEqual(end.code, 0, end)
-        return self.open("out.h5")
-
-    def assert_draws(self, figure):
-        done = start("plot", "out.h5", "--output", "drawn", cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(os.listdir(self.path("drawn"))), [f"out_{figure}.pdf", f"out_{figure}.png"])
-
-    def test_query_entries_lie_far_below_those_of_value_with_softmax_and_not_with_linear_attention(self):
-        group = self.study("blocks.ini", "--hessian.seeds=1,2,3", "--hessian.sequences=32", ranks=2)["analysis/hessian"]
-        gap = {kind: (group[kind]["median_entry"][:, 0] - group[kind]["median_entry"][:, 1]).mean() for kind in group}
-        # The source's numbers: 1.7 +- 0.4 decades and less than half a decade.
-        self.assertLess(abs(gap["softmax"] - 1.7), 0.4)
-        self.assertLess(abs(gap["linear"]), 0.5)
-        np.testing.assert_allclose(group["softmax/entry_share"][...].sum(axis=-1), 1, atol=1e-12)
-        # Soft-max: the functional part of V, V is 0 and no bin holds it.
-        self.assertEqual(group["softmax/functional_entry_share"][:, 0].max(), 0)
-        self.assert_draws("entries")
-
-    def test_norms_grow_with_the_powers_of_theory(self):
-        file = self.study("scaling.ini", "--hessian.seeds=1,2,3", "--hessian.width=12", "--hessian.sigmas=0.001,0.003,0.01", ranks=3)
-        norm = {part: file[f"analysis/hessian/softmax/{part}block_norm_by_sigma"][...] for part in ("", "gauss_newton_", "functional_")}
-        slopes = {part: np.log(values[..., 2] / values[..., 0]) / np.log(10) for part, values in norm.items() if part != "functional_"}
-        # specs: value 2, query and key 5, in the Gauss-Newton part 6.
-        np.testing.assert_allclose(slopes[""], np.broadcast_to([2, 5, 5], slopes[""].shape), atol=0.05)
-        np.testing.assert_allclose(slopes["gauss_newton_"], np.broadcast_to([2, 6, 6], slopes[""].shape), atol=0.05)
-        self.assertEqual(norm["functional_"][:, 0, 0].max(), 0)
-        alone = self.study("scaling.ini", "--hessian.seeds=1,2,3", "--hessian.width=12", "--hessian.sigmas=0.001,0.003,0.01")
-        for part, values in norm.items():  # points are computed by one rank each: the same bits
-            np.testing.assert_array_equal(alone[f"analysis/hessian/softmax/{part}block_norm_by_sigma"][...], values)
-        self.assert_draws("growth")
-
-    def test_linear_attention_grows_with_the_sixth_power_and_three_times_as_fast_with_two_layers(self):
-        linear = ("--hessian.attention=linear", "--hessian.mlp=false", "--hessian.residual=0", "--hessian.loss=squared_error",
-                  "--hessian.seeds=1,2", "--hessian.width=6", "--hessian.sequences=4", "--hessian.sigmas=0.5,1")
-        for depth, power in ((1, 6), (2, 18)):
-            file = self.study("scaling.ini", *linear, f"--hessian.depth={depth}")
-            norm = file["analysis/hessian/linear/gauss_newton_block_norm_by_sigma"][...]
-            np.testing.assert_allclose(np.log2(norm[..., 1] / norm[..., 0]), power, atol=1e-10)  # exact up to round-off
-
-    def test_overflow_is_recorded_as_a_point_that_is_not_finite(self):
-        file = self.study("scaling.ini", "--hessian.attention=linear", "--hessian.seeds=1", "--hessian.width=4", "--hessian.sequences=2",
-                          "--hessian.loss=squared_error", "--hessian.sigmas=1,1e60")
-        norm = file["analysis/hessian/linear/block_norm_by_sigma"][...]
-        self.assertTrue(np.isfinite(norm[..., 0]).all())
-        self.assertFalse(np.isfinite(norm[..., 1]).any())
-
-    def test_keys_of_the_other_study_are_refused(self):
-        for settings, word in ((("--hessian.study=blocks", "--hessian.sigmas=1"), "hessian.sigmas"),
-                               (("--hessian.study=blocks", "--hessian.eigenvalues=3"), "hessian.eigenvalues"),
-                               (("--hessian.study=scaling", "--models.transformer=x.h5"), "models.transformer"),
-                               (("--hessian.study=scaling", "--hessian.sigmas=0"), "hessian.sigmas"),
-                               (("--hessian.study=blocks", "--hessian.seeds="), "hessian.seeds")):
-            self.assert_refused(self.run_program("hessian", *settings, "--output.file=out.h5", ranks=2), word)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
-<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries or <name>_growth.
+<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries, <name>_heat_map where it
+was stored, or <name>_growth.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
-from fluxformer.hessian.layers import entries, growth, kinds_of
+from fluxformer.hessian.layers import NORMS, entries, growth, heat_map, kinds_of
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 
@@ -23,8 +24,10 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
             name = os.path.basename(path).removesuffix(".h5")
             if kinds_of(run, "entry_share"):
                 yield entries(run, folder, f"{name}_entries")
+                if kinds_of(run, "heat_map"):
+                    yield heat_map(run, folder, f"{name}_heat_map")
                 continue
-            if kinds_of(run, "block_norm_by_sigma"):
+            if kinds_of(run, *NORMS):
                 yield growth(run, folder, f"{name}_growth")
                 continue
             data = Spectra(run)

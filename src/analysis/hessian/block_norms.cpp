@@ -97,6 +97,15 @@ Matrix query_key_cross(const BlockFactors& a, const BlockFactors& b) {
   return with_n * b.moments.transpose();
 }
 
+// Divides by a power of two, which is returned, so that the largest entry is of order 1: products keep their bits.
+double taken_out(Matrix& a) {
+  const double largest = a.cwiseAbs().maxCoeff();
+  if (!(largest > 0) || std::isinf(largest)) return 1;
+  const double scale = std::exp2(std::ilogb(largest));
+  a /= scale;
+  return scale;
+}
+
 Matrix cross_terms(const BlockFactors& a, const BlockFactors& b) {
   return a.rows == Weight::value ? value_cross(a, b) : query_key_cross(a, b);
 }
@@ -141,9 +150,13 @@ double inner_product(const BlockFactors& a, const BlockFactors& b) {
 }
 
 double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns, Part part) {
-  const BlockFactors factors = block_factors(sequences, rows, columns, part);
-  // Round-off may leave a sum that is zero slightly below it.
-  return std::sqrt(std::max(0.0, inner_product(factors, factors)));
+  BlockFactors factors = block_factors(sequences, rows, columns, part);
+  // Squares leave the range of numbers long before norms do.
+  const double common = rows == columns ? taken_out(factors.common) : 1,
+               products = rows == columns ? taken_out(factors.products) : 1;
+  const double square = inner_product(factors, factors);
+  // Below 0 by round-off; what is not finite stays so.
+  return square < 0 ? 0.0 : std::sqrt(square) * common * common * products;
 }
 
 }  // namespace fluxformer::hessian

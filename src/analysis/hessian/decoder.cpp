@@ -128,8 +128,9 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
     throw std::logic_error("attention_layers: the rows of deeper decoders depend on each other");
   const DecoderLayerWeights& w = weights.layers[0];
   const Matrix bias = weights.readout_bias.replicate(batch.length, 1);
-  const MlpWeights mlp{
-      w.in, w.in_bias.transpose(), w.out, w.out_bias.transpose(), Nonlinearity::relu, shape.norm_epsilon};
+  const auto before = shape.norms(NormPlace::before), behind_sums = shape.norms(NormPlace::behind);
+  const MlpWeights mlp{w.in,  w.in_bias.transpose(), w.out, w.out_bias.transpose(), Nonlinearity::relu,
+                       before};
   std::vector<Index> scored;
   for (Index i = batch.first_scored; i < batch.end_scored; ++i) scored.push_back(i);
 
@@ -142,8 +143,9 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
     tail = behind(projection(weights.readout), behind(shifted(bias), tail));
     if (shape.norm_epsilon) tail = behind(layer_norm(*shape.norm_epsilon), tail);
     if (shape.hidden > 0) tail = behind(residual_mlp(mlp), tail);
+    if (behind_sums) tail = behind(layer_norm(*behind_sums), tail);
     tail = behind(projection(w.output), behind(shifted(shape.residual * x), tail));
-    const Matrix seen = shape.norm_epsilon ? RowNorm(x, *shape.norm_epsilon).values() : x;
+    const Matrix seen = before ? RowNorm(x, *before).values() : x;
     layers.emplace_back(AttentionMap(seen, {w.value, w.query, w.key}, shape.form()), tail, scored);
   }
   return layers;

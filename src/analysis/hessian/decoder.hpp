@@ -6,6 +6,9 @@
 //   logits = n(X_depth) W_U + b_U
 //
 // with scores Q K^T / sqrt(d), n = LayerNorm without gain and bias or the identity, and its loss on token batches.
+// With the LayerNorms behind the sums instead (post-norm),
+//
+//   R = n(rho X + A(X) X W_V W_O),   X' = n(R + relu(R W_in + b_in) W_out + b_out),   logits = X_depth W_U + b_U
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +20,9 @@
 
 namespace fluxformer::hessian {
 
+/// Where LayerNorms stand: in front of attention, MLP and unembedding, or behind the two sums of a layer.
+enum class NormPlace { before, behind };
+
 /// Sizes and kind of a decoder.
 struct DecoderShape {
   /// `hidden`: width of the MLPs; 0: there are none, as in the source's study of linear attention.
@@ -25,7 +31,12 @@ struct DecoderShape {
   Mask mask = Mask::causal;
   double residual = 1;                                ///< rho
   std::optional<double> norm_epsilon = std::nullopt;  ///< of the LayerNorms; none: n is the identity
+  NormPlace norm_place = NormPlace::before;
 
+  /// The epsilon of the LayerNorms at this place; none: there are none.
+  std::optional<double> norms(NormPlace place) const {
+    return place == norm_place ? norm_epsilon : std::nullopt;
+  }
   /// Sizes and kind of one of its attention layers.
   AttentionForm form() const;
 };

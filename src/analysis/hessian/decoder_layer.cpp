@@ -33,7 +33,8 @@ Matrix DecoderLayer::normed_times(const std::optional<RowNorm>& norm, const Matr
 DecoderLayer::DecoderLayer(const DecoderShape& shape, DecoderLayerWeights weights, const Matrix& x)
     : shape_(shape), w_(std::move(weights)), tau_(shape.form().tau) {
   at_.x = x;
-  if (shape_.norm_epsilon) norm_.emplace(x, *shape_.norm_epsilon);
+  const auto before = shape_.norms(NormPlace::before), behind = shape_.norms(NormPlace::behind);
+  if (before) norm_.emplace(x, *before);
   at_.normed = norm_ ? norm_->values() : x;
   at_.q = at_.normed * w_.query;
   at_.k = at_.normed * w_.key;
@@ -46,13 +47,15 @@ DecoderLayer::DecoderLayer(const DecoderShape& shape, DecoderLayerWeights weight
     at_.z.middleRows(begin, length) = at_.weights.back() * at_.v.middleRows(begin, length);
   }
   at_.r = shape_.residual * x + at_.z * w_.output;
-  if (shape_.norm_epsilon) norm_r_.emplace(at_.r, *shape_.norm_epsilon);
+  if (behind) at_.r = behind_.emplace(at_.r, *behind).values();
+  if (before) norm_r_.emplace(at_.r, *before);
   at_.normed_r = norm_r_ ? norm_r_->values() : at_.r;
   const Matrix pre = (at_.normed_r * w_.in).rowwise() + w_.in_bias.row(0);
   on_ = (pre.array() > 0).cast<double>();
   at_.hidden = pre.cwiseProduct(on_);
   at_.next = at_.r + at_.hidden * w_.out;
   at_.next.rowwise() += w_.out_bias.row(0);
+  if (behind) at_.next = behind_mlp_.emplace(at_.next, *behind).values();
 }
 
 LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights& w_dot) const {
@@ -71,27 +74,31 @@ LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights
     dot.weights.push_back(shape_.scores == Scores::softmax ? softmax_times(a, t_dot) : masked(t_dot));
     dot.z.middleRows(static_cast<Index>(n) * length, length) = dot.weights[n] * of(at_.v) + a * of(dot.v);
   }
-  dot.r = shape_.residual * x_dot + dot.z * w_.output + at_.z * w_dot.output;
+  dot.sum = shape_.residual * x_dot + dot.z * w_.output + at_.z * w_dot.output;
+  dot.r = normed_times(behind_, dot.sum);
   dot.normed_r = normed_times(norm_r_, dot.r);
   Matrix pre = dot.normed_r * w_.in + at_.normed_r * w_dot.in;
   pre.rowwise() += w_dot.in_bias.row(0);
   dot.hidden = on_.cwiseProduct(pre);
-  dot.next = dot.r + dot.hidden * w_.out + at_.hidden * w_dot.out;
-  dot.next.rowwise() += w_dot.out_bias.row(0);
+  dot.last = dot.r + dot.hidden * w_.out + at_.hidden * w_dot.out;
+  dot.last.rowwise() += w_dot.out_bias.row(0);
+  dot.next = normed_times(behind_mlp_, dot.last);
   return dot;
 }
 
 Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, LayerAdjoint& bar) const {
   bar.next = next_bar;
-  g.out = at_.hidden.transpose() * next_bar;
-  g.out_bias = next_bar.colwise().sum();
-  bar.pre = on_.cwiseProduct(next_bar * w_.out.transpose());
+  bar.last = normed_times(behind_mlp_, next_bar);
+  g.out = at_.hidden.transpose() * bar.last;
+  g.out_bias = bar.last.colwise().sum();
+  bar.pre = on_.cwiseProduct(bar.last * w_.out.transpose());
   g.in = at_.normed_r.transpose() * bar.pre;
   g.in_bias = bar.pre.colwise().sum();
   bar.normed_r = bar.pre * w_.in.transpose();
-  bar.r = next_bar + normed_times(norm_r_, bar.normed_r);
-  g.output = at_.z.transpose() * bar.r;
-  bar.z = bar.r * w_.output.transpose();
+  bar.r = bar.last + normed_times(norm_r_, bar.normed_r);
+  bar.sum = normed_times(behind_, bar.r);
+  g.output = at_.z.transpose() * bar.sum;
+  bar.z = bar.sum * w_.output.transpose();
 
   bar.q.resizeLike(at_.q);
   bar.k.resizeLike(at_.k);
@@ -114,7 +121,7 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
   g.key = at_.normed.transpose() * bar.k;
   g.value = at_.normed.transpose() * bar.v;
   bar.normed = bar.q * w_.query.transpose() + bar.k * w_.key.transpose() + bar.v * w_.value.transpose();
-  return shape_.residual * bar.r + normed_times(norm_, bar.normed);
+  return shape_.residual * bar.sum + normed_times(norm_, bar.normed);
 }
 
 Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjoint& bar,
@@ -125,16 +132,20 @@ Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjo
                         const Matrix& y_bar_dot) -> Matrix {
     return x_dot.transpose() * y_bar + x.transpose() * y_bar_dot;
   };
-  g.out = outer(at_.hidden, dot.hidden, bar.next, next_bar_dot);
-  g.out_bias = next_bar_dot.colwise().sum();
-  const Matrix pre = on_.cwiseProduct(next_bar_dot * w_.out.transpose() + bar.next * w_dot.out.transpose());
+  Matrix last = normed_times(behind_mlp_, next_bar_dot);
+  if (behind_mlp_) last += behind_mlp_->curvature_times(bar.next, dot.last);
+  g.out = outer(at_.hidden, dot.hidden, bar.last, last);
+  g.out_bias = last.colwise().sum();
+  const Matrix pre = on_.cwiseProduct(last * w_.out.transpose() + bar.last * w_dot.out.transpose());
   g.in = outer(at_.normed_r, dot.normed_r, bar.pre, pre);
   g.in_bias = pre.colwise().sum();
   const Matrix normed_r = pre * w_.in.transpose() + bar.pre * w_dot.in.transpose();
-  Matrix r = next_bar_dot + normed_times(norm_r_, normed_r);
+  Matrix r = last + normed_times(norm_r_, normed_r);
   if (norm_r_) r += norm_r_->curvature_times(bar.normed_r, dot.r);
-  g.output = outer(at_.z, dot.z, bar.r, r);
-  const Matrix z = r * w_.output.transpose() + bar.r * w_dot.output.transpose();
+  Matrix sum = normed_times(behind_, r);
+  if (behind_) sum += behind_->curvature_times(bar.r, dot.sum);
+  g.output = outer(at_.z, dot.z, bar.sum, sum);
+  const Matrix z = sum * w_.output.transpose() + bar.sum * w_dot.output.transpose();
 
   Matrix q(at_.q.rows(), at_.q.cols()), k(at_.k.rows(), at_.k.cols()), v(at_.v.rows(), at_.v.cols());
   const Index length = shape_.length;
@@ -156,7 +167,7 @@ Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjo
   const Matrix normed = q * w_.query.transpose() + bar.q * w_dot.query.transpose() + k * w_.key.transpose() +
                         bar.k * w_dot.key.transpose() + v * w_.value.transpose() +
                         bar.v * w_dot.value.transpose();
-  Matrix x = shape_.residual * r + normed_times(norm_, normed);
+  Matrix x = shape_.residual * sum + normed_times(norm_, normed);
   if (norm_) x += norm_->curvature_times(bar.normed, dot.x);
   return x;
 }

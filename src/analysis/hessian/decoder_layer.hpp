@@ -5,6 +5,7 @@
 // one below the other (n L x d); attention works sequence by sequence.
 //
 //   forward     A from T = tau Q K^T,  Z = A V,   R = rho X + Z W_O,   X' = R + relu(n(R) W_in + b_in) W_out + b_out
+//               post-norm: R and X' are n of these sums
 //   tangent     A_dot = A o (T_dot - rowsum(A o T_dot)), linear: T_dot on the mask; the others by the product rule
 //   adjoint     T_bar = A o (A_bar - s), s = rowsum(A o A_bar), linear: A_bar on the mask
 //   its tangent T_bar_dot = A_dot o (A_bar - s) + A o (A_bar_dot - s_dot), s_dot = rowsum(A_dot o A_bar + A o A_bar_dot)
@@ -19,14 +20,15 @@ namespace fluxformer::hessian {
 
 /// Adjoints (bar) of what a layer computes, or their tangents.
 struct LayerAdjoint {
-  Matrix normed, q, k, v, z, r, normed_r, pre, next;  ///< n(X), ..., n(R), pre-activations, X'
-  std::vector<Matrix> weights, scores;                ///< A_bar and T_bar of each sequence
+  Matrix normed, q, k, v, z, sum, r, normed_r, pre, last,
+      next;                             ///< n(X), ..., R and X' behind `sum` and `last`
+  std::vector<Matrix> weights, scores;  ///< A_bar and T_bar of each sequence
 };
 
 /// Values of a layer, or their tangents.
 struct LayerValues {
-  Matrix x, normed, q, k, v, z, r, normed_r, hidden, next;
-  std::vector<Matrix> weights;  ///< A of each sequence
+  Matrix x, normed, q, k, v, z, sum, r, normed_r, hidden, last, next;  ///< likewise
+  std::vector<Matrix> weights;                                         ///< A of each sequence
 };
 
 /// At one theta and one batch. O(n L (L d + d^2 + d h)) for each call.
@@ -53,8 +55,9 @@ class DecoderLayer {
   DecoderLayerWeights w_;
   double tau_;
   LayerValues at_;
-  Matrix on_;  // 1 where the pre-activation is positive
-  std::optional<RowNorm> norm_, norm_r_;
+  Matrix on_;                                   // 1 where the pre-activation is positive
+  std::optional<RowNorm> norm_, norm_r_;        // in front of attention and MLP
+  std::optional<RowNorm> behind_, behind_mlp_;  // behind their sums
 };
 
 }  // namespace fluxformer::hessian

@@ -23,7 +23,7 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
     layers_.emplace_back(shape_, layer, layers_.empty() ? x : layers_.back().output());
   }
   const Matrix& last = layers_.empty() ? x : layers_.back().output();
-  if (shape_.norm_epsilon) norm_.emplace(last, *shape_.norm_epsilon);
+  if (const auto epsilon = shape_.norms(NormPlace::before)) norm_.emplace(last, *epsilon);
   normed_ = norm_ ? norm_->values() : last;
   logits_ = (normed_ * w_.readout).rowwise() + w_.readout_bias.row(0);
   seed();

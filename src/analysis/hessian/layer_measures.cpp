@@ -6,6 +6,7 @@
 
 #include "analysis/hessian/block_norms.hpp"
 #include "analysis/hessian/decoder_products.hpp"
+#include "analysis/hessian/linear_mlp.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::hessian {
@@ -28,12 +29,12 @@ const ParameterBlock& block_of(const std::vector<ParameterBlock>& blocks, Weight
       blocks, [&](const ParameterBlock& one) { return one.layer == layer && one.name == name; });
 }
 
-/// Mean of |P H P v|^2 over random signs v of one block.
+/// Root of the mean of |P H P v|^2 over random signs v of one block.
 double hutchinson(const LayerStudy& study, const DecoderProducts& products, const ParameterBlock& block,
                   Part part) {
   const RandomStream all(study.seed, "hessian probes " + block.name);
   const auto stream = all.item(static_cast<std::uint64_t>(block.layer));
-  double sum = 0;
+  Vector norms(study.probes);
   for (int probe = 0; probe < study.probes; ++probe) {
     Vector v = Vector::Zero(products.size());
     for (Index j = 0; j < block.size(); ++j) {
@@ -41,9 +42,20 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
                           static_cast<std::uint64_t>(j);
       v[block.begin + j] = stream.uniform(number) < 0.5 ? -1 : 1;
     }
-    sum += products.product(part, v).segment(block.begin, block.size()).squaredNorm();
+    norms[probe] = products.product(part, v).segment(block.begin, block.size()).stableNorm();
   }
-  return std::sqrt(sum / study.probes);
+  // Powers of sigma up to 54: the squares may leave the range of numbers where the norms do not.
+  return norms.stableNorm() / std::sqrt(study.probes);
+}
+
+/// Weights of one matrix of the linear network.
+Matrix uniform_matrix(std::uint64_t seed, Index layer, Index rows, Index columns) {
+  const auto stream = RandomStream(seed, "linear mlp W").item(static_cast<std::uint64_t>(layer));
+  const double bound = 1 / std::sqrt(static_cast<double>(rows));
+  Matrix w(rows, columns);
+  for (Index j = 0; j < w.size(); ++j)
+    w.data()[j] = stream.uniform(static_cast<std::uint64_t>(j), -bound, bound);
+  return w;
 }
 
 }  // namespace
@@ -52,6 +64,10 @@ EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
   std::vector<double> sizes(static_cast<std::size_t>(matrix.size()));
   for (Index j = 0; j < matrix.size(); ++j)
     sizes[static_cast<std::size_t>(j)] = std::log10(std::abs(matrix.data()[j]));
+  if (matrix.hasNaN()) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    return {none, none, std::vector<double>(edges.size() - 1, none)};
+  }
   std::ranges::sort(sizes);
   EntrySizes result;
   const auto at = [&](double share) {
@@ -77,6 +93,22 @@ std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part) {
   return blocks;
 }
 
+std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index end) {
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  const DecoderProducts products(study.shape, initial_decoder(study.shape, study.seed), batch, study.loss,
+                                 weight_of(study, batch));
+  std::vector<float> rows;
+  rows.reserve(static_cast<std::size_t>((end - begin) * products.size()));
+  Vector unit = Vector::Zero(products.size());
+  for (Index row = begin; row < end; ++row) {
+    unit[row] = 1;
+    const Vector entries = products.product(Part::total, unit);  // H is symmetric
+    for (const double entry : entries) rows.push_back(static_cast<float>(std::log10(std::abs(entry) + 1e-6)));
+    unit[row] = 0;
+  }
+  return rows;
+}
+
 std::vector<double> block_norms(const LayerStudy& study, double sigma) {
   auto weights = initial_decoder(study.shape, study.seed);
   scale_embeddings(weights, study.seed, sigma);
@@ -94,6 +126,31 @@ std::vector<double> block_norms(const LayerStudy& study, double sigma) {
     for (Index layer = 0; layer < study.shape.depth; ++layer)
       for (const auto weight : studied_weights)
         norms.push_back(hutchinson(study, products, block_of(blocks, weight, layer), part));
+  return norms;
+}
+
+std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
+  const auto& shape = study.shape;
+  auto decoder = initial_decoder({.width = shape.width, .hidden = 0, .depth = 0}, study.seed);
+  scale_embeddings(decoder, study.seed, sigma);
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  Matrix x(batch.scored(), shape.width), target = Matrix::Zero(batch.scored(), shape.vocabulary);
+  Index row = 0;
+  for (const Index i : batch.scored_rows()) {
+    const int token = batch.tokens[static_cast<std::size_t>(i)];
+    x.row(row) = decoder.embedding.row(token);
+    target(row++, token) = 1;
+  }
+  std::vector<Matrix> weights;
+  for (Index layer = 0; layer < shape.depth; ++layer)
+    weights.push_back(uniform_matrix(study.seed, layer, shape.width,
+                                     layer + 1 < shape.depth ? shape.width : shape.vocabulary));
+  const LinearMlp network(std::move(x), target, 1, std::move(weights));
+  const auto layers = static_cast<std::size_t>(shape.depth);
+  std::vector<double> norms(std::size(all_parts) * layers, 0.0);
+  for (std::size_t part = 0; part < std::size(all_parts); ++part)
+    for (std::size_t layer = 0; layer < layers && all_parts[part] != Part::functional; ++layer)
+      norms[part * layers + layer] = network.diagonal_norm(layer);
   return norms;
 }
 

@@ -47,7 +47,7 @@ Matrix LinearMlp::hessian(Part part) const {
 double LinearMlp::diagonal_norm(std::size_t layer) const {
   const Matrix inputs = before_[layer].transpose() * before_[layer];
   const Matrix outputs = behind_[layer] * behind_[layer].transpose();
-  return 2 * c_ * inputs.norm() * outputs.norm();
+  return 2 * c_ * inputs.stableNorm() * outputs.stableNorm();
 }
 
 }  // namespace fluxformer::hessian

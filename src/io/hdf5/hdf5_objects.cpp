@@ -208,15 +208,15 @@ void write_contiguous(hid_t dataset, hid_t memory_type, const void* data) {
   h5(H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "writing");
 }
 
-void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
-                     std::pair<hsize_t, hsize_t> rows) {
+void write_rows(hid_t dataset, bool writes, hid_t memory_type, const void* data,
+                std::pair<hsize_t, hsize_t> rows) {
   const SpaceHandle space(h5(H5Dget_space(dataset), "selecting rows"));
   auto count = dataset_shape(dataset);
   std::vector<hsize_t> start(count.size(), 0);
   std::tie(start.front(), count.front()) = rows;
   const SpaceHandle memory(
       h5(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), "selecting rows"));
-  if (!root) {
+  if (!writes) {
     h5(H5Sselect_none(space), "selecting nothing");
     h5(H5Sselect_none(memory), "selecting nothing");
   } else {

@@ -63,9 +63,9 @@ PropertyHandle collective_transfer();
 /// One rank alone writes a whole contiguous dataset (a chunked one would need all ranks: finding a chunk
 /// reads metadata, which is collective).
 void write_contiguous(hid_t dataset, hid_t memory_type, const void* data);
-/// Collective: rank 0 writes `data` (of type `memory_type`) into rows first_row .. first_row + rows - 1 of
-/// `dataset`; the other ranks participate without data.
-void write_from_root(hid_t dataset, bool root, hid_t memory_type, const void* data,
-                     std::pair<hsize_t, hsize_t> rows);
+/// Collective: each rank for which `writes` holds writes `data` (of type `memory_type`) into its `rows` of `dataset`, the
+/// first one and how many; the other ranks participate without data.
+void write_rows(hid_t dataset, bool writes, hid_t memory_type, const void* data,
+                std::pair<hsize_t, hsize_t> rows);
 
 }  // namespace fluxformer::io

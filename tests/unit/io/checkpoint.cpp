@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "base/error.hpp"
 #include "io/archive_writer.hpp"
@@ -102,6 +104,26 @@ TEST_F(Checkpoints, refuse_what_an_item_cannot_be) {
   EXPECT_THAT(refused([&] { reader.numbers(positive, 1000); }), HasSubstr("list holds -1.5"));
   EXPECT_THAT(refused([&] { reader.rows(list, 7); }), HasSubstr("rows of 7 numbers"));
   EXPECT_EQ(reader.rows(list, 8).size(), 1000);
+}
+
+TEST_F(Checkpoints, hold_numbers_that_are_not_finite_for_items_that_can_be_so) {
+  const double none = std::numeric_limits<double>::quiet_NaN(),
+               much = std::numeric_limits<double>::infinity();
+  {
+    CheckpointWriter writer(self, file("run.h5"));
+    writer.put(NumbersItem{"nans"}, {1, none});
+    writer.put(NumbersItem{"infinite"}, {-much, 1, much});
+    writer.commit();
+  }
+  const CheckpointReader reader(self, file("run.checkpoint.h5"));
+  EXPECT_TRUE(std::isnan(reader.numbers({.name = "nans", .can_be_nan = true}, 2)[1]));
+  EXPECT_EQ(reader.numbers({.name = "infinite", .can_be_infinite = true}, 3),
+            (std::vector<double>{-much, 1, much}));
+  for (const NumbersItem& item : {NumbersItem{"nans"}, NumbersItem{.name = "nans", .can_be_infinite = true}})
+    EXPECT_THAT(complaint<BadInput>([&] { reader.numbers(item, 2); }), HasSubstr("nans holds"));
+  for (const NumbersItem& item :
+       {NumbersItem{"infinite"}, NumbersItem{.name = "infinite", .can_be_nan = true}})
+    EXPECT_THAT(complaint<BadInput>([&] { reader.numbers(item, 3); }), HasSubstr("infinite holds"));
 }
 
 // Every byte matters: what was changed is found when the checkpoint is opened, or HDF5 finds it, or it was not

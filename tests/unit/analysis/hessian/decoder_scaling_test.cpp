@@ -87,5 +87,16 @@ TEST(DecoderScaling, of_pre_norm_is_flat_at_small_sigma_and_falls_at_large) {
   expect_powers(shape, LogitLoss::cross_entropy, powers(-2, -2, -2, -1, -1), 1e2, 1e3);
 }
 
+// LayerNorm behind the sums takes one power of sigma from every derivative.
+TEST(DecoderScaling, of_post_norm_is_flat_in_value_and_of_fourth_power_in_query) {
+  const DecoderShape shape{12, 18, 6, 8, 1, Scores::softmax, Mask::causal, 1, 1e-14, NormPlace::behind};
+  const std::vector<Expected> powers{{"W_V", 0, Part::outer, 0},
+                                     {"W_V", 0, Part::functional, 0},
+                                     {"W_Q", 0, Part::outer, 4},
+                                     {"W_Q", 0, Part::functional, 4},
+                                     {"W_K", 0, Part::total, 4}};
+  expect_powers(shape, LogitLoss::cross_entropy, powers, 1e-4, 1e-3);
+}
+
 }  // namespace
 }  // namespace fluxformer::hessian

@@ -16,8 +16,8 @@ using namespace test;
 
 const TokenBatch small_batch{5, 1, 4, {0, 3, 1, 2, 2, 1, 1, 0, 3, 2}};
 
-DecoderShape small_shape(Scores scores, std::optional<double> epsilon) {
-  return {4, 5, 4, 3, 2, scores, Mask::causal, 0.8, epsilon};
+DecoderShape small_shape(Scores scores, std::optional<double> epsilon, NormPlace place = NormPlace::before) {
+  return {4, 5, 4, 3, 2, scores, Mask::causal, 0.8, epsilon, place};
 }
 
 // Away from the initial values, so that biases are not zero and no gradient is small.
@@ -31,7 +31,10 @@ template <class T>
 std::vector<T> plain_logits(const DecoderShape& shape, const TokenBatch& batch, const std::vector<T>& theta) {
   const auto d = static_cast<std::size_t>(shape.width), h = static_cast<std::size_t>(shape.hidden),
              v = static_cast<std::size_t>(shape.vocabulary), length = static_cast<std::size_t>(shape.length);
-  const auto n = [&](const Table<T>& x) { return shape.norm_epsilon ? normed(x, *shape.norm_epsilon) : x; };
+  const auto at_place = [&](NormPlace place) {
+    return [epsilon = shape.norms(place)](const Table<T>& x) { return epsilon ? normed(x, *epsilon) : x; };
+  };
+  const auto n = at_place(NormPlace::before), behind = at_place(NormPlace::behind);
   std::vector<T> logits;
   for (Index s = 0; s < batch.sequences(); ++s) {
     std::size_t at = 0;
@@ -46,9 +49,9 @@ std::vector<T> plain_logits(const DecoderShape& shape, const TokenBatch& batch, 
                      o = take(theta, at, d, d), in = take(theta, at, d, h), b_in = take(theta, at, 1, h),
                      out = take(theta, at, h, d), b_out = take(theta, at, 1, d);
       const Table<T> y = n(x);
-      const Table<T> r =
-          plus(times(attend(times(y, q), times(y, k), times(y, val), shape.form()), o), x, shape.residual);
-      x = plus(r, plus_row(times(relu(plus_row(times(n(r), in), b_in)), out), b_out));
+      const Table<T> r = behind(
+          plus(times(attend(times(y, q), times(y, k), times(y, val), shape.form()), o), x, shape.residual));
+      x = behind(plus(r, plus_row(times(relu(plus_row(times(n(r), in), b_in)), out), b_out)));
     }
     const Table<T> w_u = take(theta, at, d, v), b_u = take(theta, at, 1, v);
     const Table<T> all = plus_row(times(n(x), w_u), b_u);
@@ -140,6 +143,12 @@ TEST(DecoderProducts, equal_hyper_dual_numbers_block_by_block) {
   }
 }
 
+TEST(DecoderProducts, of_post_norm_decoders_equal_hyper_dual_numbers_block_by_block) {
+  for (const Scores scores : {Scores::softmax, Scores::linear})
+    compare_products(small_shape(scores, 1e-2, NormPlace::behind),
+                     scores == Scores::softmax ? LogitLoss::cross_entropy : LogitLoss::squared_error);
+}
+
 TEST(DecoderProducts, cover_decoders_without_mlps) {
   DecoderShape shape = small_shape(Scores::linear, {});
   shape.hidden = 0;
@@ -161,9 +170,11 @@ TEST(DecoderProducts, of_a_single_layer_equal_the_closed_form) {
   const TokenBatch batch = addition_batch(1234, 0, 0, 3);
   const double weight = 1 / static_cast<double>(batch.scored());
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
-    for (const std::optional<double> epsilon : {std::optional<double>{}, std::optional<double>{1e-5}}) {
+    for (const auto& [epsilon, place] : {std::pair{std::optional<double>{}, NormPlace::before},
+                                         std::pair{std::optional{1e-5}, NormPlace::before},
+                                         std::pair{std::optional{1e-5}, NormPlace::behind}}) {
       for (const LogitLoss loss : {LogitLoss::cross_entropy, LogitLoss::squared_error}) {
-        const DecoderShape shape{12, 18, 5, 7, 1, scores, Mask::causal, 0.9, epsilon};
+        const DecoderShape shape{12, 18, 5, 7, 1, scores, Mask::causal, 0.9, epsilon, place};
         DecoderWeights weights = initial_decoder(shape, 1234);
         weights.readout_bias = 0.2 * fill(62, 1, 12);
         weights.layers[0].in_bias = 0.2 * fill(63, 1, 7);

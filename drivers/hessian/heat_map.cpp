@@ -1,0 +1,80 @@
+#include "drivers/hessian/heat_map.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/hessian/hessian_variables.hpp"
+#include "analysis/hessian/layer_variables.hpp"
+#include "base/error.hpp"
+#include "base/progress.hpp"
+#include "base/rank_of.hpp"
+
+namespace fluxformer {
+
+namespace measured = hessian::variables;
+using hessian::Index;
+
+namespace {
+
+constexpr Index rows_at_once = 32;  // between two looks at the clock
+
+/// Weights of a decoder. All kinds of layers have the same.
+Index weights_of(const LayerPoints& points) {
+  const auto blocks =
+      hessian::parameter_blocks(points.study_of(points.kinds().front(), points.seeds().front()).shape);
+  return blocks.back().begin + blocks.back().size();
+}
+
+void add_names(const hessian::DecoderShape& shape, const std::string& kind, CompareRecord& record) {
+  std::string names, sizes;
+  for (const auto& block : hessian::parameter_blocks(shape)) {
+    const char* const end = names.empty() ? "" : "\n";
+    names += end + block.name;
+    sizes += end + std::to_string(block.size());
+  }
+  record.note(kind, measured::blocks, names);
+  record.note(kind, measured::block_sizes, sizes);
+}
+
+}  // namespace
+
+std::uint64_t heat_map_bytes(const LayerPoints& points) {
+  const auto weights = static_cast<std::uint64_t>(weights_of(points));
+  return sizeof(float) * weights * weights * points.kinds().size();
+}
+
+bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, CompareRecord& record) {
+  const RankOf me(comm);
+  const Index weights = weights_of(points);
+  record.axis(measured::parameter, 1, weights);
+  record.axis(measured::other_parameter, 1, weights);
+  // Every rank takes consecutive rows and as many rounds as the others.
+  const Index first = weights * me.rank / me.ranks, end = weights * (me.rank + 1) / me.ranks;
+  const Index most = (weights + me.ranks - 1) / me.ranks;
+  Progress progress = frame.progress(static_cast<double>(points.kinds().size()) * static_cast<double>(most),
+                                     "rows of the heat map");
+  Index done = 0;
+  for (const auto& kind : points.kinds()) {
+    const auto study = points.study_of(kind, points.seeds().front());
+    std::vector<float> mine;
+    for (Index from = 0; from < most; from += rows_at_once) {
+      if (frame.asked_to_stop()) {
+        progress.finish();
+        return false;
+      }
+      collectively(comm, [&] {
+        const Index begin = std::min(first + from, end);
+        const auto rows = hessian::entry_logarithms(study, begin, std::min(begin + rows_at_once, end));
+        mine.insert(mine.end(), rows.begin(), rows.end());
+      });
+      done += std::min(rows_at_once, most - from);
+      progress.update(static_cast<double>(done));
+    }
+    record.rows(kind, measured::heat_map, std::move(mine));
+    add_names(study.shape, kind, record);
+  }
+  progress.finish();
+  return true;
+}
+
+}  // namespace fluxformer

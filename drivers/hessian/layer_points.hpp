@@ -1,0 +1,64 @@
+#pragma once
+
+// The points of a study of one attention layer: kind of layer, seed and, where norms are followed, size of the
+// embeddings. Every point is computed by one rank alone, so that its numbers do not depend on the ranks.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/hessian/layer_measures.hpp"
+#include "base/settings.hpp"
+#include "drivers/compare/compare_record.hpp"
+
+namespace fluxformer {
+
+/// In the order kind, seed, sigma, the last one fastest.
+class LayerPoints {
+ public:
+  /// Throws BadInput, on every rank.
+  explicit LayerPoints(const Settings& settings);
+
+  const std::vector<long>& seeds() const { return seeds_; }
+  const std::vector<std::string>& kinds() const { return kinds_; }
+  std::size_t count() const { return kinds_.size() * per_kind(); }
+  /// Points of each kind.
+  std::size_t per_kind() const { return seeds_.size() * sigmas_per_seed(); }
+  /// "softmax, seed 3, sigma 0.1".
+  std::string name(std::size_t point) const;
+  /// One line for the start of a run.
+  std::string describe() const;
+
+  /// Numbers of a point.
+  std::size_t numbers(std::size_t point) const;
+  /// These, by part. Not collective.
+  std::vector<double> measure(std::size_t point) const;
+  /// The decoder of a kind, with weights and data of a seed.
+  hessian::LayerStudy study_of(const std::string& kind, long seed) const;
+
+  /// The axes of the measures.
+  void add_axes(CompareRecord& record) const;
+  /// Puts the measures of all points into the record; `found` by point.
+  void add(const std::vector<std::vector<double>>& found, CompareRecord& record) const;
+
+ private:
+  std::size_t sigmas_per_seed() const { return scaling_ ? sigmas_.size() : 1; }
+  /// Norms of each part and sigma.
+  std::size_t norms_per_part(const std::string& kind) const;
+  const std::string& kind_of(std::size_t point) const { return kinds_[point / per_kind()]; }
+  long seed_of(std::size_t point) const { return seeds_[point % per_kind() / sigmas_per_seed()]; }
+  std::vector<double> entries(const hessian::LayerStudy& study) const;
+  void add_entries(const std::string& kind, const std::vector<double>& numbers, CompareRecord& record) const;
+  /// `of_sigmas`: the numbers of each sigma.
+  void add_norms(const std::string& kind, std::span<const std::vector<double>> of_sigmas,
+                 CompareRecord& record) const;
+
+  const Settings& settings_;
+  bool scaling_;
+  std::vector<long> seeds_;
+  std::vector<std::string> kinds_;
+  std::vector<double> sigmas_, edges_;
+  int depth_;
+};
+
+}  // namespace fluxformer
