@@ -1,66 +1,80 @@
-"""Figures of the studies of one attention layer: sizes of entries (blocks) and growth of norms (scaling)."""
+"""Figures of the studies of one attention layer, sizes of entries (blocks) and growth of norms (scaling): what draws into axes, for `plot` and
+the report, and the sheets of `plot`."""
 
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from fluxformer.hessian.spectra import PARTS
-from fluxformer.io import Run
+from fluxformer.report.data import MODELS, Comparison, mean_and_spread
 from fluxformer.style import ACCENT, INK, panel, save, sheet
 
-KINDS = ("softmax", "linear")
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
+VALUE, QUERY, KEY = range(len(WEIGHTS))
 
 
-def kinds_of(run: Run, measure: str) -> list[str]:
-    """The kinds of attention for which a file has a measure."""
-    return [kind for kind in KINDS if measure in run.names(f"analysis/hessian/{kind}")]
-
-
-def _numbers(run: Run, kind: str, part: str, measure: str) -> np.ndarray:
+def numbers(data: Comparison, kind: str, part: str, measure: str) -> np.ndarray:
     """A measure of a part, seeds first."""
-    return run.analysis("hessian", f"{kind}/{measure if part == 'hessian' else f'{part}_{measure}'}")
+    return data.numbers(kind, measure if part == "hessian" else f"{part}_{measure}")
 
 
-def entries(run: Run, folder: str, name: str) -> str:
+def draw_entries(axes: Axes, data: Comparison, kind: str) -> None:
+    """Histograms of the entries of the diagonal blocks of H, with their medians."""
+    low = data.axis("entry_size")
+    shares, medians = numbers(data, kind, "hessian", "entry_share"), numbers(data, kind, "hessian", "median_entry")
+    for number, (label, colour, _) in zip(range(shares.shape[1]), WEIGHTS):
+        axes.stairs(100 * shares[:, number].mean(axis=0), [*low, 2 * low[-1] - low[-2]], color=colour, lw=1.6, label=label)
+        axes.axvline(medians[:, number].mean(), color=colour, lw=1, ls="--")
+    if (seen := low[shares.max(axis=(0, 1)) > 1e-4]).size:
+        axes.set_xlim(seen[0], seen[-1] + 0.5)
+    gap = mean_and_spread(medians[:, VALUE] - medians[:, QUERY]) + " decades" if medians.shape[1] > QUERY else ""
+    panel(axes, f"{MODELS[kind].label}\nV over Q {gap}" if gap else MODELS[kind].label, "share of the entries  [%]", "log₁₀ |entry|")
+
+
+def entries(data: Comparison, folder: str, name: str) -> str:
     """Histograms of the entries of the diagonal blocks of H; returns the path."""
-    kinds = kinds_of(run, "entry_share")
+    kinds = data.having("entry_share")
     figure = sheet(5.2 * len(kinds), 4.6, "Entries of the Hessian's diagonal blocks",
                    "One attention layer with random weights; lines are means over seeds, dashed their medians")
-    low = run.coordinate("entry_size")
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0], kinds):
-        shares, medians = _numbers(run, kind, "hessian", "entry_share"), _numbers(run, kind, "hessian", "median_entry")
-        for number, (label, colour, _) in enumerate(WEIGHTS):
-            axes.stairs(100 * shares[:, number].mean(axis=0), [*low, 2 * low[-1] - low[-2]], color=colour, lw=1.6, label=label)
-            axes.axvline(medians[:, number].mean(), color=colour, lw=1, ls="--")
-        seen = low[(shares.max(axis=(0, 1)) > 1e-4)]
-        axes.set_xlim(seen[0], seen[-1] + 0.5)
-        gap = medians[:, 0] - medians[:, 1]
-        panel(axes, f"{kind}: V over Q {gap.mean():.2f} ± {gap.std(ddof=1) if len(gap) > 1 else np.nan:.2f} decades".replace("-", "−"),
-              "share of the entries  [%]", "log₁₀ |entry|")
+        draw_entries(axes, data, kind)
     figure.axes[0].legend()
-    return save(figure, run, folder, name)
+    return save(figure, data.runs[0], folder, name)
 
 
-def growth(run: Run, folder: str, name: str) -> str:
+def slope(sigma: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """Exponent of the growth between the two smallest sigma; NaN if there is only one. `norms`: shape (..., sigmas)."""
+    if len(sigma) < 2:
+        return np.full(norms.shape[:-1], np.nan)
+    with np.errstate(all="ignore"):
+        return np.log(norms[..., 1] / norms[..., 0]) / np.log(sigma[1] / sigma[0])
+
+
+def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) -> None:
+    """Norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest."""
+    sigma, norms = data.axis("sigma"), numbers(data, kind, part, "block_norm_by_sigma")[:, layer]
+    for number, (label, colour, line) in zip(range(norms.shape[1]), WEIGHTS):
+        mean = norms[:, number].mean(axis=0)
+        if not (mean > 0).all():
+            continue  # the value block of the functional part is 0 in the last layer
+        axes.loglog(sigma, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope(sigma, mean):.2f}".replace("-", "−"))
+    panel(axes, f"{MODELS[kind].label}, layer {layer + 1}: {PARTS[part]}", "", "")
+    if axes.lines:
+        axes.legend(fontsize=8)
+
+
+def growth(data: Comparison, folder: str, name: str) -> str:
     """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
-    kinds, sigma = kinds_of(run, "block_norm_by_sigma"), run.coordinate("sigma")
-    layers = _numbers(run, kinds[0], "hessian", "block_norm_by_sigma").shape[1]
-    figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(kinds) * layers, "Growth of the Hessian's blocks with the embeddings",
+    kinds = data.having("block_norm_by_sigma")
+    rows = [(kind, layer) for kind in kinds for layer in range(data.numbers(kind, "block_norm_by_sigma").shape[1])]
+    figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(rows), "Growth of the Hessian's blocks with the embeddings",
                    "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma")
-    rows = figure.subplots(len(kinds) * layers, len(PARTS), squeeze=False, sharex=True, sharey="row")
-    for row, (kind, layer) in zip(rows, [(kind, layer) for kind in kinds for layer in range(layers)]):
-        for axes, (part, title) in zip(row, PARTS.items()):
-            norms = _numbers(run, kind, part, "block_norm_by_sigma")[:, layer]
-            for number, (label, colour, line) in enumerate(WEIGHTS):
-                mean = norms[:, number].mean(axis=0)
-                if not (mean > 0).all():
-                    continue  # the value block of the functional part is 0 in the last layer
-                slope = np.log(mean[1] / mean[0]) / np.log(sigma[1] / sigma[0]) if len(sigma) > 1 else np.nan
-                axes.loglog(sigma, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope:.2f}")
-            panel(axes, f"{kind}, layer {layer + 1}: {title}", "norm  [nat]" if axes is row[0] else "", "")
-            if axes.lines:
-                axes.legend(fontsize=8)
-    for axes in rows[-1]:
+    panels = figure.subplots(len(rows), len(PARTS), squeeze=False, sharex=True, sharey="row")
+    for line, (kind, layer) in zip(panels, rows):
+        for axes, part in zip(line, PARTS):
+            draw_growth(axes, data, kind, part, layer)
+        line[0].set_ylabel("norm  [nat]")
+    for axes in panels[-1]:
         axes.set_xlabel("sigma of the embeddings")
-    return save(figure, run, folder, name)
+    return save(figure, data.runs[0], folder, name)

@@ -20,9 +20,9 @@ def model_rows(study: Study) -> list[tuple[Value, ...]]:
     rows: list[tuple[Value, ...]] = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm",
                                       "test accuracy  [%]", "training  [s]")]
     trained = by_kind(study.trainings)
-    described = next((comparison for name, comparison in study.comparisons.items() if family_of(name) == "compare"), None)
+    described = [comparison for comparison in study.comparisons.values() if family_of(comparison.experiment) in ("compare", "hessian")]
     for name, style in MODELS.items():
-        facts = described.facts(name) if described else {}
+        facts = next((found for comparison in described if (found := comparison.facts(name)).get("parameters")), {})
         runs = trained.get(name, [])
         if not facts and not runs:
             continue
