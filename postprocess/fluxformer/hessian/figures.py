@@ -10,14 +10,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.report.data import MODELS
-from fluxformer.style import ACCENT, INK, SOFT, no_data, panel, plain_numbers, save, sheet
+from fluxformer.report.style import panel
+from fluxformer.style import ACCENT, INK, SOFT, no_data, save, sheet
 
 COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb"}
 WIDTH = 0.12  # of the Gaussians, in asinh(eigenvalue / scale)
 # measure over the epochs: title, axis
 COURSES = {"largest_eigenvalue": ("Largest eigenvalue", "λ  [nat]"), "loss": ("Loss of the samples", "loss  [nat]")}
 SHARPNESS = {"largest_eigenvalue": ("Sharpness", "learning rate × largest λ"),
-             "preconditioned_eigenvalue": ("Preconditioned sharpness", "learning rate × largest λ of D⁻¹ᐟ² H D⁻¹ᐟ²")}
+             "preconditioned_eigenvalue": ("Preconditioned sharpness", "learning rate × preconditioned λ")}
 
 
 def density_scale(data: Spectra) -> float:
@@ -59,7 +60,7 @@ def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
     axes.set_yscale("log")
     axes.set_ylim(1e-5, 10)
     axes.axvline(0, color=SOFT, lw=0.8)
-    panel(axes, MODELS[model].label, "density", "")
+    panel(axes, MODELS[model].label, "", "density")
     _ticks(axes, scale, low - 1, high + 1)
 
 
@@ -84,14 +85,12 @@ def _draw_over_epochs(axes: Axes, data: Spectra, model: str, values: np.ndarray)
 
 def _set_epochs(axes: Axes, title: str, label: str) -> None:
     """Scales and labels of a panel over epochs; says so if it has no numbers above 0."""
-    if not any((line.get_ydata() > 0).any() for line in axes.lines):
+    if not any((np.asarray(line.get_ydata()) > 0).any() for line in axes.lines):
         axes.clear()
         no_data(axes, "no finite numbers above 0")
     axes.set_yscale("log")
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
-    axes.yaxis.set_major_formatter(plain_numbers)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel(axes, title, label, "epoch")
+    panel(axes, title, "epoch", label)
 
 
 def draw_course(axes: Axes, data: Spectra, measure: str) -> None:
@@ -115,10 +114,10 @@ def draw_sharpness(axes: Axes, data: Spectra, eigenvalue: str) -> None:
             _draw_over_epochs(axes, data, model, values)
             if (limit := data.threshold(model, eigenvalue)) is not None:
                 limits.setdefault(limit, []).append(model)
-    _set_epochs(axes, *SHARPNESS[eigenvalue])
     for limit, models in limits.items():
         axes.axhline(limit, color=SOFT if len(limits) == 1 else MODELS[models[0]].colour, ls="--", lw=1.3,
                      label=f"unstable above {limit:.3g}" + (f" ({', '.join(MODELS[one].label for one in models)})" if len(limits) > 1 else ""))
+    _set_epochs(axes, *SHARPNESS[eigenvalue])
 
 
 def course(data: Spectra, folder: str, name: str) -> str:
@@ -132,8 +131,8 @@ def course(data: Spectra, folder: str, name: str) -> str:
         draw_course(axes, data, measure)
     for axes, eigenvalue in zip(places[-1], sharp):
         draw_sharpness(axes, data, eigenvalue)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=8)
+        if limits := [line for line in axes.lines if str(line.get_label()).startswith("unstable")]:
+            axes.legend(handles=limits, fontsize=8)
     for axes in places[-1][len(sharp):] if sharp else ():
         axes.remove()
     places[0][0].legend(fontsize=8)
@@ -148,11 +147,9 @@ def draw_heterogeneity(axes: Axes, data: Spectra, part: str) -> None:
         shift = np.linspace(-0.15, 0.15, len(values)) if len(values) > 1 else np.zeros(1)
         axes.plot(place + shift, values, style.marker, color=style.colour, ms=5, alpha=0.7, mec="white", mew=0.5)
         axes.plot([place - 0.28, place + 0.28], [np.nanmean(values)] * 2, color=style.colour, lw=2)
-    axes.set_xticks(range(len(models)), [MODELS[model].label.replace(", ", ",\n").replace(" ", "\n", 1) if len(models) > 3 else MODELS[model].label
-                                         for model in models])
+    axes.set_xticks(range(len(models)), [MODELS[model].label.replace(" ", "\n") for model in models])
     axes.set_xlim(-0.6, len(models) - 0.4)
-    axes.set_ylim(0, None)
-    panel(axes, PARTS[part], "mean distance between blocks", "model")
+    panel(axes, PARTS[part], "model", "mean distance between blocks")
 
 
 def draw_block_ends(axes: Axes, data: Spectra, model: str) -> None:
@@ -203,15 +200,15 @@ def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
     positive = np.concatenate([norm[norm > 0] for norm in norms.values()])
     side = max(3.6, 0.17 * len(names))
     figure = sheet(1.9 + (side + 0.9) * len(parts) + (3.4 if ends else 0), 1.6 + side, f"Blocks of the Hessian: {MODELS[model].label}",
-                   "Frobenius norm of each block of rows and columns (Hutchinson); mean over seeds")
+                   "Frobenius norm of each block of rows and columns (Hutchinson), mean over seeds"
+                   + ("; largest absolute eigenvalue of the diagonal blocks: dots are seeds, bars their means" if ends else ""))
     shade = LogNorm(positive.min(), positive.max()) if len(positive) else None
-    *maps, last = figure.subplots(1, len(parts) + 1, squeeze=False, width_ratios=[side] * len(parts) + [2.2])[0]
+    panels = figure.subplots(1, len(parts) + bool(ends), squeeze=False, width_ratios=[side] * len(parts) + [2.2] * bool(ends))[0]
+    maps = panels[:len(parts)]
     for axes, part in zip(maps, parts):
         image = _heat_map(axes, norms[part], names, PARTS[part], norm=shade, cmap="magma")
     if ends:
-        draw_block_ends(last, data, model)
-        last.legend(fontsize=8)
-    else:
-        last.remove()
+        draw_block_ends(panels[-1], data, model)
+        panels[-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(PARTS))
     figure.colorbar(image, ax=maps, label="Frobenius norm  [nat]", shrink=0.8)
     return save(figure, data.run, folder, name)

@@ -40,17 +40,21 @@ def _density(data: Spectra) -> Drawing:
 def _heterogeneity(data: Spectra) -> Drawing:
     parts = [part for part in PARTS if any(data.has(model, part, "heterogeneity") for model in data.models)]
     figure = canvas(3.6)
-    for axes, part in zip(figure.subplots(1, len(parts), squeeze=False, sharey=True)[0], parts):
+    panels = figure.subplots(1, len(parts), squeeze=False, sharey=True)[0]
+    for axes, part in zip(panels, parts):
         draw_heterogeneity(axes, data, part)
+        axes.set_ylabel(axes.get_ylabel() if axes is panels[0] else "")
+    high = panels[0].get_ylim()[1]
+    panels[0].set_ylim(-0.03 * high, high)
     return Drawing("hessian-heterogeneity", "How much the blocks differ from each other",
-                   "Mean Jensen-Shannon distance between the spectral densities of the diagonal blocks (Q, K, V, O, W_1, W_2 of each layer, embedding, "
-                   "head), each in units of its rms eigenvalue; distances within twice the noise of the probes count as 0. Dots are seeds, bars "
-                   "their means.", figure, data.comparison.runs)
+                   "Mean Jensen-Shannon distance between the spectral densities of the diagonal blocks (Q, K, V, O, W_1, W_2 of each layer, "
+                   "embedding, head), each in units of its rms eigenvalue; distances within twice the noise of the probes count as 0. Dots are "
+                   "seeds, bars their means.", figure, data.comparison.runs)
 
 
 def _block_ends(data: Spectra, models: list[str]) -> Drawing:
     figure = canvas(0.6 + 0.125 * max(len(data.block_names(model)) for model in models) + 0.9)
-    panels = figure.subplots(1, len(models), squeeze=False)[0]
+    panels = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
     for axes, model in zip(panels, models):
         draw_block_ends(axes, data, model)
         axes.set_title(MODELS[model].label, fontsize=10.5)
@@ -66,8 +70,8 @@ def _sharpness(data: Spectra, eigenvalues: list[str]) -> Drawing:
         draw_sharpness(axes, data, eigenvalue)
     legend(figure, *figure.axes)
     return Drawing("hessian-sharpness", "Sharpness over the training",
-                   "Learning rate times the largest eigenvalue, as it is and as the optimiser preconditions it (D: the root of its second moments), after "
-                   "some epochs. With full batches the optimiser is unstable above the dashed line. Lines are means over seeds, dots are seeds.",
+                   "Learning rate times the largest eigenvalue, of H and of D⁻½ H D⁻½ (D: root of the optimiser's second moments), after some "
+                   "epochs. With full batches the optimiser is unstable above the dashed line. Lines are means over seeds, dots are seeds.",
                    figure, data.comparison.runs)
 
 
@@ -140,8 +144,10 @@ def entries_table(comparison: Comparison) -> Rows:
 def draw_growth_study(study: Study) -> list[Drawing]:
     """The growth of the norms of one layer, a figure for each kind of attention; none if it was not measured."""
     comparison = study.of("hessian.scaling")
+    if comparison is None:
+        return []
     drawings = []
-    for kind in comparison.having("block_norm_by_sigma") if comparison else ():
+    for kind in comparison.having("block_norm_by_sigma"):
         layers = comparison.numbers(kind, "block_norm_by_sigma").shape[1]
         figure = canvas(2.7 * layers + 0.4)
         panels = figure.subplots(layers, len(PARTS), squeeze=False, sharex=True, sharey="row")
@@ -167,7 +173,7 @@ def growth_table(comparison: Comparison) -> Rows:
             norms = numbers(comparison, kind, part, "block_norm_by_sigma")
             for layer in range(norms.shape[1]):
                 slopes = slope(sigma, norms[:, layer])
-                rows.append((f"{MODELS[kind].label}, layer {layer + 1}: {name}", *(mean_and_spread(slopes[:, one]) for one in range(slopes.shape[1]))))
+                rows.append((f"{MODELS[kind].label}, layer {layer + 1}: {name}", *(mean_and_spread(one) for one in slopes.T)))
     return rows
 
 

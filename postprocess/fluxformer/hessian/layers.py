@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 
 from fluxformer.hessian.spectra import PARTS
 from fluxformer.report.data import MODELS, Comparison, mean_and_spread
-from fluxformer.style import ACCENT, INK, panel, save, sheet
+from fluxformer.report.style import panel
+from fluxformer.style import ACCENT, INK, save, sheet
 
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
 VALUE, QUERY, KEY = range(len(WEIGHTS))
@@ -29,7 +30,7 @@ def draw_entries(axes: Axes, data: Comparison, kind: str) -> None:
     if (seen := low[shares.max(axis=(0, 1)) > 1e-4]).size:
         axes.set_xlim(seen[0], seen[-1] + 0.5)
     gap = mean_and_spread(medians[:, VALUE] - medians[:, QUERY]) + " decades" if medians.shape[1] > QUERY else ""
-    panel(axes, f"{MODELS[kind].label}\nV over Q {gap}" if gap else MODELS[kind].label, "share of the entries  [%]", "log₁₀ |entry|")
+    panel(axes, f"{MODELS[kind].label}\nV over Q {gap}" if gap else MODELS[kind].label, "log₁₀ |entry|", "share of the entries  [%]")
 
 
 def entries(data: Comparison, folder: str, name: str) -> str:
@@ -59,7 +60,7 @@ def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) 
         if not (mean > 0).all():
             continue  # the value block of the functional part is 0 in the last layer
         axes.loglog(sigma, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope(sigma, mean):.2f}".replace("-", "−"))
-    panel(axes, f"{MODELS[kind].label}, layer {layer + 1}: {PARTS[part]}", "", "")
+    panel(axes, f"{MODELS[kind].label}, layer {layer + 1}\n{PARTS[part]}", "", "")
     if axes.lines:
         axes.legend(fontsize=8)
 

@@ -142,17 +142,17 @@ def _contradiction(claim: Claim) -> str:
         return f"there is no experiment '{claim.experiment}', but {', '.join(sorted(known))}"
     if not claim.at and (unknown := [one for one in claim.than if one not in (*NAMES, "zero")]):
         return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero"
-    if claim.at and claim.experiment != "ablation" and (
-            unknown := [one for one in (claim.at, *claim.than) if one not in (*MODELS, "zero", "gauss_newton")]):
-        return f"there is no model {', '.join(unknown)}, but {', '.join(MODELS)}"
+    if claim.at in MODELS and (unknown := [one for one in claim.than if one not in (*MODELS, "zero", "gauss_newton")]):
+        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join(MODELS)}, zero, gauss_newton"
     if not claim.at and claim.experiment in OF_ONE_LAYER:
         return f"{claim.experiment} needs 'at'"
     if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):
         return "a value needs expected, no negative tolerance and no ratio"
     if claim.test == "happens" and not (claim.at and len(claim.than) == 1):
         return "happens needs 'at', and one variant in 'than'"
-    if claim.start and (claim.ratio or not claim.levels) or claim.levels and not claim.start and claim.reduce == "area":
-        return "levels and start need each other, and no ratio"
-    if claim.window and (len(claim.window) != 2 or not claim.levels or claim.start) or claim.reduce == "exponent" and not claim.levels:
-        return "a window is two levels without start; an exponent needs levels"
+    powers = claim.reduce == "exponent" or bool(claim.window)  # of levels that have no start
+    if bool(claim.levels) != (bool(claim.start) or powers) or claim.start and (claim.ratio or powers):
+        return "levels and start need each other, and no ratio; an exponent and a window need levels alone"
+    if claim.window and len(claim.window) != 2:
+        return "a window is two levels"
     return ""

@@ -21,18 +21,18 @@ class Style(NamedTuple):
     line: str
 
 
-# Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink. Trained models and their
-# controls, then the decoders with random weights of which `hessian` studies one layer (with linear attention both have the same name).
+# Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink. Trained models, then
+# the layers with random weights and the controls of `hessian` ("linear" is both).
 MODELS = {
     "transformer": Style("Transformer", "#1b1f24", "o", "-"),
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
     "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
     "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
-    "linear": Style("linear attention", "#8e44ad", "v", "-."),
-    "mlp": Style("MLP", "#b7791f", "P", ":"),
     "softmax": Style("soft-max attention", "#1b1f24", "o", "-"),
     "softmax_pre_norm": Style("soft-max, LayerNorm before", "#e4572e", "s", "-"),
     "softmax_post_norm": Style("soft-max, LayerNorm after", "#2563eb", "^", "--"),
+    "linear": Style("linear attention", "#8e44ad", "v", "-."),
+    "mlp": Style("MLP", "#b7791f", "P", ":"),
     "linear_mlp": Style("linear MLP", "#b7791f", "P", ":"),
 }
 COUPLINGS = {
@@ -87,18 +87,20 @@ def mean_and_spread(values: ArrayLike) -> str:
     return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")
 
 
-STUDIES = {"hessian": "spectrum"}  # experiments with several studies, which are told apart by <experiment>.study, and which it is unless said
 OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
-APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")  # settings that seeds added later may change
+# Settings that seeds added later may change.
+APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 
 
 BY_SAMPLE = "_by_sample"
 
 
 def study_of(run: Run) -> str:
-    """The name of what a file belongs to, under which claims and sections ask for it: the experiment, or <experiment>.<study>."""
+    """The name of what a file belongs to, under which claims and sections ask for it: the experiment, or <experiment>.<study> if it
+    has several."""
     name = run.attributes["experiment"]
-    return f"{name}.{run.settings.get(f'{name}.study', STUDIES[name])}" if name in STUDIES else name
+    study = run.settings.get(f"{name}.study")
+    return f"{name}.{study}" if study else name
 
 
 class Comparison:
@@ -184,12 +186,12 @@ class Comparison:
             return values
         group = f"{self.experiment}/{model}"
         axes = next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
+        index: list[int | slice] = [slice(None)] * values.ndim
         for axis, place in where.items():
             if axis not in axes or not (found := np.flatnonzero(self.axis(axis) == place)).size:
                 return None
-            values = np.take(values, found[0], axis=axes.index(axis))
-            axes = tuple(one for one in axes if one != axis)
-        return values
+            index[axes.index(axis)] = int(found[0])
+        return values[tuple(index)]
 
     def having(self, name: str) -> list[str]:
         """The models that have this measure."""

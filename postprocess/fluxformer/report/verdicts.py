@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fluxformer.io import RunError
 from fluxformer.report.claims import Claim, Rule, name_of
 from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
@@ -126,7 +127,10 @@ def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
         return [(model, model) for model in comparison.models if model in COUPLINGS]
     if claim.at in MODELS:
         return [(claim.at, claim.at)]
-    return [(kind, f"{kind}_{claim.at}") for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
+    kinds = [kind for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
+    if not kinds:
+        raise RunError(f"claim '{claim.id}': at = {claim.at} is no model ({', '.join(MODELS)}), and {claim.experiment} has no variants")
+    return [(kind, f"{kind}_{claim.at}") for kind in kinds]
 
 
 def _asked(claim: Claim, comparison: Comparison, alpha: float) -> list[_Asked]:
