@@ -32,7 +32,7 @@ def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 def _exponent(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """n of the power law place^n: the slope of the logarithms by least squares; NaN for a number that is not above 0."""
     way = np.log(places) - np.log(places).mean()
-    return np.log(values) @ way / (way @ way)
+    return np.log(np.where(values > 0, values, np.nan)) @ way / (way @ way)
 
 
 class Reduction(NamedTuple):
