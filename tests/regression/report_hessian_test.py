@@ -234,7 +234,7 @@ class Pages(HessianTest):
     def test_everything_that_was_measured_is_drawn(self):
         self.assertEqual(list(self.drawings(*self.written(*WRITERS))),
                          ["hessian-density", "hessian-heterogeneity", "hessian-blocks", "hessian-sharpness", "hessian-entries",
-                          *(f"hessian-growth-{kind}" for kind in sample.EXPONENTS)])
+                          *(f"hessian-growth-{kind}" for kind in (*sample.EXPONENTS, "linear_mlp"))])
 
     def test_files_without_the_new_measures_have_the_other_figures(self):
         self.assertEqual(list(self.drawings(*self.written("spectrum", followed=False))), ["hessian-density", "hessian-heterogeneity"])
@@ -285,6 +285,15 @@ class Pages(HessianTest):
                 np.testing.assert_array_equal(line.get_ydata(), file[f"analysis/hessian/{model}/heterogeneity"])
         self.assertLess(whole.get_ylim()[0], 0)  # a dot at 0 is whole
 
+    def test_points_that_overflow_and_parts_that_are_0_are_left_out(self):
+        path, = self.written("scaling", spread=0.0)
+        with h5py.File(path, "r+") as file:
+            file["analysis/hessian/softmax/block_norm_by_sigma"][1, 0, :, -1] = np.inf
+            file["analysis/hessian/softmax/functional_block_norm_by_sigma"][:, 0, 0] = 0
+        whole, _, functional = self.drawings(path)["hessian-growth-softmax"].figure.axes
+        self.assertEqual([len(line.get_xdata()) for line in whole.lines], [len(sample.SIGMAS) - 1] * 3)
+        self.assertEqual(len(functional.lines), 2)
+
     def test_tables_have_means_and_deviations_over_seeds(self):
         found = self.opened(*self.written(*WRITERS, spread=0.0))
         rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian.spectrum")))
@@ -292,7 +301,8 @@ class Pages(HessianTest):
         self.assertEqual(rows["MLP: Gauss-Newton part"][1], "–")
         self.assertEqual(hessian.entries_table(found[1].of("hessian.blocks"))[1][-1], "1.700 ± 0")
         rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian.scaling")))
-        self.assertEqual(rows["soft-max attention, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01
+        self.assertEqual(rows["soft-max, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01
+        self.assertEqual(rows["linear network, layer 1: H"], ["W_1: 2 ± 0", "", ""])
 
     def test_the_page_has_figures_tables_and_verdicts_of_both_files_of_claims(self):
         done = call("report", *self.written(*WRITERS), "--claims", OTHERS, "--claims", CLAIMS, "--output", self.folder)
@@ -301,9 +311,9 @@ class Pages(HessianTest):
             page = stream.read()
         for one in claims.read_claims(CLAIMS)[1]:
             self.assertIn(one.sentence.replace("'", "&#x27;"), page)
-        for heading in ("Hessian of the loss", "Entries of the Hessian of one attention layer", "Growth of the Hessian of one attention layer"):
+        for heading in ("Hessian of the loss", "Hessian of one attention layer, entries", "Hessian of one attention layer, growth"):
             self.assertIn(heading, page)
-        self.assertEqual(page.count("<svg"), 8)
+        self.assertEqual(page.count("<svg"), 9)
         self.assertIn("<td>PDE, distilled: H</td>", page)
         self.assertIn("<b>MLP</b>: a control", page)
         self.assertTrue(re.search(r"<tr><td>linear attention</td>", page))

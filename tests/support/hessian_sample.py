@@ -79,3 +79,5 @@ def write_scaling(path, exponents=None, functional=1.0, **how):
             norm[:, 0] *= 3.0
             for part, factor in (("", 1 + functional), ("gauss_newton_", 1.0), ("functional_", functional)):
                 out.along(("layer", "weight", "sigma"), kind, part + "block_norm_by_sigma", factor * norm[None])
+        for part, factor in (("", 1.0), ("gauss_newton_", 1.0), ("functional_", 0.0)):
+            out.along(("layer", "sigma"), "linear_mlp", part + "matrix_norm_by_sigma", factor * np.power(SIGMAS, 2.0)[None])

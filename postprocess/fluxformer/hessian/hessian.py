@@ -8,7 +8,7 @@ import numpy as np
 
 from fluxformer.hessian.figures import (SHARPNESS, density_scale, density_sentence, draw_block_ends, draw_density, draw_heterogeneity,
                                         draw_sharpness, with_sharpness)
-from fluxformer.hessian.layers import QUERY, VALUE, WEIGHTS, draw_entries, draw_growth, numbers, slope
+from fluxformer.hessian.layers import QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, numbers, slope, with_growth
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
@@ -146,9 +146,8 @@ def draw_growth_study(study: Study) -> list[Drawing]:
     comparison = study.of("hessian.scaling")
     if comparison is None:
         return []
-    drawings = []
-    for kind in comparison.having("block_norm_by_sigma"):
-        layers = comparison.numbers(kind, "block_norm_by_sigma").shape[1]
+    layers, drawings = len(comparison.axis("layer")), []
+    for kind in with_growth(comparison):
         figure = canvas(2.7 * layers + 0.4)
         panels = figure.subplots(layers, len(PARTS), squeeze=False, sharex=True, sharey="row")
         for layer, line in enumerate(panels):
@@ -158,25 +157,25 @@ def draw_growth_study(study: Study) -> list[Drawing]:
             line[0].set_ylabel("Frobenius norm  [nat]")
         for axes in panels[-1]:
             axes.set_xlabel("σ of the embeddings")
-        drawings.append(Drawing(f"hessian-growth-{kind}", f"How the blocks grow with the embeddings: {MODELS[kind].label}",
+        drawings.append(Drawing(f"hessian-growth-{kind}", MODELS[kind].label,
                                 "Norms of the diagonal blocks; lines are means over seeds, n the slope between the two smallest σ.", figure,
                                 comparison.runs))
     return drawings
 
 
 def growth_table(comparison: Comparison) -> Rows:
-    """Exponents between the two smallest sigma, by kind and layer."""
+    """Exponents between the two smallest sigma, by kind and layer; those of the matrices of a linear network stand in the first column."""
     rows: Rows = [("layer, part", *(f"exponent, {name}" for name, _, _ in WEIGHTS))]
-    sigma = comparison.axis("sigma")
-    for kind in comparison.having("block_norm_by_sigma"):
+    for kind in with_growth(comparison):
         for part, name in PARTS.items():
-            norms = numbers(comparison, kind, part, "block_norm_by_sigma")
-            for layer in range(norms.shape[1]):
-                slopes = slope(sigma, norms[:, layer])
-                rows.append((f"{MODELS[kind].label}, layer {layer + 1}: {name}", *(mean_and_spread(one) for one in slopes.T)))
+            for layer in range(len(comparison.axis("layer"))):
+                found = [(label, mean_and_spread(slope(comparison.axis("sigma"), norms)))
+                         for (label, _, _), norms in curves(comparison, kind, part, layer)]
+                cells = [text if len(found) == len(WEIGHTS) else f"{label}: {text}" for label, text in found]
+                rows.append((f"{MODELS[kind].label}, layer {layer + 1}: {name}", *cells, *[""] * (len(WEIGHTS) - len(cells))))
     return rows
 
 
 SECTIONS = (Section(9, "hessian", "Hessian of the loss", "hessian.spectrum", draw, table),
-            Section(10, "hessian-entries", "Entries of the Hessian of one attention layer", "hessian.blocks", draw_entries_study, entries_table),
-            Section(11, "hessian-growth", "Growth of the Hessian of one attention layer", "hessian.scaling", draw_growth_study, growth_table))
+            Section(10, "hessian-entries", "Hessian of one attention layer, entries", "hessian.blocks", draw_entries_study, entries_table),
+            Section(11, "hessian-growth", "Hessian of one attention layer, growth", "hessian.scaling", draw_growth_study, growth_table))

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from fluxformer.hessian.spectra import PARTS
 from fluxformer.report.data import MODELS, Comparison, mean_and_spread
 from fluxformer.report.style import panel
-from fluxformer.style import ACCENT, INK, save, sheet
+from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
 VALUE, QUERY, KEY = range(len(WEIGHTS))
+NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # of attention; of a linear network
 
 
 def numbers(data: Comparison, kind: str, part: str, measure: str) -> np.ndarray:
@@ -44,6 +45,20 @@ def entries(data: Comparison, folder: str, name: str) -> str:
     return save(figure, data.runs[0], folder, name)
 
 
+def with_growth(data: Comparison) -> list[str]:
+    """The kinds of layers whose norms were measured by sigma."""
+    return [kind for kind in data.models if set(NORMS) & set(data.measures[kind])]
+
+
+def curves(data: Comparison, kind: str, part: str, layer: int) -> list[tuple[tuple[str, str, str], np.ndarray]]:
+    """Name, colour and line of the norms of a layer, and their numbers, shape (seeds, sigmas)."""
+    blocks, matrices = NORMS
+    if matrices in data.measures[kind]:  # a linear network has no V, Q, K
+        return [((f"W_{layer + 1}", INK, "-"), numbers(data, kind, part, matrices)[:, layer])]
+    norms = numbers(data, kind, part, blocks)[:, layer]
+    return [(how, norms[:, number]) for number, how in zip(range(norms.shape[1]), WEIGHTS)]
+
+
 def slope(sigma: np.ndarray, norms: np.ndarray) -> np.ndarray:
     """Exponent of the growth between the two smallest sigma; NaN if there is only one. `norms`: shape (..., sigmas)."""
     if len(sigma) < 2:
@@ -53,22 +68,23 @@ def slope(sigma: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) -> None:
-    """Norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest."""
-    sigma, norms = data.axis("sigma"), numbers(data, kind, part, "block_norm_by_sigma")[:, layer]
-    for number, (label, colour, line) in zip(range(norms.shape[1]), WEIGHTS):
-        mean = norms[:, number].mean(axis=0)
-        if not (mean > 0).all():
-            continue  # the value block of the functional part is 0 in the last layer
-        axes.loglog(sigma, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope(sigma, mean):.2f}".replace("-", "−"))
+    """Norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest; 0 and overflow are left out."""
+    axes.set(xscale="log", yscale="log")
+    for (label, colour, line), norms in curves(data, kind, part, layer):
+        mean = norms.mean(axis=0)
+        if (drawn := np.isfinite(mean) & (mean > 0)).any():
+            place, mean = data.axis("sigma")[drawn], mean[drawn]
+            axes.plot(place, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope(place, mean):.2f}".replace("-", "−"))
     panel(axes, f"{MODELS[kind].label}, layer {layer + 1}\n{PARTS[part]}", "", "")
     if axes.lines:
         axes.legend(fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "0", transform=axes.transAxes, ha="center", va="center", color=SOFT)
 
 
 def growth(data: Comparison, folder: str, name: str) -> str:
     """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
-    kinds = data.having("block_norm_by_sigma")
-    rows = [(kind, layer) for kind in kinds for layer in range(data.numbers(kind, "block_norm_by_sigma").shape[1])]
+    rows = [(kind, layer) for kind in with_growth(data) for layer in range(len(data.axis("layer")))]
     figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(rows), "Growth of the Hessian's blocks with the embeddings",
                    "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma")
     panels = figure.subplots(len(rows), len(PARTS), squeeze=False, sharex=True, sharey="row")

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
-from fluxformer.hessian.layers import entries, growth
+from fluxformer.hessian.layers import entries, growth, with_growth
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 from fluxformer.report.data import Comparison
@@ -26,7 +26,7 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
             if comparison.having("entry_share"):
                 yield entries(comparison, folder, f"{name}_entries")
                 continue
-            if comparison.having("block_norm_by_sigma"):
+            if with_growth(comparison):
                 yield growth(comparison, folder, f"{name}_growth")
                 continue
             data = Spectra(comparison)

@@ -28,12 +28,12 @@ MODELS = {
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
     "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
     "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
-    "softmax": Style("soft-max attention", "#1b1f24", "o", "-"),
-    "softmax_pre_norm": Style("soft-max, LayerNorm before", "#e4572e", "s", "-"),
-    "softmax_post_norm": Style("soft-max, LayerNorm after", "#2563eb", "^", "--"),
+    "softmax": Style("soft-max", "#1b1f24", "o", "-"),
+    "softmax_pre_norm": Style("soft-max, pre-norm", "#e4572e", "s", "-"),
+    "softmax_post_norm": Style("soft-max, post-norm", "#2563eb", "^", "--"),
     "linear": Style("linear attention", "#8e44ad", "v", "-."),
     "mlp": Style("MLP", "#b7791f", "P", ":"),
-    "linear_mlp": Style("linear MLP", "#b7791f", "P", ":"),
+    "linear_mlp": Style("linear network", "#b7791f", "P", ":"),
 }
 COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
