@@ -74,6 +74,7 @@ class Reductions(HessianTest):
     def test_fewer_than_two_places_have_no_exponent(self):
         for count in (0, 1):
             self.assertTrue(np.isnan(reductions.reduce("exponent", np.ones((3, count)), np.ones(count))).all())
+        self.assertTrue(np.isnan(reductions.reduce("first", np.ones((3, 0)))).all())  # nothing in the window
 
     def test_a_place_on_an_axis_is_found_by_its_coordinate(self):
         path, = self.written("scaling", spread=0.0)

@@ -79,7 +79,7 @@ def spectrum(data: Spectra, folder: str, name: str) -> str:
 def _draw_over_epochs(axes: Axes, data: Spectra, model: str, values: np.ndarray) -> None:
     """Mean over seeds as a line, seeds as dots. `values`: shape (seeds, epochs)."""
     epochs, style = data.comparison.axis("copied_epoch"), MODELS[model]
-    axes.plot(epochs, values.mean(axis=0), style.line, color=style.colour, lw=1.8, label=style.label)
+    axes.plot(epochs, np.nanmean(values, axis=0), style.line, color=style.colour, lw=1.8, label=style.label)
     axes.plot(np.broadcast_to(epochs, values.shape).ravel(), values.ravel(), style.marker, color=style.colour, ms=3.5, alpha=0.5)
 
 
