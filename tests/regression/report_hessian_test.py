@@ -1,61 +1,34 @@
 #!/usr/bin/env python3
-"""The Hessian in the report: studies with the same seeds do not clash, claims about Hessians are judged, figures and tables, old files.
+"""Hessians in the report: studies with the same seeds do not clash, claims about Hessians are judged. Uses synthetic files.
 
-Uses synthetic files. Status 77 as claim_sample.py says.
+Status 77 as claim_sample.py says.
 """
 
 import os
 import re
-import shutil
 import sys
 import unittest
-from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-from claim_sample import ClaimTest, claim  # noqa: E402 (its folder is put on the path first)
+from claim_sample import claim  # noqa: E402 (its folder is put on the path first)
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 
 import hessian_sample as sample  # noqa: E402
-from python_package import ROOT, call  # noqa: E402
+from hessian_sample import WRITERS, HessianTest  # noqa: E402
+from python_package import ROOT  # noqa: E402
 from training_sample import write_training  # noqa: E402
 
-from fluxformer.hessian import figures, hessian  # noqa: E402
-from fluxformer.hessian.spectra import Spectra  # noqa: E402
 from fluxformer.judging import Verdict  # noqa: E402
 from fluxformer.report import claims, reductions  # noqa: E402
-from fluxformer.report.data import COUPLINGS, RunError, open_run, studies  # noqa: E402
+from fluxformer.report.data import COUPLINGS, RunError, open_run  # noqa: E402
 from fluxformer.report.verdicts import weigh  # noqa: E402
 from fluxformer.train.train import kind_of  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "hessian", "claims.toml")
 OTHERS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
-WRITERS = {"spectrum": sample.write_spectrum, "blocks": sample.write_blocks, "scaling": sample.write_scaling}
-
-
-class HessianTest(ClaimTest):
-    def written(self, *names, **how):
-        """A synthetic file of each of these studies."""
-        paths = [self.path(name + ".h5") for name in names]
-        for path, name in zip(paths, names):
-            if os.path.exists(path):
-                os.unlink(path)  # it may still be open
-            WRITERS[name](path, **how)
-        return paths
-
-    def opened(self, *paths):
-        runs = [open_run(path) for path in paths]
-        for run in runs:
-            self.addCleanup(run.close)
-        return studies(runs)
-
-    def judged(self, *paths):
-        """The verdicts on the claims of the file, {claim: {model: verdict}}."""
-        rule, every = claims.read_claims(CLAIMS)
-        return {one.id: {finding.model: finding.verdict for finding in findings}
-                for study in self.opened(*paths) for one, findings in weigh(every, study, rule)}
 
 
 class Reductions(HessianTest):
@@ -130,6 +103,12 @@ class Files(HessianTest):
 
 
 class Claims(HessianTest):
+    def judged(self, *paths):
+        """The verdicts on the claims of the file, {claim: {model: verdict}}."""
+        rule, every = claims.read_claims(CLAIMS)
+        return {one.id: {finding.model: finding.verdict for finding in findings}
+                for study in self.opened(*paths) for one, findings in weigh(every, study, rule)}
+
     def test_every_claim_of_the_file_holds_where_it_is_true(self):
         found = self.judged(*self.written(*WRITERS, spread=1e-3, seeds=tuple(range(10))))
         self.assertEqual(set(found), {one.id for one in claims.read_claims(CLAIMS)[1]})
@@ -218,110 +197,6 @@ class ClaimFiles(HessianTest):
         study, = self.opened(*self.written("blocks"))
         with self.assertRaisesRegex(RunError, "at = sofmax is no model"):
             weigh([claim(experiment="hessian.blocks", quantity=["median_entry"], test="larger", at="sofmax")], study, claims.read_claims(CLAIMS)[0])
-
-
-class Pages(HessianTest):
-    def drawings(self, *paths):
-        found = {one.name: one for study in self.opened(*paths) for section in hessian.SECTIONS for one in section.draw(study)}
-        for name, drawing in found.items():
-            for axes in drawing.figure.axes:
-                for axis in (axes.xaxis, axes.yaxis):
-                    shown = [text for text in axis.get_ticklabels() if text.get_visible() and text.get_text()]
-                    first = axis.axis_name == "x" or axes.get_subplotspec().is_first_col()
-                    if axes.axison and shown and first and (axis.axis_name == "y" or axes.get_subplotspec().is_last_row()):
-                        self.assertTrue(axis.get_label_text(), f"{name}: {axes.get_title()} {axis.axis_name}")
-        return found
-
-    def test_everything_that_was_measured_is_drawn(self):
-        self.assertEqual(list(self.drawings(*self.written(*WRITERS))),
-                         ["hessian-density", "hessian-heterogeneity", "hessian-blocks", "hessian-sharpness", "hessian-entries",
-                          *(f"hessian-growth-{kind}" for kind in (*sample.EXPONENTS, "linear_mlp"))])
-
-    def test_files_without_the_new_measures_have_the_other_figures(self):
-        self.assertEqual(list(self.drawings(*self.written("spectrum", followed=False))), ["hessian-density", "hessian-heterogeneity"])
-        path, = self.written("spectrum", followed=False)
-        with mock.patch.object(figures, "save", lambda figure, *_: figure):
-            data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
-            self.assertEqual((len(figures.course(data, "", "").axes), len(figures.blocks(data, "mlp", "", "").axes)), (2, 3))
-
-    def test_sharpness_is_rate_times_eigenvalue_beside_the_threshold(self):
-        path, = self.written("spectrum", spread=0.0)
-        plain, preconditioned = self.drawings(path)["hessian-sharpness"].figure.axes
-        np.testing.assert_allclose(plain.lines[0].get_ydata(), [0.02, 0.01, 0.004], rtol=1e-12)
-        np.testing.assert_allclose(preconditioned.lines[0].get_ydata(), [10, 20, 20], rtol=1e-12)
-        lines = {line.get_label(): line.get_ydata()[0] for line in preconditioned.lines}
-        self.assertEqual(lines["unstable above 38"], sample.THRESHOLD)
-        self.assertNotIn("unstable above 38", [line.get_label() for line in plain.lines])  # adam is not judged by the bare eigenvalue
-        other = shutil.copy(path, self.path("sgd.h5"))
-        with h5py.File(other, "r+") as file:
-            for model in file["analysis/hessian"].values():
-                del model["epoch_preconditioned_eigenvalue"]
-                model.attrs["stability_threshold"] = 2.0 if model.name.endswith("mlp") else 3.8
-        plain, = self.drawings(other)["hessian-sharpness"].figure.axes
-        self.assertEqual(sorted(line.get_ydata()[0] for line in plain.lines if line.get_label().startswith("unstable")), [2, 3.8])
-
-    def test_plot_and_report_draw_with_the_same_code(self):
-        path, = self.written("spectrum")
-        done = call("plot", path, "--output", self.path("drawn"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(name for name in os.listdir(self.path("drawn")) if name.endswith("png")),
-                         sorted(f"spectrum_{name}.png" for name in ("spectrum", "course", *(f"{kind}_{model}" for kind in ("blocks", "distances")
-                                                                                           for model in sample.MODELS))))
-        with mock.patch.object(figures, "save", lambda figure, *_: figure):
-            data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
-            course, theirs = figures.course(data, "", "").axes, self.drawings(path)["hessian-sharpness"].figure.axes
-            self.assertEqual(len(course), 4)
-            for mine, other in zip(course[2:], theirs):
-                self.assertEqual(len(mine.lines), len(other.lines))
-                for one, two in zip(mine.lines, other.lines):
-                    np.testing.assert_array_equal(one.get_ydata(), two.get_ydata())
-            ends = figures.blocks(data, "mlp", "", "").axes[2]
-            np.testing.assert_allclose(ends.lines[1].get_xdata(), np.arange(1, 6), rtol=0.05)
-
-    def test_dots_are_the_heterogeneity_of_the_seeds(self):
-        path, = self.written("spectrum")
-        whole = self.drawings(path)["hessian-heterogeneity"].figure.axes[0]
-        with h5py.File(path) as file:
-            for line, model in zip(whole.lines[::2], sample.MODELS):
-                np.testing.assert_array_equal(line.get_ydata(), file[f"analysis/hessian/{model}/heterogeneity"])
-        self.assertLess(whole.get_ylim()[0], 0)  # a dot at 0 is whole
-
-    def test_points_that_overflow_and_parts_that_are_0_are_left_out(self):
-        path, = self.written("scaling", spread=0.0)
-        with h5py.File(path, "r+") as file:
-            file["analysis/hessian/softmax/block_norm_by_sigma"][1, 0, :, -1] = np.inf
-            file["analysis/hessian/softmax/functional_block_norm_by_sigma"][:, 0, 0] = 0
-        whole, _, functional = self.drawings(path)["hessian-growth-softmax"].figure.axes
-        self.assertEqual([len(line.get_xdata()) for line in whole.lines], [len(sample.SIGMAS) - 1] * 3)
-        self.assertEqual(len(functional.lines), 2)
-
-    def test_tables_have_means_and_deviations_over_seeds(self):
-        found = self.opened(*self.written(*WRITERS, spread=0.0))
-        rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian.spectrum")))
-        self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.1000 ± 0"])
-        self.assertEqual(rows["MLP: Gauss-Newton part"][1], "–")
-        self.assertEqual(hessian.entries_table(found[1].of("hessian.blocks"))[1][-1], "1.700 ± 0")
-        rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian.scaling")))
-        self.assertEqual(rows["soft-max, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01
-        self.assertEqual(rows["linear network, layer 1: H"], ["W_1: 2 ± 0", "", ""])
-
-    def test_the_page_has_figures_tables_and_verdicts_of_both_files_of_claims(self):
-        done = call("report", *self.written(*WRITERS), "--claims", OTHERS, "--claims", CLAIMS, "--output", self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.path("report.html"), encoding="utf-8") as stream:
-            page = stream.read()
-        for one in claims.read_claims(CLAIMS)[1]:
-            self.assertIn(one.sentence.replace("'", "&#x27;"), page)
-        for heading in ("Hessian of the loss", "Hessian of one attention layer, entries", "Hessian of one attention layer, growth"):
-            self.assertIn(heading, page)
-        self.assertEqual(page.count("<svg"), 9)
-        self.assertIn("<td>PDE, distilled: H</td>", page)
-        self.assertIn("<b>MLP</b>: a control", page)
-        self.assertTrue(re.search(r"<tr><td>linear attention</td>", page))
-        done = call("report", self.path("blocks.h5"), "--claims", CLAIMS)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.path("report.html"), encoding="utf-8") as stream:
-            self.assertIn("Of 2 findings: holds", stream.read())
 
 
 class Names(HessianTest):

@@ -1,7 +1,16 @@
-"""Small made-up files of the studies of `hessian`, with the names that the program writes (docs/output-format.md)."""
+"""Small made-up files of the studies of `hessian`, with the names that the program writes (docs/output-format.md), and tests on them.
+
+Ends with status 77 as claim_sample.py says.
+"""
+
+import os
 
 import comparison_sample as sample
+from claim_sample import ClaimTest  # before what else it may not find
+
 import numpy as np
+
+from fluxformer.report.data import open_run, studies
 
 MODELS = ("transformer", "independent", "distilled", "linear", "mlp")
 BLOCKS = ("embedding", "Q of set 1", "K of set 1", "V of set 1", "head")
@@ -81,3 +90,23 @@ def write_scaling(path, exponents=None, functional=1.0, **how):
                 out.along(("layer", "weight", "sigma"), kind, part + "block_norm_by_sigma", factor * norm[None])
         for part, factor in (("", 1.0), ("gauss_newton_", 1.0), ("functional_", 0.0)):
             out.along(("layer", "sigma"), "linear_mlp", part + "matrix_norm_by_sigma", factor * np.power(SIGMAS, 2.0)[None])
+
+
+WRITERS = {"spectrum": write_spectrum, "blocks": write_blocks, "scaling": write_scaling}
+
+
+class HessianTest(ClaimTest):
+    def written(self, *names, **how):
+        """A synthetic file of each of these studies."""
+        paths = [self.path(name + ".h5") for name in names]
+        for path, name in zip(paths, names):
+            if os.path.exists(path):
+                os.unlink(path)  # it may still be open
+            WRITERS[name](path, **how)
+        return paths
+
+    def opened(self, *paths):
+        runs = [open_run(path) for path in paths]
+        for run in runs:
+            self.addCleanup(run.close)
+        return studies(runs)

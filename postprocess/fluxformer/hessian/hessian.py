@@ -8,7 +8,7 @@ import numpy as np
 
 from fluxformer.hessian.figures import (SHARPNESS, density_scale, density_sentence, draw_block_ends, draw_density, draw_heterogeneity,
                                         draw_sharpness, with_sharpness)
-from fluxformer.hessian.layers import QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, numbers, slope, with_growth
+from fluxformer.hessian.layers import QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, growth_sentence, numbers, slope, with_growth
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
@@ -158,8 +158,7 @@ def draw_growth_study(study: Study) -> list[Drawing]:
         for axes in panels[-1]:
             axes.set_xlabel("σ of the embeddings")
         drawings.append(Drawing(f"hessian-growth-{kind}", MODELS[kind].label,
-                                "Norms of the diagonal blocks; lines are means over seeds, n the slope between the two smallest σ.", figure,
-                                comparison.runs))
+                                f"{growth_sentence()}.", figure, comparison.runs))
     return drawings
 
 

@@ -1,5 +1,5 @@
-"""Figures of the studies of one attention layer, sizes of entries (blocks) and growth of norms (scaling): what draws into axes, for `plot` and
-the report, and the sheets of `plot`."""
+"""Figures of the studies of one attention layer, sizes of entries and heat map (blocks) and growth of norms (scaling): what draws into axes, for
+`plot` and the report, and the sheets of `plot`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from fluxformer.hessian.spectra import PARTS
 from fluxformer.report.data import MODELS, Comparison, mean_and_spread
 from fluxformer.report.style import panel
+from fluxformer.statistics import Effect
 from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
@@ -67,31 +68,75 @@ def slope(sigma: np.ndarray, norms: np.ndarray) -> np.ndarray:
         return np.log(norms[..., 1] / norms[..., 0]) / np.log(sigma[1] / sigma[0])
 
 
+def _power(sigma: np.ndarray, norms: np.ndarray) -> str:
+    """Their `slope`, ", n = 5.00 ± 0.01": mean over seeds and its 95 % interval; nothing for a single sigma."""
+    if len(sigma) < 2:
+        return ""
+    slopes = Effect(slope(sigma, norms))
+    half = slopes.interval()[1] - slopes.mean
+    return f", n = {slopes.mean:.2f}".replace("-", "−") + (f" ± {half:.2f}" if np.isfinite(half) else "")
+
+
 def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) -> None:
     """Norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest; 0 and overflow are left out."""
     axes.set(xscale="log", yscale="log")
     for (label, colour, line), norms in curves(data, kind, part, layer):
         mean = norms.mean(axis=0)
         if (drawn := np.isfinite(mean) & (mean > 0)).any():
-            place, mean = data.axis("sigma")[drawn], mean[drawn]
-            axes.plot(place, mean, color=colour, lw=1.7, ls=line, label=f"{label}, n = {slope(place, mean):.2f}".replace("-", "−"))
-    panel(axes, f"{MODELS[kind].label}, layer {layer + 1}\n{PARTS[part]}", "", "")
+            place = data.axis("sigma")[drawn]
+            axes.plot(place, mean[drawn], color=colour, lw=1.7, ls=line, label=label + _power(place, norms[:, drawn]))
+    panel(axes, PARTS[part], "", "")
     if axes.lines:
         axes.legend(fontsize=8)
     else:
         axes.text(0.5, 0.5, "0", transform=axes.transAxes, ha="center", va="center", color=SOFT)
 
 
+def growth_sentence() -> str:
+    """How to read `draw_growth`."""
+    return ("Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma (mean over seeds, "
+            "95 % interval)")
+
+
 def growth(data: Comparison, folder: str, name: str) -> str:
     """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
     rows = [(kind, layer) for kind in with_growth(data) for layer in range(len(data.axis("layer")))]
     figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(rows), "Growth of the Hessian's blocks with the embeddings",
-                   "Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma")
+                   growth_sentence())
     panels = figure.subplots(len(rows), len(PARTS), squeeze=False, sharex=True, sharey="row")
     for line, (kind, layer) in zip(panels, rows):
         for axes, part in zip(line, PARTS):
             draw_growth(axes, data, kind, part, layer)
-        line[0].set_ylabel("norm  [nat]")
+            axes.set_title(PARTS[part] if line is panels[0] else "")
+        line[0].set_ylabel(f"{MODELS[kind].label}, layer {layer + 1}\nnorm  [nat]")
     for axes in panels[-1]:
         axes.set_xlabel("sigma of the embeddings")
     return save(figure, data.runs[0], folder, name)
+
+
+def _mark_blocks(axes: Axes, names: list[str], sizes: np.ndarray) -> None:
+    """Lines between the blocks of both axes, and their names at the middle of each."""
+    ends = np.cumsum(sizes)
+    for end in ends[:-1]:
+        for line in (axes.axhline, axes.axvline):
+            line(end - 0.5, color="white", lw=0.5, alpha=0.7)
+    middles = ends - sizes / 2
+    axes.set_xticks(middles, names, rotation=90, fontsize=7)
+    axes.set_yticks(middles, names, fontsize=7)
+    axes.tick_params(length=2)
+
+
+def heat_map(data: Comparison, folder: str, name: str) -> str:
+    """Sizes of all entries of the Hessian of the first seed, a panel for each kind of layer; returns the path."""
+    kinds, run = data.having("heat_map"), data.runs[0]
+    figure = sheet(1.6 + 6.2 * len(kinds), 7.4, "Entries of the whole Hessian",
+                   f"log₁₀(|H| + 10⁻⁶) over all weights of a decoder with one layer, seed {data.seeds[0]}")
+    maps = {kind: run.analysis("hessian", f"{kind}/heat_map") for kind in kinds}  # of one seed: no axis of seeds
+    largest = max(float(np.nanmax(values)) for values in maps.values())
+    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds):
+        image = axes.imshow(maps[kind], vmin=-6, vmax=largest, cmap="magma")
+        axes.set_title(MODELS[kind].label)
+        about = data.facts(kind)
+        _mark_blocks(axes, str(about["blocks"]).split("\n"), np.array(str(about["block_sizes"]).split("\n"), dtype=int))
+    figure.colorbar(image, ax=figure.axes, label="log₁₀(|H| + 10⁻⁶)", shrink=0.8)
+    return save(figure, run, folder, name)

@@ -1,5 +1,6 @@
 """Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
-<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries or <name>_growth.
+<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries, <name>_heat_map where it
+was stored, or <name>_growth.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
-from fluxformer.hessian.layers import entries, growth, with_growth
+from fluxformer.hessian.layers import entries, growth, heat_map, with_growth
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
 from fluxformer.report.data import Comparison
@@ -25,6 +26,8 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
             comparison = Comparison([run])
             if comparison.having("entry_share"):
                 yield entries(comparison, folder, f"{name}_entries")
+                if comparison.having("heat_map"):
+                    yield heat_map(comparison, folder, f"{name}_heat_map")
                 continue
             if with_growth(comparison):
                 yield growth(comparison, folder, f"{name}_growth")
