@@ -22,7 +22,7 @@ from scipy import stats  # noqa: E402
 
 from python_package import ROOT, call  # noqa: E402
 
-from fluxformer.hessian import figures, hessian  # noqa: E402
+from fluxformer.hessian import figures, hessian, layers  # noqa: E402
 from fluxformer.hessian.spectra import Spectra  # noqa: E402
 from fluxformer.report import claims  # noqa: E402
 
@@ -114,6 +114,12 @@ class Pages(HessianTest):
         query = self.drawings(path)["hessian-growth-softmax"].figure.axes[0].lines[1].get_label()
         half = stats.t.ppf(0.975, 2) * 0.1 * random.std(ddof=1) / 3 ** 0.5
         self.assertEqual(query, f"query Q, n = {5 + 0.1 * random.mean():.2f} ± {half:.2f}")
+
+    def test_plot_names_the_part_of_each_column(self):
+        path, = self.written("scaling")
+        with mock.patch.object(layers, "save", lambda figure, *_: figure):
+            axes = layers.growth(self.opened(path)[0].of("hessian.scaling"), "", "").axes
+        self.assertEqual([one.get_title(loc="left") for one in axes[:4]], ["H", "Gauss-Newton part", "functional part", ""])
 
     def test_a_heat_map_is_drawn_where_it_was_stored(self):
         path, = self.written("blocks")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fluxformer.hessian.figures import (SHARPNESS, density_scale, density_sentence, draw_block_ends, draw_density, draw_heterogeneity,
-                                        draw_sharpness, with_sharpness)
-from fluxformer.hessian.layers import QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, growth_sentence, numbers, slope, with_growth
+from fluxformer.hessian.figures import (density_scale, density_sentence, draw_block_ends, draw_density, draw_heterogeneity, draw_sharpness,
+                                        with_sharpness)
+from fluxformer.hessian.layers import (QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, growth_sentence, numbers, slope,
+                                       with_growth)
 from fluxformer.hessian.spectra import PARTS, Spectra
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section

@@ -107,7 +107,7 @@ def growth(data: Comparison, folder: str, name: str) -> str:
     for line, (kind, layer) in zip(panels, rows):
         for axes, part in zip(line, PARTS):
             draw_growth(axes, data, kind, part, layer)
-            axes.set_title(PARTS[part] if line is panels[0] else "")
+            axes.set_title(PARTS[part] if axes.get_subplotspec().is_first_row() else "")
         line[0].set_ylabel(f"{MODELS[kind].label}, layer {layer + 1}\nnorm  [nat]")
     for axes in panels[-1]:
         axes.set_xlabel("sigma of the embeddings")

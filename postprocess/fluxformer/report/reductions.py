@@ -43,7 +43,7 @@ class Reduction(NamedTuple):
 
 REDUCTIONS = {
     "mean": Reduction(lambda values, _: np.mean(values, axis=-1), "mean"),
-    "first": Reduction(lambda values, _: values[..., 0], "at the beginning"),
+    "first": Reduction(lambda values, _: values[..., 0], "at the first place"),
     "last": Reduction(lambda values, _: values[..., -1], "at the end"),
     "fall": Reduction(lambda values, _: values[..., 0] - values[..., -1], "first depth minus last"),
     "half_fall": Reduction(_half_fall, "share of the depth after which half of the fall is done"),
