@@ -198,7 +198,8 @@ if [[ $without = *" report "* ]]; then
   finish
   exit
 fi
-needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml --output "$out"
+needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml \
+  --claims input/paper/hessian/claims.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"

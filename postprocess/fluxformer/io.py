@@ -266,6 +266,10 @@ class Run:
         """/analysis/<kind>/<name> as a numpy array."""
         return self._array(f"analysis/{kind}", name)[...]
 
+    def dimensions(self, kind: str, name: str) -> tuple[str, ...]:
+        """Names of the axes of /analysis/<kind>/<name>."""
+        return self._array(f"analysis/{kind}", name).dims
+
     def described(self, group: str) -> dict[str, Value]:
         """The attributes of a group (say "analysis/attention/independent"); empty if there is none."""
         with reading(self.path, f"/{group}"):

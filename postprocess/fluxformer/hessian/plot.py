@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterator
 
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
-from fluxformer.hessian.layers import NORMS, entries, growth, heat_map, kinds_of
+from fluxformer.hessian.layers import entries, growth, heat_map, with_growth
 from fluxformer.hessian.spectra import Spectra
 from fluxformer.io import Run
+from fluxformer.report.data import Comparison
 
 OPTIONS = ()
 
@@ -22,20 +23,21 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
     for path in paths:
         with Run(path, unfinished=options.unfinished) as run:
             name = os.path.basename(path).removesuffix(".h5")
-            if kinds_of(run, "entry_share"):
-                yield entries(run, folder, f"{name}_entries")
-                if kinds_of(run, "heat_map"):
-                    yield heat_map(run, folder, f"{name}_heat_map")
+            comparison = Comparison([run])
+            if comparison.having("entry_share"):
+                yield entries(comparison, folder, f"{name}_entries")
+                if comparison.having("heat_map"):
+                    yield heat_map(comparison, folder, f"{name}_heat_map")
                 continue
-            if kinds_of(run, *NORMS):
-                yield growth(run, folder, f"{name}_growth")
+            if with_growth(comparison):
+                yield growth(comparison, folder, f"{name}_growth")
                 continue
-            data = Spectra(run)
-            if data.have_density:
+            data = Spectra(comparison)
+            if data.having("density_node"):
                 yield spectrum(data, folder, f"{name}_spectrum")
-            for model in data.with_blocks:
+            for model in data.having("block_norm"):
                 yield blocks(data, model, folder, f"{name}_blocks_{model}")
                 if data.parts(model, "block_distance"):
                     yield distances(data, model, folder, f"{name}_distances_{model}")
-            if data.with_course:
+            if data.having("epoch_largest_eigenvalue"):
                 yield course(data, folder, f"{name}_course")

@@ -5,36 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from fluxformer.io import Run, RunError
+from fluxformer.report.data import MODELS, Comparison
 
 PARTS = {"hessian": "H", "gauss_newton": "Gauss-Newton part", "functional": "functional part"}
 
 
 class Spectra:
-    """The measures of one file.
+    """The measures of trained models.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Files with different seeds.
 
     Attributes
     ----------
-    run : Run
+    comparison : Comparison
     models : list of str
-        In the order of the file.
+        In the order of MODELS.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.models = [name for name in ("transformer", "independent", "distilled", "inherited") if self._has(name, "loss")]
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.models = [name for name in comparison.having("loss") if name in MODELS]
         if not self.models:
-            raise RunError(f"{run.path}: holds no Hessian of a model (no /analysis/hessian)")
+            raise RunError(f"{self.run.path}: holds no Hessian of a model")
 
-    def _has(self, model: str, name: str) -> bool:
-        try:
-            self.run.analysis("hessian", f"{model}/{name}")
-        except RunError:
-            return False
-        return True
+    @property
+    def run(self) -> Run:
+        """The first file."""
+        return self.comparison.runs[0]
 
     def has(self, model: str, part: str, name: str) -> bool:
         """Whether a part of a model's Hessian has this measure."""
-        return self._has(model, self._named(part, name))
+        return self._named(part, name) in self.comparison.measures[model]
 
     @staticmethod
     def _named(part: str, name: str) -> str:
@@ -42,38 +46,43 @@ class Spectra:
 
     def numbers(self, model: str, part: str, name: str) -> np.ndarray:
         """A measure, seeds first."""
-        return np.asarray(self.run.analysis("hessian", f"{model}/{self._named(part, name)}")[...])
+        return self.comparison.numbers(model, self._named(part, name))
 
     def parts(self, model: str, name: str) -> list[str]:
         """The parts that have this measure."""
         return [part for part in PARTS if self.has(model, part, name)]
 
-    @property
-    def have_density(self) -> bool:
-        """Whether some model has a spectral density."""
-        return any(self.parts(model, "density_node") for model in self.models)
-
-    @property
-    def with_blocks(self) -> list[str]:
-        """The models whose blocks were measured."""
-        return [model for model in self.models if self.parts(model, "block_norm")]
-
-    @property
-    def with_course(self) -> list[str]:
-        """The models that were followed over their training."""
-        return [model for model in self.models if self._has(model, "epoch_largest_eigenvalue")]
+    def having(self, name: str) -> list[str]:
+        """The models that have this measure of some part."""
+        return [model for model in self.models if self.parts(model, name)]
 
     def block_names(self, model: str) -> list[str]:
         """The blocks in the order of their axis."""
-        return str(self.run.described(f"analysis/hessian/{model}")["blocks"]).split("\n")
+        return str(self.comparison.facts(model)["blocks"]).split("\n")
 
     def density(self, model: str, part: str, grid: np.ndarray, scale: float, width: float) -> np.ndarray:
         """Density of asinh(eigenvalue / scale) on `grid`, mean over probes and seeds: the quadratures of all probes, each node
         broadened to a Gaussian of standard deviation `width`.
         """
         nodes, weights = self.numbers(model, part, "density_node"), self.numbers(model, part, "density_weight")
-        probes = nodes.shape[0] * nodes.shape[1]
+        probes = np.isfinite(nodes).any(axis=-1).sum()
         known = np.isfinite(nodes)
         centres, shares = np.arcsinh(nodes[known] / scale), weights[known] / probes
         bells = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) / (width * np.sqrt(2 * np.pi))
         return bells @ shares
+
+    def sharpness(self, model: str, eigenvalue: str) -> np.ndarray | None:
+        """Learning rate times an eigenvalue by epoch, shape (seeds, epochs); None if one of them was not stored."""
+        rate, values = (self.comparison.measure(model, name) for name in ("epoch_learning_rate", f"epoch_{eigenvalue}"))
+        if rate is None or values is None:
+            return None
+        return rate * (values[..., 0] if values.ndim > 2 else values)  # the largest comes first
+
+    def threshold(self, model: str, eigenvalue: str) -> float | None:
+        """Where the product of rate and this eigenvalue makes the optimiser unstable; None if that is not known. An optimiser that
+        preconditions is judged by the preconditioned eigenvalue alone."""
+        preconditioned = self.has(model, "hessian", "epoch_preconditioned_eigenvalue")
+        if preconditioned != (eigenvalue == "preconditioned_eigenvalue"):
+            return None
+        value = self.comparison.facts(model).get("stability_threshold")
+        return None if value is None else float(value)

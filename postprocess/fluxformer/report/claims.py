@@ -1,15 +1,18 @@
-"""The claims of a source, as a file fixes them before anything is measured (input/paper/compare/claims.toml)."""
+"""The claims of a source, as files fix them before anything is measured (input/paper/compare/claims.toml)."""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from fluxformer.experiments import families
 from fluxformer.hdf5_file import RunError, regular_file
+from fluxformer.report.data import MODELS, OF_ONE_LAYER
 from fluxformer.report.reductions import REDUCTIONS
+from fluxformer.report.sections import sections
 
 TESTS = ("value", "larger", "smaller", "happens")
 SAMPLES = ("", "mean", "rms")
@@ -36,10 +39,13 @@ class Claim:
     expected: float = float("nan")
     tolerance: float = 0.0
     at: str = ""
+    where: dict[str, float] = field(default_factory=dict)
+    window: list[float] = field(default_factory=list)
 
     def asks(self) -> str:
         """What has to be found, in words."""
-        what = REDUCTIONS[self.reduce].words
+        what = ", ".join([REDUCTIONS[self.reduce].words, *(f"{axis} {place:g}" for axis, place in self.where.items()),
+                          *([f"{self.levels} {self.window[0]:g} to {self.window[1]:g}"] if self.window else [])])
         if self.test == "value":
             return f"{self.expected:g} ± {self.tolerance:g} ({what})"
         if self.test == "happens":
@@ -52,12 +58,12 @@ class Claim:
 
 
 NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform": "uniform rows", "permuted": "permuted keys",
-         "untrained": "untrained model"}
+         "untrained": "untrained model", "gauss_newton": "Gauss-Newton part"}
 
 
 def name_of(control: str) -> str:
     """What `than` names, in words; a variant of the ablation by its own name."""
-    return NAMES.get(control, control.replace("_", " "))
+    return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,18 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
         raise RunError(f"{path}: not a file of claims ({type(failure).__name__}: {failure})") from None
 
 
+def read_all(paths: Sequence[str]) -> tuple[Rule, list[Claim]]:
+    """The rule and the claims of several files together; RunError if they contradict each other."""
+    (rule, claims), *others = (read_claims(path) for path in paths)
+    for path, (further, more) in zip(paths[1:], others):
+        if further.alpha != rule.alpha or any(rule.seeds.get(name, count) != count for name, count in further.seeds.items()):
+            raise RunError(f"{path}: its [rule] is another than that of {paths[0]}: claims that are judged together have one")
+        if twice := {one.id for one in claims} & {one.id for one in more}:
+            raise RunError(f"{path}: there is a claim called {', '.join(sorted(twice))} in another file, too")
+        rule, claims = Rule(rule.alpha, {**rule.seeds, **further.seeds}), [*claims, *more]
+    return rule, claims
+
+
 def _claim(entry: dict) -> Claim:
     if unknown := set(entry) - {one.name for one in fields(Claim)}:
         raise ValueError(f"claim '{entry.get('id')}' has unknown keys {', '.join(sorted(unknown))}")
@@ -112,16 +130,29 @@ def _claim(entry: dict) -> Claim:
     return claim
 
 
+@functools.cache
+def _experiments() -> frozenset[str]:
+    """Those of which the report knows something."""
+    return frozenset(one.experiment for one in sections())
+
+
 def _contradiction(claim: Claim) -> str:
     """Why it cannot be judged, from the file alone; empty if it can."""
-    if claim.experiment not in families():
-        return f"there is no experiment '{claim.experiment}'"
+    if claim.experiment not in (known := _experiments()):
+        return f"there is no experiment '{claim.experiment}', but {', '.join(sorted(known))}"
     if not claim.at and (unknown := [one for one in claim.than if one not in (*NAMES, "zero")]):
         return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero"
+    if claim.at in MODELS and (unknown := [one for one in claim.than if one not in (*MODELS, "zero", "gauss_newton")]):
+        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join(MODELS)}, zero, gauss_newton"
+    if not claim.at and claim.experiment in OF_ONE_LAYER:
+        return f"{claim.experiment} needs 'at'"
     if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):
         return "a value needs expected, no negative tolerance and no ratio"
     if claim.test == "happens" and not (claim.at and len(claim.than) == 1):
         return "happens needs 'at', and one variant in 'than'"
-    if bool(claim.levels) != bool(claim.start) or (claim.levels and claim.ratio):
-        return "levels and start need each other, and no ratio"
+    powers = claim.reduce == "exponent" or bool(claim.window)  # of levels that have no start
+    if bool(claim.levels) != (bool(claim.start) or powers) or claim.start and (claim.ratio or powers):
+        return "levels and start need each other, and no ratio; an exponent and a window need levels alone"
+    if claim.window and len(claim.window) != 2:
+        return "a window is two levels"
     return ""

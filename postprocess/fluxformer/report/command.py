@@ -2,9 +2,10 @@
 
     python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve and the comparisons, as many of them as there are, of one data set or several; files of the same
-comparison with other seeds are taken together. Writes FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf
-and, with claims, FOLDER/claims.png; FOLDER is that of the first file unless given.
+FILE.h5 are outputs of train, evolve, the comparisons and hessian, as many of them as there are, of one data set or several; files of the
+same comparison with other seeds are taken together. --claims may be given several times: all claims are judged together. Writes
+FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER is that of the
+first file unless given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
 from fluxformer.io import Run
-from fluxformer.report.claims import Claim, Rule, read_claims
+from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows
 from fluxformer.report.sections import Section, sections
@@ -82,12 +83,14 @@ class Chapter:
 
 
 def tally(chapters: list[Chapter]) -> str:
-    """One sentence over all claims about independently trained models."""
-    found = [one for chapter in chapters for _, findings in chapter.weighed for one in findings if column(one.model) == "independent"]
+    """One sentence over all claims about independently trained models; over all claims if there are none about those."""
+    every = [one for chapter in chapters for _, findings in chapter.weighed for one in findings]
+    found = [one for one in every if column(one.model) == "independent"] or every
+    about = "" if found is every else " about PDE models trained on the labels alone"
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
     preliminary = sum(one.preliminary for one in found)
-    return (f"Of {len(verdicts)} findings about PDE models trained on the labels alone: {counts}."
+    return (f"Of {len(verdicts)} findings{about}: {counts}."
             + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
 
 
@@ -133,12 +136,12 @@ def main(arguments: list[str]) -> None:
     """`fluxformer report`: writes the report and prints the paths."""
     parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
-    parser.add_argument("--claims", metavar="FILE.toml", help="what a source says, to be held against the measures")
+    parser.add_argument("--claims", action="append", metavar="FILE.toml", help="what a source says, to be held against the measures")
     parser.add_argument("--output", metavar="FOLDER", help="where report.html and report.pdf go")
     options = parser.parse_args(arguments)
     folder = options.output or os.path.dirname(options.files[0])
     with contextlib.ExitStack() as stack:
-        rule, claims = read_claims(options.claims) if options.claims else (None, [])
+        rule, claims = read_all(options.claims) if options.claims else (None, [])
         runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in options.files]
         chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
         os.makedirs(folder or ".", exist_ok=True)

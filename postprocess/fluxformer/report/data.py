@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,20 +21,31 @@ class Style(NamedTuple):
     line: str
 
 
-# Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink.
+# Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink. Trained models, then
+# the layers with random weights and the controls of `hessian` ("linear" is both).
 MODELS = {
     "transformer": Style("Transformer", "#1b1f24", "o", "-"),
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
     "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
     "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
+    "softmax": Style("soft-max", "#1b1f24", "o", "-"),
+    "softmax_pre_norm": Style("soft-max, pre-norm", "#e4572e", "s", "-"),
+    "softmax_post_norm": Style("soft-max, post-norm", "#2563eb", "^", "--"),
+    "linear": Style("linear attention", "#8e44ad", "v", "-."),
+    "mlp": Style("MLP", "#b7791f", "P", ":"),
+    "linear_mlp": Style("linear network", "#b7791f", "P", ":"),
 }
 COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
     "distilled": "trained to follow the Transformer: what it shares was asked for",
     "inherited": "not trained: the Transformer's own weights, interpolated in depth",
 }
+CONTROLS = {
+    "linear": "a control: the Transformer without soft-max, trained on the same data",
+    "mlp": "a control: of the same widths without attention, all channels of a sample at once",
+}
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
-             "20news": "20 Newsgroups"}
+             "20news": "20 Newsgroups", "addition": "addition of numbers"}
 TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
 
@@ -76,10 +87,20 @@ def mean_and_spread(values: ArrayLike) -> str:
     return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")
 
 
-APART = ("models.", "ablation.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")  # settings that seeds added later may change
+OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
+# Settings that seeds added later may change.
+APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 
 
 BY_SAMPLE = "_by_sample"
+
+
+def study_of(run: Run) -> str:
+    """The name of what a file belongs to, under which claims and sections ask for it: the experiment, or <experiment>.<study> if it
+    has several."""
+    name = run.attributes["experiment"]
+    study = run.settings.get(f"{name}.study")
+    return f"{name}.{study}" if study else name
 
 
 class Comparison:
@@ -158,6 +179,20 @@ class Comparison:
             raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.experiment}/{model})")
         return values
 
+    def at(self, model: str, name: str, where: Mapping[str, float]) -> np.ndarray | None:
+        """The numbers at one place of each of the axes `where`, which are left out; None if there are none there."""
+        values = self.measure(model, name)
+        if values is None or not where:
+            return values
+        group = f"{self.experiment}/{model}"
+        axes = next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
+        index: list[int | slice] = [slice(None)] * values.ndim
+        for axis, place in where.items():
+            if axis not in axes or not (found := np.flatnonzero(self.axis(axis) == place)).size:
+                return None
+            index[axes.index(axis)] = int(found[0])
+        return values[tuple(index)]
+
     def having(self, name: str) -> list[str]:
         """The models that have this measure."""
         return [model for model in self.models if name in self.measures[model]]
@@ -183,6 +218,8 @@ class Comparison:
 
 def data_of(run: Run) -> tuple[str, str]:
     """(set, tokens) of the data a run has seen."""
+    if study_of(run) in OF_ONE_LAYER:
+        return "addition", ""  # which they make themselves
     name = run.settings.get("data.set", "none")
     return name, "" if name in TEXTS else run.settings.get("data.tokens", "")
 
@@ -228,7 +265,7 @@ class Study:
     name : str
         In words.
     comparisons : dict of Comparison
-        By experiment.
+        By the name of the experiment, or of the study if it has several.
     trainings, evolutions : list of Run
     """
 
@@ -237,14 +274,14 @@ class Study:
         self.data, self.runs = data, runs
         compared: dict[str, list[Run]] = {}
         for run in runs:
-            if (name := run.attributes["experiment"]) not in ("train", "evolve"):
+            if (name := study_of(run)) not in ("train", "evolve"):
                 compared.setdefault(name, []).append(run)
         self.comparisons = {name: Comparison(sorted(some, key=lambda run: run.coordinate("seed")[0])) for name, some in compared.items()}
         self.trainings = [run for run in runs if run.attributes["experiment"] == "train"]
         self.evolutions = [run for run in runs if run.attributes["experiment"] == "evolve"]
 
     def of(self, experiment: str) -> Comparison | None:
-        """The comparison of this experiment; None if it was not run."""
+        """The comparison of this experiment (or <experiment>.<study>); None if it was not run."""
         return self.comparisons.get(experiment)
 
 
@@ -252,7 +289,7 @@ def _clash(runs: list[Run]) -> tuple[Run, Run] | None:
     """Two files of the same comparison that have a seed in common, or None."""
     seen: dict[tuple[str, int], Run] = {}
     for run in runs:
-        name = run.attributes["experiment"]
+        name = study_of(run)
         if name in ("train", "evolve"):
             continue
         for seed in run.coordinate("seed"):
@@ -284,9 +321,9 @@ def studies(runs: list[Run]) -> list[Study]:
 
 
 def open_run(path: str | os.PathLike[str], known: Collection[str] | None = None) -> Run:
-    """A finished run of one of the experiments `known` (None: any); RunError if it is none."""
+    """A finished run of one of the experiments or studies `known` (None: any); RunError if it is none."""
     run = Run(path)
-    if known is not None and (name := run.attributes["experiment"]) not in known:
+    if known is not None and (name := study_of(run)) not in known:
         run.close()
         raise RunError(f"{path}: is a run of '{name}'; the report knows {', '.join(sorted(known))}")
     return run

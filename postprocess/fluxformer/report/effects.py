@@ -37,7 +37,7 @@ class Measured:
 
     def __init__(self, claim: Claim, comparison: Comparison) -> None:
         self._claim, self._comparison = claim, comparison
-        self._informative = slice(None)  # of the levels, with the clean input
+        self._informative = slice(None)  # of the levels, with the clean input if there is a start
 
     def informative(self, *places: Place) -> None:
         """Leaves out the levels beyond the first at which no model is better than guessing, by two standard errors of its accuracy."""
@@ -53,10 +53,17 @@ class Measured:
 
     def levels(self) -> np.ndarray:
         """Where on their axis the levels stand, 0 for the clean input."""
-        return self._all_levels()[self._informative]
+        return self._all_levels()[self._used()]
 
     def _all_levels(self) -> np.ndarray:
-        return np.concatenate([[0.0], self._comparison.axis(self._claim.levels)])
+        return np.concatenate([[0.0] if self._claim.start else [], self._comparison.axis(self._claim.levels)])
+
+    def _used(self) -> slice | np.ndarray:
+        """Which of the levels are reduced."""
+        if not self._claim.window:
+            return self._informative
+        low, high = self._claim.window
+        return (low <= self._all_levels()) & (self._all_levels() <= high)
 
     def by_seed(self, place: Place) -> np.ndarray:
         """One number per seed; NaN where it cannot be formed."""
@@ -85,7 +92,7 @@ class Measured:
     def _values(self, place: Place, suffix: str) -> np.ndarray | None:
         """Shape (seeds, ...), with by_sample (seeds, samples, ...); the start stands before the levels."""
         claim, comparison = self._claim, self._comparison
-        values = comparison.measure(place.model, place.quantity + suffix)
+        values = comparison.at(place.model, place.quantity + suffix, claim.where)
         if values is None:
             return None
         values = values if place.epoch is None else values[:, place.epoch]
@@ -96,8 +103,8 @@ class Measured:
             start = comparison.measure(place.model, claim.start + suffix)
             if start is None:
                 return None
-            values = np.concatenate([start[..., None], values], axis=-1)[..., self._informative]
-        return values
+            values = np.concatenate([start[..., None], values], axis=-1)
+        return values[..., self._used()] if claim.levels else values
 
     def _reduced(self, values: np.ndarray) -> np.ndarray:
         return reduce(self._claim.reduce, values, self.levels() if self._claim.levels else None)

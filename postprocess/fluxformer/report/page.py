@@ -7,7 +7,7 @@ from html import escape
 
 from fluxformer.io import Value
 from fluxformer.report.claims import Rule
-from fluxformer.report.data import COUPLINGS, MODELS, origins
+from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS, origins
 from fluxformer.report.style import Drawing, as_svg
 from fluxformer.report.verdicts import Weighed
 from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)
@@ -153,9 +153,9 @@ def runs(rows: list[tuple[Value, ...]]) -> str:
 
 
 def couplings(models: Iterable[str]) -> str:
-    """What the kinds of PDE models are, those that are here."""
-    items = "".join(f"<li>{key(name)}<b>{escape(MODELS[name].label)}</b>: {escape(COUPLINGS[name])}</li>" for name in models
-                    if name in COUPLINGS)
+    """What the kinds of PDE models and controls are, those that are here."""
+    words = {**COUPLINGS, **CONTROLS}
+    items = "".join(f"<li>{key(name)}<b>{escape(MODELS[name].label)}</b>: {escape(words[name])}</li>" for name in models if name in words)
     return f"<ul>{items}</ul>" if items else ""
 
 

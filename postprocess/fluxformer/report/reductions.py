@@ -1,4 +1,4 @@
-"""How the numbers of one seed become one: means, falls through depth, areas under a curve.
+"""How the numbers of one seed become one: means, falls through depth, areas under a curve, powers.
 
 Each takes `values`, shape (..., places), and `places`, shape (places,), where on the last axis the numbers stand (a depth, a level;
 0, 1, 2, ... if they have no place), and returns shape (...). A reduction that cannot be formed is NaN.
@@ -29,6 +29,12 @@ def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.trapz(values, places, axis=-1) / (places[-1] - places[0])
 
 
+def _exponent(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """n of the power law place^n: the slope of the logarithms by least squares; NaN for a number that is not above 0."""
+    way = np.log(places) - np.log(places).mean()
+    return np.log(np.where(values > 0, values, np.nan)) @ way / (way @ way)
+
+
 class Reduction(NamedTuple):
     """A rule and its words."""
     of: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -37,10 +43,13 @@ class Reduction(NamedTuple):
 
 REDUCTIONS = {
     "mean": Reduction(lambda values, _: np.mean(values, axis=-1), "mean"),
+    "first": Reduction(lambda values, _: values[..., 0], "at the first place"),
     "last": Reduction(lambda values, _: values[..., -1], "at the end"),
     "fall": Reduction(lambda values, _: values[..., 0] - values[..., -1], "first depth minus last"),
     "half_fall": Reduction(_half_fall, "share of the depth after which half of the fall is done"),
     "disparity": Reduction(lambda values, _: np.max(values, axis=-1) / np.min(values, axis=-1), "largest over smallest"),
+    "gap": Reduction(lambda values, _: values[..., 0] - values[..., 1], "first minus second: of the weights value minus query"),
+    "exponent": Reduction(_exponent, "exponent of a power law"),
     "area": Reduction(_area, "mean height of the curve from the clean input to where accuracy is chance"),
 }
 
@@ -50,6 +59,8 @@ def reduce(name: str, values: np.ndarray, places: np.ndarray | None = None) -> n
     values = np.asarray(values, dtype=float)
     while values.ndim > 2:
         values = values.mean(axis=1)
+    if not values.size:
+        return np.full(len(values), np.nan)
     values = values.reshape(len(values), -1)
     places = np.arange(values.shape[1], dtype=float) if places is None else np.asarray(places, dtype=float)
     with np.errstate(all="ignore"):

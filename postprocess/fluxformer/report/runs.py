@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluxformer.experiments import family_of
 from fluxformer.io import Run, Value
 from fluxformer.report.data import COUPLINGS, MODELS, Study, mean_and_spread, seeds_of
 from fluxformer.train.train import by_kind
@@ -20,9 +19,9 @@ def model_rows(study: Study) -> list[tuple[Value, ...]]:
     rows: list[tuple[Value, ...]] = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm",
                                       "test accuracy  [%]", "training  [s]")]
     trained = by_kind(study.trainings)
-    described = next((comparison for name, comparison in study.comparisons.items() if family_of(name) == "compare"), None)
     for name, style in MODELS.items():
-        facts = described.facts(name) if described else {}
+        described = (comparison.facts(name) for comparison in study.comparisons.values())
+        facts: dict[str, Value] = next((found for found in described if "parameters" in found), {})
         runs = trained.get(name, [])
         if not facts and not runs:
             continue

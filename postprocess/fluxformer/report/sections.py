@@ -18,7 +18,7 @@ class Section(NamedTuple):
     place: int             # among the sections
     anchor: str            # in links
     heading: str
-    experiment: str        # whose files it is about
+    experiment: str        # whose files it is about, <experiment>.<study> if it has several
     draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
     table: Callable[[Comparison], list[tuple[str, ...]]] | None = None  # rows, the first of them headings
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fluxformer.io import RunError
 from fluxformer.report.claims import Claim, Rule, name_of
-from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
+from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
 from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
 from fluxformer.statistics import Effect
@@ -123,8 +124,13 @@ def _order(model: str) -> int:
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
     """(model, group that is measured or was not) for each model a claim speaks of."""
     if not claim.at:
-        return [(model, model) for model in comparison.models if model in MODELS and model != "transformer"]
-    return [(kind, f"{kind}_{claim.at}") for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
+        return [(model, model) for model in comparison.models if model in COUPLINGS]
+    if claim.at in MODELS:
+        return [(claim.at, claim.at)]
+    kinds = [kind for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
+    if not kinds:
+        raise RunError(f"claim '{claim.id}': at = {claim.at} is no model ({', '.join(MODELS)}), and {claim.experiment} has no variants")
+    return [(kind, f"{kind}_{claim.at}") for kind in kinds]
 
 
 def _asked(claim: Claim, comparison: Comparison, alpha: float) -> list[_Asked]:
@@ -172,8 +178,10 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
     """Where the numbers are that a quantity is compared with; None if they were not measured."""
     if name == "zero":
         return ZERO
-    if claim.at:
-        other = Place(f"{model}_{name}", place.quantity)
+    if name == "gauss_newton":
+        other = Place(place.model, f"gauss_newton_{place.quantity.removeprefix('functional_')}")
+    elif claim.at:
+        other = Place(name if claim.at in MODELS else f"{model}_{name}", place.quantity)
     elif name == "transformer":
         other = Place("transformer", place.quantity)
     elif name == "ceiling":

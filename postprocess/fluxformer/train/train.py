@@ -13,7 +13,9 @@ from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_
 def kind_of(run: Run) -> str:
     """The name under which the comparisons know what this training made."""
     if run.settings.get("model.kind", "transformer") == "transformer":
-        return "transformer"
+        if run.settings.get("equation.alpha") == 0:
+            return "mlp"
+        return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
     return "distilled" if run.settings.get("distill.teacher") else "independent"
 
 
