@@ -1,4 +1,4 @@
-// Losses of one sample: values by hand, gradients by differences.
+// Losses of one sample: values by hand, gradients and curvature by differences.
 
 #include "model/loss.hpp"
 
@@ -75,6 +75,44 @@ TEST(EveryLoss, has_the_gradient_of_its_differences_times_the_weight) {
                     tolerance);
       }
     }
+}
+
+TEST(EveryLoss, has_a_factor_of_its_curvature) {
+  // B B^T against central differences of the gradient, as above.
+  const std::vector<double> z{0.3, -1.2, 0.7, 2.1};
+  constexpr double weight = 0.37, step = 1e-5, tolerance = step * step + 1e-15 / step;
+  const auto classes = static_cast<int>(z.size());
+  for (const auto& loss : {entropy, smooth, squares, smooth_squares}) {
+    std::vector<std::vector<double>> factor;  // its columns
+    for (int c = 0; c < classes; ++c)
+      loss_curvature_factor(loss, z.data(), classes, weight, c, factor.emplace_back(z.size(), 7.0).data());
+    for (std::size_t a = 0; a < z.size(); ++a) {
+      auto up = z, down = z;
+      up[a] += step;
+      down[a] -= step;
+      const auto above = gradient(loss, up, 1, weight), below = gradient(loss, down, 1, weight);
+      for (std::size_t b = 0; b < z.size(); ++b) {
+        double product = 0;
+        for (const auto& column : factor) product += column[a] * column[b];
+        EXPECT_NEAR(product, (above[b] - below[b]) / (2 * step), tolerance);
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, has_a_factor_of_its_curvature_for_logits_of_any_size) {
+  // Shares 1/4 and 3/4 with the weight 2: 2 p (1 - p) = 3/8 on the diagonal, minus that beside it.
+  const double far[] = {1000, 1000 + std::log(3)}, sure[] = {1000, 0};
+  double first[2], second[2];
+  loss_curvature_factor(smooth, far, 2, 2, 0, first);
+  loss_curvature_factor(smooth, far, 2, 2, 1, second);
+  // Logits of size 1000 have 1e-13.
+  EXPECT_NEAR(first[0] * first[0] + second[0] * second[0], 3.0 / 8, 1e-13);
+  EXPECT_NEAR(first[0] * first[1] + second[0] * second[1], -3.0 / 8, 1e-13);
+  for (const int c : {0, 1}) {
+    loss_curvature_factor(entropy, sure, 2, 1, c, first);
+    EXPECT_THAT(first, testing::Each(0));
+  }
 }
 
 TEST(EveryLoss, ignores_the_weight_in_its_value) {
