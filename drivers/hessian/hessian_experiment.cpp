@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "analysis/hessian/gram_variables.hpp"
@@ -176,6 +177,7 @@ void HessianOfModels::exact(const std::string& name, const Parameters& parameter
 void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareRecord& record) {
   if (epochs_.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
+  std::optional<double> threshold;
   for (const long epoch : epochs_) {
     const auto parameters = problem_.models().after_epoch(seed, name, epoch);
     ModelHessian linearised(problem_.input_of(name).samples(), parameters, minimised_.of(parameters));
@@ -187,14 +189,14 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareR
     rates.push_back(optimiser ? optimiser->rate : not_known);
     preconditioned.push_back(not_known);
     if (!optimiser) continue;
-    if (seed == 0 && epoch == epochs_.front())
-      record.note(name, measured::stability_threshold, optimiser->threshold);
+    threshold = optimiser->threshold;
     if (optimiser->preconditioner.empty()) continue;
     const auto entries = hessian::trained_entries(linearised.products.trainable());
     const auto diagonal = spectra::restricted(optimiser->preconditioner, entries, matrix.trained());
     const spectra::PreconditionedOperator scaled(matrix.trained(), diagonal.get());
     preconditioned.back() = largest_of(scaled.get(), 1).front();
   }
+  if (seed == 0 && threshold) record.note(name, measured::stability_threshold, *threshold);
   record.add(name, compare::after_epochs(measured::largest), values);
   record.add(name, compare::after_epochs(measured::loss), losses);
   record.add(name, compare::after_epochs(measured::rate), rates);

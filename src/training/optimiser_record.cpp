@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -15,11 +16,16 @@ const io::Attribute rate{"learning_rate", "learning rate of the next step"},
               "learning rate times largest eigenvalue of the preconditioned Hessian at which full-batch "
               "training on a "
               "quadratic loss becomes unstable"};
-const io::Variable preconditioner{
-    "preconditioner",
-    {"parameter"},
-    "",
-    "sqrt(v_hat) + epsilon of adam or adamw, over the trained variables in the order of /model"};
+const io::Variable parameter = io::index(
+                       "parameter",
+                       "parameter, counted from 1: embedding (W, b, words, position), each of the layers "
+                       "(norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V, W_O, b_O, norm2_gain, "
+                       "norm2_bias, W_1, b_1, W_2, b_2, the six of half_, kappa), final_norm "
+                       "(gain, bias), head (W, b), alpha, rho"),
+                   preconditioner{"preconditioner",
+                                  {"parameter"},
+                                  "",
+                                  "sqrt(v_hat) + epsilon of adam or adamw; epsilon where nothing is trained"};
 
 double positive(const io::ArchiveReader& archive, const io::Attribute& attribute) {
   const double value = archive.real(attribute, group);
@@ -33,9 +39,11 @@ double positive(const io::ArchiveReader& archive, const io::Attribute& attribute
 void write_optimiser(io::ArchiveWriter& archive, const OptimiserRecord& record) {
   archive.attribute(rate, record.rate, group);
   archive.attribute(threshold, record.threshold, group);
-  if (!record.preconditioner.empty())
-    archive.array(preconditioner_path, {record.preconditioner.size()}, record.preconditioner.data(),
-                  io::meaning_of(preconditioner));
+  if (record.preconditioner.empty()) return;
+  std::vector<double> numbers(record.preconditioner.size());
+  std::iota(numbers.begin(), numbers.end(), 1.0);
+  archive.axis(parameter, std::move(numbers));
+  archive.write(group, preconditioner, record.preconditioner);
 }
 
 std::optional<OptimiserRecord> read_optimiser(const io::ArchiveReader& archive, std::size_t size) {
@@ -49,6 +57,7 @@ std::optional<OptimiserRecord> read_optimiser(const io::ArchiveReader& archive, 
 }
 
 void describe_optimiser(io::Description& description) {
+  description.variables("/", {parameter});
   description.attributes(group, {rate, threshold});
   description.variables(group, {preconditioner});
 }
