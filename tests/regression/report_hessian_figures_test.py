@@ -23,7 +23,7 @@ from scipy import stats  # noqa: E402
 from python_package import ROOT, call  # noqa: E402
 
 from fluxformer.hessian import figures, hessian, layers  # noqa: E402
-from fluxformer.hessian.spectra import Spectra  # noqa: E402
+from fluxformer.hessian.spectra import EXACT, Spectra  # noqa: E402
 from fluxformer.report import claims  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "hessian", "claims.toml")
@@ -52,7 +52,7 @@ class Pages(HessianTest):
         path, = self.written("spectrum", followed=False)
         with mock.patch.object(figures, "save", lambda figure, *_: figure):
             data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
-            self.assertEqual((len(figures.course(data, "", "").axes), len(figures.blocks(data, "mlp", "", "").axes)), (2, 3))
+            self.assertEqual((len(figures.course(data, "", "").axes), len(figures.blocks(data, "mlp", "", "").axes)), (2, 4))
 
     def test_sharpness_is_rate_times_eigenvalue_beside_the_threshold(self):
         path, = self.written("spectrum", spread=0.0)
@@ -85,16 +85,28 @@ class Pages(HessianTest):
                 self.assertEqual(len(mine.lines), len(other.lines))
                 for one, two in zip(mine.lines, other.lines):
                     np.testing.assert_array_equal(one.get_ydata(), two.get_ydata())
-            ends = figures.blocks(data, "mlp", "", "").axes[2]
+            ends = figures.blocks(data, "mlp", "", "").axes[3]
             np.testing.assert_allclose(ends.lines[1].get_xdata(), np.arange(1, 6), rtol=0.05)
 
     def test_dots_are_the_heterogeneity_of_the_seeds(self):
         path, = self.written("spectrum")
-        whole = self.drawings(path)["hessian-heterogeneity"].figure.axes[0]
+        panels = self.drawings(path)["hessian-heterogeneity"].figure.axes
         with h5py.File(path) as file:
-            for line, model in zip(whole.lines[::2], sample.MODELS):
-                np.testing.assert_array_equal(line.get_ydata(), file[f"analysis/hessian/{model}/heterogeneity"])
-        self.assertLess(whole.get_ylim()[0], 0)  # a dot at 0 is whole
+            for axes, part in zip(panels, ("", "gauss_newton_", "gauss_newton_exact_"), strict=True):
+                for line, model in zip(axes.lines[::2], sample.MODELS, strict=True):
+                    np.testing.assert_array_equal(line.get_ydata(), file[f"analysis/hessian/{model}/{part}heterogeneity"])
+        self.assertLess(panels[0].get_ylim()[0], 0)  # a dot at 0 is whole
+
+    def test_the_exact_density_counts_every_eigenvalue_and_the_zeros_behind_them(self):
+        path, = self.written("spectrum", spread=0.0)
+        data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+        nodes, shares = data.quadrature("mlp", EXACT)
+        self.assertAlmostEqual(shares.sum(), 1, places=14)
+        parameters = sample.sample.PARAMETERS
+        np.testing.assert_allclose(shares[nodes == 8].sum(), 1 / parameters, rtol=1e-12)
+        np.testing.assert_allclose(shares[nodes == 0].sum(), (parameters - 4) / parameters, rtol=1e-12)
+        wide = np.linspace(-10, 20, 3001)  # every bell lies inside
+        self.assertAlmostEqual(np.trapz(data.density("mlp", EXACT, wide, 1.0, 0.12), wide), 1, places=6)
 
     def test_points_that_overflow_and_parts_that_are_0_are_left_out(self):
         path, = self.written("scaling", spread=0.0)
@@ -134,8 +146,9 @@ class Pages(HessianTest):
     def test_tables_have_means_and_deviations_over_seeds(self):
         found = self.opened(*self.written(*WRITERS, spread=0.0))
         rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian.spectrum")))
-        self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.1000 ± 0"])
+        self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.9000 ± 0"])
         self.assertEqual(rows["MLP: Gauss-Newton part"][1], "–")
+        self.assertEqual(rows["MLP: Gauss-Newton, exact"], ["8 ± 0", "–", "13.50 ± 0", "0.1000 ± 0"])
         self.assertEqual(hessian.entries_table(found[1].of("hessian.blocks"))[1][-1], "1.700 ± 0")
         rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian.scaling")))
         self.assertEqual(rows["soft-max, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01

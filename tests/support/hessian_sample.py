@@ -18,6 +18,7 @@ EPOCHS, SIGMAS = (0, 1, 2), (0.001, 0.01, 0.02, 0.05, 0.1, 1.0)
 HETEROGENEITY = {"transformer": 0.4, "independent": 0.2, "distilled": 0.4, "linear": 0.3, "mlp": 0.1}
 EXPONENTS = {"softmax": 5.0, "softmax_pre_norm": 0.0, "softmax_post_norm": 4.0}
 THRESHOLD = 38.0
+EXACT = (8.0, 4.0, 1.0, 0.5, 0.0)  # eigenvalues of the Gauss-Newton part
 
 
 class HessianFile(sample.ComparisonFile):
@@ -38,11 +39,18 @@ def write_spectrum(path, heterogeneity=None, followed=True, **how):
     heterogeneity = HETEROGENEITY if heterogeneity is None else heterogeneity
     with HessianFile(path, "spectrum", **how) as out:
         out.axis("copied_epoch", EPOCHS)
+        out.axis("output", np.arange(1, len(EXACT) + 1))
         out.describe(samples=64, lambda_0=0.01, broadening=0.2)
         count = len(BLOCKS)
         for model, value in heterogeneity.items():
             out.describe(model, files="a.h5", trained="trained, seed 1", parameters=sample.PARAMETERS, norm="pre", knots=2, blocks="\n".join(BLOCKS))
             out.add(model, "loss", 0.5)
+            exact = "gauss_newton_exact_"
+            out.add(model, exact + "eigenvalue", EXACT)
+            out.add(model, exact + "trace", sum(EXACT))
+            out.add(model, exact + "heterogeneity", value)
+            out.add(model, exact + "block_norm", 1 + np.eye(count))
+            out.add(model, exact + "block_distance", value * (1 - np.eye(count)))
             for part in ("", "gauss_newton_"):
                 nodes = np.linspace(-0.5 if part == "" else 0.01, 8, 6) * np.ones((4, 1))
                 out.add(model, part + "density_node", nodes)
@@ -51,9 +59,9 @@ def write_spectrum(path, heterogeneity=None, followed=True, **how):
                 if not part:
                     out.add(model, "smallest_eigenvalue", [-0.5, -0.25])
                 out.add(model, part + "trace", 20.0)
-                out.add(model, part + "heterogeneity", value)
+                out.add(model, part + "heterogeneity", 1 - value)  # the claims are about the exact ones
                 out.add(model, part + "block_norm", 1 + np.eye(count))
-                out.add(model, part + "block_distance", value * (1 - np.eye(count)))
+                out.add(model, part + "block_distance", (1 - value) * (1 - np.eye(count)))
                 out.add(model, part + "block_floor", 0.01 * np.ones(count))
                 if followed:
                     out.add(model, part + "block_largest_eigenvalue", 1.0 + np.arange(count))

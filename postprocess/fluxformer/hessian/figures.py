@@ -8,12 +8,12 @@ from matplotlib.colors import LogNorm
 from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from fluxformer.hessian.spectra import PARTS, Spectra
+from fluxformer.hessian.spectra import EXACT, PARTS_OF_MODELS, Spectra
 from fluxformer.report.data import MODELS
 from fluxformer.report.style import panel
 from fluxformer.style import ACCENT, INK, SOFT, no_data, save, sheet
 
-COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb"}
+COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb", EXACT: "#b45309"}
 WIDTH = 0.12  # of the Gaussians, in asinh(eigenvalue / scale)
 # measure over the epochs: title, axis
 COURSES = {"largest_eigenvalue": ("Largest eigenvalue", "λ  [nat]"), "loss": ("Loss of the samples", "loss  [nat]")}
@@ -23,8 +23,7 @@ SHARPNESS = {"largest_eigenvalue": ("Sharpness", "learning rate × largest λ"),
 
 def density_scale(data: Spectra) -> float:
     """The eigenvalue at which the axis turns from linear to logarithmic: a ten-thousandth of the largest."""
-    largest = max(np.nanmax(np.abs(data.numbers(model, part, "density_node")))
-                  for model in data.models for part in data.parts(model, "density_node"))
+    largest = max(np.abs(data.quadrature(model, part)[0]).max() for model in data.models for part in data.parts_with_density(model))
     return 1e-4 * float(largest) if largest > 0 else 1.0
 
 
@@ -46,12 +45,12 @@ def _ticks(axes: Axes, scale: float, low: float, high: float) -> None:
 
 def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
     """Spectral density of each part of a model's Hessian, the extreme eigenvalues as marks."""
-    parts = data.parts(model, "density_node")
-    ends = np.concatenate([data.numbers(model, part, "density_node").ravel() for part in parts])
-    low, high = (float(np.arcsinh(edge / scale)) for edge in (np.nanmin(ends), np.nanmax(ends)))
+    parts = data.parts_with_density(model)
+    ends = np.concatenate([data.quadrature(model, part)[0] for part in parts])
+    low, high = (float(np.arcsinh(edge / scale)) for edge in (ends.min(), ends.max()))
     grid = np.linspace(low - 1, high + 1, 1200)
     for part in parts:
-        axes.plot(grid, data.density(model, part, grid, scale, WIDTH), color=COLOURS[part], lw=1.6, label=PARTS[part])
+        axes.plot(grid, data.density(model, part, grid, scale, WIDTH), color=COLOURS[part], lw=1.6, label=PARTS_OF_MODELS[part])
         for end in ("largest_eigenvalue", "smallest_eigenvalue"):
             if data.has(model, part, end):
                 values = data.numbers(model, part, end).ravel()
@@ -66,7 +65,7 @@ def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
 
 def spectrum(data: Spectra, folder: str, name: str) -> str:
     """Spectral density by model and part, the extreme eigenvalues as marks; returns the path."""
-    models, scale = data.having("density_node"), density_scale(data)
+    models, scale = data.with_density(), density_scale(data)
     figure = sheet(9.5, 1.2 + 2.9 * len(models), "Spectrum of the Hessian", density_sentence(scale))
     rows = figure.subplots(len(models), 1, squeeze=False, sharex=True)[:, 0]
     for axes, model in zip(rows, models):
@@ -149,7 +148,7 @@ def draw_heterogeneity(axes: Axes, data: Spectra, part: str) -> None:
         axes.plot([place - 0.28, place + 0.28], [np.nanmean(values)] * 2, color=style.colour, lw=2)
     axes.set_xticks(range(len(models)), [MODELS[model].label.replace(" ", "\n") for model in models])
     axes.set_xlim(-0.6, len(models) - 0.4)
-    panel(axes, PARTS[part], "model", "mean distance between blocks")
+    panel(axes, PARTS_OF_MODELS[part], "model", "mean distance between blocks")
 
 
 def draw_block_ends(axes: Axes, data: Spectra, model: str) -> None:
@@ -159,7 +158,7 @@ def draw_block_ends(axes: Axes, data: Spectra, model: str) -> None:
         values = np.abs(data.numbers(model, part, "block_largest_eigenvalue"))
         values = np.where(values > 0, values, np.nan)
         axes.plot(values.ravel(), np.tile(np.arange(len(names)), len(values)), "o", color=COLOURS[part], ms=3, alpha=0.4)
-        axes.plot(np.nanmean(values, axis=0), np.arange(len(names)), "|", color=COLOURS[part], ms=8, mew=1.8, label=PARTS[part])
+        axes.plot(np.nanmean(values, axis=0), np.arange(len(names)), "|", color=COLOURS[part], ms=8, mew=1.8, label=PARTS_OF_MODELS[part])
     axes.set_xscale("log")
     axes.set_yticks(range(len(names)), names, fontsize=6)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -180,14 +179,16 @@ def distances(data: Spectra, model: str, folder: str, name: str) -> str:
     """Distances between the spectral densities of blocks, a heat map for each part; returns the path."""
     parts, names = data.parts(model, "block_distance"), data.block_names(model)
     side = max(3.6, 0.17 * len(names))
-    spread = ", ".join(f"{PARTS[part]} {np.nanmean(data.numbers(model, part, 'heterogeneity')):.2f}" for part in parts)
+    spread = ", ".join(f"{PARTS_OF_MODELS[part]} {np.nanmean(data.numbers(model, part, 'heterogeneity')):.2f}" for part in parts)
     figure = sheet(1.9 + (side + 0.9) * len(parts), 1.6 + side, f"Heterogeneity of the blocks: {MODELS[model].label}",
                    f"Jensen-Shannon distance between their spectral densities, each in units of its rms eigenvalue; white: within twice the "
                    f"distance of two halves of the probes; heterogeneity: {spread}")
     for axes, part in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts):
-        apart, floor = (data.numbers(model, part, name_).mean(axis=0) for name_ in ("block_distance", "block_floor"))
-        told = np.where(apart >= 2 * np.maximum(floor[:, None], floor[None, :]), apart, np.nan)
-        image = _heat_map(axes, told, names, PARTS[part], vmin=0, vmax=1, cmap="magma")
+        told = data.numbers(model, part, "block_distance").mean(axis=0)
+        if part != EXACT:
+            floor = data.numbers(model, part, "block_floor").mean(axis=0)
+            told = np.where(told >= 2 * np.maximum(floor[:, None], floor[None, :]), told, np.nan)
+        image = _heat_map(axes, told, names, PARTS_OF_MODELS[part], vmin=0, vmax=1, cmap="magma")
     figure.colorbar(image, ax=figure.axes, label="distance (0: equal, 1: no overlap)", shrink=0.8)
     return save(figure, data.run, folder, name)
 
@@ -206,9 +207,9 @@ def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
     panels = figure.subplots(1, len(parts) + bool(ends), squeeze=False, width_ratios=[side] * len(parts) + [2.2] * bool(ends))[0]
     maps = panels[:len(parts)]
     for axes, part in zip(maps, parts):
-        image = _heat_map(axes, norms[part], names, PARTS[part], norm=shade, cmap="magma")
+        image = _heat_map(axes, norms[part], names, PARTS_OF_MODELS[part], norm=shade, cmap="magma")
     if ends:
         draw_block_ends(panels[-1], data, model)
-        panels[-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(PARTS))
+        panels[-1].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     figure.colorbar(image, ax=maps, label="Frobenius norm  [nat]", shrink=0.8)
     return save(figure, data.run, folder, name)

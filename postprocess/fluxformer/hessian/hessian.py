@@ -10,7 +10,7 @@ from fluxformer.hessian.figures import (density_scale, density_sentence, draw_bl
                                         with_sharpness)
 from fluxformer.hessian.layers import (QUERY, VALUE, WEIGHTS, curves, draw_entries, draw_growth, growth_sentence, numbers, slope,
                                        with_growth)
-from fluxformer.hessian.spectra import PARTS, Spectra
+from fluxformer.hessian.spectra import EXACT, PARTS, PARTS_OF_MODELS, Spectra
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend
@@ -19,7 +19,7 @@ Rows = list[tuple[str, ...]]
 
 
 def _density(data: Spectra) -> Drawing:
-    models, scale = data.having("density_node"), density_scale(data)
+    models, scale = data.with_density(), density_scale(data)
     across = 2 if len(models) > 1 else 1
     down = -(-len(models) // across)
     figure = canvas(2.6 * down + 0.5)
@@ -39,7 +39,7 @@ def _density(data: Spectra) -> Drawing:
 
 
 def _heterogeneity(data: Spectra) -> Drawing:
-    parts = [part for part in PARTS if any(data.has(model, part, "heterogeneity") for model in data.models)]
+    parts = [part for part in PARTS_OF_MODELS if any(data.has(model, part, "heterogeneity") for model in data.models)]
     figure = canvas(3.6)
     panels = figure.subplots(1, len(parts), squeeze=False, sharey=True)[0]
     for axes, part in zip(panels, parts):
@@ -49,8 +49,8 @@ def _heterogeneity(data: Spectra) -> Drawing:
     panels[0].set_ylim(-0.03 * high, high)
     return Drawing("hessian-heterogeneity", "How much the blocks differ from each other",
                    "Mean Jensen-Shannon distance between the spectral densities of the diagonal blocks (Q, K, V, O, W_1, W_2 of each layer, "
-                   "embedding, head), each in units of its rms eigenvalue; distances within twice the noise of the probes count as 0. Dots are "
-                   "seeds, bars their means.", figure, data.comparison.runs)
+                   "embedding, head), each in units of its rms eigenvalue; estimated distances within twice the noise of the probes count as 0. "
+                   "Dots are seeds, bars their means.", figure, data.comparison.runs)
 
 
 def _block_ends(data: Spectra, models: list[str]) -> Drawing:
@@ -82,7 +82,7 @@ def draw(study: Study) -> list[Drawing]:
     if comparison is None:
         return []
     data = Spectra(comparison)
-    drawings = [_density(data)] if data.having("density_node") else []
+    drawings = [_density(data)] if data.with_density() else []
     if data.having("heterogeneity"):
         drawings.append(_heterogeneity(data))
     if models := data.having("block_largest_eigenvalue"):
@@ -105,9 +105,10 @@ def table(comparison: Comparison) -> Rows:
     data = Spectra(comparison)
     rows: Rows = [("model, part", *(heading for heading, _, _ in COLUMNS))]
     for model in data.models:
-        for part, name in PARTS.items():
+        for part, name in PARTS_OF_MODELS.items():
+            measures = ["eigenvalue" if part == EXACT and measure == "largest_eigenvalue" else measure for _, measure, _ in COLUMNS]
             cells = [mean_and_spread(of_seed(data.numbers(model, part, measure))) if data.has(model, part, measure) else "–"
-                     for _, measure, of_seed in COLUMNS]
+                     for measure, (_, _, of_seed) in zip(measures, COLUMNS)]
             if set(cells) != {"–"}:
                 rows.append((f"{MODELS[model].label}: {name}", *cells))
     return rows

@@ -33,7 +33,7 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
                 yield growth(comparison, folder, f"{name}_growth")
                 continue
             data = Spectra(comparison)
-            if data.having("density_node"):
+            if data.with_density():
                 yield spectrum(data, folder, f"{name}_spectrum")
             for model in data.having("block_norm"):
                 yield blocks(data, model, folder, f"{name}_blocks_{model}")

@@ -8,6 +8,8 @@ from fluxformer.io import Run, RunError
 from fluxformer.report.data import MODELS, Comparison
 
 PARTS = {"hessian": "H", "gauss_newton": "Gauss-Newton part", "functional": "functional part"}
+EXACT = "gauss_newton_exact"  # all eigenvalues of the Gauss-Newton part, instead of estimates
+PARTS_OF_MODELS = {**PARTS, EXACT: "Gauss-Newton, exact"}
 
 
 class Spectra:
@@ -50,7 +52,29 @@ class Spectra:
 
     def parts(self, model: str, name: str) -> list[str]:
         """The parts that have this measure."""
-        return [part for part in PARTS if self.has(model, part, name)]
+        return [part for part in PARTS_OF_MODELS if self.has(model, part, name)]
+
+    def parts_with_density(self, model: str) -> list[str]:
+        """The parts whose eigenvalues are sampled or all known."""
+        return [part for part in PARTS_OF_MODELS if self.has(model, part, "eigenvalue" if part == EXACT else "density_node")]
+
+    def with_density(self) -> list[str]:
+        """The models that have such a part."""
+        return [model for model in self.models if self.parts_with_density(model)]
+
+    def quadrature(self, model: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of all seeds and probes and the shares of the spectrum that they stand for, which sum to 1."""
+        if part != EXACT:
+            nodes, weights = self.numbers(model, part, "density_node"), self.numbers(model, part, "density_weight")
+            known = np.isfinite(nodes)
+            return nodes[known], weights[known] / known.any(axis=-1).sum()
+        values = self.numbers(model, part, "eigenvalue")
+        values = values[np.isfinite(values).all(axis=-1)]
+        parameters = float(self.comparison.facts(model)["parameters"])
+        zeros = max(parameters - values.shape[-1], 0.0)  # beyond those of samples x classes
+        nodes = np.append(values.ravel(), 0.0)
+        shares = np.append(np.ones(values.size), zeros * len(values))
+        return nodes, shares / shares.sum()
 
     def having(self, name: str) -> list[str]:
         """The models that have this measure of some part."""
@@ -61,14 +85,11 @@ class Spectra:
         return str(self.comparison.facts(model)["blocks"]).split("\n")
 
     def density(self, model: str, part: str, grid: np.ndarray, scale: float, width: float) -> np.ndarray:
-        """Density of asinh(eigenvalue / scale) on `grid`, mean over probes and seeds: the quadratures of all probes, each node
-        broadened to a Gaussian of standard deviation `width`.
+        """Density of asinh(eigenvalue / scale) on `grid`, mean over probes and seeds, each eigenvalue of the `quadrature` broadened to a
+        Gaussian of standard deviation `width`.
         """
-        nodes, weights = self.numbers(model, part, "density_node"), self.numbers(model, part, "density_weight")
-        probes = np.isfinite(nodes).any(axis=-1).sum()
-        known = np.isfinite(nodes)
-        centres, shares = np.arcsinh(nodes[known] / scale), weights[known] / probes
-        bells = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+        nodes, shares = self.quadrature(model, part)
+        bells = np.exp(-0.5 * ((grid[:, None] - np.arcsinh(nodes / scale)) / width) ** 2) / (width * np.sqrt(2 * np.pi))
         return bells @ shares
 
     def sharpness(self, model: str, eigenvalue: str) -> np.ndarray | None:
