@@ -108,8 +108,9 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
   if (frame_.root() && !context_.quiet) {
     std::ostringstream text;
     text << std::fixed << "\nepoch " << epoch << ": loss " << std::setprecision(4) << report.train.loss
-         << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, "
-         << 100 * report.validation.correct << " % validation, " << 100 * report.test.correct << " % test\n";
+         << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, ";
+    if (!problem_.members.validation.empty()) text << 100 * report.validation.correct << " % validation, ";
+    text << 100 * report.test.correct << " % test\n";
     std::cerr << text.str();
   }
   frame_.timed("output", [&] {

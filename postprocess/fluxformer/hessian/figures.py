@@ -46,8 +46,8 @@ def _ticks(axes: Axes, scale: float, low: float, high: float) -> None:
 def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
     """Spectral density of each part of a model's Hessian, the extreme eigenvalues as marks."""
     parts = data.parts_with_density(model)
-    ends = np.concatenate([data.quadrature(model, part)[0] for part in parts])
-    low, high = (float(np.arcsinh(edge / scale)) for edge in (ends.min(), ends.max()))
+    ends = np.concatenate([data.quadrature(one, part)[0] for one in data.models for part in data.parts_with_density(one)])
+    low, high = (float(np.arcsinh(edge / scale)) for edge in (ends.min(), ends.max()))  # all models share an axis
     grid = np.linspace(low - 1, high + 1, 1200)
     for part in parts:
         axes.plot(grid, data.density(model, part, grid, scale, WIDTH), color=COLOURS[part], lw=1.6, label=PARTS_OF_MODELS[part])
@@ -179,16 +179,16 @@ def distances(data: Spectra, model: str, folder: str, name: str) -> str:
     """Distances between the spectral densities of blocks, a heat map for each part; returns the path."""
     parts, names = data.parts(model, "block_distance"), data.block_names(model)
     side = max(3.6, 0.17 * len(names))
-    spread = ", ".join(f"{PARTS_OF_MODELS[part]} {np.nanmean(data.numbers(model, part, 'heterogeneity')):.2f}" for part in parts)
+    noise = "; white: within the noise of the probes" if set(parts) - {EXACT} else ""
     figure = sheet(1.9 + (side + 0.9) * len(parts), 1.6 + side, f"Heterogeneity of the blocks: {MODELS[model].label}",
-                   f"Jensen-Shannon distance between their spectral densities, each in units of its rms eigenvalue; white: within twice the "
-                   f"distance of two halves of the probes; heterogeneity: {spread}")
+                   f"Jensen-Shannon distance of their densities, eigenvalues over their rms{noise}")
     for axes, part in zip(figure.subplots(1, len(parts), squeeze=False)[0], parts):
         told = data.numbers(model, part, "block_distance").mean(axis=0)
         if part != EXACT:
             floor = data.numbers(model, part, "block_floor").mean(axis=0)
             told = np.where(told >= 2 * np.maximum(floor[:, None], floor[None, :]), told, np.nan)
-        image = _heat_map(axes, told, names, PARTS_OF_MODELS[part], vmin=0, vmax=1, cmap="magma")
+        mean = np.nanmean(data.numbers(model, part, "heterogeneity"))
+        image = _heat_map(axes, told, names, f"{PARTS_OF_MODELS[part]}: mean {mean:.3f}", vmin=0, vmax=1, cmap="magma")
     figure.colorbar(image, ax=figure.axes, label="distance (0: equal, 1: no overlap)", shrink=0.8)
     return save(figure, data.run, folder, name)
 
@@ -201,7 +201,7 @@ def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
     positive = np.concatenate([norm[norm > 0] for norm in norms.values()])
     side = max(3.6, 0.17 * len(names))
     figure = sheet(1.9 + (side + 0.9) * len(parts) + (3.4 if ends else 0), 1.6 + side, f"Blocks of the Hessian: {MODELS[model].label}",
-                   "Frobenius norm of each block of rows and columns (Hutchinson), mean over seeds"
+                   "Frobenius norm of each block of rows and columns, mean over seeds"
                    + ("; largest absolute eigenvalue of the diagonal blocks: dots are seeds, bars their means" if ends else ""))
     shade = LogNorm(positive.min(), positive.max()) if len(positive) else None
     panels = figure.subplots(1, len(parts) + bool(ends), squeeze=False, width_ratios=[side] * len(parts) + [2.2] * bool(ends))[0]

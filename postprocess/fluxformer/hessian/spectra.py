@@ -93,11 +93,13 @@ class Spectra:
         return bells @ shares
 
     def sharpness(self, model: str, eigenvalue: str) -> np.ndarray | None:
-        """Learning rate times an eigenvalue by epoch, shape (seeds, epochs); None if one of them was not stored."""
+        """Learning rate times an eigenvalue by epoch, shape (seeds, epochs), NaN where the rate has come to 0; None if one of them is not
+        known at any epoch."""
         rate, values = (self.comparison.measure(model, name) for name in ("epoch_learning_rate", f"epoch_{eigenvalue}"))
         if rate is None or values is None:
             return None
-        return rate * (values[..., 0] if values.ndim > 2 else values)  # the largest comes first
+        product = np.where(rate > 0, rate, np.nan) * (values[..., 0] if values.ndim > 2 else values)  # the largest comes first
+        return product if np.isfinite(product).any() else None
 
     def threshold(self, model: str, eigenvalue: str) -> float | None:
         """Where the product of rate and this eigenvalue makes the optimiser unstable; None if that is not known. An optimiser that

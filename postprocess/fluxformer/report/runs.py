@@ -40,6 +40,8 @@ def _state(name: str, facts: dict[str, Value], runs: list[Run]) -> str:
     epochs = {run.settings.get("train.epochs") for run in runs}
     if len(epochs) == 1 and None not in epochs:
         return f"trained, {epochs.pop()} epochs, {len(runs)} seed{'s' * (len(runs) > 1)}" + (", distilled" if name == "distilled" else "")
+    if len(seeds) > 1 and all(one.startswith("trained, seed ") for one in seeds):
+        return f"trained, {len(seeds)} seeds"
     return "; ".join(dict.fromkeys(seeds)) or COUPLINGS.get(name, "trained")
 
 
