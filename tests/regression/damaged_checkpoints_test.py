@@ -61,7 +61,7 @@ class DamagedCheckpoints(ProgramTest):
             end = self.run_program("evolve", "damaged.h5", "--validate", ranks=1 + number % 2)
             with self.subTest(place=index.start()):
                 if end.code != 0:
-                    self.assert_refused(end, "damaged.h5", "HDF5 cannot list")
+                    self.assert_refused(end, "damaged.h5", "damaged HDF5 file")
                     refused += 1
         self.assertGreater(refused, 0)
 
