@@ -97,6 +97,18 @@ class Pages(HessianTest):
                     np.testing.assert_array_equal(line.get_ydata(), file[f"analysis/hessian/{model}/{part}heterogeneity"])
         self.assertLess(panels[0].get_ylim()[0], 0)  # a dot at 0 is whole
 
+    def test_heterogeneity_within_layers_leaves_embedding_head_and_blocks_of_0_out(self):
+        path, = self.written("spectrum")
+        distance, norm = np.zeros((5, 5)), np.diag([1.0, 2.0, 0.0, 3.0, 1.0])  # embedding, Q, K, V, head
+        distance[0, :] = distance[:, 0] = distance[4, :] = distance[:, 4] = 9
+        distance[1, 3] = distance[3, 1] = 0.25
+        distance[1, 2] = distance[2, 3] = 7
+        with h5py.File(path, "r+") as file:
+            file["analysis/hessian/mlp/gauss_newton_exact_block_distance"][:] = distance
+            file["analysis/hessian/mlp/gauss_newton_exact_block_norm"][:] = norm
+        data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+        np.testing.assert_array_equal(data.layer_heterogeneity("mlp", EXACT), 0.25)
+
     def test_the_exact_density_counts_every_eigenvalue_and_the_zeros_behind_them(self):
         path, = self.written("spectrum", spread=0.0)
         data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
@@ -146,9 +158,9 @@ class Pages(HessianTest):
     def test_tables_have_means_and_deviations_over_seeds(self):
         found = self.opened(*self.written(*WRITERS, spread=0.0))
         rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian.spectrum")))
-        self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.9000 ± 0"])
+        self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.9000 ± 0", "0.9000 ± 0"])
         self.assertEqual(rows["MLP: Gauss-Newton part"][1], "–")
-        self.assertEqual(rows["MLP: Gauss-Newton, exact"], ["8 ± 0", "–", "13.50 ± 0", "0.1000 ± 0"])
+        self.assertEqual(rows["MLP: Gauss-Newton, exact"], ["8 ± 0", "–", "13.50 ± 0", "0.1000 ± 0", "0.1000 ± 0"])
         self.assertEqual(hessian.entries_table(found[1].of("hessian.blocks"))[1][-1], "1.700 ± 0")
         rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian.scaling")))
         self.assertEqual(rows["soft-max, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01

@@ -101,14 +101,17 @@ COLUMNS: tuple[tuple[str, str, Callable[[np.ndarray], np.ndarray]], ...] = (
 
 
 def table(comparison: Comparison) -> Rows:
-    """Rows of text, the first of them headings: ends, trace and heterogeneity by model, of H and of its parts."""
+    """Rows of text, the first of them headings: ends, trace and heterogeneity by model, of H and of its parts; heterogeneity of all blocks, and
+    of those of layers alone."""
     data = Spectra(comparison)
-    rows: Rows = [("model, part", *(heading for heading, _, _ in COLUMNS))]
+    rows: Rows = [("model, part", *(heading for heading, _, _ in COLUMNS), "within layers")]
     for model in data.models:
         for part, name in PARTS_OF_MODELS.items():
             measures = ["eigenvalue" if part == EXACT and measure == "largest_eigenvalue" else measure for _, measure, _ in COLUMNS]
             cells = [mean_and_spread(of_seed(data.numbers(model, part, measure))) if data.has(model, part, measure) else "–"
                      for measure, (_, _, of_seed) in zip(measures, COLUMNS)]
+            inner = data.has(model, part, "block_distance") and data.has(model, part, "block_norm")
+            cells.append(mean_and_spread(data.layer_heterogeneity(model, part)) if inner else "–")
             if set(cells) != {"–"}:
                 rows.append((f"{MODELS[model].label}: {name}", *cells))
     return rows

@@ -84,6 +84,19 @@ class Spectra:
         """The blocks in the order of their axis."""
         return str(self.comparison.facts(model)["blocks"]).split("\n")
 
+    def layer_heterogeneity(self, model: str, part: str) -> np.ndarray:
+        """Mean distance between the blocks of layers alone, without embedding and head; a number for each seed. Blocks that are 0 make no
+        pair."""
+        distances = self.numbers(model, part, "block_distance")
+        sizes = np.diagonal(self.numbers(model, part, "block_norm"), axis1=1, axis2=2)
+        inner = np.array([" of " in name for name in self.block_names(model)])
+        means = []
+        for distance, size in zip(distances, sizes):
+            kept = inner & (size > 0)
+            pairs = distance[np.ix_(kept, kept)][np.triu_indices(int(kept.sum()), 1)]
+            means.append(pairs.mean() if len(pairs) else np.nan)
+        return np.array(means)
+
     def density(self, model: str, part: str, grid: np.ndarray, scale: float, width: float) -> np.ndarray:
         """Density of asinh(eigenvalue / scale) on `grid`, mean over probes and seeds, each eigenvalue of the `quadrature` broadened to a
         Gaussian of standard deviation `width`.
