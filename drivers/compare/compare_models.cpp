@@ -64,7 +64,7 @@ void require_control(const std::string& key, const std::string& name, const Para
 
 /// The split into tokens that a model was trained with, if it is another than that of the deck.
 std::string other_tokens(const std::string& key, const ModelOrigin& origin, const Settings& settings) {
-  const auto tokens = origin.value("data.tokens");
+  auto tokens = origin.value("data.tokens");
   if (tokens.empty() || !settings.counts("data.tokens") || tokens == settings.word("data.tokens")) return "";
   try {
     settings.with({{"data.tokens", tokens}});

@@ -47,6 +47,7 @@ std::vector<double> Optimiser::preconditioner() const {
   if (settings_.method == Method::sgd || state_.steps == 0) return {};
   const double correction = 1 - std::pow(settings_.beta2, static_cast<double>(state_.steps));
   std::vector<double> diagonal;
+  diagonal.reserve(state_.second.size());
   for (const double v : state_.second) diagonal.push_back(std::sqrt(v / correction) + settings_.epsilon);
   return diagonal;
 }

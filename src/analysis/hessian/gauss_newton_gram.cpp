@@ -94,6 +94,7 @@ Matrix GaussNewtonGram::of(const spectra::Block& block) const {
 GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
                          const std::vector<spectra::Block>& blocks, const SpectralComparison& comparison) {
   std::vector<Matrix> of_blocks;
+  of_blocks.reserve(blocks.size());
   for (const auto& block : blocks) of_blocks.push_back(gram.of(block));
   const Matrix whole = gram.of({{0, size}});
   const RankOf me(gram.comm());
