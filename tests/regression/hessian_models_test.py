@@ -14,7 +14,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison import CompareTest  # noqa: E402
-from program import TrainTest, together, with_value  # noqa: E402
+from program import ROOT, TrainTest, together, with_value  # noqa: E402
 
 SAMPLES, EPOCHS = 9, 3
 BETA1, BETA2, EPSILON, RATE = 0.5, 0.99, 1e-2, 1e-2
@@ -144,6 +144,23 @@ class OnTheTraining(ModelsTest):
             np.testing.assert_allclose(diagonal, expected, rtol=1e-11)
             np.testing.assert_allclose(np.linalg.norm(gradient), steps["gradient_norm"][epoch - 1], rtol=1e-11)
         self.assertGreater(diagonal.max() / diagonal.min(), 5)
+
+
+class EdgeOfStability(ModelsTest):
+    def test_the_decks_run_at_a_small_size_with_the_thresholds_of_their_optimisers(self):
+        decks = os.path.join(ROOT, "input", "paper", "hessian", "edge")
+        for optimiser, threshold in (("sgd", 2), ("adamw", 38)):
+            for more in (("--validate",), ("--model.width=8", "--model.ffn=8", "--mesh.layers=1", "--train.samples=8", "--train.batch=8",
+                                           "--train.test_samples=1", "--train.epochs=2", "--output.snapshots=1")):
+                end = self.run_program("train", os.path.join(decks, f"{optimiser}.ini"), "--quiet", *more, "--output.file=edge.h5",
+                                       "--output.overwrite=true")
+                self.assertEqual(end.code, 0, end)
+            found = self.compare("hessian", "--samples.count=8", "--hessian.epochs=0,1,2", "--output.overwrite=true",
+                                 models=(os.path.join(decks, "hessian.ini"), "--models.transformer=edge.h5"))
+            self.assertAlmostEqual(self.open("out.h5")["analysis/hessian/transformer"].attrs["stability_threshold"], threshold, 12)
+            np.testing.assert_allclose(found["transformer/epoch_loss"][0, :2], self.open("edge.h5")["training/loss"][...], rtol=1e-6)
+            known = np.isfinite(found["transformer/epoch_preconditioned_eigenvalue"][0])
+            self.assertEqual(known.tolist(), [False, optimiser == "adamw", optimiser == "adamw"])
 
 
 class Preconditioned(ModelsTest):
