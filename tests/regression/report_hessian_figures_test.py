@@ -70,6 +70,13 @@ class Pages(HessianTest):
         plain, = self.drawings(other)["hessian-sharpness"].figure.axes
         self.assertEqual(sorted(line.get_ydata()[0] for line in plain.lines if line.get_label().startswith("unstable")), [2, 3.8])
 
+    def test_there_is_no_sharpness_where_the_rate_has_come_to_0(self):
+        path, = self.written("spectrum", spread=0.0)
+        with h5py.File(path, "r+") as file:
+            file["analysis/hessian/transformer/epoch_learning_rate"][:, -1] = 0
+        told = Spectra(self.opened(path)[0].of("hessian.spectrum")).sharpness("transformer", "largest_eigenvalue")
+        self.assertEqual(np.isnan(told).tolist(), [[False, False, True]] * len(told))
+
     def test_plot_and_report_draw_with_the_same_code(self):
         path, = self.written("spectrum")
         done = call("plot", path, "--output", self.path("drawn"))
