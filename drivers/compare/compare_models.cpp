@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
@@ -124,6 +125,11 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
   for (const long seed : seeds_) {
     const auto path = with_seed(pattern, seed);
     const auto key = "models." + name + " = " + path;
+    collectively(comm_, [&] {
+      std::error_code not_there;
+      if (std::filesystem::equivalent(path, settings.word("output.file"), not_there))
+        throw BadInput(key + ": is output.file, too, which would replace the model");
+    });
     const io::ArchiveReader file(comm_, path, "models." + name + " = ");
     const ModelOrigin origin(file);
     ComparedModel model{read_model(file), path, origin.text(), origin};

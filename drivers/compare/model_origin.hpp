@@ -21,6 +21,8 @@ class ModelOrigin {
   bool trained() const { return trained_; }
   /// The value of a key of that run; "" if unknown.
   std::string value(const std::string& key) const;
+  /// The same as a number; BadInput if it is none.
+  double number(const std::string& key) const;
   /// A short description.
   std::string text() const;
   /// kappa, alpha and rho that its training started from; none if it is not known, or they came from a file.
@@ -38,9 +40,6 @@ class ModelOrigin {
   void require_data(const std::string& what, const Settings& settings) const;
 
  private:
-  /// The value of a key as a number; BadInput if it is none.
-  double number(const std::string& key) const;
-
   std::string file_;
   bool trained_ = false;
   std::string status_;

@@ -42,13 +42,14 @@ class HessianOfModels final : public Comparison {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
   /// The Gauss-Newton part from its Gram matrix.
-  void exact(const std::string& name, const Parameters& parameters, PartRecord to) const;
+  void exact(std::size_t seed, const std::string& name, PartRecord to);
   /// The largest eigenvalues after some epochs of the training.
   void follow(std::size_t seed, const std::string& name, CompareRecord& record);
   /// The largest eigenvalues, NaN for those that did not converge.
   std::vector<double> largest_of(Mat matrix, int count);
 
   const CompareProblem& problem_;
+  AnalysedSamples samples_;
   Minimised minimised_;
   std::vector<std::string> parts_, kinds_;
   std::vector<long> epochs_;
@@ -65,6 +66,7 @@ class HessianOfModels final : public Comparison {
 
 HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
+      samples_(settings, problem),
       minimised_(settings),
       parts_(word_list(settings, "hessian.parts", hessian_parts)),
       kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
@@ -135,7 +137,7 @@ void HessianOfModels::begin(CompareRecord& record) {
 
 void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  ModelHessian linearised(problem_.input_of(name).samples(), parameters, minimised_.of(parameters));
+  ModelHessian linearised(samples_.of(seed, name), parameters, minimised_.of(parameters));
   auto& of = linearised.products;
   const auto& g = of.gradient();
   record.add(name, measured::loss, {of.evaluation().loss});
@@ -162,12 +164,13 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
       to.block_densities(matrix.whole(), blocks,
                          {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
   }
-  if (exact_) exact(name, parameters, {record, name, "gauss_newton"});
+  if (exact_) exact(seed, name, {record, name, "gauss_newton"});
   follow(seed, name, record);
 }
 
-void HessianOfModels::exact(const std::string& name, const Parameters& parameters, PartRecord to) const {
-  const auto& samples = problem_.input_of(name).samples();
+void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecord to) {
+  const auto& parameters = problem_.models().at(seed, name).parameters;
+  const auto& samples = samples_.of(seed, name);
   ModelHessian linearised(samples.with(samples.members(), 1), parameters, minimised_.of(parameters));
   const hessian::GaussNewtonGram gram(linearised.products, problem_.comm(), samples.line().comm());
   to.exact(hessian::gram_spectra(gram, static_cast<PetscInt>(parameters.values.size()),
@@ -178,9 +181,10 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareR
   if (epochs_.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
   std::optional<double> threshold;
+  const auto& samples = samples_.of(seed, name);
   for (const long epoch : epochs_) {
     const auto parameters = problem_.models().after_epoch(seed, name, epoch);
-    ModelHessian linearised(problem_.input_of(name).samples(), parameters, minimised_.of(parameters));
+    ModelHessian linearised(samples, parameters, minimised_.of(parameters));
     const HessianPart matrix(problem_.comm(), linearised.products, "hessian");
     const auto found = largest_of(matrix.trained(), eigenvalues_);
     values.insert(values.end(), found.begin(), found.end());

@@ -25,8 +25,9 @@ void declare_spectrum(Options& options) {
                   "data.tokens = whole an MLP; empty: none"});
   declare({.name = "data.split",
            .fallback = std::string("test"),
-           .doc = "split that samples are drawn from; with train, the first samples that a training with the "
-                  "same run.seed draws",
+           .doc =
+               "split that samples are drawn from; with train, the first samples that the training of each "
+               "model drew (its own run.seed)",
            .choices = {"train", "test"}});
   declare({.name = "mesh.ranks_token",
            .fallback = 1L,

@@ -65,6 +65,12 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
     require_memory(
         context.comm, static_cast<double>(heat_map_bytes(points_)) / RankOf(context.comm).ranks,
         "hessian.heat_map with hessian.width = " + std::to_string(settings.integer("hessian.width")));
+  const auto width = static_cast<double>(settings.integer("hessian.width"));
+  // Blocks of V, Q and K: the whole matrix of one sequence and its sum, 9 d^4 numbers each, and the diagonal blocks.
+  if (settings.word("hessian.study") == "blocks")
+    require_memory(context.comm, sizeof(double) * 21 * std::pow(width, 4),
+                   "hessian.width = " + std::to_string(settings.integer("hessian.width")) +
+                       ", for the entries of the blocks");
 }
 
 void LayerStudyExperiment::advance() {

@@ -59,6 +59,25 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 
+const SampleSet& AnalysedSamples::of(std::size_t seed, const std::string& name) {
+  const auto& models = problem_.models();
+  const auto& origin = models.at(seed, name).origin;
+  const auto& shared = problem_.input_of(name);
+  if (settings_.word("data.split") != "train" || !origin.trained()) return shared.samples();
+  const long drawn_with = static_cast<long>(origin.number("run.seed"));
+  if (drawn_with == settings_.integer("run.seed")) return shared.samples();
+  auto& [of_seed, input] = opened_[models.tokens(name)];
+  if (of_seed != drawn_with) {
+    Settings::Changes changes{{"run.seed", drawn_with}};
+    if (!models.tokens(name).empty()) changes.emplace_back("data.tokens", models.tokens(name));
+    input.reset();  // two of them need not fit
+    input = std::make_unique<ComparedInput>(settings_.with(changes), problem_.comm(), shared.line().comm(),
+                                            models.words());
+    of_seed = drawn_with;
+  }
+  return input->samples();
+}
+
 ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameters,
                            const hessian::Objective& objective)
     : context(context_of(samples, parameters.spec, samples.capacity())),

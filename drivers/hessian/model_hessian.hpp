@@ -2,11 +2,14 @@
 
 // The Hessian of a model on samples, as matrices, and the memory it takes.
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/settings.hpp"
+#include "drivers/compare/compare_problem.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -30,6 +33,26 @@ class Minimised {
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss);
 /// The same for the gradients of all outputs and the Gram matrices of so many blocks.
 void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks);
+
+/// The samples whose mean loss is analysed: those of the comparison, but with data.split = train those that the training of
+/// the model drew. The built-in data sets depend on run.seed, too.
+class AnalysedSamples {
+ public:
+  /// `problem` is borrowed.
+  AnalysedSamples(const Settings& settings, const CompareProblem& problem)
+      : settings_(settings), problem_(problem) {}
+  /// Of one of the models. Valid until it is called for another seed. Collective; throws BadInput (agreed).
+  const SampleSet& of(std::size_t seed, const std::string& name);
+
+ private:
+  struct Opened {
+    long seed = -1;
+    std::unique_ptr<ComparedInput> input;
+  };
+  Settings settings_;
+  const CompareProblem& problem_;
+  std::map<std::string, Opened> opened_;  // by data.tokens
+};
 
 /// A model on this rank's samples, and its Hessian. Borrows all but `objective`.
 struct ModelHessian {

@@ -14,7 +14,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison import CompareTest  # noqa: E402
-from program import TrainTest, together, with_value  # noqa: E402
+from program import ROOT, TrainTest, together, with_value  # noqa: E402
 
 SAMPLES, EPOCHS = 9, 3
 BETA1, BETA2, EPSILON, RATE = 0.5, 0.99, 1e-2, 1e-2
@@ -100,8 +100,23 @@ class OnTheTraining(ModelsTest):
 
     def test_other_samples_have_other_losses(self):
         loss = {name: self.hessian(*NOTHING, *settings, output=f"{name}.h5")["transformer/loss"][0] for name, settings in
-                (("training", ()), ("test", ("--data.split=test",)), ("seed", ("--run.seed=2",)), ("fewer", ("--samples.count=8",)))}
-        self.assertGreater(min(abs(loss["training"] - loss[name]) for name in ("test", "seed", "fewer")), 1e-4, loss)
+                (("training", ()), ("test", ("--data.split=test",)), ("fewer", ("--samples.count=8",)))}
+        self.assertGreater(min(abs(loss["training"] - loss[name]) for name in ("test", "fewer")), 1e-4, loss)
+
+    def test_every_model_is_measured_on_the_samples_of_its_own_training(self):
+        end = self.run_program("train", "--quiet", *TRAINING, *MODELS["transformer"], "--run.seed=2", "--output.file=models/of_seed_2.h5")
+        self.assertEqual(end.code, 0, end)
+        os.rename(self.path("models/transformer.h5"), self.path("models/of_seed_1.h5"))
+        for epoch in range(EPOCHS + 1):
+            os.rename(self.path(f"models/transformer.epoch{epoch}.h5"), self.path(f"models/of_seed_1.epoch{epoch}.h5"))
+        both = ("--models.transformer=models/of_seed_{seed}.h5", "--models.seeds=1,2", *ON_TRAINING)
+        # Whatever the seed of this run.
+        found = self.hessian("--hessian.eigenvalues=1", "--hessian.probes=0", "--hessian.parts=gauss_newton", "--hessian.exact=true",
+                             "--hessian.epochs=0,2", "--run.seed=5", models=both)
+        course = [self.open(f"models/of_seed_{seed}.h5")["training/loss"][...] for seed in (1, 2)]
+        np.testing.assert_allclose(found["transformer/epoch_loss"], [steps[[0, 2]] for steps in course], rtol=1e-13)
+        np.testing.assert_allclose(found["transformer/gauss_newton_exact_eigenvalue"][:, 0],
+                                   found["transformer/gauss_newton_largest_eigenvalue"][:, 0], rtol=1e-5)
 
     def test_copies_keep_what_the_stability_of_the_training_depends_on(self):
         for name, threshold in (("transformer", 2 * (1 + BETA1) / (1 - BETA1)), ("linear", 2 * 1.8 / 0.2), ("mlp", 2 * 1.7)):
@@ -129,6 +144,23 @@ class OnTheTraining(ModelsTest):
             np.testing.assert_allclose(diagonal, expected, rtol=1e-11)
             np.testing.assert_allclose(np.linalg.norm(gradient), steps["gradient_norm"][epoch - 1], rtol=1e-11)
         self.assertGreater(diagonal.max() / diagonal.min(), 5)
+
+
+class EdgeOfStability(ModelsTest):
+    def test_the_decks_run_at_a_small_size_with_the_thresholds_of_their_optimisers(self):
+        decks = os.path.join(ROOT, "input", "paper", "hessian", "edge")
+        for optimiser, threshold in (("sgd", 2), ("adamw", 38)):
+            for more in (("--validate",), ("--model.width=8", "--model.ffn=8", "--mesh.layers=1", "--train.samples=8", "--train.batch=8",
+                                           "--train.test_samples=1", "--train.epochs=2", "--output.snapshots=1")):
+                end = self.run_program("train", os.path.join(decks, f"{optimiser}.ini"), "--quiet", *more, "--output.file=edge.h5",
+                                       "--output.overwrite=true")
+                self.assertEqual(end.code, 0, end)
+            found = self.compare("hessian", "--samples.count=8", "--hessian.epochs=0,1,2", "--output.overwrite=true",
+                                 models=(os.path.join(decks, "hessian.ini"), "--models.transformer=edge.h5"))
+            self.assertAlmostEqual(self.open("out.h5")["analysis/hessian/transformer"].attrs["stability_threshold"], threshold, 12)
+            np.testing.assert_allclose(found["transformer/epoch_loss"][0, :2], self.open("edge.h5")["training/loss"][...], rtol=1e-6)
+            known = np.isfinite(found["transformer/epoch_preconditioned_eigenvalue"][0])
+            self.assertEqual(known.tolist(), [False, optimiser == "adamw", optimiser == "adamw"])
 
 
 class Preconditioned(ModelsTest):

@@ -132,6 +132,26 @@ class Hessian(CompareTest):
                 self.assert_refused(end, *words)
                 self.assertFalse(os.path.exists(self.path("out.h5")))
 
+    def test_models_without_second_derivatives_are_refused_by_name(self):
+        for setting, words in (("attention.normalisation=sinkhorn", ("attention.normalisation = sinkhorn", "softmax or linear")),
+                               ("attention.kernel=l2", ("attention.kernel = l2", "dot"))):
+            end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=1", "--attention.heads=2", "--model.width=4",
+                                   "--model.ffn=4", "--train.samples=8", "--train.batch=4", "--train.test_samples=1", "--train.epochs=1", f"--{setting}",
+                                   "--output.file=other.h5", "--output.overwrite=true")
+            self.assertEqual(end.code, 0, end)
+            for more in ((), ("--validate",)):
+                end = self.run_program("hessian", "--quiet", "--models.transformer=other.h5", "--data.tokens=rows", "--output.file=out.h5", *more)
+                self.assert_refused(end, *words)
+
+    def test_a_model_is_not_replaced_by_its_hessian(self):
+        model = "models/transformer_1.h5"
+        with open(self.path(model), "rb") as file:
+            before = file.read()
+        end = self.run_program("hessian", "--quiet", *ONE, f"--output.file=./{model}", "--output.overwrite=true", ranks=2)
+        self.assert_refused(end, model, "output.file")
+        with open(self.path(model), "rb") as file:
+            self.assertEqual(file.read(), before)
+
     def test_the_deck_runs_and_is_drawn(self):
         os.mkdir(self.path("out"))
         end = self.run_program("hessian", DECK, "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",

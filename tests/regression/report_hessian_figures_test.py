@@ -70,6 +70,13 @@ class Pages(HessianTest):
         plain, = self.drawings(other)["hessian-sharpness"].figure.axes
         self.assertEqual(sorted(line.get_ydata()[0] for line in plain.lines if line.get_label().startswith("unstable")), [2, 3.8])
 
+    def test_there_is_no_sharpness_where_the_rate_has_come_to_0(self):
+        path, = self.written("spectrum", spread=0.0)
+        with h5py.File(path, "r+") as file:
+            file["analysis/hessian/transformer/epoch_learning_rate"][:, -1] = 0
+        told = Spectra(self.opened(path)[0].of("hessian.spectrum")).sharpness("transformer", "largest_eigenvalue")
+        self.assertEqual(np.isnan(told).tolist(), [[False, False, True]] * len(told))
+
     def test_plot_and_report_draw_with_the_same_code(self):
         path, = self.written("spectrum")
         done = call("plot", path, "--output", self.path("drawn"))
@@ -87,6 +94,17 @@ class Pages(HessianTest):
                     np.testing.assert_array_equal(one.get_ydata(), two.get_ydata())
             ends = figures.blocks(data, "mlp", "", "").axes[3]
             np.testing.assert_allclose(ends.lines[1].get_xdata(), np.arange(1, 6), rtol=0.05)
+
+    def test_plot_says_that_eigenvalues_alone_have_no_figure(self):
+        path, = self.written("spectrum", followed=False)
+        with h5py.File(path, "r+") as file:
+            for model in file["analysis/hessian"].values():
+                for name in list(model):
+                    if name.endswith(("density_node", "exact_eigenvalue", "block_norm")) or name.startswith("epoch"):
+                        del model[name]
+        done = call("plot", path, "--output", self.path("drawn"))
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("eigenvalues alone", done.stderr)
 
     def test_dots_are_the_heterogeneity_of_the_seeds(self):
         path, = self.written("spectrum")
@@ -128,6 +146,14 @@ class Pages(HessianTest):
         whole, _, functional = self.drawings(path)["hessian-growth-softmax"].figure.axes
         self.assertEqual([len(line.get_xdata()) for line in whole.lines], [len(sample.SIGMAS) - 1] * 3)
         self.assertEqual(len(functional.lines), 2)
+
+    def test_growth_of_nothing_but_overflow_is_told_from_0(self):
+        path, = self.written("scaling", spread=0.0)
+        with h5py.File(path, "r+") as file:
+            file["analysis/hessian/softmax/block_norm_by_sigma"][...] = np.nan
+            file["analysis/hessian/softmax/functional_block_norm_by_sigma"][...] = 0
+        whole, _, functional = self.drawings(path)["hessian-growth-softmax"].figure.axes
+        self.assertEqual([[text.get_text() for text in axes.texts] for axes in (whole, functional)], [["not finite"], ["0"]])
 
     def test_the_power_has_the_interval_of_the_mean_over_seeds(self):
         path, = self.written("scaling")

@@ -89,7 +89,8 @@ def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) 
     if axes.lines:
         axes.legend(fontsize=8)
     else:
-        axes.text(0.5, 0.5, "0", transform=axes.transAxes, ha="center", va="center", color=SOFT)
+        known = all(np.isfinite(norms).all() for _, norms in curves(data, kind, part, layer))
+        axes.text(0.5, 0.5, "0" if known else "not finite", transform=axes.transAxes, ha="center", va="center", color=SOFT)
 
 
 def growth_sentence() -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fluxformer.hessian.figures import blocks, course, distances, spectrum
 from fluxformer.hessian.layers import entries, growth, heat_map, with_growth
 from fluxformer.hessian.spectra import Spectra
-from fluxformer.io import Run
+from fluxformer.io import Run, RunError
 from fluxformer.report.data import Comparison
 
 OPTIONS = ()
@@ -33,6 +33,8 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
                 yield growth(comparison, folder, f"{name}_growth")
                 continue
             data = Spectra(comparison)
+            if not (data.with_density() or data.having("block_norm") or data.having("epoch_largest_eigenvalue")):
+                raise RunError(f"{path}: holds eigenvalues alone; there are figures of densities, blocks and epochs")
             if data.with_density():
                 yield spectrum(data, folder, f"{name}_spectrum")
             for model in data.having("block_norm"):
