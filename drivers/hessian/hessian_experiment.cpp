@@ -41,6 +41,11 @@ class HessianOfModels final : public Comparison {
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
+  /// What the training of a model minimised, at some of its parameters.
+  hessian::Objective objective_of(std::size_t seed, const std::string& name,
+                                  const Parameters& parameters) const {
+    return minimised(settings_, problem_.models().at(seed, name).origin, parameters);
+  }
   /// The Gauss-Newton part from its Gram matrix.
   void exact(std::size_t seed, const std::string& name, PartRecord to);
   /// The largest eigenvalues after some epochs of the training.
@@ -50,7 +55,7 @@ class HessianOfModels final : public Comparison {
 
   const CompareProblem& problem_;
   AnalysedSamples samples_;
-  Minimised minimised_;
+  Settings settings_;
   std::vector<std::string> parts_, kinds_;
   std::vector<long> epochs_;
   std::uint64_t seed_;
@@ -67,7 +72,7 @@ class HessianOfModels final : public Comparison {
 HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       samples_(settings, problem),
-      minimised_(settings),
+      settings_(settings),
       parts_(word_list(settings, "hessian.parts", hessian_parts)),
       kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
       epochs_(integer_list(settings, "hessian.epochs", 0)),
@@ -90,12 +95,13 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
-    const Trainable trainable(parameters, minimised_.of(parameters).coefficients);
+    const auto objective = objective_of(0, name, parameters);
+    const Trainable trainable(parameters, objective.coefficients);
     if (static_cast<std::size_t>(eigenvalues_) > trainable.trained())
       throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
                      std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem.input_of(name).samples();
-    require_hessian(samples, parameters, minimised_.of(parameters).loss);
+    require_hessian(samples, parameters, objective.loss);
     if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
   if (eigenvalues_ == 0 && !epochs_.empty())
@@ -137,7 +143,7 @@ void HessianOfModels::begin(CompareRecord& record) {
 
 void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  ModelHessian linearised(samples_.of(seed, name), parameters, minimised_.of(parameters));
+  ModelHessian linearised(samples_.of(seed, name), parameters, objective_of(seed, name, parameters));
   auto& of = linearised.products;
   const auto& g = of.gradient();
   record.add(name, measured::loss, {of.evaluation().loss});
@@ -171,7 +177,8 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, Compare
 void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecord to) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto& samples = samples_.of(seed, name);
-  ModelHessian linearised(samples.with(samples.members(), 1), parameters, minimised_.of(parameters));
+  ModelHessian linearised(samples.with(samples.members(), 1), parameters,
+                          objective_of(seed, name, parameters));
   const hessian::GaussNewtonGram gram(linearised.products, problem_.comm(), samples.line().comm());
   to.exact(hessian::gram_spectra(gram, static_cast<PetscInt>(parameters.values.size()),
                                  entries_of(blocks_of(parameters.layout)), comparison_));
@@ -184,7 +191,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareR
   const auto& samples = samples_.of(seed, name);
   for (const long epoch : epochs_) {
     const auto parameters = problem_.models().after_epoch(seed, name, epoch);
-    ModelHessian linearised(samples, parameters, minimised_.of(parameters));
+    ModelHessian linearised(samples, parameters, objective_of(seed, name, parameters));
     const HessianPart matrix(problem_.comm(), linearised.products, "hessian");
     const auto found = largest_of(matrix.trained(), eigenvalues_);
     values.insert(values.end(), found.begin(), found.end());

@@ -24,19 +24,21 @@ std::string with_so_many(const SampleSet& samples) {
 
 }  // namespace
 
-Minimised::Minimised(const Settings& settings)
-    : loss_{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")},
-      smoothness_(settings.real("train.smoothness")),
-      coefficients_(settings.word("train.coefficients")) {}
-
-hessian::Objective Minimised::of(const Parameters& parameters) const {
+hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
+                             const Parameters& parameters) {
+  const auto own = [&](const char* key) { return !settings.given(key) && !origin.value(key).empty(); };
+  const auto word = [&](const char* key) { return own(key) ? origin.value(key) : settings.word(key); };
+  const auto real = [&](const char* key) { return own(key) ? origin.number(key) : settings.real(key); };
+  const auto coefficients = word("train.coefficients");
   const bool trained =
-      coefficients_ == "yes" || (coefficients_ == "auto" && parameters.spec.kind == ModelKind::pde);
+      coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
   bool diffuses = false;
   for (const auto& view : parameters.layout.views())
     if (view.name == "kappa")
       for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
-  return {loss_, smoothness_, {trained && diffuses, trained, trained}};
+  return {{loss_kind(word("train.loss")), real("train.label_smoothing")},
+          real("train.smoothness"),
+          {trained && diffuses, trained, trained}};
 }
 
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss) {

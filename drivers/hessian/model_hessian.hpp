@@ -10,23 +10,16 @@
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
+#include "drivers/compare/model_origin.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
 
-/// What is minimised, as in `train`: the keys train.loss, .label_smoothing, .smoothness and .coefficients.
-class Minimised {
- public:
-  /// Throws BadInput for a loss that does not exist.
-  explicit Minimised(const Settings& settings);
-  /// For these parameters: `auto` trains the coefficients of PDE models, and kappa only where it is above 0.
-  hessian::Objective of(const Parameters& parameters) const;
-
- private:
-  Loss loss_;
-  double smoothness_;
-  std::string coefficients_;
-};
+/// What is minimised: the keys train.loss, .label_smoothing, .smoothness and .coefficients, as they are given or, where
+/// they are not, as they were in the training of the model (their defaults for a model of unknown origin). `auto` trains
+/// the coefficients of PDE models, and kappa only where it is above 0. Throws BadInput for a loss that does not exist.
+hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
+                             const Parameters& parameters);
 
 /// Throws BadInput (agreed) if the Hessian of a model on these samples does not exist or does not fit into the memory;
 /// the message begins with samples.count. Collective.

@@ -32,7 +32,7 @@ MODELS = {
     # Trains kappa, alpha and rho, too.
     "independent": ("--data.tokens=rows", "--model.kind=pde", "--model.knots=2", "--mesh.cells=4", "--equation.kappa=0.05", "--model.seed=2"),
 }
-ON_TRAINING = ("--data.split=train", "--data.tokens=rows", f"--samples.count={SAMPLES}", "--samples.batch=4", *MINIMISED)
+ON_TRAINING = ("--data.split=train", "--data.tokens=rows", f"--samples.count={SAMPLES}", "--samples.batch=4")
 ONE = ("--models.transformer=models/transformer.h5", *ON_TRAINING)
 OTHERS = ("--models.linear=models/linear.h5", "--models.mlp=models/mlp.h5", "--models.independent=models/independent.h5")
 NOTHING = ("--hessian.eigenvalues=0", "--hessian.probes=0", "--hessian.parts=hessian")
@@ -97,6 +97,19 @@ class OnTheTraining(ModelsTest):
                 steps = self.open(f"models/{name}.h5")["training"]
                 np.testing.assert_allclose(there[f"{name}/loss"], steps["loss"][epoch], rtol=1e-13, err_msg=name)
                 np.testing.assert_allclose(there[f"{name}/gradient_norm"], steps["gradient_norm"][epoch], rtol=1e-12, err_msg=name)
+
+    def test_what_is_given_counts_instead_of_what_the_training_minimised(self):
+        def numbers(*settings):
+            found = self.hessian(*NOTHING, *settings, "--output.overwrite=true")
+            return [found[f"transformer/{name}"][0] for name in ("loss", "gradient_norm")]
+
+        own = numbers()
+        self.assertEqual(numbers(*MINIMISED), own)
+        for other in ("--train.label_smoothing=0", "--train.loss=mean_squared_error"):
+            self.assertNotAlmostEqual(numbers(other)[0], own[0], places=3)
+        loss, norm = numbers("--train.smoothness=5")
+        self.assertEqual(loss, own[0])  # without penalty
+        self.assertNotAlmostEqual(norm, own[1], places=3)
 
     def test_other_samples_have_other_losses(self):
         loss = {name: self.hessian(*NOTHING, *settings, output=f"{name}.h5")["transformer/loss"][0] for name, settings in
