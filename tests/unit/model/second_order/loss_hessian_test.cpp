@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_classifier.hpp"
 
@@ -111,6 +113,20 @@ TEST_P(HessianOf, times_a_direction_is_the_derivative_of_the_gradient) {
     const auto expected = along(v, [&] { return run.gradient(batch); });
     EXPECT_LT(relative_difference(product(Curvature::hessian, v), expected), 1e-8);
   }
+}
+
+TEST_P(HessianOf, is_approached_by_central_differences_of_the_gradient_with_order_two) {
+  linearise();
+  const auto v = direction(6), exact = product(Curvature::hessian, v);
+  const auto error = [&](double h) {
+    const auto up = at(h, v, [&] { return run.gradient(batch); }),
+               down = at(-h, v, [&] { return run.gradient(batch); });
+    return norm(plus(plus(exact, -0.5 / h, up), 0.5 / h, down));
+  };
+  // Small enough for the fourth order to change the slope by less than 0.01, and 1e4 times above round-off; for ReLU
+  // so small that no kink is crossed.
+  const double h = GetParam().model.activation == Activation::relu ? 1e-3 : 1e-2;
+  EXPECT_NEAR(std::log2(error(h) / error(h / 2)), 2.0, 0.02);
 }
 
 TEST_P(HessianOf, is_right_array_by_array) {
