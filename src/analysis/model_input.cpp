@@ -19,6 +19,8 @@ ModelInput::Block writable(std::vector<double>& x, const ModelInput::ConstBlock&
 
 ModelInput::ModelInput(ModelProbe& probe, InputSpace space) : probe_(probe), space_(space) {
   need_whole_line(*probe.counted().line, "perturbations of the input");
+  if (space == InputSpace::features && probe.spec().embedding_norm)
+    throw BadInput("a model that normalises its embedded input: only the embedded input can be perturbed");
   if (space == InputSpace::features && probe.spec().features == 0)
     throw BadInput("a model that reads words: its input has no features to perturb, only the embedded input");
 }
@@ -52,7 +54,10 @@ void ModelInput::adjoint(const std::vector<double>& u_bar, std::vector<double>& 
   x_bar.assign(batch_->input.size(), 0.0);
   const auto w = probe_.parameters().view("embedding/W");
   const Eigen::Map<const RowMatrix> weights(w.data(), probe_.spec().width, probe_.spec().features);
-  for (int b = 0; b < samples(); ++b) block(x_bar, b).noalias() = slab_block(u_bar, b) * weights;
+  for (int b = 0; b < samples(); ++b) {
+    block(x_bar, b).noalias() = slab_block(u_bar, b) * weights;
+    if (probe_.spec().class_token) block(x_bar, b).row(0).setZero();  // it reads no features
+  }
 }
 
 ModelInput::ConstBlock ModelInput::slab_block(const std::vector<double>& u, int sample) const {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "model/embedding.hpp"
 #include "model/make_depth_model.hpp"
 
 namespace fluxformer {
@@ -16,6 +15,7 @@ ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples
       counted_(context_),
       model_(make_depth_model(parameters_, context_, precision)),
       march_(*model_, {parameters_.spec.layers, cells}, 1),
+      embedding_(parameters_, context_),
       readout_(parameters_, context_),
       logits_(static_cast<std::size_t>(samples) * static_cast<std::size_t>(parameters_.spec.classes)) {}
 
@@ -37,27 +37,26 @@ void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   for (std::size_t b = 0; b < batch.weight.size(); ++b)
     if (batch.weight[b] == 0) counted_.mask.length[b] = 0;
   u.resize(context_.size());
-  fluxformer::embed(parameters_, context_, batch.input.data(), u.data());
+  embedding_.forward(batch.input.data(), u.data(), embedded_);
+}
+
+void ModelProbe::embed_adjoint(const Batch& batch, const std::vector<double>& u_bar,
+                               std::span<double> gradient) const {
+  embedding_.pull(batch.input.data(), u_bar.data(), gradient, embedded_);
 }
 
 const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep, const RowVisitor& row) {
   if (row) row(0, u.data());
   march_.forward(u.data(), keep, row);
-  readout_.logits(u.data(), logits_.data());
-  if (keep == Keep::activations) last_ = u;
+  readout_.logits(u.data(), logits_.data(), keep == Keep::activations ? kept_ : read_);
   return logits_;
 }
 
 void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                          std::span<double> gradient, const RowVisitor& row) {
-  std::span<double> all = gradient;
-  if (all.empty()) {  // the readout needs room for its own gradient
-    scratch_.resize(parameters_.values.size());
-    all = scratch_;
-  }
-  std::fill(all.begin(), all.end(), 0.0);
+  std::fill(gradient.begin(), gradient.end(), 0.0);
   u_bar.resize(context_.size());
-  readout_.adjoint(last_.data(), logits_bar.data(), u_bar.data(), all);
+  readout_.pull(logits_bar.data(), u_bar.data(), gradient, kept_);
   if (row) row(cells(), u_bar.data());
   march_.backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
     if (row) row(i, bar);

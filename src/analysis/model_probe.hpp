@@ -10,6 +10,7 @@
 
 #include "model/backpropagation.hpp"
 #include "model/batch.hpp"
+#include "model/embedding.hpp"
 #include "model/precision.hpp"
 #include "model/readout.hpp"
 
@@ -38,6 +39,9 @@ class ModelProbe {
 
   /// u := the embedded batch. Its lengths hold for all calls below.
   void embed(const Batch& batch, std::vector<double>& u);
+  /// gradient (flat) += that of the embedding of the last `embed`, of this batch, from the cotangent of row 0. Not
+  /// collective.
+  void embed_adjoint(const Batch& batch, const std::vector<double>& u_bar, std::span<double> gradient) const;
   /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
   /// is called with all rows 0 .. M, each valid during the call. `keep`: keeps what `adjoint` needs.
   const std::vector<double>& forward(std::vector<double>& u, Keep keep = Keep::nothing,
@@ -63,8 +67,11 @@ class ModelProbe {
   SlabContext context_, counted_;
   std::unique_ptr<DepthModel> model_;
   Backpropagation march_;
+  Embedding embedding_;
+  EmbeddingTape embedded_;
   Readout readout_;
-  std::vector<double> logits_, last_, scratch_;
+  ReadoutTape read_, kept_;  // of the last forward, and of the last that kept
+  std::vector<double> logits_;
 };
 
 }  // namespace fluxformer

@@ -1,7 +1,9 @@
 #include "model/embedding.hpp"
 
 #include <Eigen/Core>
+#include <string>
 
+#include "base/error.hpp"
 #include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
@@ -10,79 +12,158 @@ namespace {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Row = Eigen::RowVectorXd;
 
-/// visit(row of the slab, its numbers in `input`) in slab order [local token][sample].
+/// visit(row of the slab, its numbers in `input`, its global token) in slab order [local token][sample].
 template <class Visit>
-void over_rows(const Parameters& parameters, const SlabContext& context, const double* input, Visit&& visit) {
+void over_rows(const ModelSpec& spec, const SlabContext& context, const double* input, Visit&& visit) {
   const auto& line = *context.line;
-  const auto size = static_cast<std::size_t>(parameters.spec.input_size());
+  const auto size = static_cast<std::size_t>(spec.input_size());
   const auto tokens = static_cast<std::size_t>(line.tokens());
   for (int local = 0; local < line.block().count(); ++local) {
-    const auto token = static_cast<std::size_t>(line.global_index(line.rank(), local));
+    const int token = line.global_index(line.rank(), local);
     for (int sample = 0; sample < context.samples; ++sample)
       visit(local * context.samples + sample,
-            input + (static_cast<std::size_t>(sample) * tokens + token) * size);
+            input + (static_cast<std::size_t>(sample) * tokens + static_cast<std::size_t>(token)) * size,
+            token);
   }
 }
 
-/// The features of the context's rows.
-Matrix gather(const Parameters& parameters, const SlabContext& context, const double* input) {
-  Matrix rows(context.rows(), parameters.spec.features);
-  over_rows(parameters, context, input, [&](int row, const double* from) {
-    rows.row(row) = Eigen::Map<const Row>(from, parameters.spec.features);
+/// The features of the context's rows; 0 for the class token, which has none.
+Matrix gather(const ModelSpec& spec, const SlabContext& context, const double* input) {
+  Matrix rows(context.rows(), spec.features);
+  over_rows(spec, context, input, [&](int row, const double* from, int token) {
+    if (spec.class_token && token == 0)
+      rows.row(row).setZero();
+    else
+      rows.row(row) = Eigen::Map<const Row>(from, spec.features);
   });
   return rows;
 }
 
+/// The row of a table with `rows` rows that a token names.
+std::ptrdiff_t index_of(double number, int rows, const char* what) {
+  if (!(number >= 0 && number < rows))
+    throw BadInput("the data have " + std::string(what) + " " + std::to_string(static_cast<long>(number)) +
+                   ", the model has " + std::to_string(rows) + " of them, counted from 0");
+  return static_cast<std::ptrdiff_t>(number);
+}
+
 }  // namespace
 
-void embed(const Parameters& parameters, const SlabContext& context, const double* input, double* slab) {
-  const int d = context.width;
-  Eigen::Map<Matrix> out(slab, context.rows(), d);
-  if (parameters.spec.vocabulary > 0) {
-    const double* const table = parameters.view("embedding/words").data();
-    over_rows(parameters, context, input, [&](int row, const double* word) {
-      out.row(row) = Eigen::Map<const Row>(table + static_cast<std::ptrdiff_t>(*word) * d, d);
+Embedding::Embedding(const Parameters& parameters, const SlabContext& context)
+    : parameters_(parameters), context_(context), norm_(parameters, parameters.spec.width) {
+  if (parameters.spec.embedding_norm) norm_.add(norm_stage(parameters.spec, "embedding/norm_"));
+}
+
+void Embedding::add_up(const Parameters& p, const double* input, double* slab) const {
+  const auto& spec = p.spec;
+  const int d = context_.width;
+  Eigen::Map<Matrix> out(slab, context_.rows(), d);
+  const auto array = [&](const char* path) { return p.values.data() + p.layout.at(path).offset; };
+  if (spec.vocabulary > 0) {
+    const double* const words = array("embedding/words");
+    const double* const segments = spec.segments > 0 ? array("embedding/segment") : nullptr;
+    over_rows(spec, context_, input, [&](int row, const double* token, int) {
+      out.row(row) = Eigen::Map<const Row>(words + index_of(token[0], spec.vocabulary, "word") * d, d);
+      if (segments != nullptr)
+        out.row(row) += Eigen::Map<const Row>(segments + index_of(token[1], spec.segments, "segment") * d, d);
     });
   } else {
-    const auto w = parameters.view("embedding/W");
-    const auto b = parameters.view("embedding/b");
-    out.noalias() = gather(parameters, context, input) *
-                    Eigen::Map<const Matrix>(w.data(), d, parameters.spec.features).transpose();
-    out.rowwise() += Eigen::Map<const Row>(b.data(), d);
+    out.noalias() = gather(spec, context_, input) *
+                    Eigen::Map<const Matrix>(array("embedding/W"), d, spec.features).transpose();
+    const Eigen::Map<const Row> bias(array("embedding/b"), d);
+    const double* const first = spec.class_token ? array("embedding/class_token") : nullptr;
+    over_rows(spec, context_, input, [&](int row, const double*, int token) {
+      if (first != nullptr && token == 0)
+        out.row(row) = Eigen::Map<const Row>(first, d);
+      else
+        out.row(row) += bias;
+    });
   }
-  if (parameters.spec.tokens == 0) return;
-  const auto p = parameters.view("embedding/position");
-  const Eigen::Map<const Matrix> position(p.data(), parameters.spec.tokens, d);
-  const auto& line = *context.line;
+  if (spec.tokens == 0) return;
+  const Eigen::Map<const Matrix> position(array("embedding/position"), spec.tokens, d);
+  const auto& line = *context_.line;
   for (int local = 0; local < line.block().count(); ++local)
-    out.middleRows(local * context.samples, context.samples).rowwise() +=
+    out.middleRows(local * context_.samples, context_.samples).rowwise() +=
         position.row(line.global_index(line.rank(), local));
 }
 
-void embed_adjoint(const Parameters& parameters, const SlabContext& context, const double* input,
-                   const double* slab_bar, std::span<double> gradient) {
-  const int d = context.width;
-  const Eigen::Map<const Matrix> bar(slab_bar, context.rows(), d);
-  const auto at = [&](const char* path) { return gradient.data() + parameters.layout.at(path).offset; };
-  if (parameters.spec.vocabulary > 0) {
-    double* const table = at("embedding/words");
-    over_rows(parameters, context, input, [&](int row, const double* word) {
-      Eigen::Map<Row>(table + static_cast<std::ptrdiff_t>(*word) * d, d) += bar.row(row);
+void Embedding::add_up_adjoint(const double* input, const double* slab_bar,
+                               std::span<double> gradient) const {
+  const auto& spec = parameters_.spec;
+  const int d = context_.width;
+  const auto width = static_cast<std::size_t>(d), samples = static_cast<std::size_t>(context_.samples);
+  const Eigen::Map<const Matrix> bar(slab_bar, context_.rows(), d);
+  const auto at = [&](const char* path) { return gradient.data() + parameters_.layout.at(path).offset; };
+  if (spec.vocabulary > 0) {
+    double* const words = at("embedding/words");
+    double* const segments = spec.segments > 0 ? at("embedding/segment") : nullptr;
+    over_rows(spec, context_, input, [&](int row, const double* token, int) {
+      Eigen::Map<Row>(words + static_cast<std::ptrdiff_t>(token[0]) * d, d) += bar.row(row);
+      if (segments != nullptr)
+        Eigen::Map<Row>(segments + static_cast<std::ptrdiff_t>(token[1]) * d, d) += bar.row(row);
     });
   } else {
-    Eigen::Map<Matrix>(at("embedding/W"), d, parameters.spec.features).noalias() +=
-        bar.transpose() * gather(parameters, context, input);
+    Eigen::Map<Matrix>(at("embedding/W"), d, spec.features).noalias() +=
+        bar.transpose() * gather(spec, context_, input);
+    // The class token, where there is one, is the first token of the line: the first rows of its first rank.
+    const auto& line = *context_.line;
+    const bool first = spec.class_token && line.block().count() > 0 && line.global_index(line.rank(), 0) == 0;
+    const std::size_t skipped = first ? samples : 0;
+    if (first) simd::add_rows(slab_bar, samples, width, at("embedding/class_token"));
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
-    simd::add_rows(slab_bar, static_cast<std::size_t>(context.rows()), static_cast<std::size_t>(d),
+    simd::add_rows(slab_bar + skipped * width, static_cast<std::size_t>(context_.rows()) - skipped, width,
                    at("embedding/b"));
   }
-  if (parameters.spec.tokens == 0) return;
-  const auto& line = *context.line;
-  const auto width = static_cast<std::size_t>(d), samples = static_cast<std::size_t>(context.samples);
+  if (spec.tokens == 0) return;
+  const auto& line = *context_.line;
   for (int local = 0; local < line.block().count(); ++local)
     simd::add_rows(
         slab_bar + static_cast<std::size_t>(local) * samples * width, samples, width,
         at("embedding/position") + static_cast<std::size_t>(line.global_index(line.rank(), local)) * width);
+}
+
+void Embedding::forward(const double* input, double* slab, EmbeddingTape& tape) const {
+  if (norm_.empty()) return add_up(parameters_, input, slab);
+  std::vector<double> sum(context_.size());
+  add_up(parameters_, input, sum.data());
+  norm_.forward(context_.rows(), sum.data(), slab, tape.norm);
+}
+
+void Embedding::adjoint(const double* input, const double* slab_bar, std::span<double> gradient,
+                        EmbeddingTape& tape) const {
+  if (norm_.empty()) return add_up_adjoint(input, slab_bar, gradient);
+  std::vector<double> sum_bar(context_.size());
+  norm_.adjoint(slab_bar, sum_bar.data(), gradient, tape.norm);
+  add_up_adjoint(input, sum_bar.data(), gradient);
+}
+
+void Embedding::pull(const double* input, const double* slab_bar, std::span<double> gradient,
+                     const EmbeddingTape& tape) const {
+  if (norm_.empty()) return add_up_adjoint(input, slab_bar, gradient);
+  std::vector<double> sum_bar(context_.size());
+  norm_.pull(slab_bar, sum_bar.data(), gradient, tape.norm);
+  add_up_adjoint(input, sum_bar.data(), gradient);
+}
+
+void Embedding::tangent(const Parameters& direction, const double* input, double* slab_dot,
+                        EmbeddingTape& tape) const {
+  if (norm_.empty()) return add_up(direction, input, slab_dot);
+  std::vector<double> sum_dot(context_.size());
+  add_up(direction, input, sum_dot.data());
+  norm_.tangent(direction, sum_dot.data(), slab_dot, tape.norm);
+}
+
+void Embedding::adjoint_tangent(const Parameters& direction, const double* input, const double* slab_bar_dot,
+                                std::span<double> gradient_dot, const EmbeddingTape& tape) const {
+  if (norm_.empty()) return add_up_adjoint(input, slab_bar_dot, gradient_dot);
+  std::vector<double> sum_bar_dot(context_.size());
+  norm_.adjoint_tangent(direction, slab_bar_dot, sum_bar_dot.data(), gradient_dot, tape.norm);
+  add_up_adjoint(input, sum_bar_dot.data(), gradient_dot);
+}
+
+void embed(const Parameters& parameters, const SlabContext& context, const double* input, double* slab) {
+  EmbeddingTape tape;
+  Embedding(parameters, context).forward(input, slab, tape);
 }
 
 }  // namespace fluxformer

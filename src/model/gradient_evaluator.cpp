@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "model/embedding.hpp"
-
 namespace fluxformer {
 namespace {
 
@@ -17,6 +15,7 @@ GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& 
       context_(context),
       march_(march),
       loss_(loss),
+      embedding_(parameters, context),
       readout_(parameters, context),
       u_(context.size()),
       u_bar_(context.size()),
@@ -25,7 +24,7 @@ GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& 
 
 void GradientEvaluator::embed_batch(const Batch& batch, bool training) {
   context_.mask.length = batch.length;
-  embed(parameters_, context_, batch.input.data(), u_.data());
+  embedding_.forward(batch.input.data(), u_.data(), embedded_);
   if (dropout_ == nullptr) return;
   dropout_->set_keys(training ? batch.key : std::vector<long>{});
   dropout_->apply(context_, embedding_site, u_.data());
@@ -44,7 +43,7 @@ double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const do
 }
 
 Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
-  readout_.logits(u_.data(), logits_.data());
+  readout_.logits(u_.data(), logits_.data(), read_);
   Evaluation result;
   const int classes = parameters_.spec.classes;
   for (std::size_t b = 0; b < batch.label.size(); ++b) {
@@ -118,7 +117,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
     begin_depth_losses(batch);
     march_.forward(u_.data(), Keep::activations, {});
     result = finish(batch, logits_bar_.data());
-    readout_.adjoint(u_.data(), logits_bar_.data(), u_bar_.data(), gradient);
+    readout_.pull(logits_bar_.data(), u_bar_.data(), gradient, read_);
     reach(cells);
     result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
     march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
@@ -126,7 +125,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
       reach(row);
     });
     if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
-    embed_adjoint(parameters_, context_, batch.input.data(), u_bar_.data(), gradient);
+    embedding_.pull(batch.input.data(), u_bar_.data(), gradient, embedded_);
     reach(-1);
   } catch (...) {
     reach(-1);

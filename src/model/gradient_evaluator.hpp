@@ -8,6 +8,7 @@
 
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
+#include "model/embedding.hpp"
 #include "model/loss.hpp"
 #include "model/readout.hpp"
 #include "operators/dropout.hpp"
@@ -77,7 +78,10 @@ class GradientEvaluator {
   SlabContext& context_;
   DepthMarch& march_;
   Loss loss_;
+  Embedding embedding_;
+  EmbeddingTape embedded_;
   Readout readout_;
+  ReadoutTape read_;
   Dropout* dropout_ = nullptr;
   std::vector<DepthLoss*> depth_losses_;
   std::vector<double> u_, u_bar_, logits_, logits_bar_;

@@ -45,7 +45,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
     const auto& view = parameters.layout.views()[which];
     const auto stream = all.item(which);
     double* const w = parameters.values.data() + view.offset;
-    if (view.name == "position") {
+    if (view.name == "position" || view.name == "segment" || view.name == "class_token") {
       for (std::size_t j = 0; j < view.size(); ++j) w[j] = 0.02 * stream.normal(j);
     } else if (view.name == "words") {
       const double deviation = 1 / std::sqrt(static_cast<double>(view.shape[1]));

@@ -9,7 +9,8 @@
 namespace fluxformer {
 
 /// Standard initialisation: matrices Xavier-uniform (Glorot and Bengio 2010), U(-a, a) with
-/// a = sqrt(6 / (in + out)), W_Q, W_K, W_V each d x d; LayerNorm gain 1; biases 0; positions N(0, 0.02^2);
+/// a = sqrt(6 / (in + out)), W_Q, W_K, W_V each d x d; LayerNorm gain 1; biases 0; positions, segments and class token
+/// N(0, 0.02^2);
 /// word vectors N(0, 1/d); kappa, alpha, rho as given. Each number is keyed by seed, array and index: the
 /// same on any rank.
 void initialise_standard(Parameters& parameters, std::uint64_t seed, double kappa, double alpha, double rho);

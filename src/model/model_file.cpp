@@ -21,8 +21,11 @@ struct Whole {
   static constexpr int most = 1'000'000'000;
 };
 
+/// The values that a positive number can have.
+struct Positive {};
+
 /// The attributes of /model, for writing and for reading: visit(name, member) for words and flags, and
-/// visit(name, member, Whole) for whole numbers.
+/// visit(name, member, values) for numbers.
 template <class Spec, class Visit>
 void each_attribute(Spec& spec, const Visit& visit) {
   using namespace model_file;
@@ -39,10 +42,14 @@ void each_attribute(Spec& spec, const Visit& visit) {
   visit(iterations, spec.attention.sinkhorn_iterations, Whole{.least = 1});
   visit(activation, spec.activation);
   visit(norm, spec.norm);
+  visit(norm_eps, spec.norm_eps, Positive{});
   visit(order, spec.order);
   visit(subflow, spec.subflow);
   visit(residual, spec.residual);
   visit(causal, spec.causal);
+  visit(pooling, spec.pooling);
+  visit(head_activation, spec.head_transform.activation);
+  visit(word_head_activation, spec.word_head.transform.activation);
 }
 
 struct WriteAttribute {
@@ -56,6 +63,9 @@ struct WriteAttribute {
   }
   void operator()(const io::Attribute& name, int value, Whole) const {
     archive.attribute(name, long{value}, model_file::group);
+  }
+  void operator()(const io::Attribute& name, double value, Positive) const {
+    archive.attribute(name, value, model_file::group);
   }
 };
 
@@ -90,6 +100,12 @@ struct ReadAttribute {
                        " and at most " + std::to_string(Whole::most));
     value = static_cast<int>(found);
   }
+  void operator()(const io::Attribute& name, double& value, Positive) const {
+    if (!has(name)) return;
+    value = archive.real(name, model_file::group);
+    if (!(value > 0) || std::isinf(value))
+      refuse(name, " = " + std::to_string(value) + ": must be a number greater than 0");
+  }
 };
 
 /// Rows (axis 0) or columns (axis 1) of a matrix; 0 if it is not there.
@@ -116,8 +132,21 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
   spec.features = extent(archive, model_file::embedding_W, 1);
   spec.vocabulary = extent(archive, model_file::embedding_words, 0);
+  spec.segments = extent(archive, model_file::embedding_segment, 0);
   spec.tokens = extent(archive, model_file::embedding_position, 0);
+  const auto has = [&](const char* group, const char* name) { return archive.has(names::in(group, name)); };
+  const auto transform = [&](const char* group, HeadTransform& to) {
+    to.present = has(group, "transform_W");
+    to.norm = has(group, "norm_gain");
+  };
+  spec.class_token = has(model_file::embedding, "class_token");
+  spec.embedding_norm = has(model_file::embedding, "norm_gain");
+  spec.final_norm = spec.norm == Norm::pre && has(model_file::final_norm, "gain");
   spec.classes = extent(archive, model_file::head_W, 0);
+  transform(model_file::head, spec.head_transform);
+  spec.word_head.present = has(model_file::word_head, "b");
+  spec.word_head.own_matrix = has(model_file::word_head, "W");
+  transform(model_file::word_head, spec.word_head.transform);
   try {
     spec.validate();
   } catch (const BadInput& e) {

@@ -53,6 +53,20 @@ struct Words<Normalisation> {
                                                     {Normalisation::linear, "linear"}}};
 };
 
+template <>
+struct Words<Pooling> {
+  static constexpr WordList<Pooling, 3> list{
+      {{Pooling::mean, "mean"}, {Pooling::first, "first"}, {Pooling::last, "last"}}};
+};
+template <>
+struct Words<HeadActivation> {
+  static constexpr WordList<HeadActivation, 5> list{{{HeadActivation::none, "none"},
+                                                     {HeadActivation::tanh, "tanh"},
+                                                     {HeadActivation::relu, "relu"},
+                                                     {HeadActivation::gelu_erf, "gelu_erf"},
+                                                     {HeadActivation::gelu_tanh, "gelu_tanh"}}};
+};
+
 template <class E>
 std::string word_of(E value) {
   for (const auto& [known, word] : Words<E>::list)
@@ -83,6 +97,8 @@ template Subflow from_word(const std::string&);
 template Activation from_word(const std::string&);
 template Kernel from_word(const std::string&);
 template Normalisation from_word(const std::string&);
+template Pooling from_word(const std::string&);
+template HeadActivation from_word(const std::string&);
 
 std::string to_word(ModelKind value) {
   return word_of(value);
@@ -108,6 +124,12 @@ std::string to_word(Kernel value) {
 std::string to_word(Normalisation value) {
   return word_of(value);
 }
+std::string to_word(Pooling value) {
+  return word_of(value);
+}
+std::string to_word(HeadActivation value) {
+  return word_of(value);
+}
 
 void ModelSpec::validate() const {
   require(attention.heads >= 1 && width % attention.heads == 0,
@@ -121,6 +143,10 @@ void ModelSpec::validate() const {
   require(residual || norm != Norm::sphere || order != Order::macaron,
           "depth.residual = off is not defined for depth.norm = sphere with depth.order = macaron");
   require(features == 0 || vocabulary == 0, "tokens are either numbers or words, not both");
+  require(norm_eps > 0, "the eps of LayerNorm must be greater than 0");
+  require(segments == 0 || vocabulary > 0, "segments belong to tokens that are words");
+  require(!class_token || features > 0, "a class token belongs to tokens that are numbers");
+  require(!word_head.present || vocabulary > 0, "a word head belongs to tokens that are words");
   require(!own_halves || order == Order::macaron, "depth.halves = own needs depth.order = macaron");
 }
 

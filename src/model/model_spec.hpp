@@ -17,6 +17,25 @@ enum class Order { sequential, parallel, macaron };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class Subflow { euler, midpoint };
 
+/// Which tokens a classifier sees: the mean over the real ones, token 0, or the last real one.
+enum class Pooling { mean, first, last };
+/// What acts between the dense map of a head and its output.
+enum class HeadActivation { none, tanh, relu, gelu_erf, gelu_tanh };
+
+/// A dense map d x d in front of the output matrix of a head: g = N(act(T p + t)).
+struct HeadTransform {
+  bool present = false;                              ///< false: g = p
+  HeadActivation activation = HeadActivation::none;  ///< act
+  bool norm = false;                                 ///< N is LayerNorm, not the identity
+};
+
+/// The head that turns every token into logits of words.
+struct WordHead {
+  bool present = false;
+  bool own_matrix = false;       ///< false: the output matrix is the word table of the embedding
+  HeadTransform transform = {};  ///< in front of it
+};
+
 /// All that decides which parameters a model has and what is computed with them, but not their values.
 struct ModelSpec {
   ModelKind kind = ModelKind::transformer;
@@ -28,6 +47,7 @@ struct ModelSpec {
   AttentionSettings attention = {};
   Activation activation = Activation::gelu_erf;
   Norm norm = Norm::pre;
+  double norm_eps = layer_norm_eps;  ///< eps of every LayerNorm
   bool residual = true;
   Order order = Order::sequential;
   Subflow subflow = Subflow::euler;
@@ -37,11 +57,22 @@ struct ModelSpec {
   int cells = 0;        ///< depth cells in training; 0: unknown
   int features = 0;     ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
+  int segments = 0;     ///< rows of the segment embedding, for words; 0: none
   int tokens = 0;       ///< learned positions; 0: none
-  int classes = 0;      ///< outputs of the head; 0: no head
+  bool class_token = false;     ///< a learned vector in place of the first token; with features only
+  bool embedding_norm = false;  ///< LayerNorm on the embedded tokens
+  bool final_norm = false;      ///< norm = pre: a final LayerNorm also without a head
+  int classes = 0;              ///< outputs of the classifier; 0: none
+  Pooling pooling = Pooling::mean;
+  HeadTransform head_transform = {};  ///< of the classifier
+  WordHead word_head = {};
 
-  /// Numbers per input token: features, 1 for word indices, 0 without an embedding.
-  int input_size() const { return vocabulary > 0 ? 1 : features; }
+  /// Numbers per input token: features, 1 for a word index, 2 with the index of its segment; 0 without an embedding.
+  int input_size() const { return vocabulary > 0 ? (segments > 0 ? 2 : 1) : features; }
+  /// Whether the last state passes a LayerNorm before it is read.
+  bool has_final_norm() const {
+    return norm == Norm::pre && (final_norm || classes > 0 || word_head.present);
+  }
 
   /// Throws BadInput naming the key for combinations that are not defined, such as heads that do not divide
   /// the width. (Attention refuses sinkhorn with a causal mask.)
@@ -50,7 +81,7 @@ struct ModelSpec {
 
 /// Sizes of a model that its input decides; 0 where there is none.
 struct InputShape {
-  int features = 0, vocabulary = 0, tokens = 0, classes = 0;
+  int features = 0, vocabulary = 0, tokens = 0, classes = 0, segments = 0;
   bool any() const { return features > 0 || vocabulary > 0; }
 };
 
@@ -63,6 +94,8 @@ std::string to_word(Subflow);
 std::string to_word(Activation);
 std::string to_word(Kernel);
 std::string to_word(Normalisation);
+std::string to_word(Pooling);
+std::string to_word(HeadActivation);
 /// The inverse of `to_word` for E, one of the enumerations above.
 template <class E>
 E from_word(const std::string& word);

@@ -7,8 +7,11 @@ std::string layer(int l) {
 }
 
 void describe(io::Description& description) {
-  description.attributes(group, {kind, weights, layers, knots, cells, width, heads, ffn, activation, norm,
-                                 order, residual, causal, subflow, kernel, normalisation, iterations});
+  description.attributes(
+      group,
+      {kind,    weights,    layers,        knots,      cells,   width,           heads,
+       ffn,     activation, norm,          norm_eps,   order,   residual,        causal,
+       subflow, kernel,     normalisation, iterations, pooling, head_activation, word_head_activation});
   description.variables(
       "/model/layers/<l>",
       {{"W_Q", {"d", "d"}, "", "query weights; l counts layers (or knots) from 1"},
@@ -29,14 +32,31 @@ void describe(io::Description& description) {
        {"norm2_bias", {"d"}, "", "bias of the LayerNorm of the reaction"},
        {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
        {kappa, {"1 or d"}, "", "token diffusion"}});
-  description.variables("/model/embedding",
-                        {{"W", {"d", "inputs"}, "", "embedding weights"},
-                         {"b", {"d"}, "", "embedding bias"},
-                         {"words", {"V", "d"}, "", "word vectors, for tokens that are words"},
-                         {"vocabulary", {"V"}, "", vocabulary_meaning},
-                         {"position", {"n", "d"}, "", "learned positions"}});
+  description.variables(
+      "/model/embedding",
+      {{"W", {"d", "inputs"}, "", "embedding weights"},
+       {"b", {"d"}, "", "embedding bias"},
+       {"words", {"V", "d"}, "", "word vectors, for tokens that are words"},
+       {"vocabulary", {"V"}, "", vocabulary_meaning},
+       {"segment", {"segments", "d"}, "", "segment vectors, added to those of the words"},
+       {"class_token", {"d"}, "", "what stands for the first token, before its position is added"},
+       {"position", {"n", "d"}, "", "learned positions"},
+       {"norm_gain", {"d"}, "", "gain of the LayerNorm of the embedded tokens"},
+       {"norm_bias", {"d"}, "", "bias of the LayerNorm of the embedded tokens"}});
   description.variables("/model/final_norm", {{"gain", {"d"}, "", "gain of the final LayerNorm"},
                                               {"bias", {"d"}, "", "bias of the final LayerNorm"}});
+  const auto transform = [](const std::string& what) {
+    return std::vector<io::Variable>{
+        {"transform_W", {"d", "d"}, "", "weights of the dense map before the " + what},
+        {"transform_b", {"d"}, "", "bias of the dense map before the " + what}};
+  };
+  description.variables("/model/head", transform("classifier"));
+  description.variables("/model/word_head", transform("word matrix"));
+  description.variables("/model/word_head",
+                        {{"norm_gain", {"d"}, "", "gain of the LayerNorm before the word matrix"},
+                         {"norm_bias", {"d"}, "", "bias of the LayerNorm before the word matrix"},
+                         {"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
+                         {"b", {"V"}, "", "bias of the logits of words"}});
   description.variables("/model/head", {{"W", {"classes", "d"}, "", "weights of the classifier"},
                                         {"b", {"classes"}, "", "bias of the classifier"}});
   description.variables("/model/equation", {{"alpha", {"1"}, "1/time", "strength of attention"},

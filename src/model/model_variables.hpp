@@ -17,11 +17,15 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     cells{"cells", "depth cells the weights were trained on; 0: not known"}, width{"width", "channels d"},
     heads{"heads", "attention heads"}, ffn{"ffn", "hidden width of the feed-forward network"},
     activation{"activation", "gelu_erf, gelu_tanh or relu"}, norm{"norm", "pre, post, sphere or none"},
-    order{"order", "sequential, parallel or macaron"}, residual{"residual", "on or off"},
+    norm_eps{"norm_eps", "eps of every LayerNorm"}, order{"order", "sequential, parallel or macaron"},
+    residual{"residual", "on or off"},
     causal{"causal", "on: a token attends only to itself and earlier ones; or off"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
     normalisation{"normalisation", "softmax, sinkhorn or linear"},
-    iterations{"iterations", "Sinkhorn half-steps"};
+    iterations{"iterations", "Sinkhorn half-steps"},
+    pooling{"pooling", "mean, first or last: the real tokens that the classifier sees"},
+    head_activation{"head_activation", "none, tanh, relu, gelu_erf or gelu_tanh: behind head/transform_W"},
+    word_head_activation{"word_head_activation", "the same behind word_head/transform_W"};
 
 inline constexpr const char* layers_group = "/model/layers";
 /// Group of layer (or knot) `l`, counted from 1.
@@ -30,7 +34,10 @@ inline constexpr const char* kappa = "kappa";
 
 inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_words = "/model/embedding/words",
                             *embedding_vocabulary = "/model/embedding/vocabulary",
+                            *embedding_segment = "/model/embedding/segment",
                             *embedding_position = "/model/embedding/position", *head_W = "/model/head/W";
+inline constexpr const char *embedding = "/model/embedding", *final_norm = "/model/final_norm",
+                            *head = "/model/head", *word_head = "/model/word_head";
 /// long_name of embedding_vocabulary.
 inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";
 

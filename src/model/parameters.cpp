@@ -18,19 +18,26 @@ void ParameterLayout::add(const std::string& group, const std::string& name, std
 }
 
 ParameterLayout::ParameterLayout(const ModelSpec& spec)
-    : own_halves_(spec.own_halves), kappa_per_channel_(spec.kappa_per_channel) {
+    : own_halves_(spec.own_halves), kappa_per_channel_(spec.kappa_per_channel), norm_eps_(spec.norm_eps) {
   const int d = spec.width, f = spec.ffn;
   if (spec.features > 0) {
     add("embedding", "W", {d, spec.features});
     add("embedding", "b", {d});
   }
+  if (spec.class_token) add("embedding", "class_token", {d});
   if (spec.vocabulary > 0) add("embedding", "words", {spec.vocabulary, d});
+  if (spec.segments > 0) add("embedding", "segment", {spec.segments, d});
   if (spec.tokens > 0) add("embedding", "position", {spec.tokens, d});
+  const auto norm = [&](const std::string& group, const std::string& prefix) {
+    add(group, prefix + "gain", {d});
+    add(group, prefix + "bias", {d});
+  };
+  if (spec.embedding_norm) norm("embedding", "norm_");
   first_block_ = size_;
   first_block_view_ = views_.size();
-  const auto reaction = [&](const std::string& group, const std::string& prefix, const std::string& norm) {
-    add(group, prefix + norm + "_gain", {d});
-    add(group, prefix + norm + "_bias", {d});
+  const auto reaction = [&](const std::string& group, const std::string& prefix,
+                            const std::string& its_norm) {
+    norm(group, prefix + its_norm + "_");
     add(group, prefix + "W_1", {f, d});
     add(group, prefix + "b_1", {f});
     add(group, prefix + "W_2", {d, f});
@@ -38,8 +45,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
   };
   for (int knot = 1; knot <= spec.knots; ++knot) {
     const std::string group = "layers/" + std::to_string(knot);
-    add(group, "norm1_gain", {d});
-    add(group, "norm1_bias", {d});
+    norm(group, "norm1_");
     for (const char* name : {"W_Q", "W_K", "W_V"}) add(group, name, {d, d});
     for (const char* name : {"b_Q", "b_K", "b_V"}) add(group, name, {d});
     add(group, "W_O", {d, d});
@@ -49,13 +55,22 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
     add(group, "kappa", {kappa_per_channel_ ? d : 1});
     if (knot == 1) block_size_ = size_ - first_block_;
   }
-  if (spec.norm == Norm::pre && spec.classes > 0) {
-    add("final_norm", "gain", {d});
-    add("final_norm", "bias", {d});
-  }
+  if (spec.has_final_norm()) norm("final_norm", "");
+  const auto transform = [&](const std::string& group, const HeadTransform& which) {
+    if (!which.present) return;
+    add(group, "transform_W", {d, d});
+    add(group, "transform_b", {d});
+    if (which.norm) norm(group, "norm_");
+  };
   if (spec.classes > 0) {
+    transform("head", spec.head_transform);
     add("head", "W", {spec.classes, d});
     add("head", "b", {spec.classes});
+  }
+  if (spec.word_head.present) {
+    transform("word_head", spec.word_head.transform);
+    if (spec.word_head.own_matrix) add("word_head", "W", {spec.vocabulary, d});
+    add("word_head", "b", {spec.vocabulary});
   }
   alpha_ = size_;
   add("equation", "alpha", {1});
@@ -67,9 +82,18 @@ double parameter_count(const ModelSpec& spec) {
   const double reaction = 2 * d + f * d + f + d * f + d;
   const double block =
       2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
-  const double embedding =
-      (spec.features > 0 ? d * spec.features + d : 0.0) + d * spec.vocabulary + d * spec.tokens;
-  const double head = spec.classes * (d + 1) + (spec.norm == Norm::pre && spec.classes > 0 ? 2 * d : 0.0);
+  const auto only = [](bool there, double count) { return there ? count : 0.0; };
+  const double embedding = only(spec.features > 0, d * spec.features + d) + only(spec.class_token, d) +
+                           d * spec.vocabulary + d * spec.segments + d * spec.tokens +
+                           only(spec.embedding_norm, 2 * d);
+  const auto transform = [&](const HeadTransform& t) {
+    return only(t.present, d * d + d + only(t.norm, 2 * d));
+  };
+  const double head =
+      only(spec.has_final_norm(), 2 * d) +
+      only(spec.classes > 0, spec.classes * (d + 1) + transform(spec.head_transform)) +
+      only(spec.word_head.present,
+           spec.vocabulary * (only(spec.word_head.own_matrix, d) + 1) + transform(spec.word_head.transform));
   return embedding + block * spec.knots + head + 2;
 }
 
@@ -104,6 +128,7 @@ LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
   LayerWeights<P> w;
   w.attention.gain = take();
   w.attention.bias = take();
+  w.attention.eps = norm_eps_;
   w.attention.w_qkv = take(), next += 2;
   w.attention.b_qkv = take(), next += 2;
   w.attention.w_o = take();
@@ -112,6 +137,7 @@ LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
   const auto reaction = [&](ReactionWeights<P>& r) {
     r.gain = take();
     r.bias = take();
+    r.eps = norm_eps_;
     r.w_1 = take();
     r.b_1 = take();
     r.w_2 = take();

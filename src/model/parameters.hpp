@@ -2,7 +2,7 @@
 
 // All parameters of a model in one flat vector of doubles, with named views.
 //
-// Order: embedding | one block per knot, all of the same layout | final norm | head | alpha, rho.
+// Order: embedding | one block per knot, all of the same layout | final norm | head | word head | alpha, rho.
 // Within a block the names are those of model files: norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V,
 // W_O, b_O, norm2_gain, norm2_bias, W_1, b_1, W_2, b_2, [half_* for the first half of macaron], kappa.
 
@@ -17,7 +17,7 @@ namespace fluxformer {
 
 /// A named array within the flat vector.
 struct ParameterView {
-  std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "equation"
+  std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "word_head", "equation"
   std::string name;   ///< "W_Q", ...
   std::vector<int> shape;
   std::size_t offset = 0;
@@ -55,6 +55,7 @@ class ParameterLayout {
  private:
   void add(const std::string& group, const std::string& name, std::vector<int> shape);
   bool own_halves_, kappa_per_channel_;
+  double norm_eps_;
   std::vector<ParameterView> views_;
   std::size_t size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
 };

@@ -1,17 +1,18 @@
 #pragma once
 
-// The mean over the real tokens of each sample, and its transpose.
+// What a classifier sees of each sample: the mean over its real tokens, its first or its last one; and the transpose.
 
 #include <vector>
 
+#include "model/model_spec.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
 
-/// pooled [sample][channel] := the mean over the real tokens of a slab. Collective over the token line.
-void mean_over_tokens(const SlabContext& context, const double* slab, std::vector<double>& pooled);
+/// pooled [sample][channel] := that of a slab. Collective over the token line.
+void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled);
 
-/// slab := the transpose of the mean applied to pooled_bar [sample][channel]; 0 for padding. Not collective.
-void spread_mean(const SlabContext& context, const std::vector<double>& pooled_bar, double* slab);
+/// slab := the transpose of `pool` applied to pooled_bar [sample][channel]; 0 for padding. Not collective.
+void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar, double* slab);
 
 }  // namespace fluxformer

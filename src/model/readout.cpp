@@ -1,62 +1,75 @@
 #include "model/readout.hpp"
 
-#include <Eigen/Core>
-#include <algorithm>
-
 #include "model/pooling.hpp"
-#include "operators/kernels/simd.hpp"
-#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
-namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Row = Eigen::RowVectorXd;
-
-}  // namespace
-
-Readout::Readout(const Parameters& parameters, const SlabContext& context)
-    : parameters_(parameters), context_(context), layer_norm_(parameters.layout.has("final_norm/gain")) {}
-
-void Readout::logits(const double* u, double* logits) {
-  const int d = context_.width, samples = context_.samples, classes = parameters_.spec.classes;
-  const auto width = static_cast<std::size_t>(d);
-  const double* from = u;
-  if (layer_norm_) {
-    normal_.resize(context_.size());
-    layer_norm<double>(u, width, context_.rows(), d, parameters_.view("final_norm/gain").data(),
-                       parameters_.view("final_norm/bias").data(), normal_.data(), width);
-    from = normal_.data();
-  }
-  mean_over_tokens(context_, from, pooled_);
-  const Eigen::Map<const Matrix> pooled(pooled_.data(), samples, d);
-  Eigen::Map<Matrix> z(logits, samples, classes);
-  z.noalias() = pooled * Eigen::Map<const Matrix>(parameters_.view("head/W").data(), classes, d).transpose();
-  z.rowwise() += Eigen::Map<const Row>(parameters_.view("head/b").data(), classes);
+RowStack final_norm_stack(const Parameters& parameters) {
+  RowStack stack(parameters, parameters.spec.width);
+  if (parameters.spec.has_final_norm()) stack.add(norm_stage(parameters.spec, "final_norm/"));
+  return stack;
 }
 
-void Readout::adjoint(const double* u, const double* logits_bar, double* u_bar, std::span<double> gradient) {
-  const int d = context_.width, samples = context_.samples, classes = parameters_.spec.classes;
-  const auto width = static_cast<std::size_t>(d);
-  const auto at = [&](const char* path) { return gradient.data() + parameters_.layout.at(path).offset; };
-  const Eigen::Map<const Matrix> z_bar(logits_bar, samples, classes);
-  if (context_.line->rank() == 0) {  // the pooled state is the same on all ranks of the line
-    Eigen::Map<Matrix>(at("head/W"), classes, d).noalias() +=
-        z_bar.transpose() * Eigen::Map<const Matrix>(pooled_.data(), samples, d);
-    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
-    simd::add_rows(logits_bar, static_cast<std::size_t>(samples), static_cast<std::size_t>(classes),
-                   at("head/b"));
+Readout::Readout(const Parameters& parameters, const SlabContext& context)
+    : context_(context),
+      pooling_(parameters.spec.pooling),
+      norm_(final_norm_stack(parameters)),
+      head_(parameters, parameters.spec.width),
+      rows_(norm_.empty() ? 0 : context.size()),
+      pooled_bar_(context.row()) {
+  if (parameters.spec.classes == 0) return;
+  head_.add(parameters.spec.head_transform, "head");
+  head_.add(dense_stage(parameters.layout, "head/W", "head/b"));
+}
+
+std::span<double> Readout::of_head(std::span<double> gradient) const {
+  return context_.line->rank() == 0 ? gradient : std::span<double>{};
+}
+
+void Readout::logits(const double* u, double* logits, ReadoutTape& tape) {
+  if (head_.empty()) return;
+  if (!norm_.empty()) {
+    norm_.forward(context_.rows(), u, rows_.data(), tape.norm);
+    u = rows_.data();
   }
-  std::vector<double> pooled_bar(pooled_.size());
-  Eigen::Map<Matrix>(pooled_bar.data(), samples, d).noalias() =
-      z_bar * Eigen::Map<const Matrix>(parameters_.view("head/W").data(), classes, d);
-  double* const bar = layer_norm_ ? normal_.data() : u_bar;
-  spread_mean(context_, pooled_bar, bar);
-  if (!layer_norm_) return;
-  std::fill_n(u_bar, context_.size(), 0.0);
-  layer_norm_adjoint<double>(u, width, bar, width, context_.rows(), d,
-                             parameters_.view("final_norm/gain").data(), 1.0, u_bar, at("final_norm/gain"),
-                             at("final_norm/bias"));
+  pool(pooling_, context_, u, pooled_);
+  head_.forward(context_.samples, pooled_.data(), logits, tape.head);
+}
+
+template <class Back>
+void Readout::unpool(double* u_bar, Back&& back) {
+  spread(pooling_, context_, pooled_bar_, norm_.empty() ? u_bar : rows_.data());
+  if (!norm_.empty()) back(rows_.data(), u_bar);
+}
+
+void Readout::adjoint(const double* logits_bar, double* u_bar, std::span<double> gradient,
+                      ReadoutTape& tape) {
+  head_.adjoint(logits_bar, pooled_bar_.data(), of_head(gradient), tape.head);
+  unpool(u_bar, [&](const double* from, double* to) { norm_.adjoint(from, to, gradient, tape.norm); });
+}
+
+void Readout::pull(const double* logits_bar, double* u_bar, std::span<double> gradient,
+                   const ReadoutTape& tape) {
+  head_.pull(logits_bar, pooled_bar_.data(), of_head(gradient), tape.head);
+  unpool(u_bar, [&](const double* from, double* to) { norm_.pull(from, to, gradient, tape.norm); });
+}
+
+void Readout::tangent(const Parameters& direction, const double* u_dot, double* logits_dot,
+                      ReadoutTape& tape) {
+  if (!norm_.empty()) {
+    norm_.tangent(direction, u_dot, rows_.data(), tape.norm);
+    u_dot = rows_.data();
+  }
+  pool(pooling_, context_, u_dot, pooled_);
+  head_.tangent(direction, pooled_.data(), logits_dot, tape.head);
+}
+
+void Readout::adjoint_tangent(const Parameters& direction, const double* logits_bar_dot, double* u_bar_dot,
+                              std::span<double> gradient_dot, ReadoutTape& tape) {
+  head_.adjoint_tangent(direction, logits_bar_dot, pooled_bar_.data(), of_head(gradient_dot), tape.head);
+  unpool(u_bar_dot, [&](const double* from, double* to) {
+    norm_.adjoint_tangent(direction, from, to, gradient_dot, tape.norm);
+  });
 }
 
 }  // namespace fluxformer

@@ -40,15 +40,15 @@ void centre(const double* x, std::size_t n, T* y) {
 
 /// 1 / sqrt(var + eps) of a centred row.
 template <class T>
-T inverse_deviation(const T* centred, std::size_t n) {
-  return T(1) / std::sqrt(dot(centred, centred, n) / static_cast<T>(n) + static_cast<T>(layer_norm_eps));
+T inverse_deviation(const T* centred, std::size_t n, double eps) {
+  return T(1) / std::sqrt(dot(centred, centred, n) / static_cast<T>(n) + static_cast<T>(eps));
 }
 
 /// y := (x - mean) / sqrt(var + eps); returns 1 / sqrt(var + eps).
 template <class T>
-T normalise(const double* x, std::size_t n, T* y) {
+T normalise(const double* x, std::size_t n, double eps, T* y) {
   centre(x, n, y);
-  const T inverse = inverse_deviation(y, n);
+  const T inverse = inverse_deviation(y, n, eps);
   for (std::size_t j = 0; j < n; ++j) y[j] *= inverse;
   return inverse;
 }
@@ -57,8 +57,8 @@ T normalise(const double* x, std::size_t n, T* y) {
 
 // Several passes over a few rows at a time: row by row, the sums would wait for the stores just before.
 template <class T>
-void layer_norm(const double* x, std::size_t x_stride, int rows, int width, const T* gain, const T* bias,
-                T* y, std::size_t y_stride) {
+void layer_norm(const double* x, std::size_t x_stride, int rows, int width, double eps, const T* gain,
+                const T* bias, T* y, std::size_t y_stride) {
   constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
   const auto count = static_cast<std::size_t>(rows);
@@ -67,7 +67,7 @@ void layer_norm(const double* x, std::size_t x_stride, int rows, int width, cons
     const std::size_t end = std::min(first + group, count);
     for (std::size_t r = first; r < end; ++r) round_to(x + r * x_stride, n, y + r * y_stride);
     for (std::size_t r = first; r < end; ++r) subtract_mean(n, y + r * y_stride);
-    for (std::size_t r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, n);
+    for (std::size_t r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, n, eps);
     for (std::size_t r = first; r < end; ++r) {
       T* __restrict row = y + r * y_stride;
       const T inverse = factor[r - first];
@@ -79,13 +79,13 @@ void layer_norm(const double* x, std::size_t x_stride, int rows, int width, cons
 // With z = (x - mean) / sigma, sigma = sqrt(var + eps):  J v = gain (v - mean(v) - z mean(z v)) / sigma.
 template <class T>
 void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, int rows, int width,
-                        const T* gain, T* y, std::size_t y_stride) {
+                        double eps, const T* gain, T* y, std::size_t y_stride) {
   const auto n = static_cast<std::size_t>(width);
   std::vector<T> normalised(n);
   T* __restrict z = normalised.data();
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
     T* __restrict row = y + r * y_stride;
-    const T inverse = normalise(x + r * x_stride, n, z);
+    const T inverse = normalise(x + r * x_stride, n, eps, z);
     centre(v + r * x_stride, n, row);
     const T along = dot<T>(z, row, n) / static_cast<T>(n);
     for (std::size_t j = 0; j < n; ++j) row[j] = gain[j] * inverse * (row[j] - z[j] * along);
@@ -96,7 +96,7 @@ void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, 
 // are summed in T over one call.
 template <class T>
 void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
-                        int width, const T* gain, double scale, const double* base, double* x_bar,
+                        int width, double eps, const T* gain, double scale, const double* base, double* x_bar,
                         double* gain_bar, double* bias_bar) {
   constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
@@ -113,7 +113,7 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
     const std::size_t size = std::min(group, count - first);
     for (std::size_t r = 0; r < size; ++r) round_to(x + (first + r) * x_stride, n, all_z + r * n);
     for (std::size_t r = 0; r < size; ++r) subtract_mean(n, all_z + r * n);
-    for (std::size_t r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n);
+    for (std::size_t r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n, eps);
     for (std::size_t r = 0; r < size; ++r) {
       const T* __restrict row = w + (first + r) * w_stride;
       T* __restrict z = all_z + r * n;
@@ -182,17 +182,19 @@ void project_to_tangent(const double* x, double* v, int rows, int width) {
   remove_radial(x, v, rows, width, false);
 }
 
-template void layer_norm<float>(const double*, std::size_t, int, int, const float*, const float*, float*,
-                                std::size_t);
-template void layer_norm<double>(const double*, std::size_t, int, int, const double*, const double*, double*,
-                                 std::size_t);
-template void layer_norm_tangent<float>(const double*, const double*, std::size_t, int, int, const float*,
-                                        float*, std::size_t);
-template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, const double*,
-                                         double*, std::size_t);
+template void layer_norm<float>(const double*, std::size_t, int, int, double, const float*, const float*,
+                                float*, std::size_t);
+template void layer_norm<double>(const double*, std::size_t, int, int, double, const double*, const double*,
+                                 double*, std::size_t);
+template void layer_norm_tangent<float>(const double*, const double*, std::size_t, int, int, double,
+                                        const float*, float*, std::size_t);
+template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, double,
+                                         const double*, double*, std::size_t);
 template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int, int,
-                                        const float*, double, const double*, double*, double*, double*);
+                                        double, const float*, double, const double*, double*, double*,
+                                        double*);
 template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int, int,
-                                         const double*, double, const double*, double*, double*, double*);
+                                         double, const double*, double, const double*, double*, double*,
+                                         double*);
 
 }  // namespace fluxformer

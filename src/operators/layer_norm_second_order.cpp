@@ -31,13 +31,13 @@ void centre(const double* __restrict x, std::size_t n, T* __restrict y) {
 /// A row and its direction: z, z_dot, 1 / sigma, and mean(z e).
 template <class T>
 struct NormalisedRow {
-  explicit NormalisedRow(std::size_t width) : z(width), z_dot(width) {}
+  NormalisedRow(std::size_t width, double epsilon) : z(width), z_dot(width), eps(static_cast<T>(epsilon)) {}
 
   void set(const double* x, const double* x_dot) {
     const std::size_t n = z.size();
     centre(x, n, z.data());
     centre(x_dot, n, z_dot.data());
-    inverse = T(1) / std::sqrt(mean_product(z.data(), z.data(), n) + static_cast<T>(layer_norm_eps));
+    inverse = T(1) / std::sqrt(mean_product(z.data(), z.data(), n) + eps);
     for (std::size_t j = 0; j < n; ++j) z[j] *= inverse;
     for (std::size_t j = 0; j < n; ++j) z_dot[j] *= inverse;
     along = mean_product(z.data(), z_dot.data(), n);
@@ -45,17 +45,17 @@ struct NormalisedRow {
   }
 
   std::vector<T> z, z_dot;
-  T inverse = 0, along = 0;
+  T eps, inverse = 0, along = 0;
 };
 
 }  // namespace
 
 template <class T>
 void layer_norm_full_tangent(const double* x, const double* x_dot, std::size_t x_stride, int rows, int width,
-                             const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
+                             double eps, const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
                              std::size_t y_stride) {
   const auto n = static_cast<std::size_t>(width);
-  NormalisedRow<T> row(n);
+  NormalisedRow<T> row(n, eps);
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
     row.set(x + r * x_stride, x_dot + r * x_stride);
     const T* __restrict z = row.z.data();
@@ -67,11 +67,11 @@ void layer_norm_full_tangent(const double* x, const double* x_dot, std::size_t x
 
 template <class T>
 void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_t x_stride, const T* w,
-                                const T* w_dot, std::size_t w_stride, int rows, int width, const T* gain,
-                                const T* gain_dot, double scale, const double* base, double* x_bar_dot,
-                                double* gain_bar_dot, double* bias_bar_dot) {
+                                const T* w_dot, std::size_t w_stride, int rows, int width, double eps,
+                                const T* gain, const T* gain_dot, double scale, const double* base,
+                                double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot) {
   const auto n = static_cast<std::size_t>(width);
-  NormalisedRow<T> row(n);
+  NormalisedRow<T> row(n, eps);
   std::vector<T> sums(4 * n, T(0));
   T* __restrict g = sums.data();
   T* __restrict g_dot = g + n;
@@ -97,8 +97,8 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_
                                 row.along * (g[j] - mean - z[j] * along));
     simd::set_sum(scale, g_dot, n, base + r * x_stride, x_bar_dot + r * x_stride);
   }
-  simd::set_sum(scale, gain_sum, n, gain_bar_dot, gain_bar_dot);
-  simd::set_sum(scale, bias_sum, n, bias_bar_dot, bias_bar_dot);
+  if (gain_bar_dot != nullptr) simd::set_sum(scale, gain_sum, n, gain_bar_dot, gain_bar_dot);
+  if (bias_bar_dot != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar_dot, bias_bar_dot);
 }
 
 // With r = |x| and y_dot = (x_dot - y (y . x_dot)) / r:
@@ -122,12 +122,12 @@ void sphere_adjoint_tangent(const double* x, const double* x_dot, const double* 
   }
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                                                            \
-  template void layer_norm_full_tangent(const double*, const double*, std::size_t, int, int, const T*,       \
-                                        const T*, const T*, T*, std::size_t);                                \
-  template void layer_norm_adjoint_tangent(const double*, const double*, std::size_t, const T*, const T*,    \
-                                           std::size_t, int, int, const T*, const T*, double, const double*, \
-                                           double*, double*, double*);
+#define FLUXFORMER_INSTANTIATE(T)                                                                         \
+  template void layer_norm_full_tangent(const double*, const double*, std::size_t, int, int, double,      \
+                                        const T*, const T*, const T*, T*, std::size_t);                   \
+  template void layer_norm_adjoint_tangent(const double*, const double*, std::size_t, const T*, const T*, \
+                                           std::size_t, int, int, double, const T*, const T*, double,     \
+                                           const double*, double*, double*, double*);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

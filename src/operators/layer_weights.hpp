@@ -7,6 +7,8 @@
 
 #include <type_traits>
 
+#include "operators/layer_norm.hpp"
+
 namespace fluxformer {
 
 /// Coefficients of the equation are double whatever the arithmetic of the kernels.
@@ -23,6 +25,7 @@ struct AttentionWeights {
   P* w_o = nullptr;    ///< [d][d]
   P* b_o = nullptr;    ///< [d]
   Coefficient<P>* alpha = nullptr;  ///< [1]
+  double eps = layer_norm_eps;      ///< of the LayerNorm
 };
 
 /// R_s: rho * (W_2 g(W_1 N(u) + b_1) + b_2).
@@ -35,6 +38,7 @@ struct ReactionWeights {
   P* w_2 = nullptr;               ///< [d][f]
   P* b_2 = nullptr;               ///< [d]
   Coefficient<P>* rho = nullptr;  ///< [1]
+  double eps = layer_norm_eps;    ///< of the LayerNorm
 };
 
 /// Token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per unit of depth

@@ -34,7 +34,7 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
       set(view, which.alpha ? Kind::plain : Kind::frozen);
     } else if (view.name == "rho") {
       set(view, which.rho ? Kind::plain : Kind::frozen);
-    } else if (view.shape.size() == 2 && view.name != "position") {
+    } else if (view.shape.size() == 2 && view.name != "position" && view.name != "segment") {
       set(view, Kind::weight);
     }
   }

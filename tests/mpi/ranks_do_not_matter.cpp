@@ -106,7 +106,7 @@ TEST(RanksDoNotMatter, nor_for_the_embedding_and_its_gradient) {
   };
   const auto gradient = [&](const Problem& problem) {
     std::vector<double> mine(problem.parameters.values.size(), 0.0);
-    embed_adjoint(problem.parameters, problem.context, input.data(), problem.local(bar).data(), mine);
+    Embedding(problem.parameters, problem.context).pull(input.data(), problem.local(bar).data(), mine, {});
     return sum_over(problem.mesh.token_line().comm(), std::move(mine));
   };
   for (const auto& split : every_split(MPI_COMM_WORLD, spec.mesh)) {

@@ -13,8 +13,11 @@ namespace fluxformer::test {
 /// coefficients (kappa where the model has token diffusion).
 struct ClassifierHessian {
   ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
-      : data(random_samples(13, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
-                            SmallClassifier::classes, 1)),
+      : data(c.model.vocabulary > 0
+                 ? random_words(13, SmallClassifier::tokens_x, SmallClassifier::tokens_y,
+                                SmallClassifier::words, c.model.segments, SmallClassifier::classes)
+                 : random_samples(13, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
+                                  SmallClassifier::classes, 1)),
         run(comm, ranks_token, {.cells = c.cells, .global = size_of(comm) / ranks_token * 2, .loss = c.loss},
             data, c.parameters()),
         objective{c.loss,

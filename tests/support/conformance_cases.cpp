@@ -16,6 +16,8 @@
 namespace fluxformer::test {
 namespace {
 
+constexpr double norm_eps = 3e-3;  // another than the default
+
 /// A slab term times a factor, passed as the `scale` of its calls.
 template <class T>
 class Scaled final : public SlabTerm<T> {
@@ -176,8 +178,9 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
         LayerWeights<P> weights;
         P* const matrices = p + 2 * d;
         P* const w_o = matrices + 3 * d * d + 3 * d;
-        weights.attention = {
-            p, p + d, matrices, matrices + 3 * d * d, w_o, w_o + d * d, coefficients + 4 * d * d + 6 * d};
+        auto* const b_qkv = matrices + 3 * d * d;
+        auto* const alpha = coefficients + 4 * d * d + 6 * d;
+        weights.attention = {p, p + d, matrices, b_qkv, w_o, w_o + d * d, alpha, norm_eps};
         return weights;
       },
       [settings](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
@@ -195,7 +198,7 @@ TermCase reaction_case(TermCase c, bool first_half, Make make, Reference referen
         LayerWeights<P> weights;
         P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
         (first_half ? weights.first_reaction : weights.reaction) = {
-            p, p + d, w_1, b_1, w_2, b_2, coefficients + 2 * d * f + 3 * d + f};
+            p, p + d, w_1, b_1, w_2, b_2, coefficients + 2 * d * f + 3 * d + f, norm_eps};
         return weights;
       },
       reference);

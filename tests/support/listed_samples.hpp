@@ -62,6 +62,29 @@ inline ListedSamples random_samples(int count, int tokens_x, int tokens_y, int f
   return ListedSamples(std::move(c));
 }
 
+/// The same with words 0 .. words - 1 for tokens, and with `segments` > 0 a segment to each.
+inline ListedSamples random_words(int count, int tokens_x, int tokens_y, int words, int segments,
+                                  int classes) {
+  const int numbers = segments > 0 ? 2 : 1, tokens = tokens_x * tokens_y;
+  ListedSamples::Content c{.tokens_x = tokens_x,
+                           .tokens_y = tokens_y,
+                           .features = numbers,
+                           .classes = classes,
+                           .vocabulary = words,
+                           .input = {},
+                           .lengths = {},
+                           .labels = {}};
+  for (int b = 0; b < count; ++b) {
+    for (int t = 0; t < tokens; ++t) {
+      c.input.push_back((t * t + 3 * b + b * t) % words);
+      if (segments > 0) c.input.push_back((t + b) % 5 / 3 % segments);
+    }
+    c.lengths.push_back(tokens - (3 * b) % tokens);
+    c.labels.push_back((b * b + b / 3) % classes);
+  }
+  return ListedSamples(std::move(c));
+}
+
 inline std::vector<std::size_t> all_of(const data::Dataset& data) {
   std::vector<std::size_t> members(data.size());
   for (std::size_t j = 0; j < members.size(); ++j) members[j] = j;

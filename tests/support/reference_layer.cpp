@@ -5,7 +5,7 @@
 
 namespace fluxformer::reference {
 
-Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias) {
+Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias, double eps) {
   const auto d = static_cast<std::size_t>(width);
   Rows y(x.size());
   for (std::size_t row = 0; row < x.size(); row += d) {
@@ -14,7 +14,7 @@ Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias
     double variance = 0;
     for (std::size_t j = 0; j < d; ++j) variance += (x[row + j] - mean) * (x[row + j] - mean) / width;
     for (std::size_t j = 0; j < d; ++j) {
-      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + 1e-5) * gain[j] + bias[j];
+      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + eps) * gain[j] + bias[j];
     }
   }
   return y;
@@ -47,7 +47,7 @@ Rows feed_forward(const Rows& u, int width, const ReactionSettings& settings,
                   const ReactionWeights<const double>& weights) {
   const auto d = static_cast<std::size_t>(width);
   const auto f = static_cast<std::size_t>(settings.hidden);
-  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias) : u;
+  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias, weights.eps) : u;
   Rows result(u.size());
   for (std::size_t row = 0; row < u.size(); row += d) {
     Rows hidden(f);

@@ -11,8 +11,9 @@ namespace fluxformer::reference {
 
 using Rows = std::vector<double>;
 
-/// (x - mean) / sqrt(var + 1e-5) * gain + bias per row; gain and bias of `width` numbers.
-Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias);
+/// (x - mean) / sqrt(var + eps) * gain + bias per row; gain and bias of `width` numbers.
+Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias,
+                double eps = layer_norm_eps);
 
 /// x / |x| per row.
 Rows project_to_sphere(const Rows& x, int width);

@@ -16,8 +16,8 @@ ReactionSettings reaction_settings(const ModelSpec& spec, bool first_half) {
   return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
 }
 
-/// x - mean over sqrt(var + 1e-5), times gain, plus bias, row by row.
-Slab layer_norm(const Slab& u, std::size_t d, const double* gain, const double* bias) {
+/// x - mean over sqrt(var + eps), times gain, plus bias, row by row.
+Slab layer_norm(const Slab& u, std::size_t d, const double* gain, const double* bias, double eps) {
   Slab v = u;
   for (std::size_t row = 0; row < u.size(); row += d) {
     double mean = 0, variance = 0;
@@ -25,7 +25,7 @@ Slab layer_norm(const Slab& u, std::size_t d, const double* gain, const double* 
     for (std::size_t c = 0; c < d; ++c)
       variance += (u[row + c] - mean) * (u[row + c] - mean) / static_cast<double>(d);
     for (std::size_t c = 0; c < d; ++c)
-      v[row + c] = (u[row + c] - mean) / std::sqrt(variance + 1e-5) * gain[c] + bias[c];
+      v[row + c] = (u[row + c] - mean) / std::sqrt(variance + eps) * gain[c] + bias[c];
   }
   return v;
 }
@@ -86,8 +86,8 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
     b_qkv_.insert(b_qkv_.end(), arrays_[name].begin(), arrays_[name].end());
 
   const auto array = [&](const std::string& name) { return std::as_const(arrays_.at(name)).data(); };
-  views_.attention = {array("norm1_gain"), array("norm1_bias"), qkv_.data(),  b_qkv_.data(),
-                      array("W_O"),        array("b_O"),        alpha_.data()};
+  views_.attention = {array("norm1_gain"), array("norm1_bias"), qkv_.data(),   b_qkv_.data(),
+                      array("W_O"),        array("b_O"),        alpha_.data(), parameters.spec.norm_eps};
   const auto reaction = [&](const std::string& prefix, const std::string& norm) {
     return ReactionWeights<const double>{array(prefix + norm + "_gain"),
                                          array(prefix + norm + "_bias"),
@@ -95,7 +95,8 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
                                          array(prefix + "b_1"),
                                          array(prefix + "W_2"),
                                          array(prefix + "b_2"),
-                                         rho_.data()};
+                                         rho_.data(),
+                                         parameters.spec.norm_eps};
   };
   views_.reaction = reaction("", "norm2");
   views_.first_reaction = spec.own_halves ? reaction("half_", "norm") : views_.reaction;
@@ -130,7 +131,7 @@ Slab layer_map(const Tokens& tokens, const Parameters& parameters, const DepthPo
                              const Slab& v) {
     const Slab from = spec.subflow == Subflow::midpoint ? plus(v, step / 2, flow(v)) : v;
     const Slab z = plus(spec.residual ? v : Slab(v.size(), 0.0), step, flow(from));
-    if (spec.norm == Norm::post) return layer_norm(z, d, gain, bias);
+    if (spec.norm == Norm::post) return layer_norm(z, d, gain, bias, spec.norm_eps);
     return spec.norm == Norm::sphere ? to_sphere(z, d) : z;
   };
   const auto attend = [&](const Slab& v) { return sub_layer(mix, h, w.attention.gain, w.attention.bias, v); };

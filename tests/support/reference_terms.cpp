@@ -12,14 +12,14 @@ Row row_of(const Tokens& tokens, const Slab& u, int token, int sample) {
   return {first, first + tokens.width};
 }
 
-Row normalised(const Row& x, const double* gain, const double* bias) {
+Row normalised(const Row& x, const double* gain, const double* bias, double eps) {
   const auto d = static_cast<double>(x.size());
   double mean = 0, variance = 0;
   for (const double value : x) mean += value / d;
   for (const double value : x) variance += (value - mean) * (value - mean) / d;
   Row y;
   for (std::size_t c = 0; c < x.size(); ++c)
-    y.push_back((x[c] - mean) / std::sqrt(variance + 1e-5) * gain[c] + bias[c]);
+    y.push_back((x[c] - mean) / std::sqrt(variance + eps) * gain[c] + bias[c]);
   return y;
 }
 
@@ -112,8 +112,8 @@ Slab attention(const Tokens& tokens, const AttentionSettings& settings, const We
     std::vector<Row> qkv, mixed(n);
     for (int x = 0; x < tokens.count(); ++x) {
       const Row row = row_of(tokens, u, x, s);
-      qkv.push_back(
-          affine(w.w_qkv, w.b_qkv, 3 * d, settings.layer_norm ? normalised(row, w.gain, w.bias) : row));
+      qkv.push_back(affine(w.w_qkv, w.b_qkv, 3 * d,
+                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.eps) : row));
     }
     for (int head = 0; head < settings.heads; ++head) {
       std::vector<Row> k(n, Row(n, 0.0));
@@ -152,8 +152,8 @@ Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weig
   for (int x = 0; x < tokens.count(); ++x)
     for (int s = 0; s < tokens.samples; ++s) {
       const Row row = row_of(tokens, u, x, s);
-      Row hidden =
-          affine(w.w_1, w.b_1, settings.hidden, settings.layer_norm ? normalised(row, w.gain, w.bias) : row);
+      Row hidden = affine(w.w_1, w.b_1, settings.hidden,
+                          settings.layer_norm ? normalised(row, w.gain, w.bias, w.eps) : row);
       for (double& value : hidden) value = activation(settings.activation, value);
       const Row result = affine(w.w_2, w.b_2, tokens.width, hidden);
       for (int c = 0; c < tokens.width; ++c)

@@ -38,7 +38,36 @@ inline ModelSpec small_classifier(int layers) {
   return model;
 }
 
-/// Transformers (pre- and post-norm, of words, with linear attention) and PDE models with knots, kappa and the midpoint rule.
+/// With what published models have around their layers: segments, class token, LayerNorm of the embedding, pooling of one
+/// token, a dense map before the head.
+inline std::vector<SmallClassifier> classifiers_of_published_shape() {
+  SmallClassifier bert{.name = "bert", .model = small_classifier(2)};
+  bert.model.features = 0;
+  bert.model.vocabulary = SmallClassifier::words;
+  bert.model.segments = 2;
+  bert.model.embedding_norm = true;
+  bert.model.norm = Norm::post;
+  bert.model.attention.layer_norm = false;
+  bert.model.pooling = Pooling::first;
+  bert.model.head_transform = {true, HeadActivation::tanh, false};
+  SmallClassifier gpt{.name = "gpt", .model = small_classifier(2)};
+  gpt.model.features = 0;
+  gpt.model.vocabulary = SmallClassifier::words;
+  gpt.model.causal = true;
+  gpt.model.activation = Activation::gelu_tanh;
+  gpt.model.pooling = Pooling::last;
+  SmallClassifier vit{.name = "vit", .model = small_classifier(2)};
+  vit.model.class_token = true;
+  vit.model.embedding_norm = true;
+  vit.model.pooling = Pooling::first;
+  vit.model.head_transform = {true, HeadActivation::gelu_erf, true};
+  SmallClassifier two_stages{.name = "two_stages", .model = small_classifier(2)};
+  two_stages.model.head_transform = {true, HeadActivation::gelu_tanh, true};
+  return {bert, gpt, vit, two_stages};
+}
+
+/// Transformers (pre- and post-norm, of words, with linear attention, of published shape) and PDE models with knots, kappa
+/// and the midpoint rule.
 inline std::vector<SmallClassifier> small_classifiers() {
   SmallClassifier pre{.name = "pre", .model = small_classifier(2)};
   SmallClassifier post{.name = "post", .model = small_classifier(2)};
@@ -60,7 +89,9 @@ inline std::vector<SmallClassifier> small_classifiers() {
   macaron.model.subflow = Subflow::midpoint;
   SmallClassifier linear{.name = "linear", .model = small_classifier(2)};
   linear.model.attention.normalisation = Normalisation::linear;
-  return {pre, post, of_words, pde, macaron, linear};
+  std::vector<SmallClassifier> all{pre, post, of_words, pde, macaron, linear};
+  for (auto& published : classifiers_of_published_shape()) all.push_back(published);
+  return all;
 }
 
 /// Three samples, two of them with padding; the third only fills the batch.
@@ -71,9 +102,13 @@ inline Batch small_batch(const ModelSpec& model) {
               .label = {2, 0, 1},
               .weight = {0.3, 0.7, 0},
               .key = {0, 1, 2}};
+  const auto numbers = static_cast<std::size_t>(model.input_size());
   if (model.vocabulary > 0)
-    for (std::size_t j = 0; j < batch.input.size(); ++j)
-      batch.input[j] = static_cast<double>(j * j % SmallClassifier::words);
+    for (std::size_t j = 0; j < batch.input.size(); j += numbers) {
+      const std::size_t token = j / numbers;
+      batch.input[j] = static_cast<double>(token * token % SmallClassifier::words);
+      if (numbers == 2) batch.input[j + 1] = static_cast<double>(token % 5 / 3);
+    }
   return batch;
 }
 

@@ -4,7 +4,6 @@
 
 #include "analysis/accumulator.hpp"
 #include "analysis/state_examples.hpp"
-#include "model/embedding.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer::derivatives {
@@ -63,7 +62,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
       put_norms(batch, probe.counted(), row, bar, slopes);
       if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
     });
-    embed_adjoint(parameters, probe.counted(), batch.input.data(), u_bar.data(), flat);
+    probe.embed_adjoint(batch, u_bar, flat);
     double* const total = sum.local();
     for (std::size_t j = 0; j < flat.size(); ++j) total[j] += flat[j];
   };

@@ -42,8 +42,8 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
               [&](std::size_t i, std::size_t j) { return draw.uniform(i) < draw.uniform(j); });
     order.resize(static_cast<std::size_t>(std::lround(share * static_cast<double>(real))));
     for (const std::size_t t : order)
-      std::fill_n(dropped.input.begin() + static_cast<std::ptrdiff_t>((b * tokens + t) * numbers), numbers,
-                  nothing);
+      std::fill_n(dropped.input.begin() + static_cast<std::ptrdiff_t>((b * tokens + t) * numbers),
+                  spec.vocabulary > 0 ? 1 : numbers, nothing);  // a word keeps its segment
   }
   return dropped;
 }

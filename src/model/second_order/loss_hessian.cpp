@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "model/embedding.hpp"
-
 namespace fluxformer {
 
 /// One batch: its input, and what every cell and the readout keep.
@@ -11,6 +9,7 @@ struct LossHessian::BatchTape {
   Batch batch;
   std::vector<double> logits;
   std::vector<CellTape> cells;
+  EmbeddingTape embedding;
   ReadoutTape readout;
 };
 
@@ -23,7 +22,8 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, Dep
       loss_(loss),
       direction_(parameters.spec),
       map_(parameters, direction_, context),
-      readout_(parameters, direction_, context),
+      embedding_(parameters, context),
+      readout_(parameters, context),
       slab_(context.size()),
       other_slab_(context.size()) {
   require_marchable(parameters.spec, depth, speed);
@@ -50,7 +50,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
   logits_bar_.resize(tape.logits.size());
 
   context_.mask.length = batch.length;
-  embed(parameters_, context_, batch.input.data(), slab_.data());
+  embedding_.forward(batch.input.data(), slab_.data(), tape.embedding);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
     map_.forward(point(cell), step_, slab_.data(), other_slab_.data(),
                  tape.cells[static_cast<std::size_t>(cell - 1)]);
@@ -66,13 +66,13 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
   }
   result.correct = correct_share(batch, tape.logits, classes);
 
-  readout_.adjoint(logits_bar_, slab_.data(), gradient, tape.readout);
+  readout_.adjoint(logits_bar_.data(), slab_.data(), gradient, tape.readout);
   for (int cell = depth_.cells; cell >= 1; --cell) {
     map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient,
                   tape.cells[static_cast<std::size_t>(cell - 1)]);
     slab_.swap(other_slab_);
   }
-  embed_adjoint(parameters_, context_, batch.input.data(), slab_.data(), gradient);
+  embedding_.adjoint(batch.input.data(), slab_.data(), gradient, tape.embedding);
   return result;
 }
 
@@ -86,14 +86,14 @@ void LossHessian::multiply(Curvature part, std::span<const double> direction, st
 void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> product) {
   const auto& batch = tape.batch;
   context_.mask.length = batch.length;
-  embed(direction_, context_, batch.input.data(), slab_.data());  // linear in the parameters
+  embedding_.tangent(direction_, batch.input.data(), slab_.data(), tape.embedding);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
     map_.tangent(point(cell), slab_.data(), other_slab_.data(),
                  tape.cells[static_cast<std::size_t>(cell - 1)]);
     slab_.swap(other_slab_);
   }
   logits_dot_.resize(tape.logits.size());
-  readout_.tangent(slab_.data(), logits_dot_.data(), tape.readout);
+  readout_.tangent(direction_, slab_.data(), logits_dot_.data(), tape.readout);
 
   const int classes = parameters_.spec.classes;
   const auto count = static_cast<std::size_t>(classes);
@@ -107,9 +107,9 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
 
 void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
   if (part == Curvature::hessian)
-    readout_.adjoint_tangent(logits_bar_, slab_.data(), product, tape.readout);
+    readout_.adjoint_tangent(direction_, logits_bar_.data(), slab_.data(), product, tape.readout);
   else
-    readout_.gauss_newton(logits_bar_, slab_.data(), product, tape.readout);
+    readout_.pull(logits_bar_.data(), slab_.data(), product, tape.readout);
   for (int cell = depth_.cells; cell >= 1; --cell) {
     auto& kept = tape.cells[static_cast<std::size_t>(cell - 1)];
     if (part == Curvature::hessian)
@@ -118,7 +118,11 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
       map_.gauss_newton(point(cell), slab_.data(), other_slab_.data(), product, kept);
     slab_.swap(other_slab_);
   }
-  embed_adjoint(parameters_, context_, tape.batch.input.data(), slab_.data(), product);
+  const double* const input = tape.batch.input.data();
+  if (part == Curvature::hessian)
+    embedding_.adjoint_tangent(direction_, input, slab_.data(), product, tape.embedding);
+  else
+    embedding_.pull(input, slab_.data(), product, tape.embedding);
 }
 
 void LossHessian::for_output_gradients(std::span<double> row, const std::function<void()>& visit) {

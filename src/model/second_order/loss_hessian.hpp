@@ -14,10 +14,11 @@
 
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
+#include "model/embedding.hpp"
 #include "model/gradient_evaluator.hpp"
 #include "model/loss.hpp"
+#include "model/readout.hpp"
 #include "model/second_order/linearised_map.hpp"
-#include "model/second_order/linearised_readout.hpp"
 
 namespace fluxformer {
 
@@ -66,7 +67,8 @@ class LossHessian {
   Loss loss_;
   Parameters direction_;
   LinearisedMap map_;
-  LinearisedReadout readout_;
+  Embedding embedding_;
+  Readout readout_;
   std::vector<std::unique_ptr<BatchTape>> tapes_;
   std::size_t used_ = 0;
   std::vector<double> slab_, other_slab_, logits_dot_, logits_bar_;

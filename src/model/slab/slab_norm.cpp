@@ -14,6 +14,7 @@ const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWe
   const auto from = norm_weights(after, w);
   to.gain.assign(from.gain, from.gain + context_.width);
   to.bias.assign(from.bias, from.bias + context_.width);
+  to.eps = from.eps;
   return to;
 }
 
@@ -27,8 +28,8 @@ void SlabNorm<T>::apply(After after, const LayerWeights<const T>& w, const doubl
       std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const auto& [gain, bias] = load(after, w, weights_);
-  layer_norm<double>(z, d, rows, width, gain.data(), bias.data(), v, d);
+  const auto& [gain, bias, eps] = load(after, w, weights_);
+  layer_norm<double>(z, d, rows, width, eps, gain.data(), bias.data(), v, d);
 }
 
 template <class T>
@@ -41,8 +42,8 @@ void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& w, const dou
     if (after == After::sphere) sphere_tangent(z, v, rows, width);
     return;
   }
-  const auto& [gain, bias] = load(after, w, weights_);
-  layer_norm_tangent<double>(z, z_dot, d, rows, width, gain.data(), v, d);
+  const auto& [gain, bias, eps] = load(after, w, weights_);
+  layer_norm_tangent<double>(z, z_dot, d, rows, width, eps, gain.data(), v, d);
 }
 
 template <class T>
@@ -55,10 +56,10 @@ void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& w, const dou
     if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
     return;
   }
-  const auto& [gain, bias] = load(after, w, weights_);
+  const auto& [gain, bias, eps] = load(after, w, weights_);
   const auto bar = gradient != nullptr ? norm_weights(after, *gradient) : NormWeights<double>{};
   std::fill_n(z_bar, context_.size(), 0.0);
-  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
+  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, eps, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
 }
 
 template <class T>
@@ -67,10 +68,10 @@ void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& w,
                                double* v_dot) {
   if (after == After::nothing || after == After::sphere) return tangent(after, w, z, z_dot, v_dot);
   const auto d = static_cast<std::size_t>(context_.width);
-  const auto& [gain, bias] = load(after, w, weights_);
-  const auto& [gain_dot, bias_dot] = load(after, w_dot, direction_);
-  layer_norm_full_tangent<double>(z, z_dot, d, context_.rows(), context_.width, gain.data(), gain_dot.data(),
-                                  bias_dot.data(), v_dot, d);
+  const auto& [gain, bias, eps] = load(after, w, weights_);
+  const auto& along = load(after, w_dot, direction_);
+  layer_norm_full_tangent<double>(z, z_dot, d, context_.rows(), context_.width, eps, gain.data(),
+                                  along.gain.data(), along.bias.data(), v_dot, d);
 }
 
 template <class T>
@@ -86,12 +87,13 @@ void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& w,
   }
   if (after == After::sphere)
     return sphere_adjoint_tangent(z, z_dot, v_bar, v_bar_dot, rows, width, z_bar_dot);
-  const auto& [gain, bias] = load(after, w, weights_);
-  const auto& [gain_dot, bias_dot] = load(after, w_dot, direction_);
+  const auto& [gain, bias, eps] = load(after, w, weights_);
+  const auto& along = load(after, w_dot, direction_);
   const auto bar_dot = norm_weights(after, gradient_dot);
   std::fill_n(z_bar_dot, context_.size(), 0.0);
-  layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, gain.data(),
-                                     gain_dot.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain, bar_dot.bias);
+  layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, eps, gain.data(),
+                                     along.gain.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain,
+                                     bar_dot.bias);
 }
 
 template class SlabNorm<float>;

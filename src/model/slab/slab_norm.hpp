@@ -35,27 +35,29 @@ class SlabNorm {
   /// Gain and bias in double.
   struct Loaded {
     std::vector<double> gain, bias;
+    double eps = layer_norm_eps;
   };
   const Loaded& load(After after, const LayerWeights<const T>& w, Loaded& to) const;
   const SlabContext& context_;
   Loaded weights_, direction_;
 };
 
-/// Gain and bias of the LayerNorm after a sub-layer; nulls if there is none.
+/// Gain, bias and eps of the LayerNorm after a sub-layer; nulls if there is none.
 template <class P>
 struct NormWeights {
   P *gain = nullptr, *bias = nullptr;
+  double eps = layer_norm_eps;
 };
 /// Its place in the weights of a layer, or in their gradient.
 template <class P>
 NormWeights<P> norm_weights(After after, const LayerWeights<P>& w) {
   switch (after) {
     case After::attention_norm:
-      return {w.attention.gain, w.attention.bias};
+      return {w.attention.gain, w.attention.bias, w.attention.eps};
     case After::reaction_norm:
-      return {w.reaction.gain, w.reaction.bias};
+      return {w.reaction.gain, w.reaction.bias, w.reaction.eps};
     case After::half_norm:
-      return {w.first_reaction.gain, w.first_reaction.bias};
+      return {w.first_reaction.gain, w.first_reaction.bias, w.first_reaction.eps};
     default:
       return {};
   }

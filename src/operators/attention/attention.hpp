@@ -11,8 +11,8 @@
 //                   a single half-step is softmax
 //   linear          k(x, y) = w_y logit    no soft-max: of any sign, rows do not sum to 1 (dot only)
 //
-// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm (eps
-// 1e-5) for norm = pre and the identity otherwise. If the tokens are spread over ranks, blocks of keys and
+// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm
+// for norm = pre and the identity otherwise. If the tokens are spread over ranks, blocks of keys and
 // values travel around a ring; sums use a running maximum, and no n x n matrix is formed. Cost per slab and
 // rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources: Vaswani et
 // al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).

@@ -176,7 +176,7 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
   if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), 1.0, base, u_bar);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width,
-                       static_cast<int>(chunk.tokens), chunk.context.width, p.gain, 1.0, base + at,
+                       static_cast<int>(chunk.tokens), chunk.context.width, p.eps, p.gain, 1.0, base + at,
                        u_bar + at, gradient != nullptr ? gradient->attention.gain : nullptr,
                        gradient != nullptr ? gradient->attention.bias : nullptr);
   });

@@ -126,7 +126,7 @@ void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const d
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint_tangent(u + at, u_dot + at, chunk.context.row(), bar.x.data() + from,
                                bar_dot.x.data() + from, width, static_cast<int>(chunk.tokens),
-                               chunk.context.width, p.gain, p_dot.gain, 1.0, base + at, u_bar_dot + at,
+                               chunk.context.width, p.eps, p.gain, p_dot.gain, 1.0, base + at, u_bar_dot + at,
                                to.gain, to.bias);
   });
 }

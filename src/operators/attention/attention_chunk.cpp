@@ -92,8 +92,8 @@ template <class T>
 void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
   if (!settings.layer_norm) return gather(u, 1.0, y);
   for_samples([&](std::size_t from, std::size_t to) {
-    layer_norm(u + from, context.row(), static_cast<int>(tokens), context.width, weights.gain, weights.bias,
-               y + to, width);
+    layer_norm(u + from, context.row(), static_cast<int>(tokens), context.width, weights.eps, weights.gain,
+               weights.bias, y + to, width);
   });
 }
 

@@ -58,7 +58,7 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     const std::size_t first = b * static_cast<std::size_t>(d);
     Matrix x(real, d);
     if (settings_.layer_norm)
-      layer_norm<double>(u + first, context_.row(), real, d, w.gain, w.bias, x.data(),
+      layer_norm<double>(u + first, context_.row(), real, d, w.eps, w.gain, w.bias, x.data(),
                          static_cast<std::size_t>(d));
     else
       x = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(
@@ -89,7 +89,7 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     const Matrix x_bar = qk_bar * w_qk;
     if (settings_.layer_norm)
       layer_norm_adjoint<double>(u + first, context_.row(), x_bar.data(), static_cast<std::size_t>(d), real,
-                                 d, w.gain, 1.0, u_bar + first, to.gain, to.bias);
+                                 d, w.eps, w.gain, 1.0, u_bar + first, to.gain, to.bias);
     else
       Eigen::Map<Matrix, 0, Eigen::OuterStride<>>(
           u_bar + first, real, d, Eigen::OuterStride<>(static_cast<long>(context_.row()))) += x_bar;

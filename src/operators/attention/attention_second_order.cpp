@@ -27,7 +27,8 @@ void project_along(const AttentionChunk<T>& chunk, const AttentionWeights<const 
   if (chunk.settings.layer_norm) {
     chunk.for_samples([&](std::size_t at, std::size_t to) {
       layer_norm_full_tangent(u + at, u_dot + at, chunk.context.row(), static_cast<int>(chunk.tokens),
-                              chunk.context.width, p.gain, p_dot.gain, p_dot.bias, dot.x.data() + to, width);
+                              chunk.context.width, p.eps, p.gain, p_dot.gain, p_dot.bias, dot.x.data() + to,
+                              width);
     });
   } else {
     chunk.gather(u_dot, 1.0, dot.x.data());

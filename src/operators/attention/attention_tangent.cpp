@@ -46,7 +46,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
     if (settings_.layer_norm) {
       chunk.for_samples([&](std::size_t at, std::size_t to) {
         layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,
-                           w.gain, chunk.x.data() + to, width);
+                           w.eps, w.gain, chunk.x.data() + to, width);
       });
     } else {
       chunk.gather(v, 1.0, chunk.x.data());

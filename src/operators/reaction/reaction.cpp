@@ -48,7 +48,8 @@ template <class T>
 void Reaction<T>::inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
                               T* normal) const {
   if (settings_.layer_norm) {
-    layer_norm(u, width_, static_cast<int>(rows), context_.width, weights.gain, weights.bias, normal, width_);
+    layer_norm(u, width_, static_cast<int>(rows), context_.width, weights.eps, weights.gain, weights.bias,
+               normal, width_);
   } else {
     round_to(u, rows * width_, normal);
   }
@@ -128,7 +129,7 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
     hidden_values(w, rows, {normal, value, slope});
     T* inner = normal;
     if (settings_.layer_norm) {
-      layer_norm_tangent(u + at, v + at, width_, static_cast<int>(rows), context_.width, w.gain, inner,
+      layer_norm_tangent(u + at, v + at, width_, static_cast<int>(rows), context_.width, w.eps, w.gain, inner,
                          width_);
     } else {
       round_to(v + at, rows * width_, inner);

@@ -4,7 +4,7 @@
 //
 //   R(u) = W_2 g(W_1 N(u) + b_1) + b_2      g = GELU (erf or tanh form) or ReLU
 //
-// N is LayerNorm (eps 1e-5) for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden
+// N is LayerNorm for norm = pre and the identity otherwise. Cost: 4 r d f flops for r rows, hidden
 // width f. Source of the GELU forms: Hendrycks and Gimpel, arXiv 1606.08415.
 
 #include <algorithm>

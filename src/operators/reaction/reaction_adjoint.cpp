@@ -65,8 +65,8 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
         matrix(pulled, rows, hidden_) * matrix(p.w_1, hidden_, width_);
     if (keep != nullptr) scaled(*p.rho, normal_bar, rows * width_, keep->normal_bar + at);
     if (settings_.layer_norm) {
-      layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.gain,
-                         factor, base + at, u_bar + at, bar != nullptr ? bar->gain : nullptr,
+      layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.eps,
+                         p.gain, factor, base + at, u_bar + at, bar != nullptr ? bar->gain : nullptr,
                          bar != nullptr ? bar->bias : nullptr);
     } else {
       simd::set_sum(factor, normal_bar, rows * width_, base + at, u_bar + at);

@@ -115,7 +115,7 @@ void Reaction<T>::set_tangent(const LayerWeights<const T>& weights, const LayerW
     T* z_dot = keep.inner + first * hidden_;
     if (settings_.layer_norm)
       layer_norm_full_tangent(u + at_row, u_dot + at_row, width_, static_cast<int>(rows), context_.width,
-                              w.gain, v.gain, v.bias, normal_dot, width_);
+                              w.eps, w.gain, v.gain, v.bias, normal_dot, width_);
     else
       round_to(u_dot + at_row, rows * width_, normal_dot);
     beside(normal_dot, known.normal, rows, width_, normals);
@@ -185,8 +185,9 @@ void Reaction<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
     pulled.noalias() += hidden(varied.p) * matrix(v.w_1, hidden_, width_);
     if (settings_.layer_norm)
       layer_norm_adjoint_tangent(u + at_row, u_dot + at_row, width_, adjoint.normal_bar + at_row,
-                                 normal_bar_dot, width_, static_cast<int>(rows), context_.width, p.gain,
-                                 v.gain, scale, base + at_row, u_bar_dot + at_row, bar.gain, bar.bias);
+                                 normal_bar_dot, width_, static_cast<int>(rows), context_.width, p.eps,
+                                 p.gain, v.gain, scale, base + at_row, u_bar_dot + at_row, bar.gain,
+                                 bar.bias);
     else
       simd::set_sum(scale, normal_bar_dot, rows * width_, base + at_row, u_bar_dot + at_row);
   });

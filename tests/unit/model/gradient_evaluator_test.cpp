@@ -188,8 +188,11 @@ TEST_P(GradientOf, does_not_see_padding_nor_fillers) {
   for (std::size_t j = 0; j < other.input.size(); ++j) {
     const std::size_t sample = j / features / tokens, token = j / features % tokens;
     if (sample < 2 && static_cast<int>(token) < other.length[sample]) continue;
-    other.input[j] = GetParam().model.vocabulary > 0 ? std::fmod(other.input[j] + 1, SmallClassifier::words)
-                                                     : 5 - other.input[j];
+    if (GetParam().model.vocabulary == 0)
+      other.input[j] = 5 - other.input[j];
+    else
+      other.input[j] = j % features == 1 ? 1 - other.input[j]  // one of two segments
+                                         : std::fmod(other.input[j] + 1, SmallClassifier::words);
   }
   other.label[2] = 0;
   other.length[2] = 5;

@@ -140,7 +140,7 @@ TEST(Embedding, is_affine_in_the_features_and_adds_positions) {
   // It is affine in its parameters: the adjoint applied to a direction is the difference itself.
   const auto w_bar = random_vector(slab.size(), 5), direction = random_vector(p.values.size(), 6);
   Whole gradient(p.values.size(), 0.0), moved(slab.size());
-  embed_adjoint(p, problem.context, input.data(), w_bar.data(), gradient);
+  Embedding(p, problem.context).pull(input.data(), w_bar.data(), gradient, {});
   Parameters shifted = p;
   shifted.values = plus(p.values, 1, direction);
   embed(shifted, problem.context, input.data(), moved.data());

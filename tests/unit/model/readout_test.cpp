@@ -15,7 +15,6 @@ namespace {
 using namespace test;
 
 constexpr int classes = 3, samples = 2;
-constexpr double epsilon = 1e-5;  // of LayerNorm (docs/model.md)
 
 ProblemSpec spec_of(Norm norm, std::vector<int> lengths) {
   ProblemSpec spec;
@@ -45,7 +44,7 @@ std::vector<double> naive(const Problem& problem, const Whole& u, bool layer_nor
       for (std::size_t c = 0; c < d; ++c) {
         double value = row[c];
         if (layer_norm)
-          value = (value - m) / std::sqrt(variance + epsilon) * p.view("final_norm/gain")[c] +
+          value = (value - m) / std::sqrt(variance + p.spec.norm_eps) * p.view("final_norm/gain")[c] +
                   p.view("final_norm/bias")[c];
         mean[c] += value / static_cast<double>(length);
       }
@@ -64,7 +63,8 @@ class ReadoutOf : public testing::TestWithParam<std::pair<Norm, std::vector<int>
   ReadoutOf() : problem(MPI_COMM_SELF, spec_of(GetParam().first, GetParam().second)) {}
   double looked_at(const Whole& state) {
     std::vector<double> z(w.size());
-    Readout(problem.parameters, problem.context).logits(state.data(), z.data());
+    ReadoutTape tape;
+    Readout(problem.parameters, problem.context).logits(state.data(), z.data(), tape);
     return dot(w, z);
   }
   Problem problem;
@@ -73,18 +73,20 @@ class ReadoutOf : public testing::TestWithParam<std::pair<Norm, std::vector<int>
 
 TEST_P(ReadoutOf, is_the_mean_over_the_real_tokens) {
   Readout readout(problem.parameters, problem.context);
+  ReadoutTape tape;
   std::vector<double> z(w.size(), 7.0);
   for (int time = 0; time < 2; ++time) {  // reused
-    readout.logits(u.data(), z.data());
+    readout.logits(u.data(), z.data(), tape);
     EXPECT_LT(relative_difference(z, naive(problem, u, GetParam().first == Norm::pre)), 1e-14);
   }
 }
 
 TEST_P(ReadoutOf, has_the_adjoint_of_its_differences) {
   Readout readout(problem.parameters, problem.context);
+  ReadoutTape tape;
   std::vector<double> z(w.size()), bar(u.size(), 7.0), gradient(problem.parameters.values.size(), 0.25);
-  readout.logits(u.data(), z.data());
-  readout.adjoint(u.data(), w.data(), bar.data(), gradient);
+  readout.logits(u.data(), z.data(), tape);
+  readout.adjoint(w.data(), bar.data(), gradient, tape);
   // Central differences: step^2 times third derivatives of order 10, and round-off over the step.
   constexpr double step = 1e-5, tolerance = 10 * step * step + 1e-14 / step;
   for (std::size_t j = 0; j < u.size(); ++j) {
@@ -107,9 +109,10 @@ TEST_P(ReadoutOf, has_the_adjoint_of_its_differences) {
 
 TEST_P(ReadoutOf, gives_nothing_to_the_padding) {
   Readout readout(problem.parameters, problem.context);
+  ReadoutTape tape;
   std::vector<double> z(w.size()), bar(u.size(), 7.0), gradient(problem.parameters.values.size(), 0.0);
-  readout.logits(u.data(), z.data());
-  readout.adjoint(u.data(), w.data(), bar.data(), gradient);
+  readout.logits(u.data(), z.data(), tape);
+  readout.adjoint(w.data(), bar.data(), gradient, tape);
   const auto d = static_cast<std::size_t>(problem.context.width);
   for (std::size_t row = 0; row < u.size() / d; ++row) {
     if (problem.context.mask.real(static_cast<int>(row % samples), static_cast<int>(row / samples))) continue;

@@ -32,8 +32,8 @@ class LayerNormAlongADirection : public testing::TestWithParam<int> {
   std::vector<double> tangent() const {
     const auto g = rounded_to<T>(gain), g_dot = rounded_to<T>(gain_dot), b_dot = rounded_to<T>(bias_dot);
     std::vector<T> y(x.size());
-    layer_norm_full_tangent(x.data(), x_dot.data(), d, rows, width, g.data(), g_dot.data(), b_dot.data(),
-                            y.data(), d);
+    layer_norm_full_tangent(x.data(), x_dot.data(), d, rows, width, layer_norm_eps, g.data(), g_dot.data(),
+                            b_dot.data(), y.data(), d);
     return {y.begin(), y.end()};
   }
   template <class T>
@@ -42,16 +42,16 @@ class LayerNormAlongADirection : public testing::TestWithParam<int> {
                v_dot = rounded_to<T>(w_dot);
     Bars bars{std::vector<double>(x.size(), start), std::vector<double>(d, start),
               std::vector<double>(d, start)};
-    layer_norm_adjoint_tangent(x.data(), x_dot.data(), d, v.data(), v_dot.data(), d, rows, width, g.data(),
-                               g_dot.data(), scale, bars.x.data(), bars.x.data(), bars.gain.data(),
-                               bars.bias.data());
+    layer_norm_adjoint_tangent(x.data(), x_dot.data(), d, v.data(), v_dot.data(), d, rows, width,
+                               layer_norm_eps, g.data(), g_dot.data(), scale, bars.x.data(), bars.x.data(),
+                               bars.gain.data(), bars.bias.data());
     return bars;
   }
   /// Of the adjoint a step along the direction.
   Bars adjoint(double e) const {
     const auto at = plus(x, e, x_dot), v = plus(w, e, w_dot), g = plus(gain, e, gain_dot);
     Bars bars{std::vector<double>(x.size()), std::vector<double>(d), std::vector<double>(d)};
-    layer_norm_adjoint(at.data(), d, v.data(), d, rows, width, g.data(), scale, bars.x.data(),
+    layer_norm_adjoint(at.data(), d, v.data(), d, rows, width, layer_norm_eps, g.data(), scale, bars.x.data(),
                        bars.gain.data(), bars.bias.data());
     return bars;
   }
@@ -62,7 +62,7 @@ TEST_P(LayerNormAlongADirection, tangent_is_the_derivative_in_state_gain_and_bia
       [&](double e) {
         const auto at = plus(x, e, x_dot), g = plus(gain, e, gain_dot), b = plus(bias, e, bias_dot);
         std::vector<double> y(x.size());
-        layer_norm(at.data(), d, rows, width, g.data(), b.data(), y.data(), d);
+        layer_norm(at.data(), d, rows, width, layer_norm_eps, g.data(), b.data(), y.data(), d);
         return y;
       },
       4e-3);
@@ -106,19 +106,19 @@ TEST(LayerNormSecondOrder, respects_strides_and_leaves_the_gaps_alone) {
              w = random_vector(rows * y_stride, 3), w_dot = random_vector(rows * y_stride, 4),
              gain = random_vector(d, 5), gain_dot = random_vector(d, 6), bias_dot = random_vector(d, 7);
   std::vector<double> y(rows * y_stride, -5.0), bar(rows * x_stride, -5.0), sums(2 * d), sums_by_row(2 * d);
-  layer_norm_full_tangent(x.data(), x_dot.data(), x_stride, 5, 7, gain.data(), gain_dot.data(),
-                          bias_dot.data(), y.data(), y_stride);
+  layer_norm_full_tangent(x.data(), x_dot.data(), x_stride, 5, 7, layer_norm_eps, gain.data(),
+                          gain_dot.data(), bias_dot.data(), y.data(), y_stride);
   layer_norm_adjoint_tangent(x.data(), x_dot.data(), x_stride, w.data(), w_dot.data(), y_stride, 5, 7,
-                             gain.data(), gain_dot.data(), 1, x.data(), bar.data(), sums.data(),
-                             sums.data() + d);
+                             layer_norm_eps, gain.data(), gain_dot.data(), 1, x.data(), bar.data(),
+                             sums.data(), sums.data() + d);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t from = r * x_stride, to = r * y_stride;
     std::vector<double> y_alone(d), bar_alone(d);
-    layer_norm_full_tangent(x.data() + from, x_dot.data() + from, d, 1, 7, gain.data(), gain_dot.data(),
-                            bias_dot.data(), y_alone.data(), d);
+    layer_norm_full_tangent(x.data() + from, x_dot.data() + from, d, 1, 7, layer_norm_eps, gain.data(),
+                            gain_dot.data(), bias_dot.data(), y_alone.data(), d);
     layer_norm_adjoint_tangent(x.data() + from, x_dot.data() + from, d, w.data() + to, w_dot.data() + to, d,
-                               1, 7, gain.data(), gain_dot.data(), 1, x.data() + from, bar_alone.data(),
-                               sums_by_row.data(), sums_by_row.data() + d);
+                               1, 7, layer_norm_eps, gain.data(), gain_dot.data(), 1, x.data() + from,
+                               bar_alone.data(), sums_by_row.data(), sums_by_row.data() + d);
     for (std::size_t j = 0; j < y_stride; ++j) EXPECT_EQ(y[to + j], j < d ? y_alone[j] : -5.0);
     for (std::size_t j = 0; j < x_stride; ++j) EXPECT_EQ(bar[from + j], j < d ? bar_alone[j] : -5.0);
   }

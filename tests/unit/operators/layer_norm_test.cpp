@@ -20,7 +20,8 @@ std::vector<double> apply(const std::vector<double>& x, int width, const std::ve
                           const std::vector<double>& bias) {
   const auto d = static_cast<std::size_t>(width);
   std::vector<double> y(x.size());
-  layer_norm(x.data(), d, static_cast<int>(x.size() / d), width, gain.data(), bias.data(), y.data(), d);
+  layer_norm(x.data(), d, static_cast<int>(x.size() / d), width, layer_norm_eps, gain.data(), bias.data(),
+             y.data(), d);
   return y;
 }
 
@@ -46,7 +47,7 @@ TEST(LayerNorm, in_float_agrees_to_float_round_off) {
                             bias = random_vector(d, 3);
   const auto gain_f = rounded_to<float>(gain), bias_f = rounded_to<float>(bias);
   std::vector<float> y(rows * d);
-  layer_norm(x.data(), d, 19, 67, gain_f.data(), bias_f.data(), y.data(), d);
+  layer_norm(x.data(), d, 19, 67, layer_norm_eps, gain_f.data(), bias_f.data(), y.data(), d);
   const std::vector<double> expected = reference::layer_norm(x, 67, gain.data(), bias.data());
   EXPECT_LE(relative_difference(rounded_to<double>({y.begin(), y.end()}), expected), 8 * 6e-8);
 }
@@ -75,7 +76,7 @@ TEST(LayerNorm, respects_strides_and_leaves_the_gaps_alone) {
   const std::vector<double> x = random_vector(rows * x_stride, 6), gain = random_vector(d, 7),
                             bias = random_vector(d, 8);
   std::vector<double> y(rows * y_stride, -5.0);
-  layer_norm(x.data(), x_stride, 11, 7, gain.data(), bias.data(), y.data(), y_stride);
+  layer_norm(x.data(), x_stride, 11, 7, layer_norm_eps, gain.data(), bias.data(), y.data(), y_stride);
   for (std::size_t r = 0; r < rows; ++r) {
     const auto start = x.begin() + static_cast<std::ptrdiff_t>(r * x_stride);
     const std::vector<double> alone = apply({start, start + 7}, 7, gain, bias);
@@ -91,7 +92,8 @@ TEST(LayerNorm, does_not_depend_on_addresses) {
   for (std::size_t offset = 1; offset < 9; ++offset) {
     std::vector<double> moved(d + offset), y(d + 2 * offset);
     std::copy(x.begin(), x.end(), moved.begin() + static_cast<std::ptrdiff_t>(offset));
-    layer_norm(moved.data() + offset, d, 1, 61, gain.data(), bias.data(), y.data() + 2 * offset, d);
+    layer_norm(moved.data() + offset, d, 1, 61, layer_norm_eps, gain.data(), bias.data(),
+               y.data() + 2 * offset, d);
     EXPECT_TRUE(
         std::equal(expected.begin(), expected.end(), y.begin() + static_cast<std::ptrdiff_t>(2 * offset)));
   }
@@ -108,7 +110,7 @@ class LayerNormDerivatives : public testing::TestWithParam<int> {
 
   std::vector<double> tangent() const {
     std::vector<double> y(x.size());
-    layer_norm_tangent(x.data(), v.data(), d, rows, width, gain.data(), y.data(), d);
+    layer_norm_tangent(x.data(), v.data(), d, rows, width, layer_norm_eps, gain.data(), y.data(), d);
     return y;
   }
 };
@@ -123,8 +125,8 @@ TEST_P(LayerNormDerivatives, tangent_leaves_a_second_order_remainder) {
 
 TEST_P(LayerNormDerivatives, adjoint_is_the_transposed_tangent) {
   std::vector<double> x_bar(x.size(), 0.25);
-  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, gain.data(), 0.7, x_bar.data(), nullptr,
-                             nullptr);
+  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, layer_norm_eps, gain.data(), 0.7,
+                             x_bar.data(), nullptr, nullptr);
   // x_bar is added to.
   const double pulled_back = dot(plus(x_bar, -1, std::vector<double>(x.size(), 0.25)), v);
   EXPECT_NEAR(pulled_back, 0.7 * dot(tangent(), w), 1e-12 * norm(tangent()) * norm(w));
@@ -133,8 +135,8 @@ TEST_P(LayerNormDerivatives, adjoint_is_the_transposed_tangent) {
 // y is linear in gain and bias, so a difference is exact to round-off.
 TEST_P(LayerNormDerivatives, gain_and_bias_gradients_are_differences) {
   std::vector<double> x_bar(x.size()), gain_bar(d, 0.5), bias_bar(d, -0.5);
-  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, gain.data(), 0.7, x_bar.data(),
-                             gain_bar.data(), bias_bar.data());
+  layer_norm_adjoint<double>(x.data(), d, w.data(), d, rows, width, layer_norm_eps, gain.data(), 0.7,
+                             x_bar.data(), gain_bar.data(), bias_bar.data());
   const std::vector<double> zero(d, 0);
   for (std::size_t j = 0; j < d; ++j) {
     std::vector<double> unit(d, 0);
@@ -147,14 +149,14 @@ TEST_P(LayerNormDerivatives, gain_and_bias_gradients_are_differences) {
 TEST_P(LayerNormDerivatives, agree_between_float_and_double) {
   const auto gain_f = rounded_to<float>(gain), w_f = rounded_to<float>(w);
   std::vector<float> y(x.size());
-  layer_norm_tangent(x.data(), v.data(), d, rows, width, gain_f.data(), y.data(), d);
+  layer_norm_tangent(x.data(), v.data(), d, rows, width, layer_norm_eps, gain_f.data(), y.data(), d);
   EXPECT_LE(relative_difference({y.begin(), y.end()}, tangent()), 32 * 6e-8);
   std::vector<double> x_bar(x.size()), x_bar_f(x.size()), gain_bar(d), gain_bar_f(d), bias_bar(d),
       bias_bar_f(d);
-  layer_norm_adjoint(x.data(), d, w.data(), d, rows, width, gain.data(), 1.0, x_bar.data(), gain_bar.data(),
-                     bias_bar.data());
-  layer_norm_adjoint(x.data(), d, w_f.data(), d, rows, width, gain_f.data(), 1.0, x_bar_f.data(),
-                     gain_bar_f.data(), bias_bar_f.data());
+  layer_norm_adjoint(x.data(), d, w.data(), d, rows, width, layer_norm_eps, gain.data(), 1.0, x_bar.data(),
+                     gain_bar.data(), bias_bar.data());
+  layer_norm_adjoint(x.data(), d, w_f.data(), d, rows, width, layer_norm_eps, gain_f.data(), 1.0,
+                     x_bar_f.data(), gain_bar_f.data(), bias_bar_f.data());
   EXPECT_LE(relative_difference(x_bar_f, x_bar), 32 * 6e-8);
   EXPECT_LE(relative_difference(gain_bar_f, gain_bar), 32 * 6e-8);
   EXPECT_LE(relative_difference(bias_bar_f, bias_bar), 32 * 6e-8);

@@ -1,0 +1,210 @@
+#include "model/rows/row_stage.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "operators/kernels/simd.hpp"
+#include "operators/kernels/vector_math.hpp"
+#include "operators/layer_norm.hpp"
+#include "operators/layer_norm_second_order.hpp"
+
+namespace fluxformer {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Rows = Eigen::Map<Matrix>;
+using ConstRows = Eigen::Map<const Matrix>;
+using Row = Eigen::Map<const Eigen::RowVectorXd>;
+
+class NormStage final : public RowStage {
+ public:
+  NormStage(const ModelSpec& spec, const std::string& prefix)
+      : width_(spec.width), eps_(spec.norm_eps), gain_(prefix + "gain"), bias_(prefix + "bias") {}
+  int in() const override { return width_; }
+  int out() const override { return width_; }
+
+  void forward(const Parameters& p, int rows, const double* x, double* y) const override {
+    layer_norm<double>(x, stride(), rows, width_, eps_, p.view(gain_).data(), p.view(bias_).data(), y,
+                       stride());
+  }
+  void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
+               std::span<double> gradient) const override {
+    std::fill_n(x_bar, static_cast<std::size_t>(rows) * stride(), 0.0);
+    layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, eps_, p.view(gain_).data(), 1.0,
+                               x_bar, place(p, gain_, gradient), place(p, bias_, gradient));
+  }
+  void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+               double* y_dot) const override {
+    layer_norm_full_tangent<double>(at.x, at.x_dot, stride(), rows, width_, eps_, p.view(gain_).data(),
+                                    direction.view(gain_).data(), direction.view(bias_).data(), y_dot,
+                                    stride());
+  }
+  void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+                       const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
+                       std::span<double> gradient_dot) const override {
+    std::fill_n(x_bar_dot, static_cast<std::size_t>(rows) * stride(), 0.0);
+    layer_norm_adjoint_tangent<double>(at.x, at.x_dot, stride(), y_bar, y_bar_dot, stride(), rows, width_,
+                                       eps_, p.view(gain_).data(), direction.view(gain_).data(), 1.0,
+                                       x_bar_dot, x_bar_dot, place(p, gain_, gradient_dot),
+                                       place(p, bias_, gradient_dot));
+  }
+
+ private:
+  std::size_t stride() const { return static_cast<std::size_t>(width_); }
+  static double* place(const Parameters& p, const std::string& path, std::span<double> gradient) {
+    return gradient.empty() ? nullptr : gradient.data() + p.layout.at(path).offset;
+  }
+  int width_;
+  double eps_;
+  std::string gain_, bias_;
+};
+
+class DenseStage final : public RowStage {
+ public:
+  DenseStage(const ParameterView& matrix, const ParameterView& bias)
+      : out_(matrix.shape[0]), in_(matrix.shape[1]), matrix_(matrix.offset), bias_(bias.offset) {}
+  int in() const override { return in_; }
+  int out() const override { return out_; }
+
+  void forward(const Parameters& p, int rows, const double* x, double* y) const override {
+    Rows to(y, rows, out_);
+    to.noalias() = ConstRows(x, rows, in_) * weights(p).transpose();
+    to.rowwise() += Row(p.values.data() + bias_, out_);
+  }
+  void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
+               std::span<double> gradient) const override {
+    Rows(x_bar, rows, in_).noalias() = ConstRows(y_bar, rows, out_) * weights(p);
+    add_bias(rows, y_bar, gradient);
+    add_matrix(rows, y_bar, x, gradient);
+  }
+  void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+               double* y_dot) const override {
+    Rows to(y_dot, rows, out_);
+    to.noalias() = ConstRows(at.x_dot, rows, in_) * weights(p).transpose();
+    to.noalias() += ConstRows(at.x, rows, in_) * weights(direction).transpose();
+    to.rowwise() += Row(direction.values.data() + bias_, out_);
+  }
+  void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+                       const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
+                       std::span<double> gradient_dot) const override {
+    Rows to(x_bar_dot, rows, in_);
+    to.noalias() = ConstRows(y_bar_dot, rows, out_) * weights(p);
+    to.noalias() += ConstRows(y_bar, rows, out_) * weights(direction);
+    add_bias(rows, y_bar_dot, gradient_dot);
+    add_matrix(rows, y_bar_dot, at.x, gradient_dot);
+    add_matrix(rows, y_bar, at.x_dot, gradient_dot);
+  }
+
+ private:
+  ConstRows weights(const Parameters& p) const { return {p.values.data() + matrix_, out_, in_}; }
+  /// gradient of W += y_bar^T x
+  void add_matrix(int rows, const double* y_bar, const double* x, std::span<double> gradient) const {
+    if (gradient.empty()) return;
+    Rows(gradient.data() + matrix_, out_, in_).noalias() +=
+        ConstRows(y_bar, rows, out_).transpose() * ConstRows(x, rows, in_);
+  }
+  void add_bias(int rows, const double* y_bar, std::span<double> gradient) const {
+    if (gradient.empty()) return;
+    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    simd::add_rows(y_bar, static_cast<std::size_t>(rows), static_cast<std::size_t>(out_),
+                   gradient.data() + bias_);
+  }
+  int out_, in_;
+  std::size_t matrix_, bias_;
+};
+
+/// x := g(x), with g' and g'' where they are not null (g'' only with g').
+void apply(HeadActivation activation, std::size_t count, double* x, double* slope, double* curvature) {
+  std::vector<double> unwanted;
+  if (slope == nullptr) {
+    unwanted.resize(count);
+    slope = unwanted.data();
+  }
+  switch (activation) {
+    case HeadActivation::none:
+      std::fill_n(slope, count, 1.0);
+      if (curvature != nullptr) std::fill_n(curvature, count, 0.0);
+      return;
+    case HeadActivation::gelu_erf:
+      return curvature != nullptr ? gelu_erf_curvature(x, slope, curvature, count)
+                                  : gelu_erf(x, slope, count);
+    case HeadActivation::gelu_tanh:
+      return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count)
+                                  : gelu_tanh(x, slope, count);
+    case HeadActivation::relu:
+      for (std::size_t j = 0; j < count; ++j) {
+        slope[j] = x[j] > 0 ? 1.0 : 0.0;
+        x[j] *= slope[j];
+        if (curvature != nullptr) curvature[j] = 0;
+      }
+      return;
+    case HeadActivation::tanh:
+      for (std::size_t j = 0; j < count; ++j) {
+        x[j] = std::tanh(x[j]);
+        slope[j] = 1 - x[j] * x[j];
+        if (curvature != nullptr) curvature[j] = -2 * x[j] * slope[j];
+      }
+      return;
+  }
+}
+
+class ActivationStage final : public RowStage {
+ public:
+  ActivationStage(HeadActivation activation, int width) : activation_(activation), width_(width) {}
+  int in() const override { return width_; }
+  int out() const override { return width_; }
+
+  void forward(const Parameters&, int rows, const double* x, double* y) const override {
+    std::copy_n(x, count(rows), y);
+    apply(activation_, count(rows), y, nullptr, nullptr);
+  }
+  void adjoint(const Parameters&, int rows, const double* x, const double* y_bar, double* x_bar,
+               std::span<double>) const override {
+    scale_by_slope(rows, x, y_bar, x_bar);
+  }
+  void tangent(const Parameters&, const Parameters&, int rows, RowPoint at, double* y_dot) const override {
+    scale_by_slope(rows, at.x, at.x_dot, y_dot);
+  }
+  void adjoint_tangent(const Parameters&, const Parameters&, int rows, RowPoint at, const double* y_bar,
+                       const double* y_bar_dot, double* x_bar_dot, std::span<double>) const override {
+    const std::size_t size = count(rows);
+    std::vector<double> value(at.x, at.x + size), slope(size), curvature(size);
+    apply(activation_, size, value.data(), slope.data(), curvature.data());
+    for (std::size_t j = 0; j < size; ++j)
+      x_bar_dot[j] = slope[j] * y_bar_dot[j] + curvature[j] * at.x_dot[j] * y_bar[j];
+  }
+
+ private:
+  std::size_t count(int rows) const {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width_);
+  }
+  /// to := g'(x) . from: the tangent, and its own transpose.
+  void scale_by_slope(int rows, const double* x, const double* from, double* to) const {
+    const std::size_t size = count(rows);
+    std::vector<double> value(x, x + size), slope(size);
+    apply(activation_, size, value.data(), slope.data(), nullptr);
+    for (std::size_t j = 0; j < size; ++j) to[j] = slope[j] * from[j];
+  }
+  HeadActivation activation_;
+  int width_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& prefix) {
+  return std::make_unique<NormStage>(spec, prefix);
+}
+
+std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
+                                      const std::string& bias) {
+  return std::make_unique<DenseStage>(layout.at(matrix), layout.at(bias));
+}
+
+std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width) {
+  if (activation == HeadActivation::none) return nullptr;
+  return std::make_unique<ActivationStage>(activation, width);
+}
+
+}  // namespace fluxformer
