@@ -10,13 +10,22 @@
 
 namespace fluxformer {
 
+/// A token whose word is to be guessed. What stands at it in Batch::input may be something else.
+struct MaskedWord {
+  int sample;     ///< its slot in the batch
+  int token;      ///< global index
+  int word;       ///< the right one
+  double weight;  ///< in the loss
+};
+
 /// Sizes are those of the line: every rank of it holds the same batch.
 struct Batch {
-  std::vector<double> input;   ///< [sample][global token][spec.input_size()]
-  std::vector<int> length;     ///< real tokens of each sample; empty: all are real
-  std::vector<int> label;      ///< class of each sample
-  std::vector<double> weight;  ///< of each sample in the loss; 0 for padding of the batch
-  std::vector<long> key = {};  ///< of each sample, for its random draws
+  std::vector<double> input;            ///< [sample][global token][spec.input_size()]
+  std::vector<int> length;              ///< real tokens of each sample; empty: all are real
+  std::vector<int> label;               ///< class of each sample
+  std::vector<double> weight;           ///< of each sample in the loss; 0 for padding of the batch
+  std::vector<long> key = {};           ///< of each sample, for its random draws
+  std::vector<MaskedWord> masked = {};  ///< empty unless words are to be guessed
 };
 
 /// Room for `capacity` samples of `data`, all of weight 0.

@@ -14,13 +14,11 @@ GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& 
     : parameters_(parameters),
       context_(context),
       march_(march),
-      loss_(loss),
       embedding_(parameters, context),
-      readout_(parameters, context),
+      task_(make_task(parameters, context, loss)),
+      tape_(task_->make_tape()),
       u_(context.size()),
-      u_bar_(context.size()),
-      logits_(static_cast<std::size_t>(context.samples) * static_cast<std::size_t>(parameters.spec.classes)),
-      logits_bar_(logits_.size()) {}
+      u_bar_(context.size()) {}
 
 void GradientEvaluator::embed_batch(const Batch& batch, bool training) {
   context_.mask.length = batch.length;
@@ -42,22 +40,6 @@ double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const do
   return value;
 }
 
-Evaluation GradientEvaluator::finish(const Batch& batch, double* logits_bar) {
-  readout_.logits(u_.data(), logits_.data(), read_);
-  Evaluation result;
-  const int classes = parameters_.spec.classes;
-  for (std::size_t b = 0; b < batch.label.size(); ++b) {
-    const std::size_t at = b * static_cast<std::size_t>(classes);
-    const double weight = batch.weight[b];
-    const double loss = loss_of(loss_, logits_.data() + at, classes, batch.label[b], weight,
-                                logits_bar == nullptr ? nullptr : logits_bar + at);
-    if (weight == 0) continue;  // padding of the batch: its loss may even be NaN
-    result.loss += weight * loss;
-  }
-  result.correct = correct_share(batch, logits_, classes);
-  return result;
-}
-
 Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   embed_batch(batch, false);
   const bool depth_losses = terms == LossTerms::all;
@@ -68,7 +50,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   if (depth_losses) begin_depth_losses(batch);
   look(0, u_.data());
   march_.forward(u_.data(), Keep::nothing, look);
-  auto result = finish(batch, nullptr);
+  auto result = task_->value(batch, u_.data(), *tape_);
   result.depth_loss = depth_loss;
   return result;
 }
@@ -116,8 +98,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
     embed_batch(batch, true);
     begin_depth_losses(batch);
     march_.forward(u_.data(), Keep::activations, {});
-    result = finish(batch, logits_bar_.data());
-    readout_.pull(logits_bar_.data(), u_bar_.data(), gradient, read_);
+    result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::Keeps::nothing);
     reach(cells);
     result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
     march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {

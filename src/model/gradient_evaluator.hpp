@@ -3,25 +3,17 @@
 // Loss and gradient of one batch: embedding, march through depth, readout, and the transpose of all three.
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
 #include "model/embedding.hpp"
-#include "model/loss.hpp"
-#include "model/readout.hpp"
+#include "model/tasks/task.hpp"
 #include "operators/dropout.hpp"
 
 namespace fluxformer {
-
-/// Weighted sums over this rank's samples; the same on all ranks of a token line, except for the depth loss.
-struct Evaluation {
-  double loss = 0;        ///< of the task
-  double depth_loss = 0;  ///< of the depth losses (distillation), this rank's share
-  double correct = 0;     ///< share of samples whose most likely class is the label
-  double total() const { return loss + depth_loss; }
-};
 
 /// A loss at intermediate depths, such as distillation of hidden states or attention.
 class DepthLoss {
@@ -62,12 +54,11 @@ class GradientEvaluator {
   /// wait for it). The pieces cover the vector.
   Evaluation gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
   /// Of the last call, [sample][class].
-  const std::vector<double>& logits() const { return logits_; }
+  const std::vector<double>& logits() const { return tape_->logits; }
   DepthMarch& march() const { return march_; }
 
  private:
   void embed_batch(const Batch& batch, bool training);
-  Evaluation finish(const Batch& batch, double* logits_bar);
   void begin_depth_losses(const Batch& batch);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
@@ -77,14 +68,13 @@ class GradientEvaluator {
   const Parameters& parameters_;
   SlabContext& context_;
   DepthMarch& march_;
-  Loss loss_;
   Embedding embedding_;
   EmbeddingTape embedded_;
-  Readout readout_;
-  ReadoutTape read_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<TaskTape> tape_;
   Dropout* dropout_ = nullptr;
   std::vector<DepthLoss*> depth_losses_;
-  std::vector<double> u_, u_bar_, logits_, logits_bar_;
+  std::vector<double> u_, u_bar_;
 };
 
 }  // namespace fluxformer

@@ -15,11 +15,14 @@
 namespace fluxformer {
 
 enum class LossKind { cross_entropy, mean_squared_error };
+/// Whether logits are those of the classes of a sample or of the words at its masked tokens.
+enum class LossTarget { label, masked_words };
 
-/// The keys train.loss and train.label_smoothing.
+/// The keys train.loss, train.label_smoothing and train.objective.
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
   double smoothing = 0;  ///< in [0, 1)
+  LossTarget target = LossTarget::label;
 };
 
 /// The loss of one sample with `classes` logits z; z_bar (if not null) := weight * d loss / dz. Not

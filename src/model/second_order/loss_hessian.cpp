@@ -4,13 +4,12 @@
 
 namespace fluxformer {
 
-/// One batch: its input, and what every cell and the readout keep.
+/// One batch: its input, and what embedding, cells and task keep.
 struct LossHessian::BatchTape {
   Batch batch;
-  std::vector<double> logits;
-  std::vector<CellTape> cells;
   EmbeddingTape embedding;
-  ReadoutTape readout;
+  std::vector<CellTape> cells;
+  std::unique_ptr<TaskTape> task;
 };
 
 LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
@@ -19,11 +18,10 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, Dep
       context_(context),
       depth_(depth),
       step_(depth.spacing() / speed),
-      loss_(loss),
       direction_(parameters.spec),
       map_(parameters, direction_, context),
       embedding_(parameters, context),
-      readout_(parameters, context),
+      task_(make_task(parameters, context, loss)),
       slab_(context.size()),
       other_slab_(context.size()) {
   require_marchable(parameters.spec, depth, speed);
@@ -44,11 +42,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
   BatchTape& tape = *tapes_[used_++];
   tape.batch = batch;
   tape.cells.resize(static_cast<std::size_t>(depth_.cells));
-  const int classes = parameters_.spec.classes;
-  const auto count = static_cast<std::size_t>(classes);
-  tape.logits.resize(static_cast<std::size_t>(context_.samples) * count);
-  logits_bar_.resize(tape.logits.size());
-
+  if (tape.task == nullptr) tape.task = task_->make_tape();
   context_.mask.length = batch.length;
   embedding_.forward(batch.input.data(), slab_.data(), tape.embedding);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
@@ -56,17 +50,9 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
                  tape.cells[static_cast<std::size_t>(cell - 1)]);
     slab_.swap(other_slab_);
   }
-  readout_.logits(slab_.data(), tape.logits.data(), tape.readout);
-
-  Evaluation result;
-  for (std::size_t b = 0; b < batch.label.size(); ++b) {
-    const double loss = loss_of(loss_, tape.logits.data() + b * count, classes, batch.label[b],
-                                batch.weight[b], logits_bar_.data() + b * count);
-    if (batch.weight[b] != 0) result.loss += batch.weight[b] * loss;
-  }
-  result.correct = correct_share(batch, tape.logits, classes);
-
-  readout_.adjoint(logits_bar_.data(), slab_.data(), gradient, tape.readout);
+  const auto result = task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task,
+                                      Task::Keeps::linearisation);
+  slab_.swap(other_slab_);
   for (int cell = depth_.cells; cell >= 1; --cell) {
     map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient,
                   tape.cells[static_cast<std::size_t>(cell - 1)]);
@@ -92,24 +78,12 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
                  tape.cells[static_cast<std::size_t>(cell - 1)]);
     slab_.swap(other_slab_);
   }
-  logits_dot_.resize(tape.logits.size());
-  readout_.tangent(direction_, slab_.data(), logits_dot_.data(), tape.readout);
-
-  const int classes = parameters_.spec.classes;
-  const auto count = static_cast<std::size_t>(classes);
-  logits_bar_.assign(tape.logits.size(), 0.0);
-  for (std::size_t b = 0; b < batch.label.size(); ++b)
-    if (batch.weight[b] != 0)
-      loss_curvature(loss_, tape.logits.data() + b * count, classes, batch.weight[b],
-                     logits_dot_.data() + b * count, logits_bar_.data() + b * count);
+  task_->product(part, batch, direction_, slab_.data(), other_slab_.data(), product, *tape.task);
+  slab_.swap(other_slab_);
   pull(part, tape, product);
 }
 
 void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
-  if (part == Curvature::hessian)
-    readout_.adjoint_tangent(direction_, logits_bar_.data(), slab_.data(), product, tape.readout);
-  else
-    readout_.pull(logits_bar_.data(), slab_.data(), product, tape.readout);
   for (int cell = depth_.cells; cell >= 1; --cell) {
     auto& kept = tape.cells[static_cast<std::size_t>(cell - 1)];
     if (part == Curvature::hessian)
@@ -126,17 +100,14 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
 }
 
 void LossHessian::for_output_gradients(std::span<double> row, const std::function<void()>& visit) {
-  const int classes = parameters_.spec.classes;
-  const auto count = static_cast<std::size_t>(classes);
+  const int outputs = task_->outputs();
   for (std::size_t k = 0; k < used_; ++k) {
     BatchTape& tape = *tapes_[k];
     context_.mask.length = tape.batch.length;
     for (std::size_t b = 0; b < tape.batch.label.size(); ++b)
-      for (int c = 0; c < classes && tape.batch.weight[b] > 0; ++c) {
-        logits_bar_.assign(tape.logits.size(), 0.0);
-        loss_curvature_factor(loss_, tape.logits.data() + b * count, classes, tape.batch.weight[b], c,
-                              logits_bar_.data() + b * count);
+      for (int c = 0; c < outputs && tape.batch.weight[b] > 0; ++c) {
         std::fill(row.begin(), row.end(), 0.0);
+        task_->pull_output(tape.batch, b, c, slab_.data(), row, *tape.task);
         pull(Curvature::gauss_newton, tape, row);
         visit();
       }

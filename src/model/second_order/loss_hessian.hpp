@@ -15,15 +15,10 @@
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
 #include "model/embedding.hpp"
-#include "model/gradient_evaluator.hpp"
-#include "model/loss.hpp"
-#include "model/readout.hpp"
 #include "model/second_order/linearised_map.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer {
-
-/// H, or its Gauss-Newton part H_o; the functional part is H - H_o.
-enum class Curvature { hessian, gauss_newton };
 
 /// The task loss without dropout and depth losses, over the flat vector of the parameters, at their values of
 /// the calls of `linearise`. One slab of samples at a time; memory: the activations of all batches, three
@@ -56,7 +51,7 @@ class LossHessian {
  private:
   struct BatchTape;
   void multiply(Curvature part, BatchTape& tape, std::span<double> product);
-  /// product += J^T logits_bar_, or what the tangent of the adjoint makes of it.
+  /// From the adjoint of the last state in slab_, or its tangent, down to the input: product += theirs.
   void pull(Curvature part, BatchTape& tape, std::span<double> product);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
 
@@ -64,14 +59,13 @@ class LossHessian {
   SlabContext& context_;
   DepthCells depth_;
   double step_;
-  Loss loss_;
   Parameters direction_;
   LinearisedMap map_;
   Embedding embedding_;
-  Readout readout_;
+  std::unique_ptr<Task> task_;
   std::vector<std::unique_ptr<BatchTape>> tapes_;
   std::size_t used_ = 0;
-  std::vector<double> slab_, other_slab_, logits_dot_, logits_bar_;
+  std::vector<double> slab_, other_slab_;
 };
 
 }  // namespace fluxformer

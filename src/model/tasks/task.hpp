@@ -1,0 +1,64 @@
+#pragma once
+
+// What a task makes of the last state of a batch: its loss, and derivatives in the state and in the parameters of
+// whatever reads it.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/batch.hpp"
+#include "model/loss.hpp"
+#include "model/parameters.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer {
+
+/// Weighted sums over this rank's samples; the same on all ranks of a token line, except for the depth loss.
+struct Evaluation {
+  double loss = 0;        ///< of the task
+  double depth_loss = 0;  ///< of the depth losses (distillation), this rank's share
+  double correct = 0;     ///< share of samples, or of masked words, whose most likely class or word is right
+  double total() const { return loss + depth_loss; }
+};
+
+/// The Hessian H, or its Gauss-Newton part H_o = J^T L J; the functional part is H - H_o.
+enum class Curvature { hessian, gauss_newton };
+
+/// What a task keeps of one batch.
+class TaskTape {
+ public:
+  virtual ~TaskTape() = default;
+  /// Of the last evaluation, [sample][class]; empty where the task has no classes.
+  std::vector<double> logits;
+};
+
+/// Adjoints :=, gradients += this rank's share: their sum over the token line and over the ranks that share the batch
+/// is that of the weighted sum. Every member but the plain getters is collective over the token line.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::unique_ptr<TaskTape> make_tape() const = 0;
+  /// The value at the last state u.
+  virtual Evaluation value(const Batch& batch, const double* u, TaskTape& tape) = 0;
+  /// The value, u_bar := its derivative in u, gradient +=. Keeps what `product` needs if `keeps` says so.
+  enum class Keeps { nothing, linearisation };
+  virtual Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                              TaskTape& tape, Keeps keeps) = 0;
+  /// After `gradient` with the linearisation kept: along u_dot and a direction of the parameters, u_bar_dot := and
+  /// product += the derivative of u_bar and gradient, or its Gauss-Newton part.
+  virtual void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
+                       double* u_bar_dot, std::span<double> product, TaskTape& tape) = 0;
+  /// How many rows of J a sample has: its classes. Throws BadInput where they are too many to be listed.
+  virtual int outputs() const = 0;
+  /// u_bar := J^T b and gradient +=, with b column c of B, B B^T = L of a sample (loss_curvature_factor).
+  virtual void pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar,
+                           std::span<double> gradient, const TaskTape& tape) = 0;
+};
+
+/// The classifier of a model, or its word head, as `loss.target` says. `parameters` and `context` are borrowed. Throws
+/// BadInput if the model has no such head.
+std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss);
+
+}  // namespace fluxformer

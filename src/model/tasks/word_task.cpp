@@ -1,0 +1,241 @@
+#include "model/tasks/word_task.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/reductions.hpp"
+#include "operators/kernels/simd.hpp"
+#include "operators/kernels/vector_math.hpp"
+
+namespace fluxformer {
+namespace {
+
+using Rows = Eigen::Map<WordTask::Matrix>;
+using ConstRows = Eigen::Map<const WordTask::Matrix>;
+
+constexpr std::size_t group = 128;  // targets at a time: enough for fast products, few logits
+
+/// z := softmax(z); returns log(sum(exp(z))).
+double to_probabilities(double* z, std::size_t words) {
+  const double top = *std::max_element(z, z + words);
+  exp_shifted(z, words, top);
+  const double sum = simd::sum_over<double>(words, [z](auto at) { return at(z); });
+  for (std::size_t c = 0; c < words; ++c) z[c] /= sum;
+  return top + std::log(sum);
+}
+
+}  // namespace
+
+struct WordTask::Tape final : TaskTape {
+  std::vector<Target> targets;
+  RowTape rows;
+  std::vector<double> g, g_dot;  // [target][channel]
+};
+
+WordTask::WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
+    : parameters_(parameters), context_(context), loss_(loss), stack_(parameters, parameters.spec.width) {
+  const auto& spec = parameters.spec;
+  if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
+  if (loss.kind != LossKind::cross_entropy)
+    throw BadInput("train.loss: masked words are trained with cross_entropy");
+  matrix_ = parameters.layout.at(spec.word_head.own_matrix ? "word_head/W" : "embedding/words").offset;
+  bias_ = parameters.layout.at("word_head/b").offset;
+  if (spec.has_final_norm()) stack_.add(norm_stage(spec, "final_norm/"));
+  stack_.add(spec.word_head.transform, "word_head");
+}
+
+std::unique_ptr<TaskTape> WordTask::make_tape() const {
+  return std::make_unique<Tape>();
+}
+
+void WordTask::read(const Batch& batch, const double* u, Tape& tape) {
+  const auto& line = *context_.line;
+  std::vector<int> local(static_cast<std::size_t>(line.tokens()), -1);
+  for (int token = 0; token < line.block().count(); ++token)
+    local[static_cast<std::size_t>(line.global_index(line.rank(), token))] = token;
+  tape.targets.clear();
+  for (const auto& masked : batch.masked) {
+    const int token = local[static_cast<std::size_t>(masked.token)];
+    if (token < 0) continue;
+    tape.targets.push_back(
+        {static_cast<std::size_t>(token * context_.samples + masked.sample), masked.word, masked.weight});
+  }
+  const auto x = gather(tape, u);
+  tape.g.resize(x.size());
+  stack_.forward(static_cast<int>(tape.targets.size()), x.data(), tape.g.data(), tape.rows);
+}
+
+std::vector<double> WordTask::gather(const Tape& tape, const double* slab) const {
+  const auto width = static_cast<std::size_t>(context_.width);
+  std::vector<double> rows(tape.targets.size() * width);
+  for (std::size_t k = 0; k < tape.targets.size(); ++k)
+    std::copy_n(slab + tape.targets[k].row * width, width,
+                rows.begin() + static_cast<std::ptrdiff_t>(k * width));
+  return rows;
+}
+
+Eigen::Map<const WordTask::Matrix> WordTask::matrix_of(const Parameters& p) const {
+  return {p.values.data() + matrix_, p.spec.vocabulary, p.spec.width};
+}
+
+Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const Parameters& p) const {
+  return {p.values.data() + bias_, p.spec.vocabulary};
+}
+
+void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
+  const auto width = static_cast<std::size_t>(context_.width);
+  std::fill_n(slab, context_.size(), 0.0);
+  for (std::size_t k = 0; k < tape.targets.size(); ++k)
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(k * width), width,
+                slab + tape.targets[k].row * width);
+}
+
+template <class Visit>
+void WordTask::in_groups(const Tape& tape, Visit&& visit) const {
+  for (std::size_t first = 0; first < tape.targets.size(); first += group)
+    visit(static_cast<Eigen::Index>(first),
+          static_cast<Eigen::Index>(std::min(group, tape.targets.size() - first)));
+}
+
+namespace {
+
+/// The value of a row of logits z, which become probabilities p. With q = (1 - smoothing) onehot + smoothing / V it is
+/// log(sum exp z) - q . z.
+struct WordValue {
+  double loss;
+  bool correct;
+};
+
+WordValue value_of(double* z, std::size_t words, int word, double smoothing) {
+  const auto right = static_cast<std::size_t>(word);
+  const bool correct = static_cast<std::size_t>(std::max_element(z, z + words) - z) == right;
+  double expected = (1 - smoothing) * z[right];
+  if (smoothing > 0)
+    expected += smoothing / static_cast<double>(words) *
+                simd::sum_over<double>(words, [z](auto at) { return at(z); });
+  return {to_probabilities(z, words) - expected, correct};
+}
+
+/// p := weight (p - q)
+void to_adjoint(double* p, std::size_t words, int word, double smoothing, double weight) {
+  const double rest = smoothing / static_cast<double>(words);
+  for (std::size_t c = 0; c < words; ++c) p[c] = weight * (p[c] - rest);
+  p[static_cast<std::size_t>(word)] -= weight * (1 - smoothing);
+}
+
+}  // namespace
+
+template <class Visit>
+Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
+  const int words = parameters_.spec.vocabulary;
+  double loss = 0, correct = 0;
+  Matrix z;
+  in_groups(tape, [&](Eigen::Index first, Eigen::Index count) {
+    const ConstRows g(tape.g.data() + first * context_.width, count, context_.width);
+    z.noalias() = g * matrix_of(parameters_).transpose();
+    z.rowwise() += bias_of(parameters_);
+    for (Eigen::Index k = 0; k < count; ++k) {
+      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      const auto value =
+          value_of(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing);
+      loss += target.weight * value.loss;
+      if (value.correct) correct += target.weight;
+    }
+    visit(first, g, z);
+  });
+  std::array<double, 2> sums{loss, correct};
+  sum_over_ranks(sums, context_.line->comm());
+  return {.loss = sums[0], .correct = sums[1]};
+}
+
+Evaluation WordTask::value(const Batch& batch, const double* u, TaskTape& kept) {
+  auto& tape = dynamic_cast<Tape&>(kept);
+  read(batch, u, tape);
+  return guess(tape, [](Eigen::Index, const auto&, const auto&) {});
+}
+
+Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                              TaskTape& kept, Keeps keeps) {
+  auto& tape = dynamic_cast<Tape&>(kept);
+  read(batch, u, tape);
+  const int d = context_.width, words = parameters_.spec.vocabulary;
+  Rows weights_bar(gradient.data() + matrix_, words, d);
+  std::vector<double> g_bar(tape.g.size());
+  const auto result = guess(tape, [&](Eigen::Index first, const ConstRows& g, Matrix& z) {
+    for (Eigen::Index k = 0; k < g.rows(); ++k) {
+      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      to_adjoint(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing,
+                 target.weight);
+    }
+    Rows(g_bar.data() + first * d, g.rows(), d).noalias() = z * matrix_of(parameters_);
+    weights_bar.noalias() += z.transpose() * g;
+    simd::add_rows(z.data(), static_cast<std::size_t>(g.rows()), static_cast<std::size_t>(words),
+                   gradient.data() + bias_);
+  });
+  std::vector<double> x_bar(g_bar.size());
+  if (keeps == Keeps::linearisation)
+    stack_.adjoint(g_bar.data(), x_bar.data(), gradient, tape.rows);
+  else
+    stack_.pull(g_bar.data(), x_bar.data(), gradient, tape.rows);
+  scatter(tape, x_bar, u_bar);
+  return result;
+}
+
+// With p = softmax(z), the loss has the derivative p - q and the curvature L = diag(p) - p p^T:
+//   z_dot = g_dot W^T + g W_dot^T + b_dot,   z_bar_dot = weight L z_dot
+//   g_bar_dot = z_bar_dot W + z_bar W_dot,   W_bar_dot = z_bar_dot^T g + z_bar^T g_dot
+// of which the Gauss-Newton part has those without z_bar.
+void WordTask::product(Curvature part, const Batch&, const Parameters& direction, const double* u_dot,
+                       double* u_bar_dot, std::span<double> product, TaskTape& kept) {
+  auto& tape = dynamic_cast<Tape&>(kept);
+  const auto x_dot = gather(tape, u_dot);
+  tape.g_dot.resize(tape.g.size());
+  stack_.tangent(direction, x_dot.data(), tape.g_dot.data(), tape.rows);
+  const int d = context_.width, words = parameters_.spec.vocabulary;
+  const auto count_of = static_cast<std::size_t>(words);
+  const auto weights = matrix_of(parameters_), weights_dot = matrix_of(direction);
+  Rows weights_bar_dot(product.data() + matrix_, words, d);
+  std::vector<double> g_bar_dot(tape.g.size());
+  Matrix z, z_dot;
+  in_groups(tape, [&](Eigen::Index first, Eigen::Index count) {
+    const ConstRows g(tape.g.data() + first * d, count, d), g_dot(tape.g_dot.data() + first * d, count, d);
+    z.noalias() = g * weights.transpose();
+    z.rowwise() += bias_of(parameters_);
+    z_dot.noalias() = g_dot * weights.transpose();
+    z_dot.noalias() += g * weights_dot.transpose();
+    z_dot.rowwise() += bias_of(direction);
+    for (Eigen::Index k = 0; k < count; ++k) {
+      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      double *const p = z.row(k).data(), *const along = z_dot.row(k).data();
+      to_probabilities(p, count_of);
+      const double mean = simd::sum_over<double>(count_of, [p, along](auto at) { return at(p) * at(along); });
+      for (std::size_t c = 0; c < count_of; ++c) along[c] = target.weight * p[c] * (along[c] - mean);
+      to_adjoint(p, count_of, target.word, loss_.smoothing, target.weight);
+    }
+    Rows g_bar(g_bar_dot.data() + first * d, count, d);
+    g_bar.noalias() = z_dot * weights;
+    weights_bar_dot.noalias() += z_dot.transpose() * g;
+    simd::add_rows(z_dot.data(), static_cast<std::size_t>(count), count_of, product.data() + bias_);
+    if (part == Curvature::gauss_newton) return;
+    g_bar.noalias() += z * weights_dot;
+    weights_bar_dot.noalias() += z.transpose() * g_dot;
+  });
+  std::vector<double> x_bar_dot(g_bar_dot.size());
+  if (part == Curvature::hessian)
+    stack_.adjoint_tangent(direction, g_bar_dot.data(), x_bar_dot.data(), product, tape.rows);
+  else
+    stack_.pull(g_bar_dot.data(), x_bar_dot.data(), product, tape.rows);
+  scatter(tape, x_bar_dot, u_bar_dot);
+}
+
+int WordTask::outputs() const {
+  throw BadInput("the exact Gauss-Newton matrix needs classes; masked words have too many outputs");
+}
+
+void WordTask::pull_output(const Batch&, std::size_t, int, double*, std::span<double>, const TaskTape&) {
+  outputs();
+}
+
+}  // namespace fluxformer

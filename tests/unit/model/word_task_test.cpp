@@ -1,0 +1,204 @@
+// Masked words: the loss by plain loops, gradients and Hessian products by differences.
+
+#include "model/tasks/word_task.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/second_order/loss_hessian.hpp"
+#include "tests/support/richardson.hpp"
+#include "tests/support/small_word_models.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+
+class WordsOf : public testing::TestWithParam<SmallClassifier> {
+ protected:
+  WordsOf()
+      : data(random_words(3, SmallClassifier::tokens_x, SmallClassifier::tokens_y, SmallClassifier::words,
+                          GetParam().model.segments, 1)),
+        run(MPI_COMM_SELF, 1, {.cells = GetParam().cells, .global = 3, .loss = GetParam().loss}, data,
+            GetParam().parameters()),
+        hessian(run.parameters, run.context, run.march.depth(), 1, GetParam().loss),
+        batch(masked_batch(GetParam().model)),
+        start(run.parameters.values) {}
+
+  template <class F>
+  std::vector<double> along(const std::vector<double>& direction, F&& f) {
+    return derivative(
+        [&](double step) {
+          run.parameters.values = plus(start, step, direction);
+          run.march.refresh();
+          auto value = f();
+          run.parameters.values = start;
+          run.march.refresh();
+          return value;
+        },
+        0.002);
+  }
+  std::vector<double> direction(unsigned seed) const {
+    auto v = random_vector(start.size(), seed, 0.1);
+    for (const auto& view : run.parameters.layout.views())
+      if (view.name == "kappa" && GetParam().kappa == 0)
+        std::fill_n(v.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), 0.0);
+    return v;
+  }
+  std::vector<double> product(Curvature part, const std::vector<double>& v) {
+    std::vector<double> result(start.size());
+    hessian.multiply(part, v, result);
+    return result;
+  }
+  void linearise() {
+    hessian.restart();
+    std::vector<double> gradient(start.size(), 0.0);
+    hessian.linearise(batch, gradient);
+  }
+
+  ListedSamples data;
+  TrainingRun run;
+  LossHessian hessian;
+  Batch batch;
+  std::vector<double> start;
+};
+
+std::vector<double> normalised(const Parameters& p, const std::string& prefix, std::vector<double> x) {
+  const auto gain = p.view(prefix + "gain"), bias = p.view(prefix + "bias");
+  const auto d = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double value : x) mean += value / d;
+  for (const double value : x) variance += (value - mean) * (value - mean) / d;
+  for (std::size_t c = 0; c < x.size(); ++c)
+    x[c] = (x[c] - mean) / std::sqrt(variance + p.spec.norm_eps) * gain[c] + bias[c];
+  return x;
+}
+
+std::vector<double> affine(const Parameters& p, const std::string& matrix, const std::string& bias,
+                           const std::vector<double>& x) {
+  const auto w = p.view(matrix), b = p.view(bias);
+  std::vector<double> y(b.begin(), b.end());
+  for (std::size_t i = 0; i < y.size(); ++i)
+    for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
+  return y;
+}
+
+/// Logits of a row of the last state, straight from the formula.
+std::vector<double> logits(const Parameters& p, std::vector<double> x) {
+  const auto& head = p.spec.word_head;
+  if (p.spec.norm == Norm::pre) x = normalised(p, "final_norm/", x);
+  if (head.transform.present) {
+    x = affine(p, "word_head/transform_W", "word_head/transform_b", x);
+    for (double& value : x) value *= 0.5 * (1 + std::erf(value / std::sqrt(2.0)));
+    x = normalised(p, "word_head/norm_", x);
+  }
+  return affine(p, head.own_matrix ? "word_head/W" : "embedding/words", "word_head/b", x);
+}
+
+TEST_P(WordsOf, is_the_weighted_cross_entropy_of_the_masked_words) {
+  const auto& p = run.parameters;
+  const auto width = static_cast<std::size_t>(p.spec.width);
+  std::vector<double> u(run.context.size());
+  run.context.mask.length = batch.length;
+  embed(p, run.context, batch.input.data(), u.data());
+  run.march.forward(u.data(), Keep::nothing, {});
+  double loss = 0, correct = 0;
+  for (const auto& masked : batch.masked) {
+    const std::size_t row = static_cast<std::size_t>(masked.token * run.context.samples + masked.sample);
+    const auto first = u.begin() + static_cast<std::ptrdiff_t>(row * width);
+    const auto z = logits(p, {first, first + p.spec.width});
+    double sum = 0, mean = 0;
+    for (const double value : z) sum += std::exp(value), mean += value / static_cast<double>(z.size());
+    const double s = GetParam().loss.smoothing, right = z[static_cast<std::size_t>(masked.word)];
+    loss += masked.weight * (std::log(sum) - (1 - s) * right - s * mean);
+    if (right == *std::max_element(z.begin(), z.end())) correct += masked.weight;
+  }
+  const auto found = run.evaluator.evaluate(batch);
+  EXPECT_NEAR(found.loss, loss, 1e-13);  // round-off
+  EXPECT_NEAR(found.correct, correct, 1e-14);
+  std::vector<double> gradient(start.size());
+  EXPECT_NEAR(run.evaluator.gradient(batch, gradient).loss, loss, 1e-13);
+}
+
+TEST_P(WordsOf, has_the_gradient_of_its_differences) {
+  const auto gradient = run.gradient(batch);
+  for (const auto& view : run.parameters.layout.views()) {
+    if (view.name == "kappa" && GetParam().kappa == 0) continue;
+    std::vector<double> v(start.size(), 0.0);
+    const auto random = random_vector(view.size(), static_cast<unsigned>(view.offset) + 3, 0.1);
+    std::copy(random.begin(), random.end(), v.begin() + static_cast<std::ptrdiff_t>(view.offset));
+    const auto expected = along(v, [&] { return std::vector<double>{run.evaluator.evaluate(batch).loss}; });
+    EXPECT_NEAR(dot(gradient, v), expected[0], 1e-10) << view.path();  // differences: see Richardson
+  }
+}
+
+TEST_P(WordsOf, has_the_hessian_product_of_differences_of_its_gradient) {
+  linearise();
+  for (const unsigned seed : {1u, 2u}) {
+    const auto v = direction(seed);
+    const auto expected = along(v, [&] { return run.gradient(batch); });
+    EXPECT_LT(relative_difference(product(Curvature::hessian, v), expected), 1e-8);
+  }
+}
+
+// The loss of word c is log(sum exp z) - z_c, so that losses of all words at one token show the logits up to a shift,
+// which the curvature L does not see: v^T H_o v = sum over targets of weight * variance of z_dot under softmax(z).
+TEST_P(WordsOf, has_the_gauss_newton_form_of_differences_of_its_logits) {
+  linearise();
+  const auto v = direction(5), w = direction(6);
+  const auto all = batch.masked;
+  if (GetParam().loss.smoothing > 0) GTEST_SKIP() << "with smoothing the losses mix the logits";
+  const auto scores = [&] {
+    std::vector<double> z;
+    for (auto masked : all)
+      for (int c = 0; c < SmallClassifier::words; ++c) {
+        masked.word = c;
+        masked.weight = 1;
+        batch.masked = {masked};
+        z.push_back(-run.evaluator.evaluate(batch).loss);
+      }
+    return z;
+  };
+  const auto z = scores(), z_v = along(v, scores), z_w = along(w, scores);
+  double expected = 0;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    double mean_v = 0, mean_w = 0, product = 0;
+    for (std::size_t c = 0; c < SmallClassifier::words; ++c) {
+      const std::size_t at = k * SmallClassifier::words + c;
+      const double p = std::exp(z[at]);
+      mean_v += p * z_v[at];
+      mean_w += p * z_w[at];
+      product += p * z_v[at] * z_w[at];
+    }
+    expected += all[k].weight * (product - mean_v * mean_w);
+  }
+  EXPECT_NEAR(dot(product(Curvature::gauss_newton, v), w), expected, 1e-9 * std::abs(expected));
+}
+
+TEST_P(WordsOf, does_not_list_its_outputs) {
+  linearise();
+  std::vector<double> row(start.size());
+  EXPECT_THROW(hessian.for_output_gradients(row, [] {}), BadInput);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, WordsOf, testing::ValuesIn(small_word_models()),
+                         [](const auto& model) { return model.param.name; });
+
+TEST(WordTask, refuses_models_without_a_word_head_and_other_losses) {
+  auto c = small_word_models().front();
+  const auto data = random_words(3, 3, 2, SmallClassifier::words, 2, 1);
+  const auto make = [&] {
+    TrainingRun(MPI_COMM_SELF, 1, {.cells = c.cells, .global = 3, .loss = c.loss}, data, c.parameters());
+  };
+  EXPECT_NO_THROW(make());
+  c.loss.kind = LossKind::mean_squared_error;
+  EXPECT_THROW(make(), BadInput);
+  c.loss.kind = LossKind::cross_entropy;
+  c.model.word_head.present = false;
+  EXPECT_THROW(make(), BadInput);
+}
+
+}  // namespace
+}  // namespace fluxformer
