@@ -1,0 +1,59 @@
+"""Vocabularies: words in the order of their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from fluxformer.hdf5_file import RunError, regular_file
+
+LONGEST = 1_000_000_000  # bytes
+
+
+def read_words(path: str) -> list[str]:
+    """The words of a vocabulary, the first of which has number 0.
+
+    Parameters
+    ----------
+    path : str
+        One word per line, or, if it ends with .json, an object word: number. UTF-8.
+
+    Raises
+    ------
+    RunError
+        If it cannot be read, and for words that are empty or there twice.
+    """
+    regular_file(path)
+    if os.path.getsize(path) > LONGEST:
+        raise RunError(f"{path}: not a vocabulary: it has {os.path.getsize(path)} bytes")
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read().decode("utf-8")
+    except OSError as failure:
+        raise RunError(f"{path}: {failure.strerror}") from None
+    except ValueError as failure:
+        raise RunError(f"{path}: not a text in UTF-8 ({failure})") from None
+    words = _numbered(path, text) if path.endswith(".json") else [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    places: dict[str, int] = {}
+    for number, word in enumerate(words):
+        if not word or "\0" in word:
+            raise RunError(f"{path}: word {number} (line {number + 1}) is {'empty' if not word else 'no text: it holds a zero byte'}")
+        if word in places:
+            raise RunError(f"{path}: word {number}, {word!r}, is word {places[word]} too")
+        places[word] = number
+    return words
+
+
+def _numbered(path: str, text: str) -> list[str]:
+    """The words of a JSON object word: number."""
+    try:
+        pairs = json.loads(text, object_pairs_hook=lambda pairs: pairs)
+    except (ValueError, RecursionError) as failure:
+        raise RunError(f"{path}: not a vocabulary: {failure}") from None
+    if not text.lstrip().startswith("{") or not all(type(number) is int for _, number in pairs):
+        raise RunError(f"{path}: not a vocabulary: it is not an object word: number")
+    pairs.sort(key=lambda pair: pair[1])
+    for wanted, (word, number) in enumerate(pairs):
+        if number != wanted:
+            raise RunError(f"{path}: the numbers of a vocabulary are 0, 1, 2, ...; {word!r} has {number} where {wanted} is expected")
+    return [word for word, _ in pairs]
