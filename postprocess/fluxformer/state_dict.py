@@ -163,7 +163,7 @@ class StateDict:
             raise Unfit(f"{name} is {sizes(array.shape)} where {sizes(shape)} is expected")
         if 0 in array.shape:
             raise Unfit(f"{name} is {sizes(array.shape)}: every size has to be at least 1")
-        array = as_float64(name, array)
+        array = as_float64(name, array.astype(np.float64) if array.dtype.kind in "iu" else array)
         self._left.discard(name)
         return array
 

@@ -24,10 +24,10 @@ def sizes(shape: tuple[int | None, ...]) -> str:
 
 
 def as_float64(name: str, block: np.ndarray) -> np.ndarray:
-    """The numbers in float64. Unfit, with the name, if they are not real and finite."""
+    """The numbers in float64. Unfit, with the name, if they are no finite floating-point numbers."""
     if block.dtype == BFLOAT16:
         block = (block["bfloat16"].astype(np.uint32) << 16).view(np.float32)
-    if block.dtype.kind not in "fiu":
+    if block.dtype.kind != "f":
         raise Unfit(f"{name} holds {block.dtype}, not real numbers")
     with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float64 become infinite
         block = block.astype(np.float64, copy=False)
