@@ -1,9 +1,10 @@
-"""Vocabularies: words in the order of their numbers."""
+"""Vocabularies (words in the order of their numbers) and other lists of texts."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 
 from fluxformer.hdf5_file import RunError, regular_file
 
@@ -23,25 +24,38 @@ def read_words(path: str) -> list[str]:
     RunError
         If it cannot be read, and for words that are empty or there twice.
     """
+    words = _numbered(path, _text(path)) if path.endswith(".json") else read_lines(path)
+    check_words(path, words, "word", unique=True)
+    return words
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text in UTF-8, without their ends. RunError if it cannot be read."""
+    return [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
+
+
+def check_words(path: str, words: Sequence[str], what: str, unique: bool) -> None:
+    """RunError for words that a list of words in a file cannot hold; `unique`: or that are in it twice."""
+    places: dict[str, int] = {}
+    for number, word in enumerate(words):
+        if not isinstance(word, str) or not word or "\0" in word:
+            raise RunError(f"{path}: {what} {number} {'holds a zero byte' if word else 'is empty'}")
+        if unique and word in places:
+            raise RunError(f"{path}: {what} {number}, {word!r}, is {what} {places[word]} too")
+        places[word] = number
+
+
+def _text(path: str) -> str:
     regular_file(path)
     if os.path.getsize(path) > LONGEST:
-        raise RunError(f"{path}: not a vocabulary: it has {os.path.getsize(path)} bytes")
+        raise RunError(f"{path}: not a list of words: it has {os.path.getsize(path)} bytes")
     try:
         with open(path, "rb") as stream:
-            text = stream.read().decode("utf-8")
+            return stream.read().decode("utf-8")
     except OSError as failure:
         raise RunError(f"{path}: {failure.strerror}") from None
     except ValueError as failure:
         raise RunError(f"{path}: not a text in UTF-8 ({failure})") from None
-    words = _numbered(path, text) if path.endswith(".json") else [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    places: dict[str, int] = {}
-    for number, word in enumerate(words):
-        if not word or "\0" in word:
-            raise RunError(f"{path}: word {number} (line {number + 1}) is {'empty' if not word else 'no text: it holds a zero byte'}")
-        if word in places:
-            raise RunError(f"{path}: word {number}, {word!r}, is word {places[word]} too")
-        places[word] = number
-    return words
 
 
 def _numbered(path: str, text: str) -> list[str]:

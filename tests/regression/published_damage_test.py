@@ -237,7 +237,7 @@ class Files(DamageTest):
         paths = save(self.folder, *self.published())
         words = [f"word{number}" for number in range(29)]
         for name, content, part in (("v.txt", "\n".join(words[:-1]), "28 words, but the model has 29"), ("v.txt", "\n".join([*words[:-1], "word3"]), "'word3', is word 3 too"),
-                                    ("v.txt", "\n".join([*words[:5], "", *words[5:-1]]), "word 5 (line 6) is empty"), ("v.txt", "", "word 0 (line 1) is empty"),
+                                    ("v.txt", "\n".join([*words[:5], "", *words[5:-1]]), "word 5 is empty"), ("v.txt", "", "word 0 is empty"),
                                     ("v.txt", "\n".join([*words[:-1], "z\0"]), "zero byte"), ("v.json", "[1]", "not an object word: number"),
                                     ("v.json", '{"a": 0, "b": 2}', "'b' has 2 where 1 is expected"), ("v.json", '{"a": 0, "b": "1"}', "not an object word: number"),
                                     ("v.json", "{", "not a vocabulary"), ("v.json", "{}", "0 words, but the model has 29")):
