@@ -1,10 +1,10 @@
-"""Reading, plotting and judging what Fluxformer writes, and models from elsewhere.
+"""Reading, plotting and judging what Fluxformer writes, and models and samples from elsewhere.
 
     import fluxformer
     data = fluxformer.open("out/evolve.h5")              # an xarray Dataset: data["field/u"], data["history/norm"], coordinates
     data = fluxformer.open("out/evolve.h5", "history")   # one group of it: data["norm"]
 
-    python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import (--help)
+    python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import, tokens, export (--help)
 """
 
 from __future__ import annotations

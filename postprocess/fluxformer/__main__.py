@@ -1,9 +1,11 @@
-"""fluxformer: figures and reports of Fluxformer's output, predictions of scaling, models from elsewhere.
+"""fluxformer: figures and reports of Fluxformer's output, predictions of scaling, models and samples from elsewhere.
 
     python3 -m fluxformer plot FILE...        figures of a run, whatever experiment wrote it
     python3 -m fluxformer report FILE...      one page on the comparison of Transformer and PDE models
     python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
-    python3 -m fluxformer import STATE FILE   a PyTorch state dict becomes a model file
+    python3 -m fluxformer import FILE ...     a published BERT, DistilBERT, GPT-2 or ViT, or a PyTorch state dict, becomes a model file
+    python3 -m fluxformer tokens FILE ...     texts or arrays of your own become a token file
+    python3 -m fluxformer export MODEL FILE   a Transformer becomes safetensors, with the names of PyTorch's encoder
 
 COMMAND --help explains each. PYTHONPATH=postprocess finds this package without installing it.
 """
@@ -21,7 +23,8 @@ from typing import NoReturn
 from fluxformer.text import one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
-COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights"}
+COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
+            "export": "export"}
 
 
 def main(arguments: list[str] | None = None) -> None:

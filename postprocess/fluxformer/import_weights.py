@@ -1,17 +1,22 @@
 """Turns a PyTorch state dict into a model file (`model.file` of a deck).
 
-    python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf
+    python3 -m fluxformer import CHECKPOINT config.json --output MODEL.h5          a published BERT, DistilBERT, GPT-2 or ViT
+    python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf      an encoder of your own
+
+The first form takes everything from the checkpoint and its config.json; `import x config.json --help` explains it. The rest of this
+page is about the second.
 
 STATE is the result of `model.state_dict()`, saved as
-    .npz    numpy.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
-    .h5     one dataset per name; groups count as dots (layers/0/linear1/weight = layers.0.linear1.weight)
-    .pt     torch.save(state, path); needs python3-torch here
+    .npz          numpy.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
+    .safetensors  safetensors.torch.save_file(state, path)
+    .h5           one dataset per name; groups count as dots (layers/0/linear1/weight = layers.0.linear1.weight)
+    .pt, .bin     torch.save(state, path); needs python3-torch here
 Its names are those of nn.TransformerEncoder (layers.0.self_attn.in_proj_weight, ..., norm.weight) or of one
 nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict contains neither the
 number of heads nor the position of the norm nor the activation, so these must be given. LayerNorm's eps is not in it either:
-Fluxformer uses PyTorch's default, 1e-5, and a model trained with another eps gives different numbers here. A state dict that
-contains an eps (an entry eps or layer_norm_eps behind any prefix) is refused unless it is 1e-5. Embedding, positions and head
-are named by options. Every array must be used; arrays to skip are named with --ignore.
+--norm-eps says it (default: PyTorch's, 1e-5). An eps that the state dict contains all the same (an entry eps or layer_norm_eps
+behind any prefix) is taken, and compared with --norm-eps. Embedding, positions and head are named by options. Every array must be
+used; arrays to skip are named with --ignore.
 
 Numbers are stored in float64 as they are. Ends with status 2 and one message if the state dict does not
 fit, with status 1 if the disk is full.
@@ -20,20 +25,16 @@ fit, with status 1 if the disk is full.
 from __future__ import annotations
 
 import argparse
-import datetime
-import io
-import os
 import re
-import stat
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+# Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.model_file import write_model
+from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, read_state
 
-import h5py
 import numpy as np
 
-SCHEMA_VERSION = 1
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
 LAYER_NORM_EPS = 1e-5  # as in src/operators/layer_norm.hpp
 EPS = re.compile(r"(?:.*\.)?(?:layer_?norm_)?eps(?:ilon)?", re.IGNORECASE)
@@ -95,18 +96,34 @@ def read_layer(state: StateDict, prefix: str, width: int, ffn: int) -> Arrays:
     return layer
 
 
-def refuse_another_eps(state: StateDict, ignored: Iterable[str]) -> None:
-    """A state dict holds no eps, but whoever saved it may have added it."""
+def norm_eps(state: StateDict, wanted: float | None, ignored: Iterable[str]) -> float:
+    """The eps of all LayerNorms. A state dict holds none, but whoever saved it may have added it.
+
+    Parameters
+    ----------
+    wanted : float or None
+        --norm-eps, if given.
+    ignored : iterable of str
+        Patterns of names that do not count.
+    """
+    if wanted is not None and not 0 < wanted < 1:
+        raise Unfit(f"--norm-eps {wanted:g}: must be more than 0 and less than 1")
+    eps, source = wanted, f"--norm-eps {wanted}"
     for name in filter(EPS.fullmatch, state.left(ignored)):
-        eps = state.take(name, (), squeeze=True)
-        if not np.isclose(eps, LAYER_NORM_EPS, rtol=1e-6, atol=0):  # a float32 has seven digits
-            raise Unfit(f"{name} = {eps:g}: fluxformer's LayerNorm has eps {LAYER_NORM_EPS:g}, so this model would give other "
-                        "numbers; if it is not that of its layers, leave it out with --ignore")
+        found = float(str(np.float32(state.take(name, (), squeeze=True))))  # 1e-5 of float32 is 1e-5
+        if not 0 < found < 1:
+            raise Unfit(f"{name} = {found:g}: an eps is more than 0 and less than 1")
+        if eps is None:
+            eps, source = found, f"{name} = {found:g}"
+        elif not np.isclose(found, eps, rtol=1e-6, atol=0):  # a float32 has seven digits
+            raise Unfit(f"{name} = {found:g}, but {source}: all LayerNorms of a model file have one eps; if it is not that of its layers, "
+                        "leave it out with --ignore")
+    return LAYER_NORM_EPS if eps is None else eps
 
 
-def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, str | int], Arrays]:
+def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, str | int | float], Arrays]:
     """Attributes of /model, and arrays by their path below it. Unfit if state dict, options and model do not fit together."""
-    refuse_another_eps(state, options.ignore)
+    eps = norm_eps(state, options.norm_eps, options.ignore)
     encoder, prefixes = layer_prefixes(state, options.prefix)
     first = prefixes[0]
     width = state.take(first + "self_attn.in_proj_weight", (None, None)).shape[1]
@@ -143,9 +160,10 @@ def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, st
     left = state.left(options.ignore)
     if left:
         raise Unfit(f"no place for {listed(left)}: name what they are (--help), or leave them out with --ignore")
-    attributes = {"kind": "transformer", "layers": len(prefixes), "knots": len(prefixes), "width": width, "heads": options.heads,
-                  "ffn": ffn, "activation": options.activation, "norm": options.norm, "order": "sequential", "residual": "on",
-                  "kernel": "dot", "inputs": inputs, "tokens": tokens, "classes": classes}
+    attributes: dict[str, str | int | float] = {
+        "kind": "transformer", "layers": len(prefixes), "knots": len(prefixes), "width": width, "heads": options.heads, "ffn": ffn,
+        "activation": options.activation, "norm": options.norm, "norm_eps": eps, "order": "sequential", "residual": "on",
+        "kernel": "dot", "inputs": inputs, "tokens": tokens, "classes": classes}
     return attributes, arrays
 
 
@@ -158,58 +176,17 @@ def refuse_idle(options: argparse.Namespace) -> None:
         raise Unfit(f"--final-norm {options.final_norm} needs --norm pre: a post-norm model ends with the norm of its last layer")
 
 
-def refuse_place(path: str, state: str, overwrite: bool) -> None:
-    """Unfit unless a model file can be written to `path`; an earlier one is replaced only if asked, and nothing but files ever."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.basename(path):
-        raise Unfit(f"'{path}' is no name for a model file")
-    if not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
-        raise Unfit(f"{folder}: not a folder that can be written")
-    for one in (path, path + ".part"):
-        if os.path.lexists(one) and not stat.S_ISREG(os.lstat(one).st_mode):
-            raise Unfit(f"{one} is there and not a regular file: choose another name")
-    if os.path.exists(path) and not overwrite:
-        raise Unfit(f"{path} is there already: choose another name, or --overwrite")
-    if os.path.exists(path) and os.path.exists(state) and os.path.samefile(path, state):
-        raise Unfit(f"{path} is the state dict itself: choose another name")
-
-
-def write_model(path: str, attributes: Mapping[str, str | int], arrays: Mapping[str, np.ndarray]) -> None:
-    """Into `path`.part, renamed when complete. OSError if it cannot be written."""
-    part = path + ".part"
-    try:
-        # Built in memory, so that a full disk gives a single error from a single write.
-        image = io.BytesIO()
-        with h5py.File(image, "w") as file:
-            file.attrs["schema_version"] = SCHEMA_VERSION
-            file.attrs["experiment"] = "import_weights"
-            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            file.attrs["command_line"] = " ".join(sys.argv)
-            file.attrs["status"] = "done"
-            model = file.create_group("model")
-            for name, value in attributes.items():
-                model.attrs[name] = value
-            for name, array in arrays.items():
-                model[name] = array
-        with open(part, "wb") as stream:
-            stream.write(image.getbuffer())
-        os.replace(part, path)
-    except OSError:
-        if os.path.isfile(part):
-            os.remove(part)
-        raise
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("state", help="state dict: .npz, .h5, .hdf5, .pt or .pth")
+    parser.add_argument("state", help="state dict: .npz, .safetensors, .h5, .hdf5, .pt, .pth or .bin")
     parser.add_argument("model", help="model file to write")
     parser.add_argument("--heads", type=int, required=True, help="attention heads")
     parser.add_argument("--norm", choices=("pre", "post"), required=True,
                         help="norm_first=True is pre, False (PyTorch's default) is post")
     parser.add_argument("--activation", choices=("gelu_erf", "gelu_tanh", "relu"), required=True,
                         help="PyTorch's 'gelu' is gelu_erf, its default is relu")
+    parser.add_argument("--norm-eps", type=float, metavar="EPS", help="eps of every LayerNorm (default 1e-5, as in PyTorch)")
     parser.add_argument("--prefix", default="", help="only encoder layers whose names begin so (encoder.)")
     parser.add_argument("--final-norm", metavar="NAME", help="LayerNorm after the last layer (default: norm of the "
                         "encoder, if there)")
@@ -227,17 +204,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> None:
     """`fluxformer import`: writes the model file and prints what it holds."""
+    if any(one.endswith(".json") or one.split("=")[0] == "--output" for one in arguments):
+        from fluxformer.published.command import main as of_published
+        of_published(arguments)
+        return
     options = parse(arguments)
     refuse_idle(options)
-    refuse_place(options.model, options.state, options.overwrite)
+    refuse_place(options.model, (options.state,), options.overwrite)
     state = StateDict(read_state(options.state))
     try:
         attributes, arrays = convert(state, options)
     except Unfit as failure:
         raise Unfit(f"{options.state}: {failure}") from None
-    try:
-        write_model(options.model, attributes, arrays)
-    except OSError as failure:
-        sys.exit(f"fluxformer import: {options.model}: cannot be written ({failure.strerror})")
+    write_model(options.model, attributes, arrays)
     print(f"{options.model}: {attributes['layers']} layers, width {attributes['width']}, {attributes['heads']} heads, "
           f"ffn {attributes['ffn']}, {sum(array.size for array in arrays.values())} numbers")

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, open_file, reading, regular_file
+from fluxformer.safetensors import SafeTensors
+from fluxformer.tensors import Tensor, Unfit, as_float64, held, sizes
 
 import h5py
 import numpy as np
@@ -21,29 +23,34 @@ Arrays = dict[str, np.ndarray]  # by name
 COPIES = 5  # of a float32 state dict: as it is, as float64 in memory and in the image of the file
 
 
-class Unfit(RunError):
-    """The state dict, the options and the model format do not fit together."""
-
-
 def listed(names: Iterable[str]) -> str:
     """Names sorted; only the first of many."""
     found, most = sorted(names), 20
     return (", ".join(found[:most]) + (f", ... ({len(found)} in all)" if len(found) > most else "")) or "nothing"
 
 
-def sizes(shape: Iterable[int | None]) -> str:
-    """A shape as 3 x 4; None is any size."""
-    return " x ".join("any" if size is None else str(size) for size in shape) or "a single number"
-
-
 def read_state(path: str) -> Arrays:
     """The arrays of a state dict in any of the formats."""
     regular_file(path)
     kind = os.path.splitext(path)[1].lower()
-    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".pt": read_torch, ".pth": read_torch}
+    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".pt": read_torch, ".pth": read_torch, ".bin": read_torch,
+               ".safetensors": read_safetensors}
     if kind not in readers:
         raise Unfit(f"{path}: the ending tells the format, one of {', '.join(readers)}")
     return readers[kind](path)
+
+
+def read_tensors(path: str) -> dict[str, Tensor]:
+    """The same, by name; those of a safetensors file are read when they are asked for."""
+    if os.path.splitext(path)[1].lower() == ".safetensors":
+        return SafeTensors(path).tensors()
+    return {name: held(f"{path}: {name}", array) for name, array in read_state(path).items()}
+
+
+def read_safetensors(path: str) -> Arrays:
+    """Of safetensors.torch.save_file."""
+    file = SafeTensors(path)
+    return {name: file.read(name) for name in file.places}
 
 
 def read_npz(path: str) -> Arrays:
@@ -102,7 +109,8 @@ def read_torch(path: str) -> Arrays:
     arrays = {}
     for name, tensor in state.items():
         try:
-            arrays[name] = tensor.detach().to(torch.float64).numpy() if tensor.is_floating_point() else tensor.detach().numpy()
+            half = tensor.is_floating_point() and tensor.dtype == torch.bfloat16  # which NumPy does not know
+            arrays[name] = tensor.detach().to(torch.float32).numpy() if half else tensor.detach().numpy()
         except Exception as failure:  # sparse, quantised or on no device
             raise Unfit(f"{path}: {name} is not an array of numbers ({failure})") from None
     return arrays
@@ -149,18 +157,13 @@ class StateDict:
         if name not in self._arrays:
             raise Unfit(f"{name} is not in the state dict, which holds {listed(self._arrays)}")
         array = np.asarray(self._arrays[name])
-        if array.dtype.kind not in "fiu":
-            raise Unfit(f"{name} holds {array.dtype}, not real numbers")
         while squeeze and array.ndim > len(shape) and 1 in array.shape:
             array = array.squeeze(array.shape.index(1))
         if array.ndim != len(shape) or any(want not in (None, size) for want, size in zip(shape, array.shape)):
             raise Unfit(f"{name} is {sizes(array.shape)} where {sizes(shape)} is expected")
         if 0 in array.shape:
             raise Unfit(f"{name} is {sizes(array.shape)}: every size has to be at least 1")
-        with np.errstate(over="ignore"):  # numbers beyond float64 become infinite
-            array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            raise Unfit(f"{name} holds numbers that are not finite")
+        array = as_float64(name, array.astype(np.float64) if array.dtype.kind in "iu" else array)
         self._left.discard(name)
         return array
 

@@ -29,7 +29,7 @@ class DocumentsTest(unittest.TestCase):
             # As on a command line or quoted, alone or with a value: `mesh.layers`, `mesh.layers = 12`, --mesh.layers=12
             for key in re.findall(r"(?:--|`)([a-z_]+\.[a-z_0-9]+)(?= ?=|`)", read(name)):
                 section, leaf = key.split(".")
-                if section in sections and leaf not in ("sh", "sbatch", "xdmf", "ini", "h5"):
+                if section in sections and leaf not in ("sh", "sbatch", "xdmf", "ini", "h5", "safetensors"):
                     self.assertIn(key, keys, name)
 
     def test_links_and_paths_exist(self):

@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+import safetensors_file  # noqa: E402
 from numpy_transformer import layer, weights  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -78,6 +79,8 @@ class ImportWeights(FolderTest):
             with h5py.File(path, "w") as file:
                 for key, value in state.items():
                     file[key] = value
+        elif name.endswith(".safetensors"):
+            safetensors_file.save(path, state)
         else:
             import torch
             torch.save({key: torch.from_numpy(value) for key, value in state.items()}, path)
@@ -112,7 +115,7 @@ class ImportWeights(FolderTest):
     def test_every_format_gives_the_same_file(self):
         state = torch_names()
         nested = {name.replace(".", "/"): value for name, value in state.items()}
-        formats = [("flat.h5", state), ("nested.h5", nested)]
+        formats = [("flat.h5", state), ("nested.h5", nested), ("state.safetensors", state)]
         try:
             import torch  # noqa: F401  only to see whether it is installed
             formats.append(("state.pt", state))
@@ -130,7 +133,7 @@ class ImportWeights(FolderTest):
         with self.accepted(torch_names("net.encoder.layers.")) as file:
             self.assertEqual(file.attrs["schema_version"], 1)
             self.assertEqual(file.attrs["status"], "done")
-            expected = dict(kind="transformer", layers=3, width=16, heads=4, ffn=40, activation="gelu_erf", norm="pre",
+            expected = dict(kind="transformer", layers=3, width=16, heads=4, ffn=40, activation="gelu_erf", norm="pre", norm_eps=1e-5,
                             order="sequential", residual="on", kernel="dot", inputs=0, tokens=0, classes=0, knots=3)
             self.assertEqual(dict(file["model"].attrs), expected)
 
@@ -250,24 +253,36 @@ class ImportWeights(FolderTest):
         os.symlink("nowhere", self.path("link"))
         for name, reason in (("pipe", "not a regular file"), ("folder", "not a regular file"), ("taken.h5", "taken.h5.part is there"),
                              ("link", "not a regular file"), ("none/model.h5", "not a folder that can be written"), ("folder/", "no name"),
-                             ("state.npz", "the state dict itself")):
+                             ("state.npz", "is the file that is read")):
             with self.subTest(name):
                 self.assert_refused(start("import", path, os.path.join(self.folder, name), *USUAL, "--overwrite"), reason)
         self.assert_refused(start("import", path, "", *USUAL), "'' is no name")
         self.assertTrue(os.path.exists(self.path("pipe")) and os.path.islink(self.path("link")))
 
-    def test_another_eps_is_refused_where_it_is_known(self):
-        names = ("eps", "layers.0.norm1.eps", "config.layer_norm_eps", "layernorm_epsilon")
-        for name in names:
+    def test_an_eps_is_given_or_found_and_all_agree(self):
+        def eps_of(state, *options):
+            with self.accepted(state, *USUAL, "--overwrite", *options) as file:
+                return file["model"].attrs["norm_eps"]
+
+        self.assertEqual(eps_of(torch_names()), 1e-5)
+        self.assertEqual(eps_of(torch_names(), "--norm-eps", "1e-12"), 1e-12)
+        same = {"layers.0.norm1.eps": np.float32(1e-6), "norm.eps": np.array([1e-6]), "pixels.eps": np.float64(1e-3)}
+        self.assertEqual(eps_of({**torch_names(), **same}, "--ignore", "pixels.*"), 1e-6)
+        self.assertEqual(eps_of({**torch_names(), **same}, "--ignore", "pixels.*", "--norm-eps", "1e-6"), 1e-6)
+        self.assertEqual(eps_of({**torch_names(), **same}, "--ignore", "*.eps"), 1e-5)
+
+    def test_an_eps_that_contradicts_another_is_refused(self):
+        for name in ("eps", "layers.0.norm1.eps", "config.layer_norm_eps", "layernorm_epsilon"):
             with self.subTest(name=name):
-                self.refused({**torch_names(), name: np.float64(1e-6)}, f"{name} = 1e-06: fluxformer's LayerNorm has eps 1e-05")
-        same = {"layers.0.norm1.eps": np.float32(1e-5), "norm.eps": np.array([1e-5]), "pixels.eps": np.float64(1e-3)}
-        with self.accepted({**torch_names(), **same}, *USUAL, "--ignore", "pixels.*") as file:
-            self.same_as_torch(file["model"], "pre_plain")
+                self.refused({**torch_names(), name: np.float64(1e-6)}, f"{name} = 1e-06, but --norm-eps 1e-05", *USUAL, "--norm-eps", "1e-5")
+        self.refused({**torch_names(), "a.eps": np.float64(1e-6), "b.eps": np.float64(1e-5)}, "b.eps = 1e-05, but a.eps = 1e-06")
+        for number in (0.0, -1e-5, 1.0):
+            self.refused({**torch_names(), "eps": np.float64(number)}, f"eps = {number:g}: an eps is more than 0")
+            self.refused(torch_names(), f"--norm-eps {number:g}: must be more than 0", *USUAL, f"--norm-eps={number}")
 
     def test_the_eps_it_takes_for_granted_is_said_and_is_the_programs(self):
         done = start("import", "--help")
-        self.assertRegex(" ".join(done.stdout.split()), r"LayerNorm[^.]* eps [^.]*1e-5")
+        self.assertRegex(" ".join(done.stdout.split()), r"--norm-eps says it \(default: PyTorch's, 1e-5\)")
         with open(os.path.join(ROOT, "src", "operators", "layer_norm.hpp"), encoding="utf-8") as source:
             self.assertEqual(float(re.search(r"layer_norm_eps = ([\de.-]+);", source.read())[1]), 1e-5)
 

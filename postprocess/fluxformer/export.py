@@ -1,0 +1,194 @@
+"""Turns a Transformer of Fluxformer into a state dict for PyTorch, in the format safetensors.
+
+    python3 -m fluxformer export MODEL.h5 STATE.safetensors
+    python3 -m fluxformer export MODEL.h5 STATE.safetensors --dtype float32
+
+MODEL.h5 is the output of any run, or a model file. The names are those of nn.TransformerEncoder:
+
+    layers.<i>.self_attn.in_proj_weight, ...   norm.weight, norm.bias      (the final LayerNorm of a pre-norm model)
+
+and, of what stands before and behind it, those of nn.Linear, nn.Embedding and nn.LayerNorm:
+
+    embedding.weight, .bias      numbers to channels      words.weight, position.weight, segment.weight, class_token
+    embedding_norm.weight, .bias                          head_transform.weight, .bias      head.weight, .bias
+    word_head_transform.weight, .bias      word_head_norm.weight, .bias      word_head.weight (only if it is not words.weight), .bias
+
+What the names do not say is in the metadata: heads, norm_first, activation (gelu, gelu_tanh or relu), layer_norm_eps, causal, pooling,
+head_activation, word_head_activation. In PyTorch:
+
+    with safetensors.safe_open("STATE.safetensors", "pt") as file:
+        said, state = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
+    layer = nn.TransformerEncoderLayer(width, int(said["heads"]), ffn, dropout=0, activation=said["activation"], batch_first=True,
+                                       layer_norm_eps=float(said["layer_norm_eps"]), norm_first=said["norm_first"] == "true")
+
+PyTorch's encoder has no weights that vary with depth, no diffusion (kappa), no strengths (alpha, rho) but 1, no other order, kernel or
+normalisation: models with these are refused with status 2 and the name of what they have. Status 1: the disk is full.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+# Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.hdf5_file import RunError, open_file, reading
+from fluxformer.io import plain
+from fluxformer.part_file import refuse_place
+from fluxformer.safetensors import write_safetensors
+from fluxformer.tensors import Tensor, Unfit, sizes
+
+import h5py
+import numpy as np
+
+# Attributes of /model, what they must be, and what they are if they are missing.
+FIXED = {"kind": "transformer", "weights": "constant", "order": "sequential", "residual": "on", "subflow": "euler", "kernel": "dot",
+         "normalisation": "softmax"}
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu"}  # ours, PyTorch's
+LAYER = {"W_O": "self_attn.out_proj.weight", "b_O": "self_attn.out_proj.bias", "W_1": "linear1.weight", "b_1": "linear1.bias",
+         "W_2": "linear2.weight", "b_2": "linear2.bias", "norm1_gain": "norm1.weight", "norm1_bias": "norm1.bias",
+         "norm2_gain": "norm2.weight", "norm2_bias": "norm2.bias"}
+# Arrays around the layers: ours, PyTorch's, axes; "d" is the width, None any size.
+AROUND: dict[str, tuple[str, tuple[str | None, ...]]] = {
+    "embedding/W": ("embedding.weight", ("d", None)), "embedding/b": ("embedding.bias", ("d",)),
+    "embedding/words": ("words.weight", (None, "d")), "embedding/position": ("position.weight", (None, "d")),
+    "embedding/segment": ("segment.weight", (None, "d")), "embedding/class_token": ("class_token", ("d",)),
+    "embedding/norm_gain": ("embedding_norm.weight", ("d",)), "embedding/norm_bias": ("embedding_norm.bias", ("d",)),
+    "final_norm/gain": ("norm.weight", ("d",)), "final_norm/bias": ("norm.bias", ("d",)),
+    "head/transform_W": ("head_transform.weight", ("d", "d")), "head/transform_b": ("head_transform.bias", ("d",)),
+    "head/W": ("head.weight", (None, "d")), "head/b": ("head.bias", (None,)),
+    "word_head/transform_W": ("word_head_transform.weight", ("d", "d")), "word_head/transform_b": ("word_head_transform.bias", ("d",)),
+    "word_head/norm_gain": ("word_head_norm.weight", ("d",)), "word_head/norm_bias": ("word_head_norm.bias", ("d",)),
+    "word_head/W": ("word_head.weight", (None, "d")), "word_head/b": ("word_head.bias", (None,))}
+
+
+class Stored:
+    """The arrays of /model, each taken once."""
+
+    def __init__(self, path: str, model: h5py.Group) -> None:
+        self.path = path
+        self._arrays: dict[str, h5py.Dataset] = {}
+        model.visititems(lambda name, item: self._arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def left(self) -> list[str]:
+        """Names of those that were not taken."""
+        return sorted(self._arrays)
+
+    def take(self, name: str, *shape: int | None) -> Tensor:
+        """The array of this name and shape; None is any size from 1 on. Unfit if it is not there or another one."""
+        if name not in self._arrays:
+            raise Unfit(f"{self.path}: /model/{name} is missing")
+        stored = self._arrays.pop(name)
+        found = stored.shape or ()
+        if len(found) != len(shape) or any(size < 1 or want not in (None, size) for want, size in zip(shape, found)):
+            raise Unfit(f"{self.path}: /model/{name} is {sizes(found)} where {sizes(shape)} is expected")
+        return Tensor(f"{self.path}: /model/{name}", found, lambda: self._read(stored))
+
+    def _read(self, stored: h5py.Dataset) -> np.ndarray:
+        with reading(self.path, stored.name):
+            return np.asarray(stored[...])
+
+    def drop(self, name: str) -> bool:
+        """Leaves an array out; whether it was there."""
+        return self._arrays.pop(name, None) is not None
+
+    def must_be(self, name: str, wanted: float, what: str) -> None:
+        """Unfit unless all numbers of an array, if it is there, are `wanted`."""
+        if name in self._arrays:
+            values = self._read(self._arrays.pop(name))
+            if values.dtype.kind != "f" or not (values == wanted).all():
+                raise Unfit(f"{self.path}: /model/{name} is not {wanted:g}: PyTorch's encoder has {what}")
+
+
+def stacked(parts: list[Tensor]) -> Tensor:
+    """Several tensors as one, below each other."""
+    return Tensor(parts[0].name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]),
+                  lambda: np.concatenate([piece for part in parts for piece in part.pieces()]))
+
+
+def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
+    """An attribute that is a whole number from 1 on."""
+    value = attributes.get(name)
+    if not isinstance(value, int) or value < 1:
+        raise Unfit(f"{path}: /model@{name} is {value!r}, not a whole number from 1 on")
+    return value
+
+
+def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, str], list[str]]:
+    """PyTorch's tensors of a model, the metadata, and notes of what is left out.
+
+    Parameters
+    ----------
+    path : str
+        Of the file, for messages.
+    model : h5py.Group
+        /model of a file that stays open until the tensors are read.
+
+    Raises
+    ------
+    Unfit
+        If the model has what PyTorch's encoder does not have, or does not hold together.
+    """
+    attributes = {name: plain(value) for name, value in model.attrs.items()}
+    for name, wanted in FIXED.items():
+        if attributes.get(name, wanted) != wanted:
+            raise Unfit(f"{path}: /model@{name} is {attributes[name]}: PyTorch's encoder is {wanted} only")
+    activation, norm = attributes.get("activation"), attributes.get("norm")
+    if norm not in ("pre", "post"):
+        raise Unfit(f"{path}: /model@norm is {norm}: PyTorch's encoder has pre and post")
+    if activation not in ACTIVATIONS:
+        raise Unfit(f"{path}: /model@activation is {activation!r}, not one of {', '.join(ACTIVATIONS)}")
+    layers, width, ffn, heads = (whole(path, attributes, name) for name in ("layers", "width", "ffn", "heads"))
+    stored, state = Stored(path, model), {}
+    for number in range(1, layers + 1):
+        here, there = f"layers/{number}/", f"layers.{number - 1}."
+        for kind, shape in (("W", (width, width)), ("b", (width,))):
+            name = f"{there}self_attn.in_proj_{'weight' if kind == 'W' else 'bias'}"
+            state[name] = stacked([stored.take(f"{here}{kind}_{letter}", *shape) for letter in "QKV"])
+        for ours, theirs in LAYER.items():
+            shape = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}.get(ours, (width,))
+            state[there + theirs] = stored.take(here + ours, *shape)
+        stored.must_be(f"{here}kappa", 0, "no diffusion of tokens")
+    for name in ("alpha", "rho"):
+        stored.must_be(f"equation/{name}", 1, "sub-layers of strength 1")
+    if norm == "post" and "final_norm/gain" in stored:
+        raise Unfit(f"{path}: /model/final_norm/gain is there, but a post-norm model ends with the norm of its last layer")
+    for ours, (theirs, axes) in AROUND.items():
+        if ours in stored:
+            state[theirs] = stored.take(ours, *(width if axis == "d" else None for axis in axes))
+    notes = ["left out: the vocabulary (a state dict holds no words)"] if stored.drop("embedding/vocabulary") else []
+    if left := stored.left():
+        raise Unfit(f"{path}: /model/{left[0]} has no place in a state dict of PyTorch's encoder")
+    said = {"format": "pt", "layers": layers, "width": width, "heads": heads, "ffn": ffn, "norm_first": "true" if norm == "pre" else "false",
+            "activation": ACTIVATIONS[activation], "layer_norm_eps": attributes.get("norm_eps", 1e-5),
+            "causal": "true" if attributes.get("causal") == "on" else "false", "pooling": attributes.get("pooling", "mean"),
+            "head_activation": attributes.get("head_activation", "none"), "word_head_activation": attributes.get("word_head_activation", "none")}
+    return state, {name: str(value) for name, value in said.items()}, notes
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="fluxformer export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="model file, or output of any run")
+    parser.add_argument("state", help="file to write, STATE.safetensors")
+    parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="kind of numbers (default float64, as they are)")
+    parser.add_argument("--overwrite", action="store_true", help="replace STATE if it is there")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """`fluxformer export`: writes the state dict and prints what it holds."""
+    options = parse(arguments)
+    refuse_place(options.state, (options.model,), options.overwrite)
+    with open_file(options.model) as file:
+        if not isinstance(file.get("model"), h5py.Group):
+            raise RunError(f"{options.model}: holds no model (no group /model)")
+        with reading(options.model, "/model"):
+            state, metadata, notes = convert(options.model, file["model"])
+        write_safetensors(options.state, state, {"float64": "F64", "float32": "F32"}[options.dtype], metadata)
+    for note in notes:
+        print(note)
+    print(f"{options.state}: {len(state)} tensors, {sum(tensor.size for tensor in state.values())} numbers; "
+          + ", ".join(f"{name} {value}" for name, value in metadata.items() if name != "format"))

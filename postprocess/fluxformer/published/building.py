@@ -1,0 +1,116 @@
+"""What the architectures share: how tensors of a checkpoint become the arrays of a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fluxformer.published.checkpoint import Checkpoint
+from fluxformer.published.config import Config
+from fluxformer.tensors import Tensor, Unfit
+
+import numpy as np
+
+
+@dataclass
+class Model:
+    """A model file that grows.
+
+    Attributes
+    ----------
+    attributes : dict
+        Those of /model.
+    arrays : dict
+        By path below /model.
+    notes : list of str
+        What is left out, and why.
+    """
+    attributes: dict[str, str | int | float]
+    arrays: dict[str, Tensor | np.ndarray] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """Channels."""
+        return int(self.attributes["width"])
+
+    def linear(self, tensors: Checkpoint, name: str, weight: str, bias: str, rows: int, columns: int) -> None:
+        """An nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`."""
+        self.arrays[weight] = tensors.take(f"{name}.weight", rows, columns)
+        self.arrays[bias] = tensors.take(f"{name}.bias", rows)
+
+    def norm(self, tensors: Checkpoint, name: str, place: str) -> None:
+        """An nn.LayerNorm `name` as the arrays `place`gain and `place`bias."""
+        self.arrays[f"{place}gain"] = tensors.take(f"{name}.weight", self.width)
+        self.arrays[f"{place}bias"] = tensors.take(f"{name}.bias", self.width)
+
+    def encoder_layer(self, tensors: Checkpoint, number: int, place: str, linears: Mapping[str, str], norms: Mapping[str, str]) -> None:
+        """Layer `number`, counted from 1, whose names begin with `place`, from its linear maps (Q, K, V, O, 1, 2) and LayerNorms."""
+        width, ffn = self.width, int(self.attributes["ffn"])
+        for letter, name in linears.items():
+            rows, columns = {"1": (ffn, width), "2": (width, ffn)}.get(letter, (width, width))
+            here = f"layers/{number}/"
+            self.linear(tensors, place + name, f"{here}W_{letter}", f"{here}b_{letter}", rows, columns)
+        for ours, name in norms.items():
+            self.norm(tensors, place + name, f"layers/{number}/{ours}_")
+
+    def classifier(self, config: Config, tensors: Checkpoint, name: str, pooling: str) -> None:
+        """The class head `name`, on the tokens that `pooling` says."""
+        shape = tensors.shape(f"{name}.weight")
+        classes = config.classes() or (shape[0] if shape else 0)
+        self.arrays["head/W"] = tensors.take(f"{name}.weight", classes, self.width)
+        if f"{name}.bias" in tensors:
+            self.arrays["head/b"] = tensors.take(f"{name}.bias", classes)
+        else:
+            self.arrays["head/b"] = np.zeros(classes)
+        self.attributes.update(classes=classes, pooling=pooling)
+
+    def word_matrix(self, config: Config, tensors: Checkpoint, name: str) -> None:
+        """The output matrix `name` of the word head, unless it is that of the embedding."""
+        words = self.arrays["embedding/words"]
+        assert isinstance(words, Tensor)
+        tied = config.flag("tie_word_embeddings", True)
+        if name not in tensors and tied:
+            return
+        matrix = tensors.take(name, *words.shape)
+        if not tied:
+            self.arrays["word_head/W"] = matrix
+        elif not matrix.equals(words):
+            raise Unfit(f"{matrix.name} differs from the word embeddings, but {config.path} does not say that they do: if so, add "
+                        '"tie_word_embeddings": false')
+
+    def leave_out(self, names: list[str], why: str) -> None:
+        """A note on tensors that no model file has."""
+        if names:
+            self.notes.append(f"left out: {', '.join(names)} ({why})")
+
+
+def transformer(config: Config, *, layers: str, width: str, heads: str, ffn: int, activation: str, norm: str, eps: float) -> Model:
+    """A Transformer of the sizes that the entries of these names give."""
+    count, channels = config.whole(heads), config.whole(width)
+    if channels % count:
+        raise config.refuse(heads, f"does not divide {width} = {channels}")
+    depth = config.whole(layers)
+    return Model({"kind": "transformer", "layers": depth, "knots": depth, "width": channels, "heads": count, "ffn": ffn,
+                  "activation": activation, "norm": norm, "norm_eps": eps, "order": "sequential", "residual": "on", "causal": "off",
+                  "kernel": "dot", "inputs": 0, "tokens": 0, "classes": 0})
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A kind of published model.
+
+    Attributes
+    ----------
+    prefix, ignored : str
+        As of `Checkpoint`.
+    classes : tuple of str
+        Names of the models that fit into a model file, as in the entry architectures of config.json.
+    build : callable
+        From config and checkpoint.
+    """
+    prefix: str
+    ignored: str
+    classes: tuple[str, ...]
+    build: Callable[[Config, Checkpoint, str], Model]
+

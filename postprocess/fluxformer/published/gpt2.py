@@ -1,0 +1,54 @@
+"""GPT-2: norm in front of each sub-layer, causal; its matrices are stored [in, out], queries, keys and values in one."""
+
+from __future__ import annotations
+
+from fluxformer.published.building import Architecture, Model, transformer
+from fluxformer.published.checkpoint import Checkpoint
+from fluxformer.published.config import Config
+
+import numpy as np
+
+WITHOUT_WORDS = ("GPT2Model", "GPT2ForSequenceClassification")
+
+
+def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
+    """The model; `kind` is its class, "" if config.json does not say it."""
+    config.must_be("scale_attn_weights", True, "a model file divides scores of attention by the root of the head's width")
+    config.must_be("scale_attn_by_inverse_layer_idx", False, "a model file divides scores of attention alike in all layers")
+    config.must_be("add_cross_attention", False, "a model file has no cross attention")
+    width = config.whole("n_embd")
+    model = transformer(config, layers="n_layer", width="n_embd", heads="n_head", ffn=config.whole("n_inner", 4 * width),
+                        activation=config.activation("activation_function", "gelu_new"), norm="pre",
+                        eps=config.eps("layer_norm_epsilon", 1e-5))
+    vocabulary, positions = config.whole("vocab_size"), config.whole("n_positions")
+    model.attributes.update(causal="on", tokens=positions)
+    model.arrays["embedding/words"] = tensors.take("wte.weight", vocabulary, width)
+    model.arrays["embedding/position"] = tensors.take("wpe.weight", positions, width)
+    for number in range(int(model.attributes["layers"])):
+        layer(tensors, model, f"h.{number}.", f"layers/{number + 1}/")
+    model.norm(tensors, "ln_f", "final_norm/")
+    if tensors.any("score.") or kind == "GPT2ForSequenceClassification":
+        model.classifier(config, tensors, "score", "last")
+    if "lm_head.weight" in tensors or kind not in WITHOUT_WORDS:
+        model.word_matrix(config, tensors, "lm_head.weight")
+        model.arrays["word_head/b"] = np.zeros(vocabulary)
+    return model
+
+
+def layer(tensors: Checkpoint, model: Model, theirs: str, ours: str) -> None:
+    """One layer, whose names begin with `theirs` there and with `ours` here."""
+    width, ffn = model.width, int(model.attributes["ffn"])
+    stacked = tensors.take(f"{theirs}attn.c_attn.weight", width, 3 * width).transposed()
+    bias = tensors.take(f"{theirs}attn.c_attn.bias", 3 * width)
+    for place, letter in enumerate("QKV"):
+        rows = place * width, (place + 1) * width
+        model.arrays[f"{ours}W_{letter}"], model.arrays[f"{ours}b_{letter}"] = stacked.rows(*rows), bias.rows(*rows)
+    for letter, name, inputs, outputs in (("O", "attn.c_proj", width, width), ("1", "mlp.c_fc", width, ffn), ("2", "mlp.c_proj", ffn, width)):
+        model.arrays[f"{ours}W_{letter}"] = tensors.take(f"{theirs}{name}.weight", inputs, outputs).transposed()
+        model.arrays[f"{ours}b_{letter}"] = tensors.take(f"{theirs}{name}.bias", outputs)
+    model.norm(tensors, f"{theirs}ln_1", f"{ours}norm1_")
+    model.norm(tensors, f"{theirs}ln_2", f"{ours}norm2_")
+
+
+GPT2 = Architecture(prefix=r"(?:model\.)?(?:transformer\.)?", ignored=r"h\.[0-9]+\.attn\.(?:bias|masked_bias)",
+                    classes=("GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"), build=build)

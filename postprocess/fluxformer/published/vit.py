@@ -1,0 +1,49 @@
+"""ViT: norm in front of each sub-layer; patches by a linear map, a class token in front of them."""
+
+from __future__ import annotations
+
+from fluxformer.published.building import Architecture, Model, transformer
+from fluxformer.published.checkpoint import Checkpoint
+from fluxformer.published.config import Config
+
+import numpy as np
+
+LINEARS = {"Q": "attention.attention.query", "K": "attention.attention.key", "V": "attention.attention.value",
+           "O": "attention.output.dense", "1": "intermediate.dense", "2": "output.dense"}
+NORMS = {"norm1": "layernorm_before", "norm2": "layernorm_after"}
+
+
+def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
+    """The model; `kind` is its class, "" if config.json does not say it."""
+    model = transformer(config, layers="num_hidden_layers", width="hidden_size", heads="num_attention_heads",
+                        ffn=config.whole("intermediate_size"), activation=config.activation("hidden_act", "gelu"), norm="pre",
+                        eps=config.eps("layer_norm_eps", 1e-12))
+    width = model.width
+    (height, across), (rows, columns) = config.pair("image_size"), config.pair("patch_size")
+    channels = config.whole("num_channels", 3)
+    if rows > height or columns > across:
+        raise config.refuse("patch_size", f"larger than image_size ({height} x {across})")
+    inputs, tokens = channels * rows * columns, (height // rows) * (across // columns) + 1
+    place = "embeddings.patch_embeddings.projection."
+    # A convolution that steps from patch to patch is a linear map of each patch, flattened by channel, row, column.
+    model.arrays["embedding/W"] = tensors.take(place + "weight", width, channels, rows, columns).reshaped(width, inputs)
+    model.arrays["embedding/b"] = tensors.take(place + "bias", width)
+    model.arrays["embedding/class_token"] = tensors.take("embeddings.cls_token", 1, 1, width).reshaped(width)
+    model.arrays["embedding/position"] = tensors.take("embeddings.position_embeddings", 1, tokens, width).reshaped(tokens, width)
+    model.attributes.update(inputs=inputs, tokens=tokens)
+    biases = config.flag("qkv_bias", True)
+    for number in range(int(model.attributes["layers"])):
+        here = f"encoder.layer.{number}."
+        model.encoder_layer(tensors, number + 1, here, {key: LINEARS[key] for key in ("QKVO12" if biases else "O12")}, NORMS)
+        for letter in "" if biases else "QKV":
+            model.arrays[f"layers/{number + 1}/W_{letter}"] = tensors.take(f"{here}{LINEARS[letter]}.weight", width, width)
+            model.arrays[f"layers/{number + 1}/b_{letter}"] = np.zeros(width)
+    model.norm(tensors, "layernorm", "final_norm/")
+    if tensors.any("classifier.") or kind == "ViTForImageClassification":
+        model.classifier(config, tensors, "classifier", "first")
+    model.leave_out(tensors.drop("pooler."), "the class head of a ViT has no pooler")
+    return model
+
+
+VIT = Architecture(prefix=r"(?:model\.)?(?:vit\.)?", ignored=r"embeddings\.mask_token", classes=("ViTModel", "ViTForImageClassification"),
+                   build=build)

@@ -1,0 +1,8 @@
+"""Samples of your own as tokens: `python3 -m fluxformer tokens`, and for a tokeniser of your own
+
+    from fluxformer.tokens import patches, write_token_file
+"""
+
+from fluxformer.tokens.token_file import patches, write_token_file
+
+__all__ = ["patches", "write_token_file"]

@@ -1,0 +1,189 @@
+"""Token files: samples that the program reads with data.set = tokens, checked and written."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.hdf5_file import RunError
+from fluxformer.part_file import Sink, refuse_place, writing
+from fluxformer.words import check_words
+
+import h5py
+import numpy as np
+
+LARGEST = 2**31 - 2  # of whole numbers, as in the program
+PER_SAMPLE = ("ids", "features", "lengths", "segments", "labels")
+Samples = dict[str, np.ndarray]
+
+
+def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
+    """Images as the tokens of a ViT: zeros in the place of the class token, then the patches row by row.
+
+    Parameters
+    ----------
+    images : array
+        [sample, channel, row, column], normalised as the model wants them.
+    patch : int or (int, int)
+        Rows and columns of a patch; what is left over at the edges is cut off.
+
+    Returns
+    -------
+    array
+        [sample, token, number]; the numbers of a patch by channel, row and column.
+    """
+    rows, columns = (patch, patch) if isinstance(patch, int) else patch
+    images = np.asarray(images)
+    if images.ndim != 4 or min(images.shape) < 1 or not (1 <= rows <= images.shape[2] and 1 <= columns <= images.shape[3]):
+        raise RunError(f"images of shape {images.shape} have no patches of {rows} x {columns}: expected [sample, channel, row, column]")
+    samples, channels = images.shape[:2]
+    down, across = images.shape[2] // rows, images.shape[3] // columns
+    cut = images[:, :, :down * rows, :across * columns].reshape(samples, channels, down, rows, across, columns)
+    found = cut.transpose(0, 2, 4, 1, 3, 5).reshape(samples, down * across, channels * rows * columns)
+    return np.concatenate([np.zeros_like(found[:, :1]), found], axis=1)
+
+
+def write_token_file(path: str, *, ids: Any = None, features: Any = None, lengths: Any = None, segments: Any = None, labels: Any = None,
+                     words: Sequence[str] = (), label_names: Sequence[str] = (), test: Mapping[str, Any] | None = None,
+                     overwrite: bool = False) -> None:
+    """Writes samples that the program reads with data.set = tokens.
+
+    Parameters
+    ----------
+    path : str
+        HDF5 file to write.
+    ids : array of whole numbers, or list of lists of any length
+        [sample, token]: numbers of words. Lists are padded with 0, and `lengths` follow from them.
+    features : array of numbers
+        [sample, token, number], instead of `ids`.
+    lengths : array of whole numbers
+        [sample]: real tokens, 1 or more; all of them if it is not given.
+    segments : as `ids`
+        [sample, token]: the segment of each word, from 0 (which sentence of a pair).
+    labels : array of whole numbers
+        [sample]: classes from 0; one class if it is not given.
+    words : sequence of str
+        The vocabulary, in the order of the numbers.
+    label_names : sequence of str
+        Names of the classes, for figures.
+    test : mapping
+        Samples for testing, by the names above (ids, labels, ...). Without it the same samples serve both.
+    overwrite : bool
+        Replace the file if it is there.
+
+    Raises
+    ------
+    RunError
+        If the samples do not hold together.
+    OSError
+        If the file cannot be written.
+    """
+    refuse_place(path, (), overwrite)
+    given = {"ids": ids, "features": features, "lengths": lengths, "segments": segments, "labels": labels}
+    splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
+    check_words(path, words, "words", unique=False)
+    check_words(path, label_names, "label_names", unique=False)
+    write_samples(path, {place: checked_samples(f"{path}: {place}", one) for place, one in splits.items()}, words, label_names)
+
+
+def _padded(what: str, rows: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """An array of lists of any length, and their lengths if they differ."""
+    if isinstance(rows, np.ndarray) or not isinstance(rows, Sequence):
+        return np.asarray(rows), None
+    if not all(isinstance(row, (Sequence, np.ndarray)) for row in rows):
+        raise RunError(f"{what} is not a list of samples")
+    lengths = np.array([len(row) for row in rows], np.int64)
+    if len(set(lengths)) < 2:
+        return np.array([np.asarray(row) for row in rows]), None
+    if not all(np.asarray(row).dtype.kind in "iu" for row in rows if len(row)):
+        raise RunError(f"{what} does not hold whole numbers")
+    padded = np.zeros((len(rows), lengths.max()), np.int64)
+    for row, numbers in zip(padded, rows):
+        row[:len(numbers)] = numbers
+    return padded, lengths
+
+
+def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int = LARGEST) -> np.ndarray:
+    """Whole numbers of this shape and range."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "iu":
+        raise RunError(f"{what} holds {array.dtype}, not whole numbers")
+    if array.shape != shape:
+        raise RunError(f"{what} has shape {array.shape}, expected {shape}")
+    odd = np.flatnonzero((array < least) | (array > most))
+    if odd.size:
+        place = np.unravel_index(odd[0], shape)
+        where = ", ".join(f"{axis} {number}" for axis, number in zip(("sample", "token"), place))
+        raise RunError(f"{what} holds {array[place]} ({where}): must be {least} to {most}")
+    return array.astype(np.int32)
+
+
+def checked_samples(place: str, given: Mapping[str, Any]) -> Samples:
+    """The arrays of a split, as they are stored. RunError if they do not hold together; `place` is in front of their names in it."""
+    arrays = {name: array for name, array in given.items() if array is not None}
+    if unknown := sorted(set(arrays) - set(PER_SAMPLE)):
+        raise RunError(f"{place}{unknown[0]} is not one of {', '.join(PER_SAMPLE)}")
+    if ("ids" in arrays) == ("features" in arrays):
+        raise RunError(f"{place}ids and {place.split(': ')[-1]}features: exactly one of them is needed")
+    found: Samples = {}
+    if "features" in arrays:
+        features = np.asarray(arrays["features"])
+        if features.dtype.kind != "f" or features.ndim != 3 or 0 in features.shape:
+            raise RunError(f"{place}features holds {features.dtype} of shape {features.shape}, expected real numbers [sample, token, number]")
+        if not np.isfinite(features).all():
+            raise RunError(f"{place}features holds numbers that are not finite")
+        found["features"] = features.astype(np.float32 if features.itemsize <= 4 else np.float64)
+        if "segments" in arrays:
+            raise RunError(f"{place}segments needs ids: only words have segments")
+        shape = features.shape[:2]
+    else:
+        ids, lengths = _padded(f"{place}ids", arrays["ids"])
+        if ids.ndim != 2 or 0 in ids.shape:
+            raise RunError(f"{place}ids has shape {ids.shape}, expected [sample, token]")
+        shape = ids.shape
+        found["ids"] = _whole(f"{place}ids", ids, shape, 0)
+        if lengths is not None:
+            if "lengths" in arrays:
+                raise RunError(f"{place}lengths follows from lists of ids of different lengths: give one of both")
+            arrays["lengths"] = lengths
+        if "segments" in arrays:
+            segments, those = _padded(f"{place}segments", arrays["segments"])
+            if those is not None and (lengths is None or list(those) != list(lengths)):
+                raise RunError(f"{place}segments has other lengths than ids")
+            found["segments"] = _whole(f"{place}segments", segments, shape, 0)
+    if "lengths" in arrays:
+        found["lengths"] = _whole(f"{place}lengths", arrays["lengths"], shape[:1], 1, shape[1])
+    if "labels" in arrays:
+        found["labels"] = _whole(f"{place}labels", arrays["labels"], shape[:1], 0)
+    return found
+
+
+def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str], label_names: Sequence[str]) -> None:
+    """Writes a file of splits ("", or "train/" and "test/"). RunError if their tokens differ, or their numbers have no word or name;
+    OSError if it cannot be written."""
+    first = next(iter(splits.values()))
+    for place, split in splits.items():
+        for name in ("ids", "features"):
+            if (name in split) != (name in first) or name in split and split[name].shape[1:] != first[name].shape[1:]:
+                raise RunError(f"{path}: {place}{name} has other tokens than train/{name}")
+        for name, texts, what in (("ids", words, "words"), ("labels", label_names, "label_names")):
+            if len(texts) and name in split and split[name].max() >= len(texts):
+                raise RunError(f"{path}: {place}{name} holds {split[name].max()}, but there are {len(texts)} {what}")
+    if len(words) and "ids" not in first:
+        raise RunError(f"{path}: words need ids")
+    with writing(path) as stream:
+        sink = Sink(stream)
+        with h5py.File(sink, "w") as file:
+            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            file.attrs["command_line"] = " ".join(sys.argv)
+            for place, split in splits.items():
+                for name, array in split.items():
+                    file[place + name] = array
+                    sink.check()
+            for name, texts in (("words", words), ("label_names", label_names)):
+                if len(texts):
+                    file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
+        sink.check()

@@ -1,0 +1,73 @@
+"""Vocabularies (words in the order of their numbers) and other lists of texts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from fluxformer.hdf5_file import RunError, regular_file
+
+LONGEST = 1_000_000_000  # bytes
+
+
+def read_words(path: str) -> list[str]:
+    """The words of a vocabulary, the first of which has number 0.
+
+    Parameters
+    ----------
+    path : str
+        One word per line, or, if it ends with .json, an object word: number. UTF-8.
+
+    Raises
+    ------
+    RunError
+        If it cannot be read, and for words that are empty or there twice.
+    """
+    words = _numbered(path, _text(path)) if path.endswith(".json") else read_lines(path)
+    check_words(path, words, "word", unique=True)
+    return words
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text in UTF-8, without their ends. RunError if it cannot be read."""
+    return [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
+
+
+def check_words(path: str, words: Sequence[str], what: str, unique: bool) -> None:
+    """RunError for words that a list of words in a file cannot hold; `unique`: or that are in it twice."""
+    places: dict[str, int] = {}
+    for number, word in enumerate(words):
+        if not isinstance(word, str) or not word or "\0" in word:
+            raise RunError(f"{path}: {what} {number} {'holds a zero byte' if word else 'is empty'}")
+        if unique and word in places:
+            raise RunError(f"{path}: {what} {number}, {word!r}, is {what} {places[word]} too")
+        places[word] = number
+
+
+def _text(path: str) -> str:
+    regular_file(path)
+    if os.path.getsize(path) > LONGEST:
+        raise RunError(f"{path}: not a list of words: it has {os.path.getsize(path)} bytes")
+    try:
+        with open(path, "rb") as stream:
+            return stream.read().decode("utf-8")
+    except OSError as failure:
+        raise RunError(f"{path}: {failure.strerror}") from None
+    except ValueError as failure:
+        raise RunError(f"{path}: not a text in UTF-8 ({failure})") from None
+
+
+def _numbered(path: str, text: str) -> list[str]:
+    """The words of a JSON object word: number."""
+    try:
+        pairs = json.loads(text, object_pairs_hook=lambda pairs: pairs)
+    except (ValueError, RecursionError) as failure:
+        raise RunError(f"{path}: not a vocabulary: {failure}") from None
+    if not text.lstrip().startswith("{") or not all(type(number) is int for _, number in pairs):
+        raise RunError(f"{path}: not a vocabulary: it is not an object word: number")
+    pairs.sort(key=lambda pair: pair[1])
+    for wanted, (word, number) in enumerate(pairs):
+        if number != wanted:
+            raise RunError(f"{path}: the numbers of a vocabulary are 0, 1, 2, ...; {word!r} has {number} where {wanted} is expected")
+    return [word for word, _ in pairs]

@@ -1,0 +1,104 @@
+"""A Transformer in numpy, from nothing but a model file (docs/output-format.md, /model): embedding, layers, heads.
+
+published_models_test.py holds it to PyTorch. Tokens are ids [sample, token] with segments, or features [sample, token, number];
+`lengths` says how many tokens of a sample are real (the others have meaningless states)."""
+
+import math
+
+import h5py
+import numpy as np
+
+erf = np.vectorize(math.erf)
+ACTIVATIONS = {"none": lambda x: x, "tanh": np.tanh, "relu": lambda x: np.maximum(x, 0),
+               "gelu_erf": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
+               "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))}
+
+
+class Model:
+    """A model file in memory: its attributes, and its arrays by their path below /model."""
+
+    def __init__(self, path):
+        self.arrays = {}
+        with h5py.File(path, "r") as file:
+            self.attributes = dict(file["model"].attrs)
+            file["model"].visititems(lambda name, item: self.arrays.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None)
+
+    def norm(self, x, place):
+        centred = x - x.mean(-1, keepdims=True)
+        scale = np.sqrt((centred**2).mean(-1, keepdims=True) + self.attributes.get("norm_eps", 1e-5))
+        return centred / scale * self.arrays[place + "gain"] + self.arrays[place + "bias"]
+
+    def linear(self, x, place, letter):
+        return x @ self.arrays[f"{place}W{letter}"].T + self.arrays[f"{place}b{letter}"]
+
+    def embed(self, tokens, segments=None):
+        if "embedding/words" in self.arrays:
+            u = self.arrays["embedding/words"][tokens]
+        else:
+            u = self.linear(tokens, "embedding/", "")
+        if "embedding/class_token" in self.arrays:
+            u[:, 0] = self.arrays["embedding/class_token"]
+        if "embedding/segment" in self.arrays:
+            u = u + self.arrays["embedding/segment"][np.zeros(tokens.shape, int) if segments is None else segments]
+        if "embedding/position" in self.arrays:
+            u = u + self.arrays["embedding/position"][:u.shape[1]]
+        return self.norm(u, "embedding/norm_") if "embedding/norm_gain" in self.arrays else u
+
+    def attention(self, x, place, lengths):
+        """(output, attention [sample, head, query, key])"""
+        samples, tokens, width = x.shape
+        heads = int(self.attributes["heads"])
+        q, k, v = (self.linear(x, place, "_" + name).reshape(samples, tokens, heads, -1).swapaxes(1, 2) for name in "QKV")
+        scores = q @ k.swapaxes(2, 3) / math.sqrt(width / heads)
+        token = np.arange(tokens)
+        hidden = (token >= np.asarray(lengths)[:, None])[:, None, None, :]
+        if self.attributes.get("causal", "off") == "on":
+            hidden = hidden | (token[None, :] > token[:, None])
+        scores = np.exp(np.where(hidden, -np.inf, scores - scores.max(-1, keepdims=True)))
+        shares = scores / scores.sum(-1, keepdims=True)
+        return self.linear((shares @ v).swapaxes(1, 2).reshape(x.shape), place, "_O"), shares
+
+    def reaction(self, x, place):
+        return self.linear(ACTIVATIONS[self.attributes["activation"]](self.linear(x, place, "_1")), place, "_2")
+
+    def states(self, tokens, lengths, segments=None):
+        """(hidden [layer, sample, token, channel] from the embedded input on, attention [layer, sample, head, query, key])"""
+        hidden, attention = [self.embed(tokens, segments)], []
+        for number in range(1, int(self.attributes["layers"]) + 1):
+            u, place, pre = hidden[-1], f"layers/{number}/", self.attributes["norm"] == "pre"
+            mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths)
+            u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
+            changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
+            hidden.append(u + changed if pre else self.norm(u + changed, place + "norm2_"))
+            attention.append(shares)
+        return np.array(hidden), np.array(attention)
+
+    def last(self, u):
+        """What the heads see of the last state."""
+        return self.norm(u, "final_norm/") if "final_norm/gain" in self.arrays else u
+
+    def words(self, u):
+        """Logits [sample, token, word] of the last state, or None."""
+        if "word_head/b" not in self.arrays:
+            return None
+        x = self.last(u)
+        if "word_head/transform_W" in self.arrays:
+            x = ACTIVATIONS[self.attributes.get("word_head_activation", "none")](self.linear(x, "word_head/transform_", ""))
+        if "word_head/norm_gain" in self.arrays:
+            x = self.norm(x, "word_head/norm_")
+        return x @ self.arrays.get("word_head/W", self.arrays["embedding/words"]).T + self.arrays["word_head/b"]
+
+    def classes(self, u, lengths):
+        """Logits [sample, class] of the last state, or None."""
+        if "head/W" not in self.arrays:
+            return None
+        x, lengths = self.last(u), np.asarray(lengths)
+        pooling = self.attributes.get("pooling", "mean")
+        if pooling == "mean":
+            real = (np.arange(x.shape[1]) < lengths[:, None])[:, :, None]
+            x = (x * real).sum(1) / lengths[:, None]
+        else:
+            x = x[np.arange(len(x)), 0 if pooling == "first" else lengths - 1]
+        if "head/transform_W" in self.arrays:
+            x = ACTIVATIONS[self.attributes.get("head_activation", "none")](self.linear(x, "head/transform_", ""))
+        return self.linear(x, "head/", "")

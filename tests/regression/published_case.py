@@ -1,0 +1,81 @@
+"""The checkpoints of tests/support/published_reference.h5, as whoever publishes a model saves them."""
+
+import json
+import os
+
+import h5py
+import numpy as np
+
+import safetensors_file
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+REFERENCE = os.path.join(ROOT, "tests", "support", "published_reference.h5")
+TIED = ("cls.predictions.decoder.weight", "vocab_projector.weight", "lm_head.weight")  # published once, as the word embeddings
+# What a published checkpoint of each class has of all that the reference models have.
+CLASSES = {
+    "BertModel": ("bert.",), "BertForMaskedLM": ("bert.embeddings.", "bert.encoder.", "cls.predictions."),
+    "BertForPreTraining": ("bert.", "cls."), "BertForSequenceClassification": ("bert.", "classifier."),
+    "DistilBertModel": ("distilbert.",), "DistilBertForMaskedLM": ("distilbert.", "vocab_"),
+    "DistilBertForSequenceClassification": ("distilbert.", "pre_classifier.", "classifier."),
+    "GPT2Model": ("transformer.",), "GPT2LMHeadModel": ("transformer.", "lm_head."), "GPT2ForSequenceClassification": ("transformer.", "score."),
+    "ViTModel": ("vit.",), "ViTForImageClassification": ("vit.embeddings.", "vit.encoder.", "vit.layernorm.", "classifier."),
+}
+
+
+class Case:
+    """One reference model: its config, tensors, inputs and outputs."""
+
+    def __init__(self, name):
+        with h5py.File(REFERENCE, "r") as file:
+            case = file[name]
+            self.config = json.loads(case.attrs["config"])
+            self.tensors, start = {}, 0
+            for tensor, shape in json.loads(case.attrs["shapes"]):
+                self.tensors[tensor] = case["tensors"][start:start + int(np.prod(shape))].reshape(shape)
+                start += int(np.prod(shape))
+            assert start == len(case["tensors"])
+            self.arrays = {key: item[...] for key, item in case.items() if key != "tensors"}
+        self.tied = self.config.get("tie_word_embeddings", True)
+
+    def __getitem__(self, name):
+        return self.arrays[name]
+
+    def __contains__(self, name):
+        return name in self.arrays
+
+    @property
+    def lengths(self):
+        """Real tokens of each sample."""
+        return self["lengths"] if "lengths" in self else np.full(len(self["images"]), self["hidden"].shape[2])
+
+    @property
+    def real(self):
+        """[sample, token]: whether the token is one."""
+        return np.arange(self["hidden"].shape[2]) < self.lengths[:, None]
+
+    def published(self, kind):
+        """(config, tensors) of a checkpoint of the class `kind`."""
+        tensors = {name: array for name, array in self.tensors.items()
+                   if name.startswith(CLASSES[kind]) and not (self.tied and name in TIED)}
+        config = {**self.config, "architectures": [kind]}
+        if "Classification" in kind:
+            config["id2label"] = {str(number): f"class {number}" for number in range(self["classes"].shape[1])}
+        return config, tensors
+
+    def patches(self):
+        """The images as tokens: a placeholder, then each patch by channel, row and column."""
+        (rows, columns), images = self.config["patch_size"], self["images"]
+        found = [np.zeros((len(images), images.shape[1] * rows * columns))]
+        for y in range(0, images.shape[2], rows):
+            for x in range(0, images.shape[3], columns):
+                found.append(images[:, :, y:y + rows, x:x + columns].reshape(len(images), -1))
+        return np.stack(found, axis=1)
+
+
+def save(folder, config, tensors, kinds=None):
+    """Writes model.safetensors and config.json; their paths."""
+    paths = os.path.join(folder, "model.safetensors"), os.path.join(folder, "config.json")
+    safetensors_file.save(paths[0], tensors, kinds)
+    with open(paths[1], "w", encoding="utf-8") as stream:
+        json.dump(config, stream)
+    return paths
