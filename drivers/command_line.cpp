@@ -19,6 +19,7 @@
 #include "base/provenance.hpp"
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
+#include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
@@ -189,6 +190,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
                     arguments.deck.empty() ? "no deck" : arguments.deck, deck.origin);
   if (root) tell_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
+  leave_data_to_file(settings);
   settings.refuse_idle_keys();
   set_petsc_options(settings.petsc());
   try {

@@ -1,5 +1,7 @@
 #include "drivers/common/data_options.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 #include "data/make_dataset.hpp"
 #include "data/text/vocabulary.hpp"
@@ -8,6 +10,16 @@
 #include "model/model_variables.hpp"
 
 namespace fluxformer {
+namespace {
+
+/// Rows of a matrix; 0 if there is none, or nothing that read_model takes.
+int rows_of(const io::ArchiveReader& archive, const char* matrix) {
+  if (!archive.has(matrix)) return 0;
+  const auto shape = archive.shape(matrix);
+  return shape.size() == 2 && std::in_range<int>(shape[0]) ? static_cast<int>(shape[0]) : 0;
+}
+
+}  // namespace
 
 void declare_data_options(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
@@ -19,12 +31,17 @@ void declare_data_options(Options& options) {
       {.name = "data.set",
        .fallback = std::string("digits"),
        .doc = "digits (pen strokes) and topics (text) are built in; mnist, omniglot and 20news are read from "
-              "files",
-       .choices = {"digits", "mnist", "omniglot", "topics", "20news"}});
+              "files; tokens: tokens made by another program",
+       .choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}});
   declare({.name = "data.directory",
            .fallback = std::string(),
            .doc = "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree "
                   "of 20 Newsgroups; or its parent folder",
+           .role = Role::free});
+  declare({.name = "data.file",
+           .fallback = std::string(),
+           .doc = "token file: HDF5, or numpy's FILE.npz, with ids or features of the samples",
+           .when = "data.set = tokens",
            .role = Role::free});
   declare_of_tokens(
       {.name = "data.tokens",
@@ -33,12 +50,14 @@ void declare_data_options(Options& options) {
               "whole: it is a single token",
        .choices = {"patches", "rows", "pixels", "whole"},
        .when = "data.set = digits | mnist | omniglot"});
-  declare_of_tokens({.name = "data.length",
-                     .fallback = 256L,
-                     .doc = "text: tokens per sample; longer texts are truncated, shorter ones padded",
-                     .unit = "tokens",
-                     .minimum = 1,
-                     .when = "data.set = 20news | topics"});
+  declare_of_tokens(
+      {.name = "data.length",
+       .fallback = 256L,
+       .doc = "text: tokens per sample; longer texts are truncated, shorter ones padded; token files: "
+              "samples are truncated only if the key is given",
+       .unit = "tokens",
+       .minimum = 1,
+       .when = "data.set = 20news | topics | tokens"});
   declare({.name = "data.vocabulary",
            .fallback = 20000L,
            .doc = "text: largest size of the vocabulary, which is built from the training split",
@@ -75,7 +94,7 @@ void declare_data_options(Options& options) {
 }
 
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
-                                         const std::vector<std::string>& words, MPI_Comm comm) {
+                                         const KnownInput& known, MPI_Comm comm) {
   data::DatasetSpec spec;
   spec.name = settings.word("data.set");
   spec.directory = settings.word("data.directory");
@@ -88,24 +107,50 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   spec.keep_headers = settings.flag("data.headers");
   spec.keep_quotes = settings.flag("data.quotes");
   spec.keep_footers = settings.flag("data.footers");
-  spec.words = words;
+  spec.words = known.words;
+  spec.file = settings.word("data.file");
+  spec.cut = settings.given("data.length") ? settings.count("data.length") : 0;
+  spec.model = known.sizes;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
   return collectively(comm, [&] { return data::make_dataset(spec); });
 }
 
-std::vector<std::string> stored_words(const Settings& settings, MPI_Comm comm) {
+KnownInput known_input(const Settings& settings, MPI_Comm comm) {
   const auto& file = settings.word("model.file");
-  if (file.empty() || !settings.counts("data.vocabulary")) return {};
+  const bool tokens = settings.word("data.set") == "tokens";
+  if (file.empty() || !(tokens || settings.counts("data.vocabulary"))) return {};
   const io::ArchiveReader archive(comm, file, "model.file = ");
-  if (!archive.has(model_file::embedding_vocabulary)) return {};
-  auto words = archive.words(model_file::embedding_vocabulary);
-  try {
-    const data::Vocabulary valid(words);
-  } catch (const BadInput& e) {
-    throw BadInput(archive.called() + ": " + model_file::embedding_vocabulary + ": " + e.what());
+  KnownInput known;
+  if (archive.has(model_file::embedding_vocabulary))
+    known.words = archive.words(model_file::embedding_vocabulary);
+  if (tokens) {
+    known.sizes = {.vocabulary = rows_of(archive, model_file::embedding_words),
+                   .segments = rows_of(archive, model_file::embedding_segment),
+                   .tokens = rows_of(archive, model_file::embedding_position),
+                   .classes = rows_of(archive, model_file::head_W)};
+  } else if (!known.words.empty()) {
+    try {
+      const data::Vocabulary valid(known.words);
+    } catch (const BadInput& e) {
+      throw BadInput(archive.called() + ": " + model_file::embedding_vocabulary + ": " + e.what());
+    }
   }
-  return words;
+  return known;
+}
+
+KnownInput known_input(const data::Dataset& data) {
+  return {data.words(),
+          {.vocabulary = data.vocabulary(), .segments = data.segments(), .classes = data.classes()}};
+}
+
+bool takes_first_positions(const Settings& settings) {
+  return settings.word("data.set") == "tokens";
+}
+
+void leave_data_to_file(Settings& settings) {
+  if (settings.options()->find("data.length") != nullptr && settings.word("data.set") == "tokens")
+    settings.leave_to_file("data.length");
 }
 
 }  // namespace fluxformer

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "drivers/common/data_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
@@ -43,6 +44,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   spec.kappa_per_channel = settings.word("model.kappa") == "channel";
   spec.features = input.features;
   spec.vocabulary = input.vocabulary;
+  spec.segments = input.segments;
   spec.tokens = input.any() ? input.tokens : 0;
   spec.classes = input.classes;
   spec.validate();
@@ -86,7 +88,8 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
     throw BadInput("data.set: its vocabulary has " + std::to_string(input.vocabulary) +
                    " words, the model in " + file +
                    (spec.vocabulary == 0 ? " embeds none" : " embeds " + std::to_string(spec.vocabulary)));
-  if (input.any() && spec.tokens > 0 && spec.tokens != input.tokens)
+  if (input.any() && spec.tokens > 0 && spec.tokens != input.tokens &&
+      (spec.tokens < input.tokens || !takes_first_positions(settings)))
     throw BadInput("data.tokens: the data has " + std::to_string(input.tokens) + " tokens, the model in " +
                    file + " has positions for " + std::to_string(spec.tokens));
   override_coefficients(settings, parameters);

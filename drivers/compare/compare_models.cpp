@@ -173,11 +173,26 @@ void ComparedModels::require_alike() const {
     }
 }
 
-void ComparedModels::require_input(const std::string& name, const InputShape& input) const {
+KnownInput ComparedModels::known_input() const {
+  KnownInput known{words_, {}};
+  const auto& first = at(0, transformer).parameters.spec;
+  known.sizes = {.vocabulary = first.vocabulary,
+                 .segments = first.segments,
+                 .tokens = first.tokens,
+                 .classes = first.classes};
+  return known;
+}
+
+void ComparedModels::require_input(const Settings& settings, const std::string& name,
+                                   const InputShape& input) const {
+  const bool first_ones = takes_first_positions(settings);
   for (const auto& one : models_.at(place(name))) {
     const auto& spec = one.parameters.spec;
     if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
-        (spec.tokens != 0 && spec.tokens != input.tokens) || spec.classes != input.classes)
+        spec.segments != input.segments ||
+        (first_ones ? spec.tokens > 0 && spec.tokens < input.tokens
+                    : spec.tokens != 0 && spec.tokens != input.tokens) ||
+        spec.classes != input.classes)
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "drivers/common/data_options.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/model_origin.hpp"
 #include "model/parameters.hpp"
@@ -44,12 +45,12 @@ class ComparedModels {
                                                        long epoch) const;
   /// Throws BadInput unless all models have such snapshots. Collective.
   void require_epochs(const std::vector<long>& epochs) const;
-  /// Words of the texts the models were trained on; empty for images.
-  const std::vector<std::string>& words() const { return words_; }
+  /// What they say of their input: the words of the texts they were trained on, none for images; sizes.
+  KnownInput known_input() const;
   /// The data.tokens that a model was trained with, where it may differ from that of the deck (mlp) and does; else "".
   const std::string& tokens(const std::string& name) const;
-  /// Throws BadInput unless the models of this name take this input.
-  void require_input(const std::string& name, const InputShape& input) const;
+  /// Throws BadInput unless the models of this name take this input, made as data.* say.
+  void require_input(const Settings& settings, const std::string& name, const InputShape& input) const;
 
  private:
   void read_files(const Settings& settings, const std::string& name);

@@ -18,13 +18,13 @@ CompareProblem::CompareProblem(const Settings& settings, MPI_Comm comm)
       precision_(precision_of(settings)),
       models_(settings, comm),
       ranks_(comm, ranks_token(settings)),
-      input_(std::make_unique<ComparedInput>(settings, comm, ranks_.line, models_.words())) {
+      input_(std::make_unique<ComparedInput>(settings, comm, ranks_.line, models_.known_input())) {
   for (const auto& name : models_.names()) {
     const auto& tokens = models_.tokens(name);
     if (!tokens.empty() && !other_inputs_.contains(tokens))
       other_inputs_[tokens] = std::make_unique<ComparedInput>(settings.with({{"data.tokens", tokens}}), comm,
-                                                              ranks_.line, models_.words());
-    models_.require_input(name, input_of(name).samples().shape());
+                                                              ranks_.line, models_.known_input());
+    models_.require_input(settings, name, input_of(name).samples().shape());
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "drivers/common/data_options.hpp"
 
 namespace fluxformer {
 namespace {
@@ -22,10 +21,9 @@ std::vector<std::size_t> drawing_order(const Settings& settings, const std::stri
 
 }  // namespace
 
-ComparedInput::ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line,
-                             const std::vector<std::string>& words)
+ComparedInput::ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known)
     : split_(split_of(settings)),
-      data_(open_data(settings, split_, words, comm)),
+      data_(open_data(settings, split_, known, comm)),
       line_(token_line(line, *data_)),
       drawn_(drawing_order(settings, split_, data_->size())),
       samples_(choose(settings, comm)) {}

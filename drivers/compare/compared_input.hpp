@@ -10,6 +10,7 @@
 
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
+#include "drivers/common/data_options.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer {
@@ -17,10 +18,9 @@ namespace fluxformer {
 /// One split of a data set, and samples drawn from it.
 class ComparedInput {
  public:
-  /// data.*, samples.*, run.seed. `words`: the vocabulary of the models, empty for images; `line`: the ranks that
+  /// data.*, samples.*, run.seed. `known`: what the models say of their input; `line`: the ranks that
   /// share the tokens of a sample. Collective over `comm`; throws BadInput (agreed).
-  ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line,
-                const std::vector<std::string>& words);
+  ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known);
   ComparedInput(const ComparedInput&) = delete;
   ComparedInput& operator=(const ComparedInput&) = delete;
 

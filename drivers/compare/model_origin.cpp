@@ -62,7 +62,8 @@ void ModelOrigin::require_comparable(const std::string& what) const {
 
 void ModelOrigin::require_data(const std::string& what, const Settings& settings) const {
   for (const Option& option : settings.options()->all()) {
-    if (option.role != Role::data || !settings.counts(option.name)) continue;
+    if (option.role != Role::data || !settings.counts(option.name) || settings.left_to_file(option.name))
+      continue;
     const auto here = value_text(settings.value(option.name));
     if (const auto there = value(option.name); !there.empty() && there != here)
       throw BadInput(option.name + " = " + here + ": " + what + " was trained with " + there);

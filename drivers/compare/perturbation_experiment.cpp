@@ -65,6 +65,12 @@ perturbation::PerturbationPlan plan_of(const Settings& settings, const ComparePr
                        " are words and have no features");
       levels.clear();
     }
+    if (&one.axis == &measured::dropped_share && problem.data().vocabulary() > 0 &&
+        problem.data().unknown_word() < 0) {
+      if (settings.given(one.key) && !levels.empty())
+        throw BadInput(std::string(one.key) + ": " + problem.data().why_no_variants());
+      levels.clear();
+    }
     plan.levels[one.axis.name] = levels;
   }
   plan.pgd_steps = settings.count("perturbation.pgd_steps");

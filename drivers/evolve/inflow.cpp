@@ -14,12 +14,12 @@ Inflow::Inflow(const Settings& settings, MPI_Comm comm)
       first_(static_cast<std::size_t>(settings.integer("inflow.first"))),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (source_ == "data") {
-    data_ = open_data(settings, settings.word("data.split"), stored_words(settings, comm), comm);
+    data_ = open_data(settings, settings.word("data.split"), known_input(settings, comm), comm);
     if (first_ + static_cast<std::size_t>(samples_) > data_->size())
       throw BadInput(
           "inflow.first + inflow.samples = " + std::to_string(first_ + static_cast<std::size_t>(samples_)) +
           ": " + settings.word("data.set") + " has " + std::to_string(data_->size()) + " samples");
-    if (data_->vocabulary() > 0 && settings.real("inflow.every") > 0)
+    if (data_->padded() && settings.real("inflow.every") > 0)
       throw BadInput("inflow.every: texts of different lengths cannot follow each other through depth");
     tokens_x_ = data_->tokens_x();
     tokens_y_ = data_->tokens_y();
@@ -42,7 +42,7 @@ InputShape Inflow::shape() const {
 
 std::vector<int> Inflow::lengths() const {
   std::vector<int> list;
-  if (data_ == nullptr || data_->vocabulary() == 0) return list;
+  if (data_ == nullptr || !data_->padded()) return list;
   for (const auto index : indices(0)) list.push_back(data_->length(index));
   return list;
 }

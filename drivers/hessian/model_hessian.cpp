@@ -74,7 +74,7 @@ const SampleSet& AnalysedSamples::of(std::size_t seed, const std::string& name) 
     if (!models.tokens(name).empty()) changes.emplace_back("data.tokens", models.tokens(name));
     input.reset();  // two of them need not fit
     input = std::make_unique<ComparedInput>(settings_.with(changes), problem_.comm(), shared.line().comm(),
-                                            models.words());
+                                            models.known_input());
     of_seed = drawn_with;
   }
   return input->samples();

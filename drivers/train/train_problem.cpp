@@ -140,7 +140,8 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   auto teacher = read_model(archive);
   const auto& spec = teacher.spec;
   const auto input = shape_of(data);
-  if (spec.features != input.features || spec.vocabulary != input.vocabulary || spec.tokens != input.tokens)
+  if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
+      (spec.tokens != input.tokens && (spec.tokens < input.tokens || !takes_first_positions(settings))))
     throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
   if (archive.has(model_file::embedding_vocabulary) &&
       archive.words(model_file::embedding_vocabulary) != data.words())
@@ -164,14 +165,22 @@ Parameters starting_parameters(const Settings& settings, const InputShape& input
   return parameters;
 }
 
+/// Whether naive Bayes can be fitted: to words of several classes, in a table that is no burden.
+bool has_baseline(const data::Dataset& train) {
+  constexpr double most = 1e8;
+  const auto words = static_cast<std::size_t>(train.vocabulary());
+  return words > train.placeholders().size() && train.classes() > 1 &&
+         static_cast<double>(words) * train.classes() <= most;
+}
+
 }  // namespace
 
 TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
     : comm(world),
       epochs(settings.integer("train.epochs")),
       ranks(checked_rank_layout(settings, world)),
-      train(open_data(settings, "train", stored_words(settings, world), world)),
-      test(open_data(settings, "test", train->words(), world)),
+      train(open_data(settings, "train", known_input(settings, world), world)),
+      test(open_data(settings, "test", known_input(*train), world)),
       members(draw_members(settings, *train, *test)),
       teacher_parameters(read_teacher(settings, *train, world)),
       parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
@@ -188,7 +197,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
   parameters.spec.cells = march->depth().cells;
   if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
   add_distillation(settings);
-  if (train->vocabulary() == 0) return;
+  if (!has_baseline(*train)) return;
   baseline = collectively(world, [&] {
     data::NaiveBayes bayes(0.1);
     bayes.fit(*train);

@@ -135,8 +135,7 @@ bool Settings::given(std::string_view name) const {
 }
 
 bool Settings::holds(const Clause& clause) const {
-  const Entry& of_key = entry(clause.key);
-  return (of_key.elsewhere && !of_key.given) || clause.holds(of_key.value);
+  return left_to_file(clause.key) || clause.holds(entry(clause.key).value);
 }
 
 bool Settings::counts(std::string_view name) const {
@@ -169,6 +168,11 @@ Settings Settings::without(const std::vector<std::string>& names) const {
 
 void Settings::leave_to_file(std::string_view name) {
   entry(name).elsewhere = true;
+}
+
+bool Settings::left_to_file(std::string_view name) const {
+  const Entry& of_key = entry(name);
+  return of_key.elsewhere && !of_key.given;
 }
 
 void Settings::refuse_idle_keys() const {

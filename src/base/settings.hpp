@@ -61,6 +61,8 @@ class Settings {
   Settings without(const std::vector<std::string>& names) const;
   /// Another file decides this key: unless it was given, `resolved` leaves it out.
   void leave_to_file(std::string_view name);
+  /// Whether it does.
+  bool left_to_file(std::string_view name) const;
 
   /// Throws BadInput "NAME: needs CONDITION" for a value other than the default where it does not count: the
   /// deck means something else than it does. (Resolved settings hold all keys, so the default is no offence.)

@@ -44,19 +44,28 @@ class Dataset {
   /// Fills out[token][feature], token = y * tokens_x() + x: tokens_x() * tokens_y() * features() numbers.
   virtual void tokens(std::size_t index, double* out) const = 0;
   /// A random variant of the sample for training, with the same label and length: an image after a random
-  /// affine map (see warp_image), a text with a share `strength` of its words replaced by <unk>. `strength`
-  /// is in [0, 1].
+  /// affine map (see warp_image), a text with a share `strength` of its words replaced by unknown_word(). `strength`
+  /// is in [0, 1]. Only if there are variants.
   virtual void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const = 0;
+  /// "" if there are variants, else why not.
+  virtual std::string why_no_variants() const { return {}; }
   /// Number of real tokens of a sample; the rest is padding.
   virtual int length(std::size_t index) const;
+  /// Whether there may be padding.
+  virtual bool padded() const { return vocabulary() > 0; }
 
-  /// 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers, features() = 1,
-  /// and padding is index 0.
+  /// 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers; features() = 1, or 2 with
+  /// segments.
   virtual int vocabulary() const { return 0; }
-  /// words()[i] is the word with index i, in UTF-8: vocabulary() words, with "<pad>" at 0 and "<unk>", which
-  /// stands for any other word, at 1. Empty unless tokens are words. Passed as `DatasetSpec::words`, they
-  /// give the same indices in another split or a later run.
+  /// S > 0: a token is a word index and a segment, 0..S-1.
+  virtual int segments() const { return 0; }
+  /// words()[i] is the word with index i, in UTF-8: vocabulary() words. Passed as `DatasetSpec::words`, they
+  /// give the same indices in another split or a later run. Empty if tokens are no words, or words without names.
   virtual std::vector<std::string> words() const { return {}; }
+  /// The index that stands for any other word, "<unk>"; -1: none.
+  virtual int unknown_word() const { return -1; }
+  /// Indices that stand for no word in particular: of padding and unknown_word().
+  virtual std::vector<int> placeholders() const { return {}; }
 
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }
 

@@ -12,6 +12,14 @@ namespace fluxformer::data {
 
 inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
 
+/// What the model says of its input, where one is given; 0: nothing.
+struct ModelSizes {
+  int vocabulary = 0;  ///< rows of its word table
+  int segments = 0;    ///< rows of its segment table
+  int tokens = 0;      ///< its positions
+  int classes = 0;     ///< outputs of its head
+};
+
 /// The keys data.*. Each set reads those that concern it.
 struct DatasetSpec {
   std::string name = "digits";
@@ -22,13 +30,19 @@ struct DatasetSpec {
   std::uint64_t seed = 1;          ///< of the built-in sets
   std::size_t at_most = every_sample;  ///< samples kept
 
-  int length = 256;                  ///< text: tokens of a sample; longer texts are cut, shorter ones padded
-  int vocabulary = 20000;            ///< text: the largest vocabulary, <pad> and <unk> included
-  int least_count = 2;               ///< text: training documents in which a word must occur at least
-  bool keep_headers = true;          ///< newsgroups: the lines before the first blank one
-  bool keep_quotes = true;           ///< newsgroups: lines quoted from another post
-  bool keep_footers = true;          ///< newsgroups: the signature
-  std::vector<std::string> words{};  ///< text: a given vocabulary; empty: built from the training split
+  int length = 256;          ///< text: tokens of a sample; longer texts are cut, shorter ones padded
+  int vocabulary = 20000;    ///< text: the largest vocabulary, <pad> and <unk> included
+  int least_count = 2;       ///< text: training documents in which a word must occur at least
+  bool keep_headers = true;  ///< newsgroups: the lines before the first blank one
+  bool keep_quotes = true;   ///< newsgroups: lines quoted from another post
+  bool keep_footers = true;  ///< newsgroups: the signature
+  std::vector<std::string>
+      words{};  ///< text: a given vocabulary; empty: built from the training split, or as the
+                ///< token file says
+
+  std::string file{};  ///< tokens: the token file
+  int cut = 0;         ///< tokens: samples are cut to this many tokens; 0: they are not
+  ModelSizes model{};  ///< tokens: of the model that the samples are for
 
   int alphabets = 0;  ///< omniglot: only the first this many alphabets; 0: all
   int classes = 20;   ///< topics: 4, 8, ... 20

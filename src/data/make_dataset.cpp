@@ -6,6 +6,7 @@
 #include "data/images/omniglot.hpp"
 #include "data/text/newsgroups.hpp"
 #include "data/text/topics.hpp"
+#include "data/tokens/token_file.hpp"
 
 namespace fluxformer::data {
 
@@ -15,6 +16,7 @@ std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
   }
   if (spec.name == "20news") return std::make_unique<Newsgroups>(spec);
   if (spec.name == "topics") return std::make_unique<Topics>(spec);
+  if (spec.name == "tokens") return std::make_unique<TokenFile>(spec);
   const bool train = spec.split == "train";
   const ImageTokens layout(token_layout(spec.tokens));
   if (spec.name == "digits") return std::make_unique<Digits>(train, layout, spec.seed, spec.at_most);
@@ -22,7 +24,7 @@ std::unique_ptr<Dataset> make_dataset(const DatasetSpec& spec) {
   if (spec.name.starts_with("omniglot")) return std::make_unique<Omniglot>(spec, layout);
   throw BadInput("data.set = " + spec.name +
                  " is not known: digits, mnist, omniglot, omniglot_small1, omniglot_small2, "
-                 "omniglot_evaluation, 20news or topics");
+                 "omniglot_evaluation, 20news, topics or tokens");
 }
 
 }  // namespace fluxformer::data

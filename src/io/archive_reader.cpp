@@ -1,12 +1,11 @@
 #include "io/archive_reader.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "io/from_root.hpp"
+#include "io/hdf5/finished_file.hpp"
 #include "io/hdf5/hdf5_check.hpp"
-#include "io/hdf5/trial_reading.hpp"
 #include "io/layout.hpp"
 #include "io/stored_digest.hpp"
 
@@ -37,26 +36,6 @@ auto blaming(const std::string& file, const Read& read) {
   } catch (const std::exception&) {  // std::bad_alloc, std::length_error
     throw BadInput(file + ": announces more than fits into memory");
   }
-}
-
-FileHandle open_ordinary(const std::string& path) {
-  const auto refuse = [](const std::string& why) { throw BadInput(why); };
-  std::error_code problem;
-  const auto status = std::filesystem::status(path, problem);
-  if (status.type() == std::filesystem::file_type::not_found) refuse("no such file");
-  if (problem) refuse("cannot be read (" + problem.message() + ")");
-  if (is_directory(status)) refuse("is a folder, not an HDF5 file");
-  if (!is_regular_file(status)) refuse("is not a regular file");
-  const auto recognised = H5Fis_hdf5(path.c_str());
-  if (recognised == 0) refuse("cannot be read as HDF5 (it lacks the HDF5 signature)");
-  if (recognised < 0) refuse("cannot be read as HDF5 (" + hdf5_complaint() + ")");
-  read_on_trial(path);
-  const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-  // Parallel file systems often refuse locks, and finished files do not change.
-  h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
-  FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-  if (!file.open()) refuse("truncated or damaged HDF5 file (" + hdf5_complaint() + ")");
-  return file;
 }
 
 void check_version(hid_t file) {
@@ -95,7 +74,7 @@ ArchiveReader::ArchiveReader(MPI_Comm comm, const std::string& path, const std::
   collectively(comm_, [&] {
     if (!root_) return;
     blaming(called_, [&] {
-      small_ = open_ordinary(path_);
+      small_ = open_finished(path_);
       check_version(small_);
     });
   });

@@ -29,6 +29,8 @@ Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, in
   if (global < replica.count)
     throw BadInput(batch + ": must be at least one sample for each of " + std::to_string(replica.count) +
                    " groups of ranks");
+  if (const auto why = augment > 0 ? data.why_no_variants() : std::string(); !why.empty())
+    throw BadInput("train.augment: " + why);
   if (noise > 0 && data.vocabulary() > 0)
     throw BadInput(
         "train.noise: words have no features to add noise to; train.augment replaces some of them by <unk>");

@@ -16,7 +16,8 @@ class Batches {
  public:
   /// Global batches of `global` of the samples `members` of `data` (borrowed). Throws BadInput if there are
   /// fewer samples than that, or fewer samples in a batch than replicas.
-  /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant).
+  /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant); BadInput
+  /// for data without variants.
   /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
   /// words.
   Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,

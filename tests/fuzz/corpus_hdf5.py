@@ -192,11 +192,43 @@ def outputs(folder, made):
                     for name, text in evil.items()}
 
 
+def token_files(folder):
+    """Token files: sound ones in all versions of the format, and evil ones."""
+    ids = np.arange(12).reshape(3, 4) % 5
+    sound = {"ids": ids, "lengths": np.array([4, 1, 2], "u1"), "labels": np.array([0, 1, 1]), "segments": ids % 2}
+    words = np.array(["<unk>", "the", "ő", "", "of"], object)
+
+    def write(arrays, **how):
+        def change(file):
+            for name, values in arrays.items():
+                file.create_dataset(name, data=values, **(how if np.ndim(values) else {}))
+        return change
+
+    def named(file):
+        write(sound)(file)
+        file.create_dataset("words", data=words, dtype=h5py.string_dtype())
+
+    found = {**in_versions(folder, "ids", write(sound)), **in_versions(folder, "words", named),
+             **in_versions(folder, "gzip", write(sound, chunks=True, compression="gzip")),
+             **in_versions(folder, "features", write({"features": np.linspace(0, 1, 12).reshape(2, 3, 2)}, chunks=True)),
+             **in_versions(folder, "splits", write({"train/ids": ids, "test/ids": ids[:2] + 1}))}
+    virtual = h5py.VirtualLayout((3, 4), "i8")
+    virtual[:] = h5py.VirtualSource("elsewhere.h5", "x", (3, 4))
+    evil = {"soft": put("ids", h5py.SoftLink("/segments")), "external": put("ids", h5py.ExternalLink("elsewhere.h5", "/x")),
+            "elsewhere": empty("ids", (3, 4), "i8", external=[("elsewhere", 0, 96)]), "none": put("ids", h5py.Empty("i8")),
+            "sparse": empty("ids", (1 << 40, 1 << 20), "i8", chunks=(8, 8)), "flag": put("ids", ids > 2),
+            "wide": put("ids", ids.astype("u8") + 2**63), "vocabulary": attribute("ids", vocabulary=2**40),
+            "group": lambda file: [file.__delitem__("ids"), file.create_group("ids")],
+            "half": put("features", np.ones((1, 2, 3), "f2")), "file_group": put("train", 1.0)}
+    found |= {name: scratch_file(folder, spoilt(write(sound), then), VERSIONS["old"]) for name, then in evil.items()}
+    return found | {"virtual": scratch_file(folder, spoilt(write(sound), put("ids", virtual)), VERSIONS["new"])}
+
+
 def seeds(made, folder):
     """`made`: {evolve, train, evolve.checkpoint, train.checkpoint: path of the program's file}."""
     evolve, train = (checkpoints(folder, made[name + ".checkpoint"], name) for name in ("evolve", "train"))
     kinds = {"model": models(folder, made), "words": lists_of_words(folder, made), "evolve_checkpoint": evolve,
-             "train_checkpoint": train, "output": outputs(folder, made)}
+             "tokens": token_files(folder), "train_checkpoint": train, "output": outputs(folder, made)}
     kinds["compared"] = {**whole(made["train"]), **in_versions(folder, "train", part_of(made["train"], ["model"]))}
     kinds["checkpoint"] = {**{"e_" + name: content for name, content in evolve.items()},
                            **{"t_" + name: content for name, content in train.items()}}

@@ -1,4 +1,4 @@
-// Files of data sets: IDX, gzip, zip, tar, PNG, and the data sets read from them.
+// Files of data sets: IDX, gzip, zip, tar, PNG, npz, HDF5, and the data sets read from them.
 
 #include <zlib.h>
 
@@ -13,6 +13,7 @@
 #include "data/images/omniglot.hpp"
 #include "data/images/png_image.hpp"
 #include "data/text/newsgroups.hpp"
+#include "data/tokens/token_file.hpp"
 #include "tests/fuzz/reader.hpp"
 #include "tests/fuzz/repair.hpp"
 
@@ -116,6 +117,23 @@ void read_newsgroups(std::span<const std::uint8_t> bytes) {
   }
 }
 
+void read_tokens(const std::string& file) {
+  data::DatasetSpec spec;
+  spec.file = file;
+  for (const char* split : {"train", "test"}) {
+    spec.split = split;
+    use_samples(data::TokenFile(spec));
+  }
+}
+
+void read_npz_tokens(std::span<const std::uint8_t> bytes) {
+  read_tokens(in_file(bytes, "tokens.npz"));
+}
+
+void read_hdf5_tokens(std::span<const std::uint8_t> bytes) {
+  read_tokens(in_file(bytes, "tokens.h5"));
+}
+
 void read_png(std::span<const std::uint8_t> bytes) {
   const auto image = data::decode_png({bytes.begin(), bytes.end()}, "png");
   if (image.grey.size() != static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height))
@@ -133,6 +151,8 @@ std::vector<Reader> data_readers() {
           {"tar", "tar", read_tar, repair_tar},
           {"tar_gz", "tar_gz", read_tar_gz, repair_gzip},
           {"newsgroups", "newsgroups", read_newsgroups, repair_tar},
+          {"tokens_npz", "npz", read_npz_tokens, repair_zip},
+          {"tokens_hdf5", "tokens", read_hdf5_tokens, repair_hdf5},
           {"png", "png", read_png, repair_png}};
 }
 

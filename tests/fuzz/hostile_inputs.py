@@ -137,6 +137,8 @@ def targets():
         Target("a packed state dict", "state.npz", plain, ("import", "state.npz", "run.h5", "--heads", "2", "--norm", "pre", "--activation", "relu"), "run.h5"),
         Target("a comparison to report", "compared.h5", hdf5["evolve"], ("report", "compared.h5", "--output", "run.report")),
         Target("methods of PETSc in a deck", "small.ini", of_bytes(methods_chosen), ("evolve", "small.ini", *RUN), "run.h5"),
+        Target("a token file", "tokens.h5", hdf5["evolve"], ("evolve", "--data.set=tokens", "--data.file=tokens.h5", *SMALL, "--validate")),
+        Target("a token file of numpy", "tokens.npz", plain, ("evolve", "--data.set=tokens", "--data.file=tokens.npz", *SMALL, "--validate")),
         Target("times to predict from", "scaled.h5", hdf5["evolve"], ("predict", "scaled.h5", "two.h5", "--output", "run.figures")),
     ]
 
@@ -149,6 +151,7 @@ class Seeds:
         self._write("small.ini", program.DECK)
         self._write("train.ini", program.TRAIN_DECK)
         self._data()
+        self._token_files()
         self._runs()
         self._of_package()
         with h5py.File(self._path("secret.h5"), "w") as file:
@@ -184,6 +187,14 @@ class Seeds:
         self._write(f"posts/{TAR}", tar_gz(posts()))
         for name, content in posts().items():
             self._write(f"tree/{name}", content)
+
+    def _token_files(self):
+        ids = np.arange(12).reshape(3, 4) % 5
+        arrays = {"ids": ids, "lengths": np.array([4, 1, 2]), "labels": np.array([0, 1, 1]), "words": np.array(["<unk>", "the", "a", "of", "flux"], "S")}
+        np.savez(self._path("tokens.npz"), **arrays)
+        with h5py.File(self._path("tokens.h5"), "w") as file:
+            for name, values in arrays.items():
+                file[name] = values
 
     def _run(self, *arguments):
         done = subprocess.run(program.command(arguments, 1), cwd=self.folder, env=program.ENVIRONMENT, check=False, capture_output=True, text=True)

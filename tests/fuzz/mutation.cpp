@@ -40,7 +40,7 @@ constexpr std::array<std::int64_t, 30> interesting{0,
                                                    1099511627776LL,
                                                    INT64_MIN};
 
-constexpr std::array<std::string_view, 40> words{"[",
+constexpr std::array<std::string_view, 44> words{"[",
                                                  "]",
                                                  "=",
                                                  "#",
@@ -79,7 +79,11 @@ constexpr std::array<std::string_view, 40> words{"[",
                                                  ".png",
                                                  "00000000000",
                                                  "77777777777",
-                                                 "PaxHeader"};
+                                                 "PaxHeader",
+                                                 "\x93NUMPY\1",
+                                                 "'|O'",
+                                                 "True",
+                                                 "(4294967296, 4)"};
 
 constexpr std::array<std::string_view, 10> numbers{"0",           "-1",
                                                    "1",           "2147483648",

@@ -68,7 +68,7 @@ class Frame(CompareTest):
                  (("--models.sedes=1",), ("models.sedes", "models.seeds")),
                  (("--samples.count=99999",), ("samples.count", "99999")),
                  (("--data.tokens=patches",), ("data.tokens = patches", "models/transformer_1.h5", "rows")),
-                 (("--data.length=30",), ("data.length: needs data.set = 20news or topics",)),
+                 (("--data.length=30",), ("data.length: needs data.set = 20news, topics or tokens",)),
                  (("--output.file=nowhere/out.h5",), ("nowhere",))]
 
         self.write("train.ini", TRAIN_DECK)

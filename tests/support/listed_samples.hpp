@@ -31,6 +31,7 @@ class ListedSamples final : public data::Dataset {
   int features() const override { return c_.features; }
   int length(std::size_t index) const override { return c_.lengths.at(index); }
   int vocabulary() const override { return c_.vocabulary; }
+  int unknown_word() const override { return c_.vocabulary > 0 ? 1 : -1; }
   void tokens(std::size_t index, double* out) const override {
     const std::size_t size = c_.input.size() / c_.labels.size();
     std::copy_n(c_.input.begin() + static_cast<std::ptrdiff_t>(index * size), size, out);

@@ -45,7 +45,7 @@ CONTROLS = {
     "mlp": "a control: of the same widths without attention, all channels of a sample at once",
 }
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
-             "20news": "20 Newsgroups", "addition": "addition of numbers"}
+             "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers"}
 TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
 
@@ -221,6 +221,8 @@ def data_of(run: Run) -> tuple[str, str]:
     if study_of(run) in OF_ONE_LAYER:
         return "addition", ""  # which they make themselves
     name = run.settings.get("data.set", "none")
+    if name == "tokens":
+        return name, os.path.basename(run.settings.get("data.file", ""))
     return name, "" if name in TEXTS else run.settings.get("data.tokens", "")
 
 

@@ -51,8 +51,8 @@ class Sized(Measured):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         facts = self.facts
-        if run.settings.get("attention.causal") or run.settings.get("data.set") in ("20news", "topics"):
-            raise RunError(f"{run.path}: causal or padded tokens, whose attention does less work than the formula says")
+        if run.settings.get("attention.causal") or run.settings.get("data.set") in ("20news", "topics", "tokens"):
+            raise RunError(f"{run.path}: tokens that are causal or may be padded, whose attention does less work than the formula says")
         sizes = {name: facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")}
         case = Case(**sizes, passes=1.0, number=4 if facts["precision"] == "single" else 8,
                     summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])

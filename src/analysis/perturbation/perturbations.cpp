@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "data/text/vocabulary.hpp"
 
 namespace fluxformer::perturbation {
 
@@ -24,11 +23,12 @@ void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::v
   }
 }
 
-Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed, double share) {
+Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed, double share, int unknown) {
   if (!(share >= 0 && share <= 1))
     throw BadInput("a share of " + std::to_string(share) + " of the tokens: must be from 0 to 1");
   const RandomStream dropout(seed, "token dropout");
-  const double nothing = spec.vocabulary > 0 ? data::Vocabulary::unknown : 0;
+  const bool words = spec.vocabulary > 0;
+  if (words && unknown < 0) throw BadInput("tokens cannot be left out: there is no word for unknown ones");
   const auto numbers = static_cast<std::size_t>(spec.input_size());
   const std::size_t tokens = batch.input.size() / (batch.weight.size() * numbers);
   Batch dropped = batch;
@@ -41,9 +41,9 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
     std::sort(order.begin(), order.end(),
               [&](std::size_t i, std::size_t j) { return draw.uniform(i) < draw.uniform(j); });
     order.resize(static_cast<std::size_t>(std::lround(share * static_cast<double>(real))));
-    for (const std::size_t t : order)
+    for (const std::size_t t : order)  // of a word and its segment the word
       std::fill_n(dropped.input.begin() + static_cast<std::ptrdiff_t>((b * tokens + t) * numbers),
-                  spec.vocabulary > 0 ? 1 : numbers, nothing);  // a word keeps its segment
+                  words ? 1 : numbers, words ? unknown : 0.0);
   }
   return dropped;
 }

@@ -16,8 +16,8 @@ namespace fluxformer::perturbation {
 void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::vector<double>& x);
 
 /// The batch with a share of the real tokens of each sample (rounded to whole tokens) replaced by features 0
-/// (for images, the mean pixel) or by the word <unk>. Positions do not change. A larger share includes the
+/// (for images, the mean pixel) or by the word `unknown` (Dataset::unknown_word). Positions and segments do not change. A larger share includes the
 /// tokens of a smaller one. `spec`: of the models that will read it. Throws BadInput unless 0 <= share <= 1.
-Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed, double share);
+Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed, double share, int unknown);
 
 }  // namespace fluxformer::perturbation

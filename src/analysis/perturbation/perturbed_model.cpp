@@ -95,7 +95,7 @@ void PerturbedModel::show(const Batch& shown) {
     add_noise(embedded_, plan_.seed, level, u);
   });
   follow("dropped", [&](double share, std::vector<double>& u) {
-    probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share), u);
+    probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share, samples_.data().unknown_word()), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
     jacobian_.worst_direction(x_);

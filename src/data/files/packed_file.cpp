@@ -10,8 +10,8 @@
 
 namespace fluxformer::data {
 
-PackedFile::PackedFile(std::filesystem::path path, Kind kind)
-    : path_(std::move(path)), reader_(archive_read_new()) {
+PackedFile::PackedFile(std::filesystem::path path, Kind kind, std::string advice)
+    : path_(std::move(path)), advice_(std::move(advice)), reader_(archive_read_new()) {
   if (reader_ == nullptr) throw std::bad_alloc();
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path_, ignored)) refuse("is not a file");
@@ -62,15 +62,25 @@ bool PackedFile::next() {
   }
 }
 
-std::string PackedFile::read() {
+std::size_t PackedFile::read(char* out, std::size_t count) {
   refuse_unusual_packing();
+  std::size_t got = 0;
+  while (got < count) {
+    const la_ssize_t now = archive_read_data(reader_.get(), out + got, count - got);
+    if (now < 0) fail("is damaged in its file '" + name_ + "'");
+    if (now == 0) break;
+    got += static_cast<std::size_t>(now);
+  }
+  return got;
+}
+
+std::string PackedFile::read() {
   std::string bytes;
   std::string portion(std::size_t{1} << 16U, '\0');
   for (;;) {
-    const la_ssize_t got = archive_read_data(reader_.get(), portion.data(), portion.size());
-    if (got < 0) fail("is damaged in its file '" + name_ + "'");
+    const std::size_t got = read(portion.data(), portion.size());
     if (got == 0) return bytes;
-    bytes.append(portion, 0, static_cast<std::size_t>(got));
+    bytes.append(portion, 0, got);
     if (bytes.size() > largest) {
       refuse("holds '" + name_ + "' of more than " + std::to_string(largest) + " bytes");
     }
@@ -97,7 +107,7 @@ void PackedFile::fail(const std::string& what) {
 }
 
 void PackedFile::refuse(const std::string& what) const {
-  throw BadInput(path_.string() + " " + what + ". Download the file again (check it with sha256sum).");
+  throw BadInput(path_.string() + " " + what + ". " + advice_);
 }
 
 std::vector<std::string> path_parts(const std::string& name) {

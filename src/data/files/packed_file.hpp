@@ -21,8 +21,10 @@ class PackedFile {
   /// A tar.gz is read in full, so its checksum covers skipped entries; skipped entries of a zip are not read.
   enum class Kind { tar_gz, zip };
 
-  /// Opens the archive. A truncated zip is refused here, a truncated tar.gz when its end is reached.
-  PackedFile(std::filesystem::path path, Kind kind);
+  /// Opens the archive. A truncated zip is refused here, a truncated tar.gz when its end is reached. `advice` ends the
+  /// messages.
+  PackedFile(std::filesystem::path path, Kind kind,
+             std::string advice = "Download the file again (check it with sha256sum).");
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
   ~PackedFile() = default;
@@ -35,6 +37,8 @@ class PackedFile {
   /// The content of the file, at most `largest` bytes. May be called once per file. Of a zip, only stored and
   /// deflated files are read: other packings may announce a dictionary of gigabytes.
   std::string read();
+  /// The next bytes of the file, at most `count`; fewer only at its end, where its checksum has been verified.
+  std::size_t read(char* out, std::size_t count);
   /// Throws BadInput with the archive's name, `what` and advice.
   [[noreturn]] void refuse(const std::string& what) const;
 
@@ -53,6 +57,7 @@ class PackedFile {
   void refuse_unusual_packing() const;
 
   std::filesystem::path path_;
+  std::string advice_;
   std::unique_ptr<GzipSource> source_;  ///< of a tar.gz: unlike libarchive it verifies the checksum
   std::vector<char> portion_;
   std::exception_ptr thrown_;

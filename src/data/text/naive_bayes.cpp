@@ -5,20 +5,21 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "data/text/vocabulary.hpp"
 
 namespace fluxformer::data {
 namespace {
 
-/// The words of a sample other than <pad> and <unk>.
+/// The words of a sample other than those that stand for none.
 std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
+  const auto numbers = static_cast<std::size_t>(data.features());  // of a token; the word is the first
   std::vector<double> tokens(static_cast<std::size_t>(data.tokens_x()) *
-                             static_cast<std::size_t>(data.tokens_y()));
+                             static_cast<std::size_t>(data.tokens_y()) * numbers);
   data.tokens(index, tokens.data());
+  const auto none = data.placeholders();
   std::vector<std::size_t> words;
   for (int i = 0; i < data.length(index); ++i) {
-    const auto word = static_cast<std::size_t>(tokens[static_cast<std::size_t>(i)]);
-    if (word > Vocabulary::unknown) words.push_back(word);
+    const auto word = static_cast<int>(tokens[static_cast<std::size_t>(i) * numbers]);
+    if (std::ranges::find(none, word) == none.end()) words.push_back(static_cast<std::size_t>(word));
   }
   return words;
 }
@@ -32,7 +33,8 @@ NaiveBayes::NaiveBayes(double alpha) : alpha_(alpha) {
 }
 
 void NaiveBayes::fit(const Dataset& train) {
-  if (train.vocabulary() < 3 || train.size() == 0) {
+  const int counted = train.vocabulary() - static_cast<int>(train.placeholders().size());
+  if (counted < 1 || train.size() == 0) {
     throw BadInput("naive Bayes needs texts: " + train.name() + " has " + std::to_string(train.size()) +
                    " samples and " + std::to_string(train.vocabulary()) + " words");
   }
@@ -46,7 +48,7 @@ void NaiveBayes::fit(const Dataset& train) {
     for (const std::size_t word : words_of(train, i)) ++word_[word * classes_ + c], ++total[c];
   }
   prior_.resize(classes_);
-  const double words = static_cast<double>(vocabulary_ - 2);
+  const double words = counted;
   for (std::size_t c = 0; c < classes_; ++c) {
     prior_[c] = std::log(documents[c] / static_cast<double>(train.size()));
     const double whole = std::log(total[c] + alpha_ * words);

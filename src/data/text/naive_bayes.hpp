@@ -13,7 +13,7 @@ namespace fluxformer::data {
 ///   log p(c) + sum over words w of n_w log p(w | c),
 ///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
 /// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
-/// W = vocabulary - 2 real words (<pad> and <unk> are ignored). Source: McCallum and Nigam, "A
+/// W words of the vocabulary but its placeholders, such as <pad> and <unk>, which are ignored. Source: McCallum and Nigam, "A
 /// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
 class NaiveBayes {
  public:

@@ -20,6 +20,8 @@ class TextDataset : public Dataset {
   int features() const final { return 1; }
   int vocabulary() const final { return vocabulary_.size(); }
   std::vector<std::string> words() const final { return vocabulary_.words(); }
+  int unknown_word() const final { return Vocabulary::unknown; }
+  std::vector<int> placeholders() const final { return {Vocabulary::pad, Vocabulary::unknown}; }
   void tokens(std::size_t index, double* out) const final;
   void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const final;
 

@@ -38,7 +38,7 @@ TEST(MakeDataset, unknown_words_are_refused_with_the_known_ones) {
   };
   EXPECT_EQ(message("cifar", "train", "rows"),
             "data.set = cifar is not known: digits, mnist, omniglot, omniglot_small1, omniglot_small2, "
-            "omniglot_evaluation, 20news or topics");
+            "omniglot_evaluation, 20news, topics or tokens");
   EXPECT_EQ(message("digits", "validation", "rows"),
             "split 'validation' of the data is not known: train or test");
   EXPECT_EQ(message("digits", "train", "words"),

@@ -15,6 +15,7 @@ namespace {
 using test::ProbeCase;
 
 constexpr double rounding = 1e-13;
+constexpr int unknown_word = 1;
 
 /// What is added to x in each sample; for padding, what is added there.
 struct Noise {
@@ -94,7 +95,7 @@ TEST(DroppedTokens, are_the_share_of_the_real_ones) {
   const ProbeCase model({}, 6);
   const auto batch = model.batch({0, 1, 2, 3, 5});
   for (const double share : {0.0, 0.1, 0.4, 0.75, 1.0}) {
-    const auto dropped = drop_tokens(model.probe.spec(), batch, 1, share);
+    const auto dropped = drop_tokens(model.probe.spec(), batch, 1, share, unknown_word);
     for (std::size_t b = 0; b < 6; ++b) {
       int empty = 0;
       for (int t = 0; t < model.tokens; ++t) {
@@ -115,8 +116,8 @@ TEST(DroppedTokens, are_the_share_of_the_real_ones) {
 TEST(DroppedTokens, are_those_of_the_sample_in_any_batch_and_model) {
   const ProbeCase images({}, 4), texts({.vocabulary = 9}, 2);
   const auto batch = images.batch({0, 1, 4, 2}), words = texts.batch({4, 0});
-  const auto dropped = drop_tokens(images.probe.spec(), batch, 1, 0.5);
-  const auto unknown = drop_tokens(texts.probe.spec(), words, 1, 0.5);
+  const auto dropped = drop_tokens(images.probe.spec(), batch, 1, 0.5, unknown_word);
+  const auto unknown = drop_tokens(texts.probe.spec(), words, 1, 0.5, unknown_word);
   int count = 0;
   for (std::size_t t = 0; t < 12; ++t)
     for (const auto& [place, other] : {std::pair<std::size_t, std::size_t>{0, 1}, {2, 0}}) {
@@ -131,16 +132,16 @@ TEST(DroppedTokens, are_those_of_the_sample_in_any_batch_and_model) {
 TEST(DroppedTokens, of_a_larger_share_are_more) {
   const ProbeCase texts({.vocabulary = 9}, 3);
   const auto batch = texts.batch({0, 1, 2});
-  const auto few = drop_tokens(texts.probe.spec(), batch, 1, 0.3);
-  const auto many = drop_tokens(texts.probe.spec(), batch, 1, 0.6);
+  const auto few = drop_tokens(texts.probe.spec(), batch, 1, 0.3, unknown_word);
+  const auto many = drop_tokens(texts.probe.spec(), batch, 1, 0.6, unknown_word);
   for (std::size_t j = 0; j < few.input.size(); ++j) EXPECT_TRUE(few.input[j] != 1 || many.input[j] == 1);
-  EXPECT_NE(few.input, drop_tokens(texts.probe.spec(), batch, 2, 0.3).input);
+  EXPECT_NE(few.input, drop_tokens(texts.probe.spec(), batch, 2, 0.3, unknown_word).input);
 }
 
 TEST(DroppedTokens, are_a_share_between_0_and_1) {
   const ProbeCase model({}, 1);
   for (const double share : {-0.1, 1.1, std::nan("")})
-    EXPECT_THROW(drop_tokens(model.probe.spec(), model.batch({0}), 1, share), BadInput);
+    EXPECT_THROW(drop_tokens(model.probe.spec(), model.batch({0}), 1, share, unknown_word), BadInput);
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+#pragma once
+
+// Files that a user names, for reading: by this program, by another one, or not what they are said to be.
+
+#include <hdf5.h>
+
+#include <string>
+
+#include "io/hdf5/handles.hpp"
+
+namespace fluxformer::io {
+
+/// Opens an HDF5 file for reading, without MPI-IO. Rank-local: it forks (read_on_trial). Throws BadInput, without the name
+/// of the file, if it is missing, no regular file, not HDF5, truncated or damaged.
+FileHandle open_finished(const std::string& path);
+
+/// The words of a one-dimensional dataset of strings, of fixed or variable length, each followed by a zero byte
+/// (from_terminated splits them). Rank-local. Throws Error that names the dataset if it is missing or something else.
+std::string read_words(hid_t file, const std::string& dataset);
+
+}  // namespace fluxformer::io
