@@ -46,7 +46,7 @@ class Literal {
     if (mark == '"') expect(mark);
     const auto end = text_.find(mark, at_);
     if (end == std::string_view::npos) refuse("its header is cut");
-    const std::string found(text_.substr(at_, end - at_));
+    std::string found(text_.substr(at_, end - at_));
     at_ = end + 1;
     return found;
   }

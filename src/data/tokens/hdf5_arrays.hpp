@@ -10,6 +10,7 @@ namespace fluxformer::data {
 /// Refuses links and datasets that lead to other files.
 class Hdf5Arrays final : public ArrayFile {
  public:
+  /// Throws BadInput for what is no whole HDF5 file.
   explicit Hdf5Arrays(const std::string& path);
   std::string called(const std::string& name) const override { return "/" + name; }
   bool has(const std::string& name) const override;

@@ -13,6 +13,7 @@ namespace fluxformer::data {
 /// The file is opened again for each array; nothing but the list of names is kept.
 class NpzArrays final : public ArrayFile {
  public:
+  /// Throws BadInput for what is no zip archive, and for names that it holds twice.
   explicit NpzArrays(std::string path);
   std::string called(const std::string& name) const override { return name; }
   bool has(const std::string& name) const override { return names_.contains(name); }
