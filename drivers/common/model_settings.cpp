@@ -47,6 +47,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   spec.segments = input.segments;
   spec.tokens = input.any() ? input.tokens : 0;
   spec.classes = input.classes;
+  spec.word_head = {.present = input.word_head, .own_matrix = input.own_word_matrix};
   spec.validate();
   return spec;
 }
@@ -88,6 +89,9 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
     throw BadInput("data.set: its vocabulary has " + std::to_string(input.vocabulary) +
                    " words, the model in " + file +
                    (spec.vocabulary == 0 ? " embeds none" : " embeds " + std::to_string(spec.vocabulary)));
+  if (input.vocabulary > 0 && spec.segments != input.segments)
+    throw BadInput("data.set: its tokens are of " + std::to_string(input.segments) +
+                   " segments, the model in " + file + " has a table of " + std::to_string(spec.segments));
   if (input.any() && spec.tokens > 0 && spec.tokens != input.tokens &&
       (spec.tokens < input.tokens || !takes_first_positions(settings)))
     throw BadInput("data.tokens: the data has " + std::to_string(input.tokens) + " tokens, the model in " +

@@ -127,7 +127,7 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
 
 bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   const Stopwatch watch;
-  const auto report = problem_.trainer.step(problem_.batches.at(problem_.trainer.steps()));
+  const auto report = problem_.trainer.step(problem_.batch(problem_.trainer.steps()));
   const double seconds = watch.seconds();
   frame_.add_seconds("steps", seconds);
   record.add_step(report, static_cast<double>(settings_.integer("train.batch")) / seconds);
@@ -203,7 +203,8 @@ void describe_train(io::Description& description) {
   io::describe_archive(description);
   description.variables("/", {axes::step, axes::epoch});
   description.attributes(course::group, {course::samples, course::validation_samples, course::test_samples,
-                                         course::trained_parameters, course::baseline_accuracy});
+                                         course::trained_parameters, course::baseline_accuracy,
+                                         course::unigram_accuracy, course::bigram_accuracy});
   for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
   for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
   model_file::describe(description);

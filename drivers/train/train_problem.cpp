@@ -8,12 +8,8 @@
 #include "base/rank_of.hpp"
 #include "data/text/naive_bayes.hpp"
 #include "drivers/train/train_checks.hpp"
-#include "io/archive_reader.hpp"
-#include "io/layout.hpp"
 #include "model/backpropagation.hpp"
 #include "model/make_depth_model.hpp"
-#include "model/model_file.hpp"
-#include "model/model_variables.hpp"
 #include "operators/kernels/blas.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 
@@ -98,10 +94,6 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
   return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s);
 }
 
-Loss loss_of_settings(const Settings& settings) {
-  return {loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
-}
-
 TrainerSettings trainer_settings(const Settings& settings, const Parameters& parameters,
                                  const TokenLine& line, bool diffuses, long steps) {
   TrainerSettings s;
@@ -126,46 +118,13 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   return s;
 }
 
-Distillation::Weights distillation_weights(const Settings& settings) {
-  return {settings.real("distill.hidden"), settings.real("distill.attention")};
-}
-
-std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
-  const auto& file = settings.word("distill.teacher");
-  const auto weights = distillation_weights(settings);
-  if (file.empty()) return {};
-  if (weights.hidden == 0 && weights.attention == 0)
-    throw BadInput("distill.teacher: needs distill.hidden or distill.attention > 0");
-  const io::ArchiveReader archive(comm, file, "distill.teacher = ");
-  auto teacher = read_model(archive);
-  const auto& spec = teacher.spec;
-  const auto input = shape_of(data);
-  if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
-      (spec.tokens != input.tokens && (spec.tokens < input.tokens || !takes_first_positions(settings))))
-    throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
-  if (archive.has(model_file::embedding_vocabulary) &&
-      archive.words(model_file::embedding_vocabulary) != data.words())
-    throw BadInput("distill.teacher = " + file +
-                   ": its vocabulary differs from that of data.set; data.vocabulary, data.least_count and "
-                   "the parts of the texts that are kept must be the same");
-  return teacher;
-}
-
-/// Like make_parameters, with the teacher's embedding, final norm and head.
-Parameters starting_parameters(const Settings& settings, const InputShape& input,
-                               const std::optional<Parameters>& teacher, MPI_Comm comm) {
-  auto parameters = make_parameters(settings, input, comm);
-  if (!teacher || !settings.flag("distill.copy") || !settings.word("model.file").empty()) return parameters;
-  for (const auto& view : parameters.layout.views()) {
-    const bool around = view.group == "embedding" || view.group == "final_norm" || view.group == "head";
-    if (!around || !teacher->layout.has(view.path()) || teacher->layout.at(view.path()).shape != view.shape)
-      continue;
-    std::ranges::copy(teacher->view(view.path()), parameters.view(view.path()).begin());
-  }
-  return parameters;
-}
-
 /// Whether naive Bayes can be fitted: to words of several classes, in a table that is no burden.
+std::optional<MaskedTraining> make_masked(const Settings& settings, const data::Dataset& train,
+                                          const Members& members) {
+  if (!guesses_words(settings)) return {};
+  return std::make_optional<MaskedTraining>(settings, train, members.training);
+}
+
 bool has_baseline(const data::Dataset& train) {
   constexpr double most = 1e8;
   const auto words = static_cast<std::size_t>(train.vocabulary());
@@ -182,8 +141,10 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       train(open_data(settings, "train", known_input(settings, world), world)),
       test(open_data(settings, "test", known_input(*train), world)),
       members(draw_members(settings, *train, *test)),
-      teacher_parameters(read_teacher(settings, *train, world)),
-      parameters(starting_parameters(settings, shape_of(*train), teacher_parameters, world)),
+      masked(make_masked(settings, *train, members)),
+      teacher_parameters(read_teacher(settings, *train, masked, world)),
+      start(starting_model(settings, *train, masked, teacher_parameters, world)),
+      parameters(start.parameters),
       line(checked_line(settings, *train, ranks)),
       batches(make_batches(settings, *train, members, ranks.replica)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
@@ -197,8 +158,13 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
   parameters.spec.cells = march->depth().cells;
   if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
   add_distillation(settings);
-  if (!has_baseline(*train)) return;
-  baseline = collectively(world, [&] {
+  measure_baselines();
+}
+
+void TrainProblem::measure_baselines() {
+  if (masked) guesses = masked->counted({comm, line, *test, members.testing, batches.capacity()});
+  if (masked || !has_baseline(*train)) return;
+  baseline = collectively(comm, [&] {
     data::NaiveBayes bayes(0.1);
     bayes.fit(*train);
     return bayes.accuracy(*test);
@@ -214,7 +180,14 @@ void TrainProblem::add_distillation(const Settings& settings) {
 }
 
 SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const {
-  return {comm, line, data, chosen, batches.capacity()};
+  const SampleSet plain{comm, line, data, chosen, batches.capacity()};
+  return masked ? masked->masked(plain) : plain;
+}
+
+Batch TrainProblem::batch(long step) {
+  auto batch = batches.at(step);
+  if (masked) masked->mask(batch);
+  return batch;
 }
 
 std::string TrainProblem::describe() const {
@@ -225,11 +198,19 @@ std::string TrainProblem::describe() const {
        << trainer.trained() << " trained parameters\n"
        << train->name() << ": " << members.training.size() << " samples to train on, "
        << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
-       << line.tokens_x() << " x " << line.tokens_y() << " tokens, " << spec.classes << " classes\n"
-       << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
+       << line.tokens_x() << " x " << line.tokens_y() << " tokens, ";
+  if (masked)
+    text << spec.vocabulary << " words, of which masked ones are guessed\n";
+  else
+    text << spec.classes << " classes\n";
+  text << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
        << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
        << blas_description();
   if (baseline) text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the test texts";
+  if (guesses)
+    text << "\nof the masked test words the most frequent word is " << 100 * guesses->unigram
+         << " %, the bigram guess " << 100 * guesses->bigram << " %";
+  if (!start.report.empty()) text << "\nfrom the model file " << start.report;
   return text.str();
 }
 

@@ -10,7 +10,7 @@
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/rank_layout.hpp"
-#include "model/distillation.hpp"
+#include "drivers/train/starting_model.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
@@ -30,7 +30,9 @@ class TrainProblem {
   /// A few lines for --validate and the log.
   std::string describe() const;
   long total_steps() const { return batches.per_epoch() * epochs; }
-  /// Samples of `train` or `test` on the ranks of the training, in batches of the training's size.
+  /// This rank's share of the batch of a step.
+  Batch batch(long step);
+  /// Samples of `train` or `test` on the ranks of the training, in batches of the training's size; masked for masked words.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
   const MPI_Comm comm;
@@ -38,8 +40,10 @@ class TrainProblem {
   RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
   Members members;
+  std::optional<MaskedTraining> masked;          ///< train.objective = masked
   std::optional<Parameters> teacher_parameters;  ///< none without distillation
-  Parameters parameters;
+  Reheaded start;  ///< before the training; `parameters` are those of the training
+  Parameters& parameters;
   TokenLine line;
   Batches batches;
   Dropout dropout;
@@ -51,9 +55,11 @@ class TrainProblem {
   GradientEvaluator evaluator;
   Trainer trainer;
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
+  std::optional<CountedGuesses> guesses;  ///< masked words
 
  private:
   void add_distillation(const Settings& settings);
+  void measure_baselines();
 };
 
 }  // namespace fluxformer

@@ -169,7 +169,7 @@ void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
 void TrainRecord::add_epoch(const EpochReport& epoch) {
   epochs_.push_back({static_cast<double>(epochs_.size() + 1), epoch.train.loss, epoch.train.correct,
                      epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
-                     epoch.wall_time});
+                     std::exp(epoch.test.loss), epoch.wall_time});
   watchable([&](io::HistoryFile& file) {
     file.add_epoch(epochs_.back().epoch, values_of(epochs_.back(), course::epoch_columns()));
     file.flush();
@@ -202,13 +202,17 @@ io::HistoryHeader TrainRecord::header() const {
                    {course::test_samples, static_cast<long>(problem_.members.testing.size())},
                    {course::trained_parameters, static_cast<long>(problem_.trainer.trained())}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
+  if (problem_.guesses) {
+    head.of_group.emplace_back(course::unigram_accuracy, problem_.guesses->unigram);
+    head.of_group.emplace_back(course::bigram_accuracy, problem_.guesses->bigram);
+  }
   return head;
 }
 
 void TrainRecord::describe(io::ArchiveWriter& archive) const {
   for (const auto& [name, value] : header().run) archive.attribute(name, value);
   write_model(archive, problem_.parameters);
-  const auto words = problem_.train->words();
+  const auto words = words_of_model(*problem_.train, problem_.masked);
   if (!words.empty()) archive.words(model_file::embedding_vocabulary, words, model_file::vocabulary_meaning);
 }
 

@@ -79,9 +79,11 @@ struct ModelSpec {
   void validate() const;
 };
 
-/// Sizes of a model that its input decides; 0 where there is none.
+/// What the input and the task decide of a model; 0 where there is none.
 struct InputShape {
   int features = 0, vocabulary = 0, tokens = 0, classes = 0, segments = 0;
+  bool word_head = false;        ///< words are to be guessed
+  bool own_word_matrix = false;  ///< with a matrix of the head's own
   bool any() const { return features > 0 || vocabulary > 0; }
 };
 

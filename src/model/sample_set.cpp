@@ -44,6 +44,12 @@ SampleSet::SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& 
       capacity_(capacity),
       replica_(replica_of(comm, line.size())) {}
 
+SampleSet SampleSet::prepared(std::function<void(Batch&)> change) const {
+  auto set = *this;
+  set.change_ = std::move(change);
+  return set;
+}
+
 SampleSet SampleSet::with(std::vector<std::size_t> others, int capacity) const {
   return {comm_, *line_, *data_, std::move(others), capacity};
 }
@@ -66,6 +72,7 @@ void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) cons
         place(*data_, members_[position], static_cast<long>(position), filler ? 0.0 : weight, slot, batch);
         data_->tokens(members_[position], tokens_of(batch, slot));
       }
+      if (change_) change_(batch);
       visit(batch);
     }
   });

@@ -40,7 +40,9 @@ class SampleSet {
   /// each replica a contiguous part of which it holds `capacity` at a time. `data` and `line` are borrowed.
   SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data, std::vector<std::size_t> members,
             int capacity);
-  /// Other samples of the same data on the same ranks.
+  /// The same set, of whose batches each is changed by `change` before it is visited.
+  SampleSet prepared(std::function<void(Batch&)> change) const;
+  /// Other samples of the same data on the same ranks, as they are.
   SampleSet with(std::vector<std::size_t> others, int capacity) const;
   /// The first `count` of these samples, in batches no larger than the largest share of a replica.
   SampleSet first(std::size_t count) const;
@@ -70,6 +72,7 @@ class SampleSet {
   std::vector<std::size_t> members_;
   int capacity_;
   Replica replica_;
+  std::function<void(Batch&)> change_;
 };
 
 }  // namespace fluxformer

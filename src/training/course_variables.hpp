@@ -14,7 +14,12 @@ inline const io::Attribute samples{"samples", "training samples"},
     validation_samples{"validation_samples", "samples held out for validation"},
     test_samples{"test_samples", "samples of the test set"},
     trained_parameters{"trained_parameters", "number of trained parameters"},
-    baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"};
+    baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"},
+    unigram_accuracy{"unigram_accuracy",
+                     "share of the masked test words that are the most frequent word (masked words only)"},
+    bigram_accuracy{
+        "bigram_accuracy",
+        "share of the masked test words that most often follow the word before (masked words only)"};
 
 /// A number of a row, and the variable it is stored as.
 template <class Row>
@@ -39,7 +44,10 @@ inline const std::vector<Column<StepRow>>& step_columns() {
        &StepRow::depth_loss},
       {{"penalty", {"step"}, "", "penalty on how fast the weights change with depth, before the step"},
        &StepRow::penalty},
-      {{"batch_accuracy", {"step"}, "", "fraction of the batch classified correctly, before the step"},
+      {{"batch_accuracy",
+        {"step"},
+        "",
+        "fraction of the batch (of its masked words) classified correctly, before the step"},
        &StepRow::batch_accuracy},
       {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
        &StepRow::gradient_norm},
@@ -52,7 +60,7 @@ inline const std::vector<Column<StepRow>>& step_columns() {
 /// Of an epoch; NaN where a split has no samples.
 struct EpochRow {
   double epoch = 0, train_loss = 0, train_accuracy = 0, validation_loss = 0, validation_accuracy = 0,
-         test_loss = 0, test_accuracy = 0, wall_time = 0;
+         test_loss = 0, test_accuracy = 0, test_perplexity = 0, wall_time = 0;
 };
 /// What is stored of each epoch, in this order.
 inline const std::vector<Column<EpochRow>>& epoch_columns() {
@@ -66,12 +74,20 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
       {{"validation_accuracy",
         {"epoch"},
         "",
-        "fraction of the validation samples classified correctly, after the epoch"},
+        "fraction of the validation samples (of their masked words) classified correctly, after the epoch"},
        &EpochRow::validation_accuracy},
       {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
        &EpochRow::test_loss},
-      {{"test_accuracy", {"epoch"}, "", "fraction of the test samples classified correctly, after the epoch"},
+      {{"test_accuracy",
+        {"epoch"},
+        "",
+        "fraction of the test samples (of their masked words) classified correctly, after the epoch"},
        &EpochRow::test_accuracy},
+      {{"test_perplexity",
+        {"epoch"},
+        "",
+        "exp(test_loss): of masked words the perplexity, if the loss is not smoothed"},
+       &EpochRow::test_perplexity},
       {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
        &EpochRow::wall_time}};
   return all;

@@ -1,0 +1,40 @@
+#pragma once
+
+// The model that a training starts from, its loss, and its teacher.
+
+#include <mpi.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "data/dataset.hpp"
+#include "drivers/train/masked_training.hpp"
+#include "model/distillation.hpp"
+#include "model/heads.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer {
+
+/// Whether train.objective = masked.
+bool guesses_words(const Settings& settings);
+/// train.objective, train.loss, train.label_smoothing.
+Loss loss_of_settings(const Settings& settings);
+
+/// distill.hidden, distill.attention.
+Distillation::Weights distillation_weights(const Settings& settings);
+/// The words of the model's table: those of the data, and the mask if it is none of them. Empty where they have no names.
+std::vector<std::string> words_of_model(const data::Dataset& data,
+                                        const std::optional<MaskedTraining>& masked);
+/// The model in distill.teacher, for these data; none without one. Collective; throws BadInput.
+std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data,
+                                       const std::optional<MaskedTraining>& masked, MPI_Comm comm);
+
+/// Like make_parameters, with the heads that the task needs: from a model file what fits is kept, else the teacher's embedding,
+/// final norm and heads are copied if distill.copy says so. Collective; throws BadInput.
+Reheaded starting_model(const Settings& settings, const data::Dataset& data,
+                        const std::optional<MaskedTraining>& masked, const std::optional<Parameters>& teacher,
+                        MPI_Comm comm);
+
+}  // namespace fluxformer

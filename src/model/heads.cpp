@@ -1,0 +1,52 @@
+#include "model/heads.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "model/initialise.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// "embedding", "layers", ...: groups, with all layers as one.
+std::string group_of(const ParameterView& view) {
+  return view.group.substr(0, view.group.find('/'));
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "nothing" : text;
+}
+
+bool same(const Parameters& a, const Parameters& b, const ParameterView& view) {
+  return a.layout.has(view.path()) && b.layout.has(view.path()) &&
+         a.layout.at(view.path()).shape == b.layout.at(view.path()).shape;
+}
+
+}  // namespace
+
+Reheaded with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed) {
+  ModelSpec spec = from.spec;
+  spec.final_norm = from.spec.has_final_norm();
+  spec.classes = classes;
+  if (classes == 0) spec.head_transform = {};
+  if (word_head.present != spec.word_head.present) spec.word_head = word_head;
+  Reheaded made{Parameters(spec), ""};
+  auto& to = made.parameters;
+  initialise_standard(to, seed, 0, 1, 1);
+  std::set<std::string> kept, fresh, left;
+  for (const auto& view : to.layout.views()) {
+    const bool keep = same(from, to, view);
+    (keep ? kept : fresh).insert(group_of(view));
+    if (keep) std::ranges::copy(from.view(view.path()), to.view(view.path()).begin());
+  }
+  for (const auto& view : from.layout.views())
+    if (!same(from, to, view)) left.insert(group_of(view));
+  kept.erase("equation");
+  if (!fresh.empty() || !left.empty())
+    made.report = "kept: " + listed(kept) + "; new: " + listed(fresh) + "; left out: " + listed(left);
+  return made;
+}
+
+}  // namespace fluxformer
