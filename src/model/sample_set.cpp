@@ -32,7 +32,7 @@ TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic) {
 InputShape shape_of(const data::Dataset& data) {
   const bool words = data.vocabulary() > 0;
   return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes(),
-          0};
+          data.segments()};
 }
 
 SampleSet::SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data,

@@ -36,6 +36,11 @@ std::string blas_description() {
 }
 
 std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512) {
+  for (const std::string_view old : {"Prescott", "Core2", "Generic"})
+    if (kernel == old && processor_has_avx512)
+      return "OpenBLAS uses its " + std::string(kernel) +
+             " kernels, a third as fast as those of this processor, which it does not know: set "
+             "OPENBLAS_CORETYPE=SkylakeX.";
   if (asked == nullptr || !processor_has_avx512) return {};
   for (const std::string_view wide : {"SkylakeX", "Cooperlake", "SapphireRapids"}) {
     if (kernel == wide) return {};

@@ -11,8 +11,8 @@ namespace fluxformer {
 /// "BLIS 0.9.0, kernel zen3", "Eigen 3.4.0".
 std::string blas_description();
 
-/// Empty, or one sentence for the log: OPENBLAS_CORETYPE makes OpenBLAS use kernels without AVX-512 on a
-/// machine that has it, which can halve the speed of float products.
+/// Empty, or one sentence for the log: OpenBLAS does not know this processor and uses old kernels, or
+/// OPENBLAS_CORETYPE makes it use kernels without AVX-512 on a machine that has it.
 std::string blas_warning();
 
 /// The same, decided from the variable's value (null: not set), the kernel in use and the processor.

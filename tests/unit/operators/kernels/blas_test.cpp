@@ -15,6 +15,9 @@ TEST(Blas, description_names_library_and_version) {
 TEST(Blas, warns_of_narrow_kernels_that_the_environment_asked_for) {
   const std::string text = openblas_warning("Haswell", "Haswell", true);
   EXPECT_NE(text.find("OPENBLAS_CORETYPE=Haswell"), std::string::npos) << text;
+  EXPECT_NE(openblas_warning(nullptr, "Prescott", true).find("set OPENBLAS_CORETYPE=SkylakeX"),
+            std::string::npos);
+  EXPECT_EQ(openblas_warning(nullptr, "Prescott", false), "");    // it may be the right one
   EXPECT_EQ(openblas_warning(nullptr, "Haswell", true), "");      // chosen by the library
   EXPECT_EQ(openblas_warning("SkylakeX", "SkylakeX", true), "");  // requested, and wide
   EXPECT_EQ(openblas_warning("Haswell", "Haswell", false), "");   // nothing wider available
