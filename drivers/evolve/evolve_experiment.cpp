@@ -13,6 +13,7 @@
 #include "base/vector_arrays.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
+#include "drivers/evolve/evolve_logits.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "drivers/evolve/evolve_restart.hpp"
@@ -64,6 +65,7 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
       meter_(problem_.mesh, problem_.slab,
              {problem_.equation.spec().speed, problem_.equation.spec().epsilon,
               problem_.equation.spec().depth.spacing()}) {
+  if (settings.flag("output.logits")) require_storable_logits(problem_.mesh, problem_.parameters);
   if (settings.flag("output.attention")) require_storable_attention(problem_.mesh, problem_.equation);
 }
 
@@ -203,6 +205,8 @@ void describe_evolve(io::Description& description) {
                 states::variables::history::flux});
   description.variables(analysis, {arrival_time, attention::variables::attention_entropy});
   description.variables(evolution::attention, {attention::variables::weights});
+  description.variables("/", {evolution::class_index, evolution::word_index});
+  description.variables(evolution::prediction, {evolution::class_logits, evolution::word_logits});
   model_file::describe(description);
   io::describe_checkpoint(description);
 }

@@ -155,6 +155,12 @@ void declare_evolve(Options& options) {
            .fallback = false,
            .doc = "store the attention weights of every cell and head at the end of the run",
            .role = Role::output});
+  declare({.name = "output.logits",
+           .fallback = false,
+           .doc = "store what the heads of the model make of the last depth at the end of the run: logits of "
+                  "classes, and of "
+                  "the words at every token",
+           .role = Role::output});
   declare({.name = "output.model",
            .fallback = true,
            .doc = "store the weights under /model",

@@ -7,6 +7,7 @@
 #include "base/vector_arrays.hpp"
 #include "drivers/common/run_attributes.hpp"
 #include "drivers/evolve/evolve_attention.hpp"
+#include "drivers/evolve/evolve_logits.hpp"
 #include "drivers/evolve/evolve_variables.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
@@ -72,6 +73,7 @@ EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFil
     : settings_(settings),
       mesh_(mesh),
       equation_(equation),
+      parameters_(parameters),
       inflow_(inflow),
       meter_(meter),
       part_(field_part(mesh)),
@@ -207,6 +209,8 @@ std::string EvolveRecord::finish(const std::string& status, const std::string& m
   if (meter_.has_reference()) archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
   if (status == names::done)
     write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
+  if (status == names::done && settings_.flag("output.logits"))
+    write_logits(archive_, mesh_, equation_.model().context(), parameters_, u);
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
   if (!message.empty()) archive_.attribute(names::message, message);
   return archive_.finish(status);

@@ -65,6 +65,7 @@ class EvolveRecord {
   const Settings& settings_;
   const Mesh& mesh_;
   const Equation& equation_;
+  const Parameters& parameters_;
   const Inflow& inflow_;
   states::DepthMeter& meter_;
   io::FieldPart part_;

@@ -6,7 +6,8 @@
 
 namespace fluxformer::evolution {
 
-inline constexpr const char *history = "/history", *analysis = "/analysis/evolve", *attention = "/attention";
+inline constexpr const char *history = "/history", *analysis = "/analysis/evolve", *attention = "/attention",
+                            *prediction = "/prediction";
 
 inline const io::Variable hidden_state{
     "u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"};
@@ -18,6 +19,17 @@ inline const io::Variable time{"time", {"step"}, "time", "propagation time at th
 
 /// Attention has a layer axis as for models; here the layers are the cells of the mesh.
 inline const io::Variable depth_cell = io::index(axes::layer.name, "depth cell");
+
+inline const io::Variable class_index = io::index("class", "class that a classifier knows"),
+                          word_index = io::index("word", "word of the model's table");
+inline const io::Variable class_logits{"class_logits",
+                                       {"sample", "class"},
+                                       "",
+                                       "logits of the classifier at the last depth, at the end of the run"},
+    word_logits{"word_logits",
+                {"token", "sample", "word"},
+                "",
+                "logits of the word head at the last depth, at the end of the run"};
 
 inline const io::Variable arrival_time{
     "arrival_time", {"depth"}, "time", "arrival of the front; NaN where it has not arrived"};

@@ -1,6 +1,6 @@
+#include "model/tasks/task.hpp"
 #include "base/error.hpp"
 #include "model/tasks/class_task.hpp"
-#include "model/tasks/task.hpp"
 #include "model/tasks/word_task.hpp"
 
 namespace fluxformer {

@@ -15,6 +15,19 @@ namespace {
 using Rows = Eigen::Map<WordTask::Matrix>;
 using ConstRows = Eigen::Map<const WordTask::Matrix>;
 
+/// From rows of the last state to those in front of the word matrix.
+RowStack stack_of(const Parameters& parameters) {
+  const auto& spec = parameters.spec;
+  RowStack stack(parameters, spec.width);
+  if (spec.has_final_norm()) stack.add(norm_stage(spec, "final_norm/"));
+  stack.add(spec.word_head.transform, "word_head");
+  return stack;
+}
+
+const char* matrix_path(const ModelSpec& spec) {
+  return spec.word_head.own_matrix ? "word_head/W" : "embedding/words";
+}
+
 constexpr std::size_t group = 128;  // targets at a time: enough for fast products, few logits
 
 /// z := softmax(z); returns log(sum(exp(z))).
@@ -35,15 +48,13 @@ struct WordTask::Tape final : TaskTape {
 };
 
 WordTask::WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
-    : parameters_(parameters), context_(context), loss_(loss), stack_(parameters, parameters.spec.width) {
+    : parameters_(parameters), context_(context), loss_(loss), stack_(stack_of(parameters)) {
   const auto& spec = parameters.spec;
   if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
   if (loss.kind != LossKind::cross_entropy)
     throw BadInput("train.loss: masked words are trained with cross_entropy");
-  matrix_ = parameters.layout.at(spec.word_head.own_matrix ? "word_head/W" : "embedding/words").offset;
+  matrix_ = parameters.layout.at(matrix_path(spec)).offset;
   bias_ = parameters.layout.at("word_head/b").offset;
-  if (spec.has_final_norm()) stack_.add(norm_stage(spec, "final_norm/"));
-  stack_.add(spec.word_head.transform, "word_head");
 }
 
 std::unique_ptr<TaskTape> WordTask::make_tape() const {
@@ -236,6 +247,13 @@ int WordTask::outputs() const {
 
 void WordTask::pull_output(const Batch&, std::size_t, int, double*, std::span<double>, const TaskTape&) {
   outputs();
+}
+
+void word_logits(const Parameters& parameters, int rows, const double* x, double* z) {
+  auto stack = stack_of(parameters);
+  stack.add(dense_stage(parameters.layout, matrix_path(parameters.spec), "word_head/b"));
+  RowTape tape;
+  stack.forward(rows, x, z, tape);
 }
 
 }  // namespace fluxformer

@@ -62,4 +62,7 @@ class WordTask final : public Task {
   RowStack stack_;
 };
 
+/// z [row][word] := the logits of rows x [row][channel] of the last state. The model has a word head. Not collective.
+void word_logits(const Parameters& parameters, int rows, const double* x, double* z);
+
 }  // namespace fluxformer
