@@ -137,6 +137,12 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     const bool control = name == "linear" || name == "mlp";
     if ((spec.kind == ModelKind::transformer) != (name == transformer || control))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
+    if (spec.classes == 0)
+      throw BadInput(key + ": has no classes" +
+                     (spec.word_head.present
+                          ? "; models of masked words cannot be compared by this experiment, "
+                            "which needs classifiers: `train` with this model.file makes one"
+                          : ", and so no loss"));
     origin.require_comparable(key);
     if (name == "mlp") tokens_.back() = other_tokens(key, origin, settings);
     origin.require_data(key,

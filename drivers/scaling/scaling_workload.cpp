@@ -56,7 +56,7 @@ class Training final : public ScalingWorkload {
   }
   void run(const std::function<bool()>& after_step) override {
     long step = 0;
-    do problem_.trainer.step(problem_.batches.at(step++));
+    do problem_.trainer.step(problem_.batch(step++));
     while (after_step());
   }
   void save(const std::string& output) override {

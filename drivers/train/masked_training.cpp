@@ -28,7 +28,11 @@ void MaskedTraining::mask(Batch& batch) const {
 SampleSet MaskedTraining::masked(const SampleSet& samples) const {
   // The same vocabulary in both splits; every split has its own number of words in a sample.
   const WordMasking of_split(samples.data(), masking_.share());
-  return samples.prepared([of_split, mean = of_split.mean_count(samples.members())](Batch& batch) {
+  const double mean = of_split.mean_count(samples.members());
+  if (mean == 0)
+    throw BadInput(
+        "train.objective = masked: the samples for an evaluation have no words that can be masked");
+  return samples.prepared([of_split, mean](Batch& batch) {
     of_split.apply(batch, RandomStream(0, "masked words of an evaluation"), mean);
   });
 }

@@ -30,7 +30,7 @@ class MaskedTraining {
   const MaskVocabulary& vocabulary() const { return masking_.vocabulary(); }
   /// A batch of a step.
   void mask(Batch& batch) const;
-  /// Samples for an evaluation.
+  /// Samples for an evaluation. Throws BadInput if they have no words that can be masked.
   SampleSet masked(const SampleSet& samples) const;
   /// Guesses fitted to the training samples, on these test samples. Collective over their ranks.
   CountedGuesses counted(const SampleSet& test) const;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "data/text/vocabulary.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "io/archive_reader.hpp"
@@ -35,7 +36,7 @@ InputShape model_input(const Settings& settings, const data::Dataset& data,
 std::vector<std::string> words_of_model(const data::Dataset& data,
                                         const std::optional<MaskedTraining>& masked) {
   auto words = data.words();
-  if (!words.empty() && masked && masked->vocabulary().added) words.emplace_back("<mask>");
+  if (!words.empty() && masked && masked->vocabulary().added) words.emplace_back(data::Vocabulary::mask_word);
   return words;
 }
 

@@ -22,7 +22,7 @@ namespace fluxformer {
 namespace {
 
 // What a checkpoint holds of the best weights so far.
-constexpr io::RealItem best_accuracy{"best", -1, 1};
+constexpr io::RealItem best_accuracy{"best", -1, 1 + 1e-9};  // a sum of shares: 1 but for round-off
 constexpr io::WholeItem best_epoch{"best_epoch", 0};
 
 class TrainExperiment final : public Experiment {

@@ -9,6 +9,27 @@
 namespace fluxformer {
 namespace {
 
+void declare_objective(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "train.objective",
+           .fallback = std::string("classes"),
+           .doc = "what is learnt: the classes of samples, or masked words, which a word head guesses",
+           .choices = {"classes", "masked"}});
+  declare({.name = "train.masked",
+           .fallback = 0.15,
+           .doc = "share of the words of a text that are to be guessed: 80 % of them are replaced by <mask>, "
+                  "10 % by any word",
+           .minimum = 0,
+           .maximum = 1,
+           .above_minimum = true,
+           .when = "train.objective = masked"});
+  declare({.name = "train.word_matrix",
+           .fallback = std::string("tied"),
+           .doc = "output matrix of a new word head: the word table of the embedding, or its own",
+           .choices = {"tied", "own"},
+           .when = "train.objective = masked"});
+}
+
 void declare_regularisation(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "train.dropout",
@@ -210,6 +231,7 @@ void declare_output(Options& options) {
 }  // namespace
 
 void declare_training(Options& options) {
+  declare_objective(options);
   declare_minimised(options);
   declare_regularisation(options);
   declare_descent(options);

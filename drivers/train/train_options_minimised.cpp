@@ -11,24 +11,6 @@ void declare_minimised(Options& options) {
            .fallback = std::string("cross_entropy"),
            .doc = "loss function: cross entropy, or the mean squared distance of logits to the class",
            .choices = {"cross_entropy", "mean_squared_error"}});
-  declare({.name = "train.objective",
-           .fallback = std::string("classes"),
-           .doc = "what is learnt: the classes of samples, or masked words, which a word head guesses",
-           .choices = {"classes", "masked"}});
-  declare({.name = "train.masked",
-           .fallback = 0.15,
-           .doc = "share of the words of a text that are to be guessed: 80 % of them are replaced by <mask>, "
-                  "10 % by "
-                  "any word",
-           .minimum = 0,
-           .maximum = 1,
-           .above_minimum = true,
-           .when = "train.objective = masked"});
-  declare({.name = "train.word_matrix",
-           .fallback = std::string("tied"),
-           .doc = "output matrix of a new word head: the word table of the embedding, or its own",
-           .choices = {"tied", "own"},
-           .when = "train.objective = masked"});
   declare({.name = "train.label_smoothing",
            .fallback = 0.0,
            .doc = "label smoothing: fraction of the label that is spread over all classes",

@@ -118,13 +118,13 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   return s;
 }
 
-/// Whether naive Bayes can be fitted: to words of several classes, in a table that is no burden.
 std::optional<MaskedTraining> make_masked(const Settings& settings, const data::Dataset& train,
                                           const Members& members) {
   if (!guesses_words(settings)) return {};
   return std::make_optional<MaskedTraining>(settings, train, members.training);
 }
 
+/// Whether naive Bayes can be fitted: to words of several classes, in a table that is no burden.
 bool has_baseline(const data::Dataset& train) {
   constexpr double most = 1e8;
   const auto words = static_cast<std::size_t>(train.vocabulary());
@@ -162,8 +162,13 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
 }
 
 void TrainProblem::measure_baselines() {
-  if (masked) guesses = masked->counted({comm, line, *test, members.testing, batches.capacity()});
-  if (masked || !has_baseline(*train)) return;
+  if (masked) {
+    guesses = masked->counted({comm, line, *test, members.testing, batches.capacity()});
+    if (!members.validation.empty())
+      samples(*train, members.validation);  // refuses them now, not after an epoch
+    return;
+  }
+  if (!has_baseline(*train)) return;
   baseline = collectively(comm, [&] {
     data::NaiveBayes bayes(0.1);
     bayes.fit(*train);

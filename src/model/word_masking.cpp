@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "data/text/vocabulary.hpp"
+
 namespace fluxformer {
 namespace {
 
@@ -16,7 +18,7 @@ bool between(const std::string& word, char first, char last) {
 MaskVocabulary mask_vocabulary(const data::Dataset& data) {
   const auto words = data.words();
   MaskVocabulary found{.size = data.vocabulary() + 1, .mask = data.vocabulary(), .added = true};
-  for (const char* name : {"<mask>", "[MASK]"}) {
+  for (const char* name : {data::Vocabulary::mask_word, "[MASK]"}) {
     const auto place = std::ranges::find(words, name);
     if (place == words.end() || !found.added) continue;
     found.mask = static_cast<int>(place - words.begin());

@@ -47,7 +47,9 @@ inline const std::vector<Column<StepRow>>& step_columns() {
       {{"batch_accuracy",
         {"step"},
         "",
-        "fraction of the batch (of its masked words) classified correctly, before the step"},
+        "fraction of the batch classified correctly, before the step; of masked words their number over that "
+        "of "
+        "a batch on average"},
        &StepRow::batch_accuracy},
       {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
        &StepRow::gradient_norm},

@@ -33,10 +33,11 @@ Vocabulary made_up_vocabulary(const DatasetSpec& spec) {
   std::vector<std::string> words{Vocabulary::pad_word, Vocabulary::unknown_word};
   const int count = std::min(spec.vocabulary, Topics::most_words);
   for (int i = 0; static_cast<int>(words.size()) < count; ++i) words.push_back(made_up(i));
-  if (!spec.words.empty() && spec.words != words) {
+  if (!spec.words.empty() && !same_but_for_mask(spec.words, words)) {
     throw BadInput("the vocabulary given is not that of data.set = topics with data.vocabulary = " +
                    std::to_string(spec.vocabulary));
   }
+  if (spec.words.size() > words.size()) words.emplace_back(Vocabulary::mask_word);
   return Vocabulary(std::move(words));
 }
 
@@ -70,7 +71,8 @@ Topics::Topics(const DatasetSpec& spec)
     throw BadInput("data.length = " + std::to_string(spec.length) + ": data.set = topics needs at least " +
                    std::to_string(stretch));
   }
-  common_ = zipf(static_cast<std::size_t>(vocabulary() - 2 - classes_ / 2), 2.7);
+  const int in_no_text = 2 + (words().back() == Vocabulary::mask_word ? 1 : 0);
+  common_ = zipf(static_cast<std::size_t>(vocabulary() - in_no_text - classes_ / 2), 2.7);
   topical_ = zipf(topic_words, 1);
 }
 

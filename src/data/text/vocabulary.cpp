@@ -7,6 +7,11 @@
 
 namespace fluxformer::data {
 
+bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words) {
+  const bool one_more = known.size() == words.size() + 1 && known.back() == Vocabulary::mask_word;
+  return (one_more || known.size() == words.size()) && std::equal(words.begin(), words.end(), known.begin());
+}
+
 Vocabulary::Vocabulary(std::vector<std::string> words) : words_(std::move(words)) {
   if (words_.size() < 3 || words_[pad] != pad_word || words_[unknown] != unknown_word) {
     throw BadInput("the given vocabulary has " + std::to_string(words_.size()) +

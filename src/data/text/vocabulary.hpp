@@ -10,6 +10,9 @@
 
 namespace fluxformer::data {
 
+/// Whether `known`, the words of a model, are these or, of a model that guesses masked words, these and "<mask>".
+bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words);
+
 /// Allows lookups by std::string_view in a map of std::string.
 struct WordHash {
   /// What std::unordered_map asks for.
@@ -25,6 +28,7 @@ class Vocabulary {
   static constexpr std::uint32_t pad = 0, unknown = 1;
   static constexpr const char* pad_word = "<pad>";
   static constexpr const char* unknown_word = "<unk>";
+  static constexpr const char* mask_word = "<mask>";  ///< of a model that guesses words; in no text
 
   /// words[i] gets index i. Throws BadInput unless "<pad>" and "<unk>" come first, at least
   /// one word follows and all differ.

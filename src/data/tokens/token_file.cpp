@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "data/text/vocabulary.hpp"
 
 namespace fluxformer::data {
 namespace {
@@ -25,7 +26,8 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   if (model.classes > 0) table.classes = model.classes;
   if (table.vocabulary == 0) return;
   if (model.vocabulary > 0) {
-    if (!table.words.empty() && table.vocabulary != model.vocabulary)
+    if (!table.words.empty() && table.vocabulary != model.vocabulary &&
+        !same_but_for_mask(spec.words, table.words))
       refuse("has " + count(table.vocabulary, "words") + ", the model has a table of " +
              std::to_string(model.vocabulary));
     try {
@@ -44,7 +46,8 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
     refuse("has segments, the model has no table of them");
   table.segment_count = std::max(table.segment_count, model.segments);
   if (spec.words.empty()) return;
-  if (!table.words.empty() && table.words != spec.words) refuse("its words are not those of the model");
+  if (!table.words.empty() && !same_but_for_mask(spec.words, table.words))
+    refuse("its words are not those of the model");
   if (spec.words.size() != static_cast<std::size_t>(table.vocabulary))
     refuse("its ids are of " + count(table.vocabulary, "words") + ", the vocabulary of the model has " +
            std::to_string(spec.words.size()));

@@ -1,4 +1,4 @@
-// Initial values of the parameters, and the embedding.
+// Initial values of the parameters.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "model/embedding.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -117,34 +116,6 @@ TEST(SetLinearReaction, reacts_in_proportion_to_the_state) {
   for (double& x : expected) x *= -2.5;
   problem.model->add_field(Mechanism::reaction, {1, 0}, 1, u.data(), r.data());
   EXPECT_LT(relative_difference(r, expected), 1e-15);
-}
-
-TEST(Embedding, is_affine_in_the_features_and_adds_positions) {
-  ProblemSpec spec;
-  spec.model = full_model();
-  spec.mesh = small_mesh(3);
-  Problem problem(MPI_COMM_WORLD, spec);
-  const auto& p = problem.parameters;
-  const auto input = random_vector(2 * 12 * 4, 4);  // [sample][token][feature]
-  Whole slab(problem.context.size());
-  embed(p, problem.context, input.data(), slab.data());
-  const auto w = p.view("embedding/W"), b = p.view("embedding/b"), position = p.view("embedding/position");
-  for (std::size_t token = 0; token < 12; ++token)
-    for (std::size_t sample = 0; sample < 2; ++sample)
-      for (std::size_t c = 0; c < 6; ++c) {
-        double e = b[c] + position[token * 6 + c];
-        for (std::size_t f = 0; f < 4; ++f) e += w[c * 4 + f] * input[(sample * 12 + token) * 4 + f];
-        EXPECT_NEAR(slab[(token * 2 + sample) * 6 + c], e, 1e-14);
-      }
-
-  // It is affine in its parameters: the adjoint applied to a direction is the difference itself.
-  const auto w_bar = random_vector(slab.size(), 5), direction = random_vector(p.values.size(), 6);
-  Whole gradient(p.values.size(), 0.0), moved(slab.size());
-  Embedding(p, problem.context).pull(input.data(), w_bar.data(), gradient, {});
-  Parameters shifted = p;
-  shifted.values = plus(p.values, 1, direction);
-  embed(shifted, problem.context, input.data(), moved.data());
-  EXPECT_NEAR(dot(gradient, direction) / dot(plus(moved, -1, slab), w_bar), 1, 1e-12);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
-// Readout: the mean over the real tokens by plain loops, its adjoint by differences.
+// Readout: pooling and head by plain loops, its adjoint by differences.
 
 #include "model/readout.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
+#include <string>
 
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -16,51 +18,93 @@ using namespace test;
 
 constexpr int classes = 3, samples = 2;
 
-ProblemSpec spec_of(Norm norm, std::vector<int> lengths) {
+struct Case {
+  Norm norm;
+  std::vector<int> lengths;  ///< real tokens of the samples; empty: all of them
+  Pooling pooling = Pooling::mean;
+  HeadTransform transform = {};
+};
+
+ProblemSpec spec_of(const Case& of) {
   ProblemSpec spec;
   spec.model = small_model(1);
-  spec.model.norm = norm;
-  spec.model.attention.layer_norm = norm == Norm::pre;
+  spec.model.norm = of.norm;
+  spec.model.attention.layer_norm = of.norm == Norm::pre;
   spec.model.classes = classes;
+  spec.model.pooling = of.pooling;
+  spec.model.head_transform = of.transform;
   spec.mesh = {.cells = 1, .tokens_x = 3, .tokens_y = 2, .samples = samples};
-  spec.mask.length = std::move(lengths);
+  spec.mask.length = of.lengths;
   return spec;
 }
 
-/// z = W mean N(u) + b, straight from the formula.
-std::vector<double> naive(const Problem& problem, const Whole& u, bool layer_norm) {
+using Row = std::vector<double>;
+
+Row normalised(const Parameters& p, const std::string& prefix, Row x) {
+  const auto gain = p.view(prefix + "gain"), bias = p.view(prefix + "bias");
+  const auto d = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double value : x) mean += value / d;
+  for (const double value : x) variance += (value - mean) * (value - mean) / d;
+  for (std::size_t c = 0; c < x.size(); ++c)
+    x[c] = (x[c] - mean) / std::sqrt(variance + p.spec.norm_eps) * gain[c] + bias[c];
+  return x;
+}
+
+Row affine(std::span<const double> w, std::span<const double> b, const Row& x) {
+  Row y(b.begin(), b.end());
+  for (std::size_t i = 0; i < y.size(); ++i)
+    for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
+  return y;
+}
+
+double activated(HeadActivation activation, double x) {
+  constexpr double pi = 3.14159265358979323846;
+  switch (activation) {
+    case HeadActivation::none:
+      return x;
+    case HeadActivation::tanh:
+      return std::tanh(x);
+    case HeadActivation::relu:
+      return x > 0 ? x : 0;
+    case HeadActivation::gelu_erf:
+      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case HeadActivation::gelu_tanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+  }
+  return NAN;
+}
+
+/// z = W g + b, g = N(act(T p + t)) or p, p the mean of N_f(u) over the real tokens, of the first, or of the last one: straight
+/// from the formulas.
+std::vector<double> naive(const Problem& problem, const Whole& u, const Case& of) {
   const auto& p = problem.parameters;
   const auto d = static_cast<std::size_t>(p.spec.width);
   std::vector<double> z;
   for (std::size_t b = 0; b < samples; ++b) {
-    const auto& lengths = problem.context.mask.length;
-    const std::size_t length = lengths.empty() ? 6 : static_cast<std::size_t>(lengths[b]);
-    std::vector<double> mean(d, 0.0);
-    for (std::size_t x = 0; x < length; ++x) {
-      const double* row = u.data() + (x * samples + b) * d;
-      double m = 0, variance = 0;
-      for (std::size_t c = 0; c < d; ++c) m += row[c] / static_cast<double>(d);
-      for (std::size_t c = 0; c < d; ++c) variance += (row[c] - m) * (row[c] - m) / static_cast<double>(d);
-      for (std::size_t c = 0; c < d; ++c) {
-        double value = row[c];
-        if (layer_norm)
-          value = (value - m) / std::sqrt(variance + p.spec.norm_eps) * p.view("final_norm/gain")[c] +
-                  p.view("final_norm/bias")[c];
-        mean[c] += value / static_cast<double>(length);
-      }
+    const std::size_t length = of.lengths.empty() ? 6 : static_cast<std::size_t>(of.lengths[b]);
+    const std::size_t first = of.pooling == Pooling::last ? length - 1 : 0;
+    const std::size_t end = of.pooling == Pooling::first ? 1 : length;
+    Row pooled(d, 0.0);
+    for (std::size_t x = first; x < end; ++x) {
+      const double* const from = u.data() + (x * samples + b) * d;
+      Row row(from, from + d);
+      if (of.norm == Norm::pre) row = normalised(p, "final_norm/", row);
+      for (std::size_t c = 0; c < d; ++c) pooled[c] += row[c] / static_cast<double>(end - first);
     }
-    for (std::size_t k = 0; k < classes; ++k) {
-      double value = p.view("head/b")[k];
-      for (std::size_t c = 0; c < d; ++c) value += p.view("head/W")[k * d + c] * mean[c];
-      z.push_back(value);
+    if (of.transform.present) {
+      pooled = affine(p.view("head/transform_W"), p.view("head/transform_b"), pooled);
+      for (double& value : pooled) value = activated(of.transform.activation, value);
+      if (of.transform.norm) pooled = normalised(p, "head/norm_", pooled);
     }
+    for (const double value : affine(p.view("head/W"), p.view("head/b"), pooled)) z.push_back(value);
   }
   return z;
 }
 
-class ReadoutOf : public testing::TestWithParam<std::pair<Norm, std::vector<int>>> {
+class ReadoutOf : public testing::TestWithParam<Case> {
  protected:
-  ReadoutOf() : problem(MPI_COMM_SELF, spec_of(GetParam().first, GetParam().second)) {}
+  ReadoutOf() : problem(MPI_COMM_SELF, spec_of(GetParam())) {}
   double looked_at(const Whole& state) {
     std::vector<double> z(w.size());
     ReadoutTape tape;
@@ -71,13 +115,13 @@ class ReadoutOf : public testing::TestWithParam<std::pair<Norm, std::vector<int>
   const Whole u = random_vector(problem.context.size(), 4), w = random_vector(samples * classes, 5);
 };
 
-TEST_P(ReadoutOf, is_the_mean_over_the_real_tokens) {
+TEST_P(ReadoutOf, is_the_head_of_what_is_pooled) {
   Readout readout(problem.parameters, problem.context);
   ReadoutTape tape;
   std::vector<double> z(w.size(), 7.0);
   for (int time = 0; time < 2; ++time) {  // reused
     readout.logits(u.data(), z.data(), tape);
-    EXPECT_LT(relative_difference(z, naive(problem, u, GetParam().first == Norm::pre)), 1e-14);
+    EXPECT_LT(relative_difference(z, naive(problem, u, GetParam())), 1e-14);
   }
 }
 
@@ -107,7 +151,7 @@ TEST_P(ReadoutOf, has_the_adjoint_of_its_differences) {
   }
 }
 
-TEST_P(ReadoutOf, gives_nothing_to_the_padding) {
+TEST_P(ReadoutOf, gives_nothing_to_the_padding_and_to_tokens_that_are_not_pooled) {
   Readout readout(problem.parameters, problem.context);
   ReadoutTape tape;
   std::vector<double> z(w.size()), bar(u.size(), 7.0), gradient(problem.parameters.values.size(), 0.0);
@@ -115,18 +159,34 @@ TEST_P(ReadoutOf, gives_nothing_to_the_padding) {
   readout.adjoint(w.data(), bar.data(), gradient, tape);
   const auto d = static_cast<std::size_t>(problem.context.width);
   for (std::size_t row = 0; row < u.size() / d; ++row) {
-    if (problem.context.mask.real(static_cast<int>(row % samples), static_cast<int>(row / samples))) continue;
+    const auto sample = static_cast<int>(row % samples), token = static_cast<int>(row / samples);
+    const auto& mask = problem.context.mask;
+    const bool next = token + 1 < 6 && mask.real(sample, token + 1), last = mask.real(sample, token) && !next;
+    const auto pooling = GetParam().pooling;
+    if (pooling == Pooling::mean ? mask.real(sample, token) : pooling == Pooling::first ? token == 0 : last)
+      continue;
     for (std::size_t c = 0; c < d; ++c) EXPECT_EQ(bar[row * d + c], 0) << "row " << row;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, ReadoutOf,
-                         testing::Values(std::pair{Norm::pre, std::vector<int>{}},
-                                         std::pair{Norm::pre, std::vector<int>{6, 1}},
-                                         std::pair{Norm::pre, std::vector<int>{2, 5}},
-                                         std::pair{Norm::post, std::vector<int>{3, 6}},
-                                         std::pair{Norm::none, std::vector<int>{}},
-                                         std::pair{Norm::sphere, std::vector<int>{4, 2}}));
+                         testing::Values(Case{Norm::pre, {}}, Case{Norm::pre, {6, 1}},
+                                         Case{Norm::pre, {2, 5}}, Case{Norm::post, {3, 6}},
+                                         Case{Norm::none, {}}, Case{Norm::sphere, {4, 2}}));
+
+INSTANTIATE_TEST_SUITE_P(Poolings, ReadoutOf,
+                         testing::Values(Case{Norm::pre, {}, Pooling::first},
+                                         Case{Norm::post, {3, 6}, Pooling::first},
+                                         Case{Norm::pre, {1, 5}, Pooling::last},
+                                         Case{Norm::none, {}, Pooling::last}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Transforms, ReadoutOf,
+    testing::Values(Case{Norm::post, {2, 6}, Pooling::first, {true, HeadActivation::tanh, false}},
+                    Case{Norm::pre, {3, 5}, Pooling::last, {true, HeadActivation::gelu_erf, true}},
+                    Case{Norm::none, {4, 6}, Pooling::mean, {true, HeadActivation::relu, false}},
+                    Case{Norm::pre, {}, Pooling::mean, {true, HeadActivation::gelu_tanh, true}},
+                    Case{Norm::pre, {}, Pooling::first, {true, HeadActivation::none, true}}));
 
 }  // namespace
 }  // namespace fluxformer

@@ -32,6 +32,17 @@ TEST(Topics, a_sample_depends_on_seed_split_and_index_alone) {
   EXPECT_EQ(data::Topics(spec(8, 64, "train", 2)).words(), once.words());
 }
 
+TEST(Topics, the_mask_of_a_model_is_one_more_word_and_changes_no_text) {
+  const data::Topics plain(spec());
+  auto asked = spec();
+  asked.words = plain.words();
+  asked.words.emplace_back("<mask>");
+  const data::Topics masked(asked);
+  EXPECT_EQ(masked.vocabulary(), plain.vocabulary() + 1);
+  EXPECT_EQ(masked.words(), asked.words);
+  for (std::size_t index = 0; index < 300; ++index) EXPECT_EQ(masked.text(index), plain.text(index)) << index;
+}
+
 TEST(Topics, classes_are_balanced_in_every_block_in_changing_order) {
   for (const int classes : {4, 12, 20}) {
     const data::Topics set(spec(classes));
@@ -170,6 +181,10 @@ TEST(Topics, refuses_numbers_out_of_range_and_a_strange_vocabulary) {
   asked.words = words;
   EXPECT_EQ(refusal(asked), "");
   asked.words[7] = "seven";
+  EXPECT_THAT(refusal(asked), HasSubstr("vocabulary given is not that of data.set = topics"));
+  asked = spec();
+  asked.words = data::make_dataset(asked)->words();
+  asked.words.emplace_back("mask");
   EXPECT_THAT(refusal(asked), HasSubstr("vocabulary given is not that of data.set = topics"));
   asked = spec();
   asked.at_most = 7;

@@ -50,5 +50,20 @@ TEST(Vocabulary, refuses_lists_that_are_none) {
   EXPECT_THAT(refusal({"<pad>", "<unk>", "a", "b", "a"}), HasSubstr("contains the word 'a' twice"));
 }
 
+TEST(SameButForMask, lets_a_model_have_a_mask_behind_the_words_and_nothing_else) {
+  const std::vector<std::string> words{"<pad>", "<unk>", "a"};
+  const auto same = [&](const std::vector<std::string>& known) {
+    return data::same_but_for_mask(known, words);
+  };
+  EXPECT_TRUE(same(words));
+  EXPECT_TRUE(same({"<pad>", "<unk>", "a", "<mask>"}));
+  EXPECT_FALSE(same({"<pad>", "<unk>", "a", "b"}));
+  EXPECT_FALSE(same({"<pad>", "<unk>", "<mask>", "a"}));
+  EXPECT_FALSE(same({"<pad>", "<unk>", "b", "<mask>"}));
+  EXPECT_FALSE(same({"<pad>", "<unk>", "<mask>"}));
+  EXPECT_FALSE(same({"<pad>", "<unk>", "a", "<mask>", "<mask>"}));
+  EXPECT_FALSE(same({}));
+}
+
 }  // namespace
 }  // namespace fluxformer::test
