@@ -10,15 +10,18 @@ namespace fluxformer {
 
 namespace {
 
-/// As many samples as keep N(u), queries, keys, values and mix in the second-level cache.
+/// As many samples as keep N(u), queries, keys, values and mix in the second-level cache; where the weights alone are
+/// larger than that, enough to be worth reading them again.
 int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
   constexpr std::size_t cache = 768 * 1024;
   std::size_t most_tokens = 0;
   for (int rank = 0; rank < context.line->size(); ++rank)
     most_tokens = std::max(most_tokens, static_cast<std::size_t>(context.line->block(rank).count()));
   const std::size_t per_sample = 6 * most_tokens * static_cast<std::size_t>(context.width) * number_size;
-  const auto all = static_cast<std::size_t>(context.samples);
-  const std::size_t fit = std::clamp<std::size_t>(cache / per_sample, 1, all);
+  const auto all = static_cast<std::size_t>(context.samples), width = static_cast<std::size_t>(context.width);
+  const std::size_t rows = 4 * width * width * number_size > cache ? 256 : 1;
+  const std::size_t least = (rows + most_tokens - 1) / most_tokens;
+  const std::size_t fit = std::min(std::max(cache / per_sample, least), all);
   const std::size_t chunks = (all + fit - 1) / fit;
   return static_cast<int>((all + chunks - 1) / chunks);
 }
