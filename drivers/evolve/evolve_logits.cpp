@@ -1,6 +1,7 @@
 #include "drivers/evolve/evolve_logits.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ double word_count(const Mesh& mesh, const ModelSpec& spec) {
 }
 
 std::vector<double> indices(int count) {
-  std::vector<double> list;
-  for (int j = 0; j < count; ++j) list.push_back(j);
+  std::vector<double> list(static_cast<std::size_t>(count));
+  std::iota(list.begin(), list.end(), 0.0);
   return list;
 }
 

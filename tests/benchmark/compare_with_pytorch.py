@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the same network in this program and in PyTorch, one thread each: pre-norm, GELU.
+"""Compares the same network in this program and in PyTorch, one thread each: GELU, pre-norm but for BERT.
 
     /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT]
 
@@ -7,6 +7,7 @@ forward   one right-hand side of all layers against PyTorch's forward pass; batc
           ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
 training  a whole step in float - embedding, positions, layers, mean, classifier, cross entropy, all gradients, clipping, AdamW -
           against PyTorch's; the same network, and batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
+bert      a forward pass of BERT-base's shape: batch 8, 128 tokens, width 768, 12 heads, 12 layers, ffn 3072, post-norm.
 
 The two programs alternate; medians of processor time (least affected by other load) over the rounds and the median
 ratio are printed as a table, with the fraction of the matrix-product peak that ours reached.
@@ -29,6 +30,7 @@ except ImportError:
     sys.exit("PyTorch is missing: apt-get install python3-torch, and run with /usr/bin/python3")
 
 SMALL = {"batch": 32, "tokens": 49, "width": 64, "heads": 4, "layers": 6, "ffn": 256}
+BASE = {"batch": 8, "tokens": 128, "width": 768, "heads": 12, "layers": 12, "ffn": 3072}
 LARGE = {"batch": 8, "tokens": 256, "width": 128, "heads": 8, "layers": 12, "ffn": 512}
 
 
@@ -41,9 +43,9 @@ def ours(binary, name):
     return run["cpu_time"], run["GFLOP/s"], result["context"].get("blas", "?")
 
 
-def network(size, dtype):
+def network(size, dtype, norm_first=True):
     layer = torch.nn.TransformerEncoderLayer(size["width"], size["heads"], size["ffn"], 0.0, "gelu", batch_first=True,
-                                             norm_first=True, dtype=dtype)
+                                             norm_first=norm_first, dtype=dtype)
     net = torch.nn.TransformerEncoder(layer, size["layers"])
     return net, torch.randn(size["batch"], size["tokens"], size["width"], dtype=dtype)
 
@@ -122,17 +124,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=("forward", "training"))
+    parser.add_argument("--only", choices=("forward", "training", "bert"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
     print(f"{'':16} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
-    if options.only != "training":
+    if options.only in (None, "bert"):
+        for name, dtype in (("float", torch.float32), ("double", torch.float64)):
+            net, x = network(BASE, dtype, norm_first=False)
+            compare(f"bert {name}", options.binary, f"bert_base/{name}", name, lambda: forward_time(net, x), options.rounds)
+    if options.only in (None, "forward"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(SMALL, dtype)
             compare(f"forward {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x),
                     options.rounds)
-    if options.only != "forward":
+    if options.only in (None, "training"):
         for name, size in (("small", SMALL), ("large", LARGE)):
             compare(f"training {name}", options.binary, f"training_step/{name}_float", "float", lambda: training_time(size),
                     options.rounds)
