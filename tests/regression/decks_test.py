@@ -24,6 +24,10 @@ EXPERIMENT = {name: name.split("/")[0] for name in DECKS}
 # Data sets that need files, and similar built-in ones.
 BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "--data.alphabets=0"),
             "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
+# Decks that a PDE model's deck stands beside.
+TWINS = [f"train/{data}" for data in ("20news", "20news_masked", "digits", "mnist", "omniglot")]
+# Decks that start from the model of another deck.
+START = {"train/20news_tuned": "train/20news_masked"}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
 
 
@@ -42,6 +46,21 @@ def built_in(name):
 
 
 class DeckTest(ProgramTest):
+    # Small width and length: a few steps of each.
+    SMALL_TRAINING = ("--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16", "--model.width=8",
+                      "--model.ffn=12", "--attention.heads=2")
+
+    def train_deck(self, name, *settings, output="out.h5", ranks=1):
+        end = self.run_program("train", DECKS[name], "--quiet", f"--output.file={output}", *built_in(name), *settings, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        return self.open(output)
+
+    def train_starts(self):
+        """Trains the models that decks start from, small, into the files that they name."""
+        os.makedirs(self.path("out"), exist_ok=True)
+        for first in set(START.values()):
+            self.train_deck(first, *self.SMALL_TRAINING, output=f"out/{first.replace('/', '_')}.h5")
+
     def run_deck(self, name, *arguments, ranks=1):
         """Runs it into out.h5; returns the file."""
         self.evolve("--output.file=out.h5", "--output.overwrite=true", *arguments, deck=DECKS[name], ranks=ranks)
@@ -63,11 +82,11 @@ class DeckTest(ProgramTest):
 class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
-        trained = [f"train/{data}{kind}" for data in ("20news", "digits", "mnist", "omniglot") for kind in ("", "_pde")]
-        self.assertEqual(sorted(DECKS), ["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles", *trained])
+        self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles", *TWINS,
+                                                *(twin + "_pde" for twin in TWINS), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
-        os.mkdir(self.path("out"))
+        self.train_starts()
 
         def validate(name):
             end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name))
@@ -148,25 +167,22 @@ class EvolveMnist(DeckTest):
 
 
 class Train(DeckTest):
-    # Small width and length: a few steps of each.
-    SMALL = ("--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16", "--model.width=8",
-             "--model.ffn=12", "--attention.heads=2")
-
-    def train_deck(self, name, *settings, output="out.h5", ranks=1):
-        end = self.run_program("train", DECKS[name], "--quiet", f"--output.file={output}", *built_in(name), *settings, ranks=ranks)
-        self.assertEqual(end.code, 0, end)
-        return self.open(output)
-
     def test_decks_run_small_and_twins_differ_in_what_makes_a_pde_only(self):
         names = [name for name in sorted(DECKS) if EXPERIMENT[name] == "train"]
-        together([lambda n=name: self.train_deck(n, *self.SMALL, output=n[6:] + ".h5", ranks=2) for name in names])
+        self.train_starts()
+        together([lambda n=name: self.train_deck(n, *self.SMALL_TRAINING, output=n[6:] + ".h5", ranks=2) for name in names])
         for name in names:
             file = self.open(name[6:] + ".h5")
             self.assertEqual(file["step"].shape, (3,), name)
             self.assertTrue(np.isfinite(file["training/loss"][...]).all(), name)
-            self.assertEqual("kind = pde" in file.attrs["settings"], "_pde" in name)
-            self.assertEqual(file["training/penalty"][0] > 0, "_pde" in name)
-        for name in names[::2]:
+            settings = file.attrs["settings"]
+            self.assertEqual("kind = pde" in settings, "_pde" in name)
+            self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
+            self.assertEqual("masked" in name, "unigram_accuracy" in file["training"].attrs, name)
+            # The arrays of the model that it starts from, and a new head.
+            groups = set(file["model"]) - {"embedding", "layers", "equation", "final_norm"}
+            self.assertEqual(groups, {"word_head" if "masked" in name else "head"}, name)
+        for name in TWINS:
             one, other = (set(self.open(n[6:] + ".h5").attrs["settings"].splitlines()) for n in (name, name + "_pde"))
             differ = {line.split(" = ")[0] for line in one ^ other}
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "smoothness", "file"}, name)
@@ -181,7 +197,8 @@ class Train(DeckTest):
     def test_real_files_where_they_are(self):
         folder = os.environ.get("FLUXFORMER_DATA")
         checked = 0
-        for name, data in (("train/mnist", "mnist"), ("train/omniglot", "omniglot"), ("train/20news", "20news")):
+        for name, data in (("train/mnist", "mnist"), ("train/omniglot", "omniglot"), ("train/20news", "20news"),
+                           ("train/20news_masked", "20news"), ("train/20news_masked_pde", "20news")):
             place = os.path.join(folder or "", data)
             if not folder or not os.path.isdir(place):
                 continue
@@ -189,8 +206,8 @@ class Train(DeckTest):
             self.assertEqual((end.code, end.err), (0, ""), end)
             self.assertIn(data, end.out)
             checked += 1
-        if checked < 3:
-            print(f"NOT CHECKED: {self.id()}: {3 - checked} of 3 data sets; set FLUXFORMER_DATA to their folder", file=sys.stderr)
+        if checked < 5:
+            print(f"NOT CHECKED: {self.id()}: {5 - checked} of 5 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
 
 
 class Ablation(DeckTest):

@@ -15,9 +15,10 @@ namespace {
 using Rows = Eigen::Map<WordTask::Matrix>;
 using ConstRows = Eigen::Map<const WordTask::Matrix>;
 
-/// From rows of the last state to those in front of the word matrix.
+/// From rows of the last state to those in front of the word matrix. Throws BadInput without a word head.
 RowStack stack_of(const Parameters& parameters) {
   const auto& spec = parameters.spec;
+  if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
   RowStack stack(parameters, spec.width);
   if (spec.has_final_norm()) stack.add(norm_stage(spec, "final_norm/"));
   stack.add(spec.word_head.transform, "word_head");
@@ -50,7 +51,6 @@ struct WordTask::Tape final : TaskTape {
 WordTask::WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
     : parameters_(parameters), context_(context), loss_(loss), stack_(stack_of(parameters)) {
   const auto& spec = parameters.spec;
-  if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
   if (loss.kind != LossKind::cross_entropy)
     throw BadInput("train.loss: masked words are trained with cross_entropy");
   matrix_ = parameters.layout.at(matrix_path(spec)).offset;

@@ -140,6 +140,25 @@ TEST_P(Masking, shows_the_mask_for_80_percent_any_word_for_10_and_the_right_one_
           "word " + std::to_string(other));
 }
 
+TEST_P(Masking, draws_the_random_words_of_a_sample_one_by_one) {
+  const WordMasking masking(data, 1);
+  masking.apply(batch, draws, 1);
+  double pairs = 0, alike = 0;
+  for (const std::size_t slot : members) {
+    std::vector<int> others;
+    for (const auto& [token, right, there] : seen(batch, slot, numbers))
+      if (there != masking.vocabulary().mask && there != right) others.push_back(there);
+    for (std::size_t j = 0; j < others.size(); ++j)
+      for (std::size_t k = 0; k < j; ++k) {
+        ++pairs;
+        if (others[j] == others[k]) ++alike;
+      }
+  }
+  ASSERT_GT(pairs, 100);
+  EXPECT_LT(alike, pairs / 3);  // about one pair in eight
+  EXPECT_GT(alike, pairs / 24);
+}
+
 TEST_P(Masking, chooses_every_place_equally_often) {
   const std::size_t slot = 5;
   const auto words = static_cast<double>(words_of(slot));
@@ -228,6 +247,22 @@ TEST_P(Masking, lists_nothing_for_fillers_and_samples_without_words) {
   EXPECT_TRUE(std::equal(before.begin(), before.begin() + 2 * each, mixed.input.begin()));
   EXPECT_EQ(masking.mean_count({3, 10}), 0);
   EXPECT_EQ(masking.mean_count({}), 0);
+}
+
+TEST_P(Masking, spares_the_padding_where_it_has_the_index_of_a_word) {
+  const auto nameless = random_words(9, 5, 2, 6, numbers > 1 ? 2 : 0, 2);  // lengths 10, 7, 4, 1, ...
+  const WordMasking masking(nameless, 1);
+  auto all = batch_of(nameless, all_of(nameless));
+  masking.apply(all, draws, 1);
+  double words = 0;
+  for (std::size_t slot = 0; slot < nameless.size(); ++slot) {
+    const auto length = static_cast<std::size_t>(nameless.length(slot));
+    EXPECT_EQ(seen(all, slot, numbers).size(), length);
+    for (const auto& [token, right, there] : seen(all, slot, numbers))
+      EXPECT_LT(token, nameless.length(slot));
+    words += static_cast<double>(length);
+  }
+  EXPECT_DOUBLE_EQ(masking.mean_count(all_of(nameless)), words / 9);
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutSegments, Masking, testing::Values(1U, 2U));
