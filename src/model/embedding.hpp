@@ -29,7 +29,9 @@ class Embedding {
   /// Both are borrowed.
   Embedding(const Parameters& parameters, const SlabContext& context);
 
+  /// slab := the embedded samples.
   void forward(const double* input, double* slab, EmbeddingTape& tape) const;
+  /// gradient += that of the embedding, from the adjoint of the slab, which is kept.
   void adjoint(const double* input, const double* slab_bar, std::span<double> gradient,
                EmbeddingTape& tape) const;
   /// The adjoint of any vector; keeps nothing for second derivatives.

@@ -34,6 +34,7 @@ class RowStack {
   int in() const { return in_; }
   int out() const { return out_; }
 
+  /// y := the composition at x; its inputs are kept.
   void forward(int rows, const double* x, double* y, RowTape& tape) const;
   /// Keeps the adjoints on the tape.
   void adjoint(const double* y_bar, double* x_bar, std::span<double> gradient, RowTape& tape) const;

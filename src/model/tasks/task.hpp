@@ -39,6 +39,7 @@ class TaskTape {
 class Task {
  public:
   virtual ~Task() = default;
+  /// An empty tape for batches of the context. Not collective.
   virtual std::unique_ptr<TaskTape> make_tape() const = 0;
   /// The value at the last state u.
   virtual Evaluation value(const Batch& batch, const double* u, TaskTape& tape) = 0;

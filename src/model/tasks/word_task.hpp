@@ -17,6 +17,7 @@ namespace fluxformer {
 /// The task of a model with a word head.
 class WordTask final : public Task {
  public:
+  /// Row-major, as the weights are stored.
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   /// `parameters` and `context` are borrowed. Throws BadInput without a word head, and for a loss other than cross
   /// entropy.
