@@ -107,7 +107,8 @@ class Ended:
 
     @property
     def messages(self):
-        return [line for line in self.err.splitlines() if line.startswith("fluxformer:")]
+        """What it says of the run; not that OpenBLAS does not know this processor."""
+        return [line for line in self.err.splitlines() if line.startswith("fluxformer:") and "OpenBLAS use" not in line]
 
     def __repr__(self):
         return f"exit code {self.code}\n--- standard output\n{self.out}\n--- standard error\n{self.err}"
