@@ -22,7 +22,7 @@ bool train(TrainProblem& problem, double limit, const std::function<bool(long, d
     auto before = problem.parameters.values;
     StepReport report;
     try {
-      report = problem.trainer.step(problem.batches.at(step));
+      report = problem.trainer.step(problem.batch(step));
     } catch (const NumericalFailure&) {
       diverge(step);
       return true;

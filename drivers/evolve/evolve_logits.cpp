@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "base/reductions.hpp"
 #include "base/vector_arrays.hpp"
 #include "drivers/evolve/evolve_variables.hpp"
@@ -33,10 +34,13 @@ void require_storable_logits(const Mesh& mesh, const Parameters& parameters) {
   const auto& spec = parameters.spec;
   if (spec.classes == 0 && !spec.word_head.present)
     throw BadInput("output.logits: the model has no head, neither of classes nor of words");
+  if (!spec.word_head.present) return;
   constexpr double most = 1 << 28;  // 2 GB
-  if (spec.word_head.present && word_count(mesh, spec) > most)
-    throw BadInput("output.logits: " + std::to_string(word_count(mesh, spec)) +
+  if (word_count(mesh, spec) > most)
+    throw BadInput("output.logits: " + std::to_string(static_cast<long long>(word_count(mesh, spec))) +
                    " logits of words are too many to gather; reduce inflow.samples");
+  require_memory(mesh.comm(), 2 * sizeof(double) * word_count(mesh, spec),
+                 "output.logits and inflow.samples");
 }
 
 void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContext& context,

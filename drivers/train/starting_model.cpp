@@ -65,6 +65,7 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   const auto& spec = teacher.spec;
   const auto input = model_input(settings, data, masked);
   if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
+      spec.segments != input.segments ||
       (spec.tokens != input.tokens && (spec.tokens < input.tokens || !takes_first_positions(settings))))
     throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
   if (archive.has(model_file::embedding_vocabulary) &&

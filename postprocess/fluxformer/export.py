@@ -18,7 +18,8 @@ head_activation, word_head_activation. In PyTorch:
 
     with safetensors.safe_open("STATE.safetensors", "pt") as file:
         said, state = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
-    layer = nn.TransformerEncoderLayer(width, int(said["heads"]), ffn, dropout=0, activation=said["activation"], batch_first=True,
+    activation = {"gelu": F.gelu, "relu": F.relu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}[said["activation"]]
+    layer = nn.TransformerEncoderLayer(width, int(said["heads"]), ffn, dropout=0, activation=activation, batch_first=True,
                                        layer_norm_eps=float(said["layer_norm_eps"]), norm_first=said["norm_first"] == "true")
 
 PyTorch's encoder has no weights that vary with depth, no diffusion (kappa), no strengths (alpha, rho) but 1, no other order, kernel or
@@ -43,7 +44,7 @@ import numpy as np
 # Attributes of /model, what they must be, and what they are if they are missing.
 FIXED = {"kind": "transformer", "weights": "constant", "order": "sequential", "residual": "on", "subflow": "euler", "kernel": "dot",
          "normalisation": "softmax"}
-ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu"}  # ours, PyTorch's
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu"}  # ours, and the names of the metadata
 LAYER = {"W_O": "self_attn.out_proj.weight", "b_O": "self_attn.out_proj.bias", "W_1": "linear1.weight", "b_1": "linear1.bias",
          "W_2": "linear2.weight", "b_2": "linear2.bias", "norm1_gain": "norm1.weight", "norm1_bias": "norm1.bias",
          "norm2_gain": "norm2.weight", "norm2_bias": "norm2.bias"}

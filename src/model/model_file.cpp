@@ -69,7 +69,7 @@ struct WriteAttribute {
   }
 };
 
-/// An attribute that may be missing and is leaves the member as it is.
+/// An attribute that is missing leaves the member as it is.
 struct ReadAttribute {
   const io::ArchiveReader& archive;
   bool has(const io::Attribute& name) const { return archive.has_attribute(name, model_file::group); }
@@ -164,6 +164,20 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   return spec;
 }
 
+/// Throws BadInput for arrays around the layers that would be ignored: a transform without its head, and so on.
+void require_places(const io::ArchiveReader& archive, const ParameterLayout& layout) {
+  for (const char* group :
+       {model_file::embedding, model_file::final_norm, model_file::head, model_file::word_head}) {
+    if (!archive.has(group)) continue;
+    for (const auto& name : archive.children(group)) {
+      const auto path = names::in(group, name);
+      if (path != model_file::embedding_vocabulary &&
+          !layout.has(path.substr(names::in(model_file::group, "").size())))
+        throw BadInput(archive.called() + ": " + path + " has no place in this model");
+    }
+  }
+}
+
 }  // namespace
 
 void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
@@ -179,6 +193,7 @@ void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
 
 Parameters read_model(const io::ArchiveReader& archive) {
   Parameters parameters(read_spec(archive));
+  require_places(archive, parameters.layout);
   for (const auto& view : parameters.layout.views()) {
     const auto values = parameters.view(view.path());
     const bool optional = view.name == model_file::kappa || view.group == "equation";

@@ -48,14 +48,14 @@ void describe(io::Description& description) {
   const auto transform = [](const std::string& what) {
     return std::vector<io::Variable>{
         {"transform_W", {"d", "d"}, "", "weights of the dense map before the " + what},
-        {"transform_b", {"d"}, "", "bias of the dense map before the " + what}};
+        {"transform_b", {"d"}, "", "bias of the dense map before the " + what},
+        {"norm_gain", {"d"}, "", "gain of the LayerNorm before the " + what},
+        {"norm_bias", {"d"}, "", "bias of the LayerNorm before the " + what}};
   };
   description.variables("/model/head", transform("classifier"));
   description.variables("/model/word_head", transform("word matrix"));
   description.variables("/model/word_head",
-                        {{"norm_gain", {"d"}, "", "gain of the LayerNorm before the word matrix"},
-                         {"norm_bias", {"d"}, "", "bias of the LayerNorm before the word matrix"},
-                         {"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
+                        {{"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
                          {"b", {"V"}, "", "bias of the logits of words"}});
   description.variables("/model/head", {{"W", {"classes", "d"}, "", "weights of the classifier"},
                                         {"b", {"classes"}, "", "bias of the classifier"}});

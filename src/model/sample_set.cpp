@@ -56,7 +56,8 @@ SampleSet SampleSet::with(std::vector<std::size_t> others, int capacity) const {
 
 SampleSet SampleSet::first(std::size_t count) const {
   return with({members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(count)},
-              std::min(capacity_, replica_.largest_share(count)));
+              std::min(capacity_, replica_.largest_share(count)))
+      .prepared(change_);
 }
 
 void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) const {

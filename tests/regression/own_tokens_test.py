@@ -138,6 +138,8 @@ class Arrays(TokensTest):
         self.same(self.contents(), ids=[[5, 6, 7], [8, 0, 0], [9, 4, 0]], lengths=[3, 1, 2], segments=[[0, 0, 1], [0, 0, 0], [0, 1, 0]], labels=[0, 2, 1])
         write_token_file(self.output, ids=[[5, 6], [8, 1]], test={"ids": np.array([[1, 2]])}, overwrite=True)
         self.same(self.contents(), train__ids=[[5, 6], [8, 1]], test__ids=[[1, 2]])
+        write_token_file(self.output, ids=[[5, 6], [8, 1]], test={"ids": [[1, 2, 3]]}, overwrite=True)
+        self.same(self.contents(), train__ids=[[5, 6, 0], [8, 1, 0]], train__lengths=[2, 2], test__ids=[[1, 2, 3]])
 
     def test_images_become_the_patches_of_a_vit(self):
         case = Case("vit")

@@ -86,21 +86,30 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
     check_words(path, words, "words", unique=False)
     check_words(path, label_names, "label_names", unique=False)
-    write_samples(path, {place: checked_samples(f"{path}: {place}", one) for place, one in splits.items()}, words, label_names)
+    wide = max(_longest(one.get("ids")) for one in splits.values())
+    write_samples(path, {place: checked_samples(f"{path}: {place}", one, wide) for place, one in splits.items()}, words, label_names)
 
 
-def _padded(what: str, rows: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """An array of lists of any length, and their lengths if they differ."""
+def _longest(rows: Any) -> int:
+    """Of lists of samples; 0 for arrays."""
+    if isinstance(rows, np.ndarray) or not isinstance(rows, Sequence):
+        return 0
+    return max((len(row) for row in rows if isinstance(row, (Sequence, np.ndarray))), default=0)
+
+
+def _padded(what: str, rows: Any, wide: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
+    """An array of lists of any length, at least `wide` tokens long, and their lengths if they differ from it."""
     if isinstance(rows, np.ndarray) or not isinstance(rows, Sequence):
         return np.asarray(rows), None
     if not all(isinstance(row, (Sequence, np.ndarray)) for row in rows):
         raise RunError(f"{what} is not a list of samples")
     lengths = np.array([len(row) for row in rows], np.int64)
-    if len(set(lengths)) < 2:
+    wide = max(wide, lengths.max(initial=0))
+    if set(lengths) <= {wide}:
         return np.array([np.asarray(row) for row in rows]), None
     if not all(np.asarray(row).dtype.kind in "iu" for row in rows if len(row)):
         raise RunError(f"{what} does not hold whole numbers")
-    padded = np.zeros((len(rows), lengths.max()), np.int64)
+    padded = np.zeros((len(rows), wide), np.int64)
     for row, numbers in zip(padded, rows):
         row[:len(numbers)] = numbers
     return padded, lengths
@@ -121,8 +130,9 @@ def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int 
     return array.astype(np.int32)
 
 
-def checked_samples(place: str, given: Mapping[str, Any]) -> Samples:
-    """The arrays of a split, as they are stored. RunError if they do not hold together; `place` is in front of their names in it."""
+def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0) -> Samples:
+    """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. RunError if they do not hold together;
+    `place` is in front of their names in it."""
     arrays = {name: array for name, array in given.items() if array is not None}
     if unknown := sorted(set(arrays) - set(PER_SAMPLE)):
         raise RunError(f"{place}{unknown[0]} is not one of {', '.join(PER_SAMPLE)}")
@@ -140,7 +150,7 @@ def checked_samples(place: str, given: Mapping[str, Any]) -> Samples:
             raise RunError(f"{place}segments needs ids: only words have segments")
         shape = features.shape[:2]
     else:
-        ids, lengths = _padded(f"{place}ids", arrays["ids"])
+        ids, lengths = _padded(f"{place}ids", arrays["ids"], wide)
         if ids.ndim != 2 or 0 in ids.shape:
             raise RunError(f"{place}ids has shape {ids.shape}, expected [sample, token]")
         shape = ids.shape
@@ -150,7 +160,7 @@ def checked_samples(place: str, given: Mapping[str, Any]) -> Samples:
                 raise RunError(f"{place}lengths follows from lists of ids of different lengths: give one of both")
             arrays["lengths"] = lengths
         if "segments" in arrays:
-            segments, those = _padded(f"{place}segments", arrays["segments"])
+            segments, those = _padded(f"{place}segments", arrays["segments"], wide)
             if those is not None and (lengths is None or list(those) != list(lengths)):
                 raise RunError(f"{place}segments has other lengths than ids")
             found["segments"] = _whole(f"{place}segments", segments, shape, 0)

@@ -19,11 +19,8 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
     refuse("has " + count(tokens, "tokens") + ", the model has positions for " +
            std::to_string(model.tokens) + "; data.length = " + std::to_string(model.tokens) +
            " cuts the samples");
-  // Largest + 1, of both splits.
-  if (model.classes > 0 && table.classes > model.classes)
-    refuse("its labels are of " + count(table.classes, "classes") + ", the model has " +
-           std::to_string(model.classes));
-  if (model.classes > 0) table.classes = model.classes;
+  table.classes =
+      std::max(table.classes, model.classes);  // where there are more, a training makes a new head
   if (table.vocabulary == 0) return;
   if (model.vocabulary > 0) {
     if (!table.words.empty() && table.vocabulary != model.vocabulary &&
@@ -41,10 +38,10 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   if (model.segments > 0 && table.segment_count > model.segments)
     refuse("has " + count(table.segment_count, "segments") + ", the model has a table of " +
            std::to_string(model.segments));
-  if (model.segments > 0 && table.segments.empty()) table.segments.assign(table.ids.size(), 0);
   if (table.segment_count > 0 && model.vocabulary > 0 && model.segments == 0)
     refuse("has segments, the model has no table of them");
   table.segment_count = std::max(table.segment_count, model.segments);
+  if (table.segment_count > 0 && table.segments.empty()) table.segments.assign(table.ids.size(), 0);
   if (spec.words.empty()) return;
   if (!table.words.empty() && !same_but_for_mask(spec.words, table.words))
     refuse("its words are not those of the model");

@@ -1,7 +1,7 @@
 #pragma once
 
 // Maps that act on every row by itself, around the layers of a model: LayerNorm, a dense map, an activation. Each
-// is y = S(x; theta), linearised in x and theta; what a heads or an embedding consists of is a RowStack of them.
+// is y = S(x; theta), linearised in x and theta; heads and embeddings are stacks of them (row_stack.hpp).
 //
 // Rows are contiguous. Results are overwritten and overlap no input. Gradients are flat vectors, += ; an empty one
 // is left out. Nothing here is collective.

@@ -1,5 +1,7 @@
 #include "model/tasks/class_task.hpp"
 
+#include "base/error.hpp"
+
 namespace fluxformer {
 namespace {
 
@@ -17,7 +19,9 @@ ClassTask::ClassTask(const Parameters& parameters, const SlabContext& context, c
     : loss_(loss),
       classes_(parameters.spec.classes),
       samples_(static_cast<std::size_t>(context.samples)),
-      readout_(parameters, context) {}
+      readout_(parameters, context) {
+  if (classes_ == 0) throw BadInput("the model has no classes to tell apart");
+}
 
 std::unique_ptr<TaskTape> ClassTask::make_tape() const {
   auto tape = std::make_unique<Tape>();

@@ -3,7 +3,6 @@
 // What a task makes of the last state of a batch: its loss, and derivatives in the state and in the parameters of
 // whatever reads it.
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
