@@ -4,12 +4,14 @@ becomes a classifier; what has no words or no mask is refused.
 """
 
 import os
+import shutil
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from program import TrainTest, together  # noqa: E402
 
@@ -215,6 +217,9 @@ class Refusals(MaskedTest):
         words = {f"train/{name}": values for name, values in arrays.items()} | {f"test/{name}": values for name, values in arrays.items()}
         np.savez(self.path("untestable.npz"), **{**words, "test/ids": nothing, "words": np.array(WORDS)})
         np.savez(self.path("empty.npz"), **{**arrays, "ids": nothing, "words": np.array(WORDS)})
+        shutil.copy(self.path("classes.h5"), self.path("odd.h5"))
+        with h5py.File(self.path("odd.h5"), "r+") as file:
+            file["model/head/norm_gain"] = np.ones(8)
         cases = [
             ("train", [*TOPICS, "--train.masked=0.2"], ["train.masked", "needs train.objective = masked"]),
             ("train", [*TOPICS, "--train.word_matrix=own"], ["train.word_matrix", "needs train.objective = masked"]),
@@ -225,6 +230,8 @@ class Refusals(MaskedTest):
             ("train", [*MASKED, "--model.file=classes.h5"], ["train.objective = masked", "no word of the model in model.file = classes.h5", "<mask>"]),
             ("train", [*data[:2], "--data.file=empty.npz", objective, "--train.test_samples=0"], ["train.objective = masked", "training samples have no words"]),
             ("train", [*data[:2], "--data.file=untestable.npz", objective, "--train.test_samples=0"], ["train.objective = masked", "evaluation have no words"]),
+            ("ablation", [*TOPICS[1:], objective], ["train.objective = masked: the ablation trains classifiers"]),
+            ("train", [*TOPICS, "--model.file=odd.h5"], ["odd.h5: /model/head/norm_gain has no place in this model"]),
             ("hessian", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),
             *((name, [*TOPICS[1:], model], ["models.transformer = masked.h5: has no classes", "masked words cannot be compared", "train"])
               for name in COMPARISONS),
