@@ -42,8 +42,8 @@ Matrix gather(const ModelSpec& spec, const SlabContext& context, const double* i
 /// The row of a table with `rows` rows that a token names.
 std::ptrdiff_t index_of(double number, int rows, const char* what) {
   if (!(number >= 0 && number < rows))
-    throw BadInput("the data have " + std::string(what) + " " + std::to_string(number) +
-                   ", the model has " + std::to_string(rows) + " of them, counted from 0");
+    throw BadInput("the data have " + std::string(what) + " " + std::to_string(number) + ", the model has " +
+                   std::to_string(rows) + " of them, counted from 0");
   return static_cast<std::ptrdiff_t>(number);
 }
 

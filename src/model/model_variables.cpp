@@ -54,9 +54,8 @@ void describe(io::Description& description) {
   };
   description.variables("/model/head", transform("classifier"));
   description.variables("/model/word_head", transform("word matrix"));
-  description.variables("/model/word_head",
-                        {{"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
-                         {"b", {"V"}, "", "bias of the logits of words"}});
+  description.variables("/model/word_head", {{"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
+                                             {"b", {"V"}, "", "bias of the logits of words"}});
   description.variables("/model/head", {{"W", {"classes", "d"}, "", "weights of the classifier"},
                                         {"b", {"classes"}, "", "bias of the classifier"}});
   description.variables("/model/equation", {{"alpha", {"1"}, "1/time", "strength of attention"},
