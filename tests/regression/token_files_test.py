@@ -120,10 +120,17 @@ class TokenFiles(ProgramTest):
             self.run_well("hessian", *self.of("short.h5"), *compared[:2], *compared[3:], "--data.split=train", ranks=ranks)
         self.run_well("train", *short, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=again.h5")
         self.assertEqual(self.open("again.h5")["model/embedding/position"].shape, (6, 8))
+        # More classes than the model has: a training makes a new head, comparisons refuse them.
+        more = self.put("more.h5", {"ids": TEXT["ids"], "labels": LABELS + 1})
+        end = self.run_program("train", *more, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=more_out.h5")
+        self.assertEqual(end.code, 0, end)
+        self.assertIn("new: head; left out: head", end.err)
+        self.assertEqual(self.open("more_out.h5")["model/head/W"].shape, (4, 8))
+        self.assert_refused(self.run_program("attention", *more, *compared, ranks=2), "classes other than those")
         for arrays, part in (({"ids": TEXT["ids"] + 1}, "ids holds 5"), ({"ids": np.zeros((2, 9), int)}, "data.length = 6"),
                              ({"ids": TEXT["ids"], "words": np.array(list("abcde"))}, "words are not those of the model"),
                              ({"ids": TEXT["ids"], "words": np.array(list("abcdef"))}, "has 6 words"),
-                             ({"ids": TEXT["ids"], "labels": LABELS + 1}, "4 classes"), (PATCHES, "data.")):
+                             (PATCHES, "data.")):
             with self.subTest(part):
                 other = self.put("other.h5", arrays)
                 self.assert_refused(self.run_program("evolve", *other, "--model.file=model1.h5", ranks=2), part)
