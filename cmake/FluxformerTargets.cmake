@@ -48,13 +48,17 @@ if(FLUXFORMER_BLAS STREQUAL "openblas")
   # The serial build: one thread per MPI rank, regardless of the environment.
   find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)
   target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_OPENBLAS})
-  target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_OPENBLAS)
+  target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_OPENBLAS)  # it has LAPACK, too
 elseif(FLUXFORMER_BLAS STREQUAL "blis")
   find_library(FLUXFORMER_BLIS NAMES blis PATH_SUFFIXES blis-serial REQUIRED)
   target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_BLIS})
   target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_BLIS)
 elseif(NOT FLUXFORMER_BLAS STREQUAL "eigen")
   message(FATAL_ERROR "FLUXFORMER_BLAS must be openblas, blis or eigen, not '${FLUXFORMER_BLAS}'")
+endif()
+if(NOT FLUXFORMER_BLAS STREQUAL "openblas")
+  find_package(LAPACK REQUIRED)
+  target_link_libraries(fluxformer_blas INTERFACE ${LAPACK_LIBRARIES})
 endif()
 
 # Not exported: projects that use the libraries choose their own warnings.

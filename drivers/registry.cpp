@@ -16,6 +16,12 @@
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/hessian/hessian_experiment.hpp"
 #include "drivers/hessian/hessian_options.hpp"
+#include "drivers/identifiability/identifiability_experiment.hpp"
+#include "drivers/identifiability/identifiability_options.hpp"
+#include "drivers/paths/paths_experiment.hpp"
+#include "drivers/paths/paths_options.hpp"
+#include "drivers/paths/pruning_experiment.hpp"
+#include "drivers/paths/pruning_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
 #include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"
@@ -64,6 +70,21 @@ std::vector<ExperimentEntry>& registry() {
        "601; "
        "arXiv 2010.09649",
        declare_hessian, describe_hessian, make_hessian},
+      {"identifiability", "identifiability",
+       "tells what attention weights and hidden tokens say: how many weights do as well, where tokens go",
+       "docs/model.md; arXiv 1908.04211; arXiv 2005.00928; arXiv 2004.10102; Hutchinson, Commun. Stat. "
+       "Simul. "
+       "Comput. 19 (1990) 433",
+       declare_identifiability, describe_identifiability, make_identifiability},
+      {"paths", "paths",
+       "deep attention with frozen queries and keys, by theory or by draws: what its paths weigh at finite "
+       "width",
+       "docs/model.md; arXiv 2405.15926", declare_paths, describe_paths, make_paths},
+      {"pruning", "paths",
+       "silences attention heads of trained Transformers, one after another, by the theory of attention "
+       "paths "
+       "and by usual rules",
+       "docs/model.md; arXiv 2405.15926; arXiv 1905.10650", declare_pruning, describe_pruning, make_pruning},
       {"scaling", "scaling", "times the steps of evolve or train by phase, on any number of ranks",
        "docs/performance.md", declare_scaling, describe_scaling, make_scaling},
   };

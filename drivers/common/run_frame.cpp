@@ -38,6 +38,12 @@ Progress RunFrame::progress(double total, const std::string& unit, double begun)
   return {context_.experiment, total, unit, root_ && !context_.quiet, begun};
 }
 
+bool RunFrame::due(Cadence& cadence) const {
+  int due = cadence.due(seconds()) ? 1 : 0;
+  check_mpi(MPI_Bcast(&due, 1, MPI_INT, 0, context_.comm));
+  return due != 0;
+}
+
 bool RunFrame::asked_to_stop() {
   if (const int signal = stop_signal(context_.comm); signal != 0) {
     stop_reason_ = "signal " + std::to_string(signal);

@@ -29,6 +29,25 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Triggers once per interval (of time or steps).
+class Cadence {
+ public:
+  /// 0: never.
+  explicit Cadence(double every) : every_(every) {}
+  /// Whether an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
+  bool due(double now, double slack = 0) {
+    if (every_ == 0 || now < static_cast<double>(count_ + 1) * every_ - slack) return false;
+    count_ = static_cast<long>(std::floor((now + slack) / every_));
+    return true;
+  }
+  long count() const { return count_; }
+  void restore(long count) { count_ = count; }
+
+ private:
+  double every_;
+  long count_ = 0;
+};
+
 /// One per run; the experiments differ in what they do between `begin` and the closing line.
 class RunFrame {
  public:
@@ -55,6 +74,8 @@ class RunFrame {
   Progress progress(double total, const std::string& unit, double begun = 0) const;
   /// Whether a signal or run.time_limit requests a stop; the same on all ranks. Collective.
   bool asked_to_stop();
+  /// Whether a cadence of wall time is due, by rank 0's clock. Collective.
+  bool due(Cadence& cadence) const;
 
   /// Accumulates the time of a part of the run; parts are kept in order of first appearance.
   void add_seconds(const std::string& part, double seconds);
@@ -88,24 +109,5 @@ auto RunFrame::timed(const std::string& part, Work&& work) {
   const Charge charge{*this, part};
   return work();
 }
-
-/// Triggers once per interval (of time or steps).
-class Cadence {
- public:
-  /// 0: never.
-  explicit Cadence(double every) : every_(every) {}
-  /// Whether an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
-  bool due(double now, double slack = 0) {
-    if (every_ == 0 || now < static_cast<double>(count_ + 1) * every_ - slack) return false;
-    count_ = static_cast<long>(std::floor((now + slack) / every_));
-    return true;
-  }
-  long count() const { return count_; }
-  void restore(long count) { count_ = count; }
-
- private:
-  double every_;
-  long count_ = 0;
-};
 
 }  // namespace fluxformer

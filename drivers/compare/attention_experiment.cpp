@@ -11,7 +11,7 @@
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "model/initialise.hpp"
+#include "drivers/compare/untrained.hpp"
 
 namespace fluxformer {
 namespace {
@@ -32,8 +32,6 @@ class AttentionComparison final : public Comparison {
   std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
                                                const std::vector<const Parameters*>& others,
                                                const std::vector<attention::HeadMatch>& pairs = {}) const;
-  /// A PDE model as training initialises it.
-  Parameters untrained(std::size_t seed, const ComparedModel& pde) const;
   /// The Transformers of two seeds.
   void add_ceiling(std::size_t seed, CompareRecord& record) const;
   int layers() const { return first_.spec.layers; }
@@ -73,21 +71,6 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
     p.push_back(probes.back().get());
   }
   return attention::compare_attention(samples, *t, p, draws_, pairs);
-}
-
-Parameters AttentionComparison::untrained(std::size_t seed, const ComparedModel& pde) const {
-  Parameters fresh(pde.parameters.spec);
-  // A separate stream, so that no trained model was initialised with these numbers.
-  const auto draw = RandomStream(draws_, "untrained models")
-                        .bits(static_cast<std::uint64_t>(problem_.models().seeds()[seed]));
-  const auto start = pde.origin.starting_coefficients();
-  const auto [kappa, alpha, rho] = start.value_or(ModelOrigin::Coefficients{});
-  initialise_standard(fresh, (std::uint64_t{draw[0]} << 32) | draw[1], kappa, alpha, rho);
-  if (!start)
-    for (const auto& view : fresh.layout.views())
-      if (view.name == "kappa" || view.group == "equation")
-        std::ranges::copy(pde.parameters.view(view.path()), fresh.view(view.path()).begin());
-  return fresh;
 }
 
 void AttentionComparison::add_ceiling(std::size_t seed, CompareRecord& record) const {
@@ -130,7 +113,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   const auto& models = problem_.models();
   const auto& transformer = models.at(seed, "transformer").parameters;
   const auto& pde = models.at(seed, name).parameters;
-  const auto untrained = this->untrained(seed, models.at(seed, name));
+  const auto untrained = fluxformer::untrained(models.at(seed, name), draws_, models.seeds()[seed]);
 
   const bool exchangeable = name == "independent";
   auto paired =

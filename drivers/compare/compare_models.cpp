@@ -90,15 +90,18 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   return parameters;
 }
 
-ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm)
-    : comm_(comm), seeds_(integer_list(settings, "models.seeds", 0)) {
+ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
+    : comm_(comm), needs_(needs), seeds_(integer_list(settings, "models.seeds", 0)) {
   if (seeds_.empty()) throw BadInput("models.seeds: no seed given");
-  if (settings.word("models.transformer").empty()) throw BadInput("models.transformer: no file given");
+  const bool alone = needs == ModelNeeds::states && !settings.word("models.independent").empty();
+  if (settings.word("models.transformer").empty() && !alone)
+    throw BadInput("models.transformer: no file given");
   for (const std::string name : {transformer, "independent", "distilled", "linear", "mlp"}) {
     const auto key = "models." + name;  // the controls are not known to every experiment
     if (settings.options()->find(key) != nullptr && !settings.word(key).empty()) read_files(settings, name);
   }
   if (const int cells = settings.count("models.inherited"); cells > 0) {
+    if (names_.front() != transformer) throw BadInput("models.inherited: needs models.transformer");
     std::vector<ComparedModel> inherited;
     for (const auto& one : models_.front()) {
       try {
@@ -137,7 +140,7 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     const bool control = name == "linear" || name == "mlp";
     if ((spec.kind == ModelKind::transformer) != (name == transformer || control))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
-    if (spec.classes == 0)
+    if (spec.classes == 0 && needs_ == ModelNeeds::classes)
       throw BadInput(key + ": has no classes" +
                      (spec.word_head.present
                           ? "; models of masked words cannot be compared by this experiment, "
@@ -148,7 +151,8 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     origin.require_data(key,
                         tokens_.back().empty() ? settings : settings.with({{"data.tokens", tokens_.back()}}));
     if (control) require_control(key, name, model.parameters);
-    if (name != transformer) require_coupling(key, name, origin, models_.front().at(list.size()));
+    if (name != transformer && names_.front() == transformer)
+      require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;
     if (file.has(model_file::embedding_vocabulary)) {
       const auto words = file.words(model_file::embedding_vocabulary);
@@ -161,17 +165,17 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
 }
 
 void ComparedModels::require_alike() const {
-  const auto& first = at(0, transformer).parameters.spec;
+  const auto& first = this->first().parameters.spec;
   for (const auto& list : models_)
     for (const auto& one : list) {
       const auto& spec = one.parameters.spec;
       if (spec.layers != first.layers)
-        throw BadInput(one.file + ": has " + std::to_string(spec.layers) + " layers, " +
-                       at(0, transformer).file + " has " + std::to_string(first.layers));
+        throw BadInput(one.file + ": has " + std::to_string(spec.layers) + " layers, " + this->first().file +
+                       " has " + std::to_string(first.layers));
       const auto& same = list.front().parameters;
       if (spec.causal != first.causal)
         throw BadInput(one.file +
-                       ": its attention is causal and that of the Transformer is not, or vice versa");
+                       ": its attention is causal and that of the first model is not, or vice versa");
       if (spec.cells != same.spec.cells || spec.knots != same.spec.knots || spec.width != same.spec.width ||
           spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
@@ -181,7 +185,7 @@ void ComparedModels::require_alike() const {
 
 KnownInput ComparedModels::known_input() const {
   KnownInput known{words_, {}};
-  const auto& first = at(0, transformer).parameters.spec;
+  const auto& first = this->first().parameters.spec;
   known.sizes = {.vocabulary = first.vocabulary,
                  .segments = first.segments,
                  .tokens = first.tokens,
@@ -198,7 +202,7 @@ void ComparedModels::require_input(const Settings& settings, const std::string& 
         spec.segments != input.segments ||
         (first_ones ? spec.tokens > 0 && spec.tokens < input.tokens
                     : spec.tokens != 0 && spec.tokens != input.tokens) ||
-        spec.classes != input.classes)
+        (spec.classes != input.classes && !(needs_ == ModelNeeds::states && spec.classes == 0)))
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
 }

@@ -17,6 +17,10 @@
 
 namespace fluxformer {
 
+/// What an experiment needs of its models: classes, or no head at all, so that models of masked words will do, too. Then
+/// there may be no Transformer either.
+enum class ModelNeeds { classes, states };
+
 /// One model of one seed.
 struct ComparedModel {
   Parameters parameters;
@@ -30,10 +34,10 @@ class ComparedModels {
  public:
   /// Reads the files of models.*. Collective over `comm`; throws BadInput (agreed) for files that are missing
   /// or inconsistent.
-  ComparedModels(const Settings& settings, MPI_Comm comm);
+  ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs);
 
   const std::vector<long>& seeds() const { return seeds_; }
-  /// "transformer", then those of independent, distilled, linear, mlp, inherited that the deck asks for.
+  /// Of transformer, independent, distilled, linear, mlp, inherited those that the deck asks for, in this order.
   const std::vector<std::string>& names() const { return names_; }
   /// `seed`: index into `seeds`. All seeds of a name have the same sizes and depth cells.
   const ComparedModel& at(std::size_t seed, const std::string& name) const;
@@ -55,9 +59,11 @@ class ComparedModels {
  private:
   void read_files(const Settings& settings, const std::string& name);
   void require_alike() const;
+  const ComparedModel& first() const { return models_.front().front(); }
   std::size_t place(const std::string& name) const;
 
   MPI_Comm comm_;
+  ModelNeeds needs_;
   std::vector<long> seeds_;
   std::vector<std::string> names_, words_;
   std::vector<std::vector<ComparedModel>> models_;  // [name][seed]

@@ -13,10 +13,10 @@ int ranks_token(const Settings& settings) {
 
 }  // namespace
 
-CompareProblem::CompareProblem(const Settings& settings, MPI_Comm comm)
+CompareProblem::CompareProblem(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
     : comm_(comm),
       precision_(precision_of(settings)),
-      models_(settings, comm),
+      models_(settings, comm, needs),
       ranks_(comm, ranks_token(settings)),
       input_(std::make_unique<ComparedInput>(settings, comm, ranks_.line, models_.known_input())) {
   for (const auto& name : models_.names()) {
@@ -33,9 +33,8 @@ const ComparedInput& CompareProblem::input_of(const std::string& model) const {
   return tokens.empty() ? *input_ : *other_inputs_.at(tokens);
 }
 
-std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters) const {
-  return std::make_unique<ModelProbe>(parameters, line(), samples().capacity(), parameters.spec.cells,
-                                      precision_);
+std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, int capacity) const {
+  return std::make_unique<ModelProbe>(parameters, line(), capacity, parameters.spec.cells, precision_);
 }
 
 std::string CompareProblem::describe() const {

@@ -25,7 +25,7 @@ class CompareProblem {
  public:
   /// Collective over `comm`; throws BadInput (agreed) for files that are missing or inconsistent with each
   /// other or the data.
-  CompareProblem(const Settings& settings, MPI_Comm comm);
+  CompareProblem(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes);
   CompareProblem(const CompareProblem&) = delete;
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// A few lines for --validate and the log.
@@ -34,7 +34,11 @@ class CompareProblem {
   MPI_Comm comm() const { return comm_; }
   const ComparedModels& models() const { return models_; }
   /// A model ready for use on this rank's samples. Not collective.
-  std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const;
+  std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const {
+    return probe(parameters, samples().capacity());
+  }
+  /// The same for batches of `capacity`.
+  std::unique_ptr<ModelProbe> probe(const Parameters& parameters, int capacity) const;
   const data::Dataset& data() const { return input_->data(); }
   const TokenLine& line() const { return input_->line(); }
   /// The samples used.

@@ -119,4 +119,10 @@ void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& se
   archive.finish(names::done);
 }
 
+std::string as_lines(const std::vector<std::string>& words) {
+  std::string lines;
+  for (const auto& word : words) lines += word + "\n";
+  return lines;
+}
+
 }  // namespace fluxformer

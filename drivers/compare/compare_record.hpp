@@ -70,4 +70,7 @@ class CompareRecord {
   std::vector<Note> notes_;
 };
 
+/// Each word in a line of its own: names behind the numbers of an axis, as attributes hold them.
+std::string as_lines(const std::vector<std::string>& words);
+
 }  // namespace fluxformer

@@ -10,10 +10,11 @@ namespace {
 
 class CompareExperiment final : public Experiment {
  public:
-  CompareExperiment(const Settings& settings, const RunContext& context, const MakeComparison& make)
+  CompareExperiment(const Settings& settings, const RunContext& context, const MakeComparison& make,
+                    ModelNeeds needs)
       : context_(context),
         settings_(settings),
-        problem_(settings_, context.comm),
+        problem_(settings_, context.comm, needs),
         comparison_(make(settings_, problem_)) {}
 
   std::string describe() const override { return problem_.describe(); }
@@ -30,7 +31,7 @@ class CompareExperiment final : public Experiment {
 Report CompareExperiment::run() {
   frame_.begin();
   // At most so many measures and notes of a model.
-  const std::size_t datasets = 64 * problem_.models().names().size();
+  const std::size_t datasets = 160 * problem_.models().names().size();
   CompareRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
   frame_.announce(*this);
   const auto& models = problem_.models();
@@ -66,8 +67,8 @@ Report CompareExperiment::run() {
 }  // namespace
 
 std::unique_ptr<Experiment> make_comparison(const Settings& settings, const RunContext& context,
-                                            const MakeComparison& make) {
-  return std::make_unique<CompareExperiment>(settings, context, make);
+                                            const MakeComparison& make, ModelNeeds needs) {
+  return std::make_unique<CompareExperiment>(settings, context, make, needs);
 }
 
 }  // namespace fluxformer

@@ -31,6 +31,7 @@ using MakeComparison =
 
 /// Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_comparison(const Settings& settings, const RunContext& context,
-                                            const MakeComparison& make);
+                                            const MakeComparison& make,
+                                            ModelNeeds needs = ModelNeeds::classes);
 
 }  // namespace fluxformer

@@ -1,7 +1,6 @@
 #include "drivers/evolve/evolve_attention.hpp"
 
 #include <limits>
-#include <numeric>
 #include <sstream>
 
 #include "analysis/attention/attention_variables.hpp"
@@ -45,17 +44,12 @@ void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equatio
   const auto found =
       attention::field_attention(mesh, equation, u, inflow_slab,
                                  store ? attention::Keep::entropy_and_weights : attention::Keep::entropy);
-  const auto indices = [](std::size_t count) {
-    std::vector<double> list(count);
-    std::iota(list.begin(), list.end(), 0.0);
-    return list;
-  };
-  archive.axis(axes::head, indices(heads));
+  archive.axis(axes::head, evolution::indices(heads));
   if (normalised) archive.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
   if (!store) return;
-  archive.axis(evolution::depth_cell, indices(cells));
-  archive.axis(axes::query, indices(n));
-  archive.axis(axes::key, indices(n));
+  archive.axis(evolution::depth_cell, evolution::indices(cells));
+  archive.axis(axes::query, evolution::indices(n));
+  archive.axis(axes::key, evolution::indices(n));
   archive.write(evolution::attention, attention::variables::weights, found.weights);
 }
 

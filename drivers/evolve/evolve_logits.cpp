@@ -1,7 +1,6 @@
 #include "drivers/evolve/evolve_logits.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,12 +19,6 @@ namespace {
 /// Word logits of all tokens, as a number: there may be too many of them.
 double word_count(const Mesh& mesh, const ModelSpec& spec) {
   return 1.0 * mesh.token_line().tokens() * mesh.spec().samples * spec.vocabulary;
-}
-
-std::vector<double> indices(int count) {
-  std::vector<double> list(static_cast<std::size_t>(count));
-  std::iota(list.begin(), list.end(), 0.0);
-  return list;
 }
 
 }  // namespace
@@ -60,7 +53,7 @@ void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContex
       if (line.rank() != 0) std::fill(logits.begin(), logits.end(), 0.0);
     }
     sum_over_ranks(logits, mesh.comm());
-    archive.axis(evolution::class_index, indices(spec.classes));
+    archive.axis(evolution::class_index, evolution::indices(static_cast<std::size_t>(spec.classes)));
     archive.write(evolution::prediction, evolution::class_logits, logits);
   }
   if (!spec.word_head.present) return;
@@ -76,7 +69,7 @@ void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContex
                                row * static_cast<std::size_t>(line.global_index(line.rank(), local))));
   }
   sum_over_ranks(logits, mesh.comm());
-  archive.axis(evolution::word_index, indices(spec.vocabulary));
+  archive.axis(evolution::word_index, evolution::indices(words));
   archive.write(evolution::prediction, evolution::word_logits, logits);
 }
 

@@ -97,11 +97,6 @@ void EvolveRecord::define_axes() {
   const auto& line = mesh_.token_line();
   const double h = equation_.spec().depth.spacing();
   const int tokens = line.tokens();
-  const auto range = [](int count) {
-    std::vector<double> list(static_cast<std::size_t>(count));
-    for (std::size_t j = 0; j < list.size(); ++j) list[j] = static_cast<double>(j);
-    return list;
-  };
   std::vector<double> depth, column, row;
   for (int i = 1; i <= mesh_.total_cells(); ++i) depth.push_back(i * h);
   for (int token = 0; token < tokens; ++token) {
@@ -113,7 +108,7 @@ void EvolveRecord::define_axes() {
   for (const auto index : inflow_.indices(0)) samples.push_back(static_cast<double>(index));
 
   archive_.axis(axes::depth, depth);
-  archive_.axis(axes::token, range(tokens));
+  archive_.axis(axes::token, evolution::indices(static_cast<std::size_t>(tokens)));
   archive_.write("", axes::token_x, column);
   archive_.write("", axes::token_y, row);
   archive_.axis(axes::sample, samples);

@@ -2,6 +2,10 @@
 
 // What `evolve` stores besides the measures of states and attention: the hidden state and the time history.
 
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
 #include "io/axes.hpp"
 
 namespace fluxformer::evolution {
@@ -30,6 +34,13 @@ inline const io::Variable class_logits{"class_logits",
                 {"token", "sample", "word"},
                 "",
                 "logits of the word head at the last depth, at the end of the run"};
+
+/// 0 .. count - 1, the values of an axis that only counts.
+inline std::vector<double> indices(std::size_t count) {
+  std::vector<double> list(count);
+  std::iota(list.begin(), list.end(), 0.0);
+  return list;
+}
 
 inline const io::Variable arrival_time{
     "arrival_time", {"depth"}, "time", "arrival of the front; NaN where it has not arrived"};

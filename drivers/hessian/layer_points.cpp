@@ -87,7 +87,7 @@ hessian::LayerStudy LayerPoints::study_of(const std::string& kind, long seed) co
   return study;
 }
 
-std::vector<double> LayerPoints::measure(std::size_t point) const {
+std::vector<double> LayerPoints::measure(std::size_t point) {
   const auto study = study_of(kind_of(point), seed_of(point));
   if (!scaling_) return entries(study);
   const double sigma = sigmas_[point % sigmas_.size()];

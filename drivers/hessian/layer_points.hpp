@@ -1,7 +1,7 @@
 #pragma once
 
 // The points of a study of one attention layer: kind of layer, seed and, where norms are followed, size of the
-// embeddings. Every point is computed by one rank alone, so that its numbers do not depend on the ranks.
+// embeddings.
 
 #include <span>
 #include <string>
@@ -9,19 +9,20 @@
 
 #include "analysis/hessian/layer_measures.hpp"
 #include "base/settings.hpp"
+#include "drivers/common/point_sweep.hpp"
 #include "drivers/compare/compare_record.hpp"
 
 namespace fluxformer {
 
 /// In the order kind, seed, sigma, the last one fastest.
-class LayerPoints {
+class LayerPoints final : public SweepPoints {
  public:
   /// Throws BadInput, on every rank.
   explicit LayerPoints(const Settings& settings);
 
   const std::vector<long>& seeds() const { return seeds_; }
   const std::vector<std::string>& kinds() const { return kinds_; }
-  std::size_t count() const { return kinds_.size() * per_kind(); }
+  std::size_t count() const override { return kinds_.size() * per_kind(); }
   /// Points of each kind.
   std::size_t per_kind() const { return seeds_.size() * sigmas_per_seed(); }
   /// "softmax, seed 3, sigma 0.1".
@@ -29,10 +30,9 @@ class LayerPoints {
   /// One line for the start of a run.
   std::string describe() const;
 
-  /// Numbers of a point.
-  std::size_t numbers(std::size_t point) const;
-  /// These, by part. Not collective.
-  std::vector<double> measure(std::size_t point) const;
+  std::size_t numbers(std::size_t point) const override;
+  /// By part.
+  std::vector<double> measure(std::size_t point) override;
   /// The decoder of a kind, with weights and data of a seed.
   hessian::LayerStudy study_of(const std::string& kind, long seed) const;
 

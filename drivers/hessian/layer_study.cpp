@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <numeric>
 #include <sstream>
 
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/progress.hpp"
 #include "base/rank_of.hpp"
-#include "base/reductions.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -26,12 +24,6 @@ namespace measured = hessian::variables;
 
 namespace {
 
-// What a checkpoint holds: the numbers of the first points, one point behind the other, and the wall time so far
-// of each kind.
-constexpr io::WholeItem points_done{"points"};
-constexpr io::NumbersItem numbers_found{.name = "numbers", .can_be_nan = true, .can_be_infinite = true};
-constexpr io::NumbersItem seconds_of_kinds{.name = "seconds", .least = 0};
-
 class LayerStudyExperiment final : public Experiment {
  public:
   LayerStudyExperiment(const Settings& settings, const RunContext& context);
@@ -39,24 +31,14 @@ class LayerStudyExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// The next point on each rank.
-  void advance();
-  void restart(const io::CheckpointReader& from);
-  void checkpoint();
-  bool checkpoint_due();
-  /// Keeps what is there, and how the run ends. `where`: "after 3 of 8 points".
-  Report stop(const std::string& where);
   std::string summary() const;
 
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
   LayerPoints points_{settings_};
+  PointSweep sweep_{settings_, context_, frame_, points_};
   bool heat_map_ = settings_.word("hessian.study") == "blocks" && settings_.flag("hessian.heat_map");
-  // of the run
-  std::vector<std::vector<double>> found_;  // of the points that are done, on all ranks
-  std::vector<double> seconds_ = std::vector<double>(points_.kinds().size(), 0.0);
-  Cadence checkpoints_{settings_.real("checkpoint.every")};
 };
 
 LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunContext& context)
@@ -73,63 +55,6 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
                        ", for the entries of the blocks");
 }
 
-void LayerStudyExperiment::advance() {
-  const RankOf me(context_.comm);
-  const std::size_t first = found_.size(),
-                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks));
-  const std::size_t mine = first + static_cast<std::size_t>(me.rank);
-  std::vector<double> seconds(seconds_.size(), 0.0);
-  found_.resize(first + count);
-  collectively(context_.comm, [&] {
-    if (mine >= found_.size()) return;
-    const Stopwatch watch;
-    found_[mine] = points_.measure(mine);
-    seconds[mine / points_.per_kind()] += watch.seconds();
-  });
-  for (std::size_t point = first; point < found_.size(); ++point) {
-    found_[point].resize(points_.numbers(point), 0.0);
-    sum_over_ranks(found_[point], context_.comm);
-  }
-  sum_over_ranks(seconds, context_.comm);
-  for (std::size_t kind = 0; kind < seconds_.size(); ++kind) seconds_[kind] += seconds[kind];
-}
-
-void LayerStudyExperiment::checkpoint() {
-  const Stopwatch watch;
-  std::vector<double> all;
-  for (const auto& numbers : found_) all.insert(all.end(), numbers.begin(), numbers.end());
-  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
-  file.put("settings", settings_.resolved());
-  file.put(points_done, static_cast<long>(found_.size()));
-  file.put(numbers_found, all);
-  file.put(seconds_of_kinds, seconds_);
-  file.commit();
-  frame_.add_seconds("output", watch.seconds());
-}
-
-void LayerStudyExperiment::restart(const io::CheckpointReader& from) {
-  const auto done = static_cast<std::size_t>(from.integer(points_done));
-  if (done > points_.count())
-    throw BadInput(from.called() + ": its " + std::to_string(done) + " points are more than the " +
-                   std::to_string(points_.count()) + " of these settings");
-  std::size_t numbers = 0;
-  for (std::size_t point = 0; point < done; ++point) numbers += points_.numbers(point);
-  const auto all = from.numbers(numbers_found, numbers);
-  seconds_ = from.numbers(seconds_of_kinds, seconds_.size());
-  auto at = all.begin();
-  for (std::size_t point = 0; point < done; ++point) {
-    const auto end = at + static_cast<std::ptrdiff_t>(points_.numbers(point));
-    found_.emplace_back(at, end);
-    at = end;
-  }
-}
-
-bool LayerStudyExperiment::checkpoint_due() {
-  int due = checkpoints_.due(frame_.seconds()) ? 1 : 0;
-  check_mpi(MPI_Bcast(&due, 1, MPI_INT, 0, context_.comm));  // rank 0's clock decides
-  return due != 0;
-}
-
 std::string LayerStudyExperiment::summary() const {
   std::ostringstream text;
   text << "done: " << points_.count() << " points, " << frame_.seconds() << " s";
@@ -137,9 +62,10 @@ std::string LayerStudyExperiment::summary() const {
   std::size_t overflown = 0;
   std::string first;
   const bool norms = settings_.word("hessian.study") == "scaling";
-  for (std::size_t point = 0; point < found_.size(); ++point) {
+  const auto& found = sweep_.found();
+  for (std::size_t point = 0; point < found.size(); ++point) {
     const auto bad = [norms](double x) { return norms ? !std::isfinite(x) : std::isnan(x); };
-    if (std::ranges::none_of(found_[point], bad)) continue;
+    if (std::ranges::none_of(found[point], bad)) continue;
     if (overflown++ == 0) first = points_.name(point);
   }
   if (overflown > 0)
@@ -147,44 +73,30 @@ std::string LayerStudyExperiment::summary() const {
   return text.str();
 }
 
-Report LayerStudyExperiment::stop(const std::string& where) {
-  checkpoint();
-  return frame_.stopped(where, "continue with --checkpoint.restart=auto");
-}
-
 Report LayerStudyExperiment::run() {
+  constexpr const char* advice = "continue with --checkpoint.restart=auto";
   frame_.begin();
-  const auto continued = find_checkpoint(context_.comm, settings_);
-  if (continued) restart(*continued);
+  sweep_.restart();
   auto claim = frame_.claim({.datasets = 16 * points_.kinds().size()});
   CompareRecord record(settings_, context_, std::move(claim), points_.seeds());
   points_.add_axes(record);
-  if (frame_.root() && continued)
-    std::cerr << "fluxformer: continuing from " << continued->path() << " after " << found_.size()
-              << " points\n";
+  sweep_.announce_restart();
   frame_.announce(*this);
-  const std::size_t total = points_.count();
-  Progress progress =
-      frame_.progress(static_cast<double>(total), "points", static_cast<double>(found_.size()));
   const Stopwatch measuring;
-  while (found_.size() < total) {
-    advance();
-    progress.update(static_cast<double>(found_.size()));
-    if (found_.size() < total && frame_.asked_to_stop()) {
-      progress.finish();
-      return stop("after " + std::to_string(found_.size()) + " of " + std::to_string(total) + " points");
-    }
-    if (checkpoint_due()) checkpoint();
+  if (!sweep_.run()) return frame_.stopped(sweep_.place(), advice);
+  if (heat_map_ && !add_heat_maps(points_, context_.comm, frame_, record)) {
+    sweep_.checkpoint();
+    return frame_.stopped("in the heat map, after all points", advice);
   }
-  progress.finish();
-  if (heat_map_ && !add_heat_maps(points_, context_.comm, frame_, record))
-    return stop("in the heat map, after all points");
   frame_.add_seconds("measure", measuring.seconds());
-  points_.add(found_, record);
-  for (std::size_t kind = 0; kind < seconds_.size(); ++kind)
+  points_.add(sweep_.found(), record);
+  for (std::size_t kind = 0; kind < points_.kinds().size(); ++kind) {
+    const auto first = sweep_.seconds().begin() + static_cast<std::ptrdiff_t>(kind * points_.per_kind());
+    const double all = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points_.per_kind()), 0.0),
+                 seeds = static_cast<double>(points_.seeds().size());
     for (std::size_t seed = 0; seed < points_.seeds().size(); ++seed)
-      record.add(points_.kinds()[kind], compare::seconds,
-                 {seconds_[kind] / static_cast<double>(points_.seeds().size())});
+      record.add(points_.kinds()[kind], compare::seconds, {all / seeds});
+  }
   record.finish(frame_.parts());
   return frame_.done(summary());
 }

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.part_file import writing
+from fluxformer.strict_json import once
 from fluxformer.tensors import BFLOAT16, Tensor, Unfit, sizes
 
 import numpy as np
@@ -36,14 +37,6 @@ class Place:
     shape: tuple[int, ...]
     begin: int  # in the file
     end: int
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is in it twice")
-    return found
 
 
 def _whole_numbers(value: object) -> tuple[int, ...] | None:
@@ -108,7 +101,7 @@ class SafeTensors:
         try:
             if not text.startswith(b"{"):
                 raise ValueError("it does not begin with {")
-            header = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
+            header = json.loads(text.decode("utf-8"), object_pairs_hook=once)
         except (ValueError, RecursionError) as failure:
             raise Unfit(f"{path}: not a safetensors file: its header is no JSON object ({failure})") from None
         metadata = header.pop(METADATA, {})

@@ -45,6 +45,10 @@ Cholesky::Cholesky(const MatrixXd& a) {
   lower_ = factor.matrixLLT();
 }
 
+MatrixXd Cholesky::lower() const {
+  return lower_.triangularView<Eigen::Lower>();
+}
+
 double Cholesky::log_det() const {
   return 2 * lower_.diagonal().array().log().sum();
 }

@@ -48,6 +48,8 @@ class Cholesky {
 
   /// Whether A is positive definite; if not, the other results have no meaning.
   bool positive() const { return positive_; }
+  /// L, with zeros above its diagonal.
+  Eigen::MatrixXd lower() const;
   /// ln det A = 2 sum of ln L_ii.
   double log_det() const;
   /// L^-1 b

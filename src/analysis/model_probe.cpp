@@ -70,6 +70,11 @@ void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
   model_->attention_matrix(point(row), step(), u, k.data());
 }
 
+void ModelProbe::attention_state(int row, const double* u, std::vector<double>& v) {
+  v.resize(context_.size());
+  model_->attention_state(point(row), step(), u, v.data());
+}
+
 void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
   model_->increment_tangent(point(row), step(), u, v, out);
   for (std::size_t j = 0; j < context_.size(); ++j) out[j] += v[j];

@@ -30,6 +30,7 @@ class ModelProbe {
   const Parameters& parameters() const { return parameters_; }
   int cells() const { return march_.depth().cells; }
   int depths() const { return cells() + 1; }
+  double step() const { return march_.depth().spacing(); }  ///< h, in layers
   /// Depth of a row in layers.
   double depth(int row) const { return row * march_.depth().spacing(); }
   /// The row at which layer l = 1 .. S begins. Throws BadInput unless cells end where layers do.
@@ -54,15 +55,16 @@ class ModelProbe {
 
   /// k := the attention weights of the cell after row i, applied to u: [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);
+  /// v := the state on which that attention acts (DepthModel::attention_state).
+  void attention_state(int row, const double* u, std::vector<double>& v);
+  /// The depth at which the cell after a row reads its weights.
+  DepthPoint point(int row) const;
   /// out := (dG/du) v of the cell after row i, at its state u.
   void tangent(int row, const double* u, const double* v, double* out);
   /// out := (dG/du)^T w of the cell after row i, at its state u.
   void transposed(int row, const double* u, const double* w, double* out);
 
  private:
-  DepthPoint point(int row) const;
-  double step() const { return march_.depth().spacing(); }
-
   Parameters parameters_;
   SlabContext context_, counted_;
   std::unique_ptr<DepthModel> model_;

@@ -52,10 +52,14 @@ class DepthModel {
   virtual void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
                                  double* u_bar, std::span<double> parameters) = 0;
 
-  /// For back-propagation: one tape per cell, filled by the forward pass and read by the backward pass.
+  /// One tape per cell, filled by a forward pass and read by tangents and the backward pass, at the depth, h, u, mask
+  /// and parameters of that pass, which leave it as it is.
   virtual std::unique_ptr<Tape> make_tape() const = 0;
   /// v = G(u; h), recording on `tape` (of this model) what map_adjoint needs. v must not overlap u.
   virtual void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) = 0;
+  /// v_dot := (dG/du) u_dot (overwritten; must not overlap u_dot), likewise.
+  virtual void map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape, const double* u_dot,
+                           double* v_dot) = 0;
   /// u_bar := (dG/du)^T w (overwritten; must not overlap w) at the depth, h, u, mask and parameters of the
   /// map_keeping that filled `tape`; parameters as increment_adjoint. The tape is unchanged.
   virtual void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
@@ -73,6 +77,9 @@ class DepthModel {
   /// diagonal += scale * diag of the token diffusion at this depth.
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 
+  /// v := the state on which attention acts within G(u; h): u, or under macaron what the first half of the reaction
+  /// made of it. LayerNorm of norm = pre comes after that.
+  virtual void attention_state(const DepthPoint& at, double h, const double* u, double* v) = 0;
   /// The attention kernel within the layer map G(u; h): [sample][head][local query][global key].
   virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
 

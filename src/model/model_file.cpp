@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -192,7 +193,9 @@ void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
 }
 
 Parameters read_model(const io::ArchiveReader& archive) {
-  Parameters parameters(read_spec(archive));
+  const auto spec = read_spec(archive);
+  require_memory(archive.comm(), parameter_count(spec) * sizeof(double), archive.called());
+  Parameters parameters(spec);
   require_places(archive, parameters.layout);
   for (const auto& view : parameters.layout.views()) {
     const auto values = parameters.view(view.path());

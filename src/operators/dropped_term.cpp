@@ -57,6 +57,16 @@ void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const
 }
 
 template <class T>
+void DroppedTerm<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
+                                      double scale, const double* base, double* out, Activations& kept) {
+  if (!active()) return keeping_.set_tangent_kept(weights, u, v, scale, base, out, kept);
+  double* const value = fresh_branch();
+  keeping_.set_tangent_kept(weights, u, v, scale, value, value, kept);
+  mask(value);
+  for (std::size_t j = 0; j < branch_.size(); ++j) out[j] = base[j] + value[j];
+}
+
+template <class T>
 void DroppedTerm<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                       double scale, const double* base, double* u_bar,
                                       const LayerWeights<double>* gradient, Activations& kept) {

@@ -26,6 +26,8 @@ class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
   std::unique_ptr<Activations> make_activations() const override { return keeping_.make_activations(); }
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                        const double* base, double* out, Activations& kept) override;
+  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                        const double* base, double* out, Activations& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;

@@ -36,8 +36,9 @@ class Activations {
   virtual std::size_t bytes() const = 0;
 };
 
-/// Optional seam of a SlabTerm, for back-propagation: the evaluation keeps activations and the adjoint uses
-/// them instead of computing them again. Same bits as without. Collective over the token line.
+/// Optional seam of a SlabTerm, for back-propagation and for many tangents at one state: the evaluation keeps
+/// activations; tangent and adjoint use them instead of computing them again. Same bits as without. Collective
+/// over the token line.
 template <class T>
 class KeepsActivations {
  public:
@@ -47,8 +48,11 @@ class KeepsActivations {
   /// out = base + scale * term(u; weights), filling `kept`. `base` may be `u` or `out`.
   virtual void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                const double* base, double* out, Activations& kept) = 0;
-  /// u_bar = base + scale * J(u)^T w, gradient as add_adjoint, at the weights, the state and the mask of the
-  /// set_rhs_keeping that filled `kept`, which stays as it is. `base` may be `w` or `u_bar`.
+  /// out = base + scale * J(u) v, at the weights, the state and the mask of the set_rhs_keeping that filled `kept`,
+  /// which stays as it is. `base` may be `v` or `out`.
+  virtual void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
+                                double scale, const double* base, double* out, Activations& kept) = 0;
+  /// u_bar = base + scale * J(u)^T w, gradient as add_adjoint, likewise. `base` may be `w` or `u_bar`.
   virtual void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                 double scale, const double* base, double* u_bar,
                                 const LayerWeights<double>* gradient, Activations& kept) = 0;

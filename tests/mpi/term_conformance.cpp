@@ -219,11 +219,12 @@ TEST_P(TermConformance, single_precision_kernels_agree_to_single_precision) {
 }
 
 // Seam KeepsActivations: the same operations in the same order.
-TEST_P(TermConformance, what_is_kept_serves_the_adjoint_to_the_bit) {
+TEST_P(TermConformance, what_is_kept_serves_tangent_and_adjoint_to_the_bit) {
   if (!c.build_keeping) return;
   for (const MeshSpec& split : splits()) {
     Harness term(MPI_COMM_WORLD, c, split), keeping(MPI_COMM_WORLD, c, split, c.build_keeping);
     EXPECT_EQ(keeping.rhs(c.parameters, u, 0.5), term.rhs(c.parameters, u, 0.5));
+    EXPECT_EQ(keeping.tangent(c.parameters, u, v), term.tangent(c.parameters, u, v));
     const Harness::Adjoint a = keeping.adjoint(c.parameters, u, w, 0.5),
                            b = term.adjoint(c.parameters, u, w, 0.5);
     EXPECT_EQ(a.u_bar, b.u_bar);

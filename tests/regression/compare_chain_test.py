@@ -36,7 +36,8 @@ EXPERIMENTS = experiments_of("compare")
 SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
          "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",
          "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.norm=pre", "--hessian.epochs=0,1", "--hessian.steps=4",
-         "--hessian.eigenvalues=1", "--evolve.time=1")
+         "--hessian.eigenvalues=1", "--evolve.time=1", "--identifiability.epochs=0,1", "--identifiability.fit=10", "--identifiability.maps=linear",
+         "--identifiability.attributed=2", "--identifiability.lengths=4")
 
 
 class CompareChain(ProgramTest):
@@ -86,7 +87,7 @@ class CompareChain(ProgramTest):
         # A seed that is added is trained and compared alone; the report takes its files together with the others.
         some = {"ablation", "attention"}
         others = {*EXPERIMENTS} - some
-        settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation", "--hessian"))]
+        settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation", "--hessian", "--identifiability"))]
         added = self.compare("compare", "--seeds", "1 2 3", "--without", " ".join(others), *settings)
         controls = {f"train {kind}, seed {seed}" for kind in ("linear", "mlp") for seed in (1, 2)}  # of `hessian` alone
         self.assertEqual(self.done_before(added), {*trainings, "evolve"} - controls)

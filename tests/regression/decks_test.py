@@ -82,8 +82,8 @@ class DeckTest(ProgramTest):
 class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
-        self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles", *TWINS,
-                                                *(twin + "_pde" for twin in TWINS), *START]))
+        self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles",
+                                                "train/topics", *TWINS, *(twin + "_pde" for twin in TWINS), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
         self.train_starts()

@@ -3,6 +3,7 @@
 
 import collections
 import os
+import pathlib
 import random
 import stat
 import sys
@@ -64,6 +65,7 @@ class Losses(Folder):
         self.fail("no kill hit a run with checkpoints")
 
     def assert_lost(self, run, words):
+        """Of a planted fault; where it sleeps, no kill can come after the end of the run, which would hide the loss."""
         with self.assertRaisesRegex(disturbed_runs.Lost, words):
             for _ in range(5):  # a kill may come before the fault
                 if not run.disturb("any moment"):
@@ -79,8 +81,16 @@ class Losses(Folder):
     def test_checkpoints_that_go(self):
         run = self.disturbed()
         self.killed_with_checkpoints(run)
+        self.plant("rm -f out.checkpoint*.h5; sleep 60")
+        self.assert_lost(run, "newest checkpoint was")
+
+    def test_a_run_that_begins_afresh(self):
+        run = self.disturbed()
+        self.killed_with_checkpoints(run)
+        pathlib.Path(run.bench.path("out.h5")).unlink(missing_ok=True)  # where a kill came too late
         self.plant("rm -f out.checkpoint*.h5")
-        self.assert_lost(run, "newest checkpoint was|began afresh")
+        with self.assertRaisesRegex(disturbed_runs.Lost, "began afresh"):
+            run.finish()
 
     def test_a_checkpoint_that_is_cut(self):
         run = self.disturbed()

@@ -35,15 +35,31 @@ void KeptCellTerm<T>::add_rhs(const Column<const double>& u, CellRange cells, co
 }
 
 template <class T>
-void KeptCellTerm<T>::add_adjoint(const Column<const double>& u, const Column<const double>& w,
-                                  CellRange cells, const Column<double>& u_bar,
-                                  std::span<double> parameters) {
+std::vector<std::unique_ptr<Activations>> KeptCellTerm<T>::keep(const Column<const double>& u,
+                                                                CellRange cells) {
   std::vector<std::unique_ptr<Activations>> kept;
   std::vector<double> value(u.slab);
   for (int i = cells.begin; i < cells.end; ++i) {
     kept.push_back(term_.make_activations());
     term_.set_rhs_keeping(weights_.of(i), u.at(i), 1.0, u.at(i), value.data(), *kept.back());
   }
+  return kept;
+}
+
+template <class T>
+void KeptCellTerm<T>::add_tangent(const Column<const double>& u, const Column<const double>& v,
+                                  CellRange cells, const Column<double>& out) {
+  const auto kept = keep(u, cells);
+  for (int i = cells.begin; i < cells.end; ++i)
+    term_.set_tangent_kept(weights_.of(i), u.at(i), v.at(i), 1.0, out.at(i), out.at(i),
+                           *kept[static_cast<std::size_t>(i - cells.begin)]);
+}
+
+template <class T>
+void KeptCellTerm<T>::add_adjoint(const Column<const double>& u, const Column<const double>& w,
+                                  CellRange cells, const Column<double>& u_bar,
+                                  std::span<double> parameters) {
+  const auto kept = keep(u, cells);
   for (int i = cells.begin; i < cells.end; ++i) {
     LayerWeights<double> gradient;
     if (!parameters.empty()) gradient = weights_.gradient(i, parameters);

@@ -52,27 +52,24 @@ class CellTerm final : public Term {
   CellWeights<T> weights_;
 };
 
-/// The same with value and adjoint through KeepsActivations. The adjoint stores the activations of all cells
-/// before it reads those of the first.
+/// The same through KeepsActivations. Tangent and adjoint store the activations of all cells before they read those
+/// of the first.
 template <class T>
 class KeptCellTerm final : public Term {
  public:
   /// `Branch` is a slab term that keeps activations; borrowed.
   template <class Branch>
-  KeptCellTerm(Branch& term, CellWeights<T> weights)
-      : plain_(term, weights), term_(term), weights_(std::move(weights)) {}
+  KeptCellTerm(Branch& term, CellWeights<T> weights) : term_(term), weights_(std::move(weights)) {}
 
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
-                   const Column<double>& out) override {
-    plain_.add_tangent(u, v, cells, out);
-  }
+                   const Column<double>& out) override;
   void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                    const Column<double>& u_bar, std::span<double> parameters) override;
-  TermText text() const override { return plain_.text(); }
+  TermText text() const override { return {"a slab term"}; }
 
  private:
-  CellTerm<T> plain_;
+  std::vector<std::unique_ptr<Activations>> keep(const Column<const double>& u, CellRange cells);
   KeepsActivations<T>& term_;
   CellWeights<T> weights_;
 };

@@ -7,20 +7,13 @@ import os
 from typing import Any
 
 from fluxformer.hdf5_file import regular_file
+from fluxformer.strict_json import once
 from fluxformer.tensors import Unfit
 
 MOST = 1_000_000_000  # of whole numbers, as in the program
 LONGEST = 50_000_000  # bytes; the largest have some thousand class names
 # Published names of what the program computes. gelu_fast has rounded constants, quick_gelu is another function.
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_python": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is in it twice")
-    return found
 
 
 class Config:
@@ -38,7 +31,7 @@ class Config:
             raise Unfit(f"{path}: not a config.json: it has {os.path.getsize(path)} bytes")
         try:
             with open(path, "rb") as stream:
-                values = json.loads(stream.read().decode("utf-8"), object_pairs_hook=_once)
+                values = json.loads(stream.read().decode("utf-8"), object_pairs_hook=once)
             if not isinstance(values, dict):
                 raise ValueError("it begins with no {")
         except (ValueError, RecursionError) as failure:

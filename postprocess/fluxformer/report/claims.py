@@ -15,6 +15,8 @@ from fluxformer.report.reductions import REDUCTIONS
 from fluxformer.report.sections import sections
 
 TESTS = ("value", "larger", "smaller", "happens")
+EACH = "each"  # of `at`: every model that was measured
+OWN = "own:"   # of `than`: before the name of another measure of the same model
 SAMPLES = ("", "mean", "rms")
 
 
@@ -40,17 +42,18 @@ class Claim:
     tolerance: float = 0.0
     at: str = ""
     where: dict[str, float] = field(default_factory=dict)
+    along: str = ""
     window: list[float] = field(default_factory=list)
 
     def asks(self) -> str:
         """What has to be found, in words."""
-        what = ", ".join([REDUCTIONS[self.reduce].words, *(f"{axis} {place:g}" for axis, place in self.where.items()),
+        what = ", ".join([REDUCTIONS[self.reduce].words + (f" along {self.along}" if self.along else ""), *(f"{axis} {place:g}" for axis, place in self.where.items()),
                           *([f"{self.levels} {self.window[0]:g} to {self.window[1]:g}"] if self.window else [])])
         if self.test == "value":
             return f"{self.expected:g} ± {self.tolerance:g} ({what})"
         if self.test == "happens":
             return f"in more seeds than with {name_of(self.than[0])}"
-        others = " and ".join("0" if one == "zero" else f"for {name_of(one)}" for one in self.than)
+        others = " and ".join("0" if one == "zero" else f"its {name_of(one)}" if one.startswith(OWN) else f"for {name_of(one)}" for one in self.than)
         where = " in both models" if self.both else ""
         equal = f"; within ± {self.delta:g} there is no relevant difference" if self.delta is not None else ""
         logarithm = ", difference of logarithms" if self.ratio else ""
@@ -58,12 +61,14 @@ class Claim:
 
 
 NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform": "uniform rows", "permuted": "permuted keys",
-         "untrained": "untrained model", "gauss_newton": "Gauss-Newton part"}
+         "untrained": "untrained model", "null": "random value space", "gauss_newton": "Gauss-Newton part"}
+
+CONTROLS = ("uniform", "permuted", "untrained", "null", "gauss_newton")  # that any model may have
 
 
 def name_of(control: str) -> str:
-    """What `than` names, in words; a variant of the ablation by its own name."""
-    return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.replace("_", " "))
+    """What `than` names, in words; another measure and a variant of the ablation by their own names."""
+    return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.removeprefix(OWN).replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -140,15 +145,18 @@ def _contradiction(claim: Claim) -> str:
     """Why it cannot be judged, from the file alone; empty if it can."""
     if claim.experiment not in (known := _experiments()):
         return f"there is no experiment '{claim.experiment}', but {', '.join(sorted(known))}"
-    if not claim.at and (unknown := [one for one in claim.than if one not in (*NAMES, "zero")]):
-        return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero"
-    if claim.at in MODELS and (unknown := [one for one in claim.than if one not in (*MODELS, "zero", "gauss_newton")]):
-        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join(MODELS)}, zero, gauss_newton"
+    named = [one for one in claim.than if not one.startswith(OWN)]
+    if not claim.at and (unknown := [one for one in named if one not in (*NAMES, "zero")]):
+        return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero, {OWN}MEASURE"
+    if claim.at in MODELS and (unknown := [one for one in named if one not in (*MODELS, *CONTROLS, "zero")]):
+        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join((*MODELS, *CONTROLS))}, zero, {OWN}MEASURE"
+    if claim.at == EACH and (unknown := [one for one in named if one not in (*CONTROLS, "zero")]) and claim.test in ("larger", "smaller"):
+        return f"than = {', '.join(unknown)}: with 'at' each model it is one of {', '.join(CONTROLS)}, zero, {OWN}MEASURE"
     if not claim.at and claim.experiment in OF_ONE_LAYER:
         return f"{claim.experiment} needs 'at'"
     if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):
         return "a value needs expected, no negative tolerance and no ratio"
-    if claim.test == "happens" and not (claim.at and len(claim.than) == 1):
+    if claim.test == "happens" and not (claim.at and claim.at != EACH and len(claim.than) == 1):
         return "happens needs 'at', and one variant in 'than'"
     powers = claim.reduce == "exponent" or bool(claim.window)  # of levels that have no start
     if bool(claim.levels) != (bool(claim.start) or powers) or claim.start and (claim.ratio or powers):

@@ -2,10 +2,10 @@
 
     python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve, the comparisons and hessian, as many of them as there are, of one data set or several; files of the
-same comparison with other seeds are taken together. --claims may be given several times: all claims are judged together. Writes
-FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER is that of the
-first file unless given.
+FILE.h5 are outputs of train, evolve, the comparisons, hessian and identifiability, as many of them as there are, of one data set or
+several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
+together. Writes FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER
+is that of the first file unless given.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ MODELS = {
     "linear": Style("linear attention", "#8e44ad", "v", "-."),
     "mlp": Style("MLP", "#b7791f", "P", ":"),
     "linear_mlp": Style("linear network", "#b7791f", "P", ":"),
+    "theory": Style("theory of attention paths", "#1b1f24", "o", "-"),
+    "network": Style("trained network of paths", "#8e44ad", "v", "-"),
+    "wishart": Style("draws of order parameters", "#0f9d78", "s", ""),
+    "hmc": Style("draws of all weights", "#2563eb", "^", ""),
 }
 COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
@@ -45,8 +49,9 @@ CONTROLS = {
     "mlp": "a control: of the same widths without attention, all channels of a sample at once",
 }
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
-             "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers"}
-TOKENS = {"patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
+             "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers",
+             "markov": "hidden Markov chains", "surrogate": "one-shot surrogate", "one_shot": "one-shot images"}
+TOKENS = {"four_paths": "four paths", "two_paths": "two paths", "patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
 
 
@@ -179,19 +184,29 @@ class Comparison:
             raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.experiment}/{model})")
         return values
 
-    def at(self, model: str, name: str, where: Mapping[str, float]) -> np.ndarray | None:
-        """The numbers at one place of each of the axes `where`, which are left out; None if there are none there."""
-        values = self.measure(model, name)
-        if values is None or not where:
-            return values
+    def axes_of(self, model: str, name: str) -> tuple[str, ...]:
+        """Names of the axes of a measure that some file has, "" for one without a name."""
         group = f"{self.experiment}/{model}"
-        axes = next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
-        index: list[int | slice] = [slice(None)] * values.ndim
+        return next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
+
+    def at(self, model: str, name: str, where: Mapping[str, float], along: str = "") -> np.ndarray | None:
+        """The numbers at one place of each of the axes `where`, which are left out; the axis `along`, if given, comes last. Without heads
+        that a model does not have (NaN in every file). None if there are no numbers there."""
+        measured = self.measure(model, name)
+        if measured is None:
+            return None
+        values, axes = measured, list(self.axes_of(model, name))
         for axis, place in where.items():
             if axis not in axes or not (found := np.flatnonzero(self.axis(axis) == place)).size:
                 return None
-            index[axes.index(axis)] = int(found[0])
-        return values[tuple(index)]
+            values = np.take(values, int(found[0]), axis=axes.index(axis))
+            axes.remove(axis)
+        if "head" in axes:
+            there = ~np.isnan(np.moveaxis(values, axes.index("head"), 0)).reshape(values.shape[axes.index("head")], -1).all(axis=1)
+            values = np.compress(there, values, axis=axes.index("head")) if there.any() else values
+        if not along:
+            return values
+        return np.moveaxis(values, axes.index(along), -1) if along in axes else None
 
     def having(self, name: str) -> list[str]:
         """The models that have this measure."""
@@ -206,8 +221,9 @@ class Comparison:
         return self.depths[model]
 
     def at_transformer_depths(self, model: str) -> list[int]:
-        """Places on a model's depth axis of the ends of the Transformer's layers."""
-        return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in self.depths["transformer"]]
+        """Places on a model's depth axis of the ends of the Transformer's layers; of whole depths if there is no Transformer."""
+        ends = self.depths["transformer"] if "transformer" in self.depths else np.arange(round(self.depths[model][-1]) + 1)
+        return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in ends]
 
     def facts(self, model: str | None = None) -> dict[str, Value]:
         """Attributes of a model's group, or of the experiment's, as the first file has them; what has a line per seed, of all."""
@@ -220,6 +236,8 @@ def data_of(run: Run) -> tuple[str, str]:
     """(set, tokens) of the data a run has seen."""
     if study_of(run) in OF_ONE_LAYER:
         return "addition", ""  # which they make themselves
+    if task := run.settings.get("paths.task"):
+        return task, run.settings.get("paths.images" if task == "one_shot" else "paths.variant", "")
     name = run.settings.get("data.set", "none")
     if name == "tokens":
         return name, os.path.basename(run.settings.get("data.file", ""))

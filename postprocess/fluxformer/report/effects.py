@@ -92,12 +92,11 @@ class Measured:
     def _values(self, place: Place, suffix: str) -> np.ndarray | None:
         """Shape (seeds, ...), with by_sample (seeds, samples, ...); the start stands before the levels."""
         claim, comparison = self._claim, self._comparison
-        values = comparison.at(place.model, place.quantity + suffix, claim.where)
+        values = comparison.at(place.model, place.quantity + suffix, claim.where, claim.along)
         if values is None:
             return None
         values = values if place.epoch is None else values[:, place.epoch]
-        depths = comparison.depths.get(place.model)
-        if depths is not None and not suffix and values.ndim > 1 and values.shape[-1] == len(depths):
+        if not suffix and values.ndim > 1 and self._over_depths(place, values.shape[-1]):
             values = values[..., comparison.at_transformer_depths(place.model)]  # more cells are no more evidence
         if claim.start:
             start = comparison.measure(place.model, claim.start + suffix)
@@ -105,6 +104,13 @@ class Measured:
                 return None
             values = np.concatenate([start[..., None], values], axis=-1)
         return values[..., self._used()] if claim.levels else values
+
+    def _over_depths(self, place: Place, count: int) -> bool:
+        """Whether the last axis, of `count` places, is that of the model's depths; one without a name is known by its length."""
+        depths = self._comparison.depths.get(place.model)
+        axes = [axis for axis in self._comparison.axes_of(place.model, place.quantity) if axis not in self._claim.where]
+        name = self._claim.along or axes[-1]
+        return depths is not None and (name == f"{place.model}_depth" if name else count == len(depths))
 
     def _reduced(self, values: np.ndarray) -> np.ndarray:
         return reduce(self._claim.reduce, values, self.levels() if self._claim.levels else None)

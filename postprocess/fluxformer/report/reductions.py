@@ -24,9 +24,20 @@ def _half_fall(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found.reshape(values.shape[:-1])
 
 
+def _later_fall(values: np.ndarray, _: np.ndarray) -> np.ndarray:
+    """Second place minus last: what the first one fixes by definition is left out; NaN for fewer than three."""
+    return values[..., 1] - values[..., -1] if values.shape[-1] > 2 else np.full(values.shape[:-1], np.nan)
+
+
 def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Mean height of the curve: the area under straight lines between its points, over the length of the axis."""
     return np.trapz(values, places, axis=-1) / (places[-1] - places[0])
+
+
+def _largest(values: np.ndarray, _: np.ndarray) -> np.ndarray:
+    """Of the places that have a number; NaN if none has one."""
+    found = np.max(np.where(np.isnan(values), -np.inf, values), axis=-1)
+    return np.where(np.isneginf(found), np.nan, found)
 
 
 def _exponent(values: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -46,7 +57,9 @@ REDUCTIONS = {
     "first": Reduction(lambda values, _: values[..., 0], "at the first place"),
     "last": Reduction(lambda values, _: values[..., -1], "at the end"),
     "fall": Reduction(lambda values, _: values[..., 0] - values[..., -1], "first depth minus last"),
+    "later_fall": Reduction(_later_fall, "end of the first layer minus last depth"),
     "half_fall": Reduction(_half_fall, "share of the depth after which half of the fall is done"),
+    "largest": Reduction(_largest, "the largest"),
     "disparity": Reduction(lambda values, _: np.max(values, axis=-1) / np.min(values, axis=-1), "largest over smallest"),
     "gap": Reduction(lambda values, _: values[..., 0] - values[..., 1], "first minus second: of the weights value minus query"),
     "exponent": Reduction(_exponent, "exponent of a power law"),

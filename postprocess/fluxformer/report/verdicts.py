@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fluxformer.io import RunError
-from fluxformer.report.claims import Claim, Rule, name_of
+from fluxformer.report.claims import EACH, OWN, Claim, Rule, name_of
 from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
 from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
@@ -125,6 +125,8 @@ def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
     """(model, group that is measured or was not) for each model a claim speaks of."""
     if not claim.at:
         return [(model, model) for model in comparison.models if model in COUPLINGS]
+    if claim.at == EACH:
+        return [(model, model) for model in comparison.models if model in MODELS]
     if claim.at in MODELS:
         return [(claim.at, claim.at)]
     kinds = [kind for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
@@ -178,9 +180,11 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
     """Where the numbers are that a quantity is compared with; None if they were not measured."""
     if name == "zero":
         return ZERO
-    if name == "gauss_newton":
+    if name.startswith(OWN):
+        other = Place(place.model, name.removeprefix(OWN))
+    elif name == "gauss_newton":
         other = Place(place.model, f"gauss_newton_{place.quantity.removeprefix('functional_')}")
-    elif claim.at:
+    elif claim.at and (name in MODELS or claim.at not in (*MODELS, EACH)):
         other = Place(name if claim.at in MODELS else f"{model}_{name}", place.quantity)
     elif name == "transformer":
         other = Place("transformer", place.quantity)

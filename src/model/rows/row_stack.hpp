@@ -31,7 +31,6 @@ class RowStack {
   void add(const HeadTransform& transform, const std::string& group);
 
   bool empty() const { return stages_.empty(); }
-  int in() const { return in_; }
   int out() const { return out_; }
 
   /// y := the composition at x; its inputs are kept.

@@ -146,11 +146,18 @@ void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, do
 }
 
 template <class T>
+void SlabModel<T>::attention_state(const DepthPoint& at, double h, const double* u, double* v) {
+  if (spec().order != Order::macaron) {
+    std::copy_n(u, context_.size(), v);
+    return;
+  }
+  advance(sub_layers_.front(), weights_at(at), h, u, buffer(0), v);
+}
+
+template <class T>
 void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double* u, double* k) {
-  const auto w = weights_at(at);
-  if (spec().order != Order::macaron) return terms_.attention().matrix(w, u, k);
-  advance(sub_layers_.front(), w, h, u, buffer(0), buffer(1));
-  terms_.attention().matrix(w, buffer(1), k);
+  attention_state(at, h, u, buffer(1));
+  terms_.attention().matrix(weights_at(at), buffer(1), k);
 }
 
 template class SlabModel<float>;

@@ -28,6 +28,8 @@ class SlabModel final : public DepthModel {
                          std::span<double> parameters) override;
   std::unique_ptr<Tape> make_tape() const override;
   void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) override;
+  void map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape, const double* u_dot,
+                   double* v_dot) override;
   void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                    double* u_bar, std::span<double> parameters) override;
   void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u, double* out) override;
@@ -36,6 +38,7 @@ class SlabModel final : public DepthModel {
   void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* w,
                          double* u_bar, std::span<double> parameters) override;
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
+  void attention_state(const DepthPoint& at, double h, const double* u, double* v) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
   EquationCoefficients coefficients() const override;
   void prepare(std::span<const DepthPoint> points) override { weights_.prepare(points); }

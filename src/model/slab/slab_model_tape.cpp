@@ -60,6 +60,41 @@ void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, 
 }
 
 template <class T>
+void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape,
+                               const double* u_dot, double* v_dot) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const double* from_dot = u_dot;
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = kept[j];
+    const double* const from = j == 0 ? u : mine.input.data();
+    double* const to = j + 1 == count ? v_dot : buffer(j % 2);
+    double* const sum = sub.after != After::nothing ? buffer(2) : to;
+    const double* base = begin_sum(from_dot, sum);
+    const double step = sub.fraction * h;
+    if (keeps_terms()) {
+      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+        const auto& part = mine.parts[k];
+        if (part.keeping != nullptr) {
+          part.keeping->set_tangent_kept(w, from, from_dot, step, base, sum, *part.kept);
+        } else {
+          if (base != sum) std::copy_n(base, size, sum);
+          sub.terms[k]->add_tangent(w, from, from_dot, step, sum);
+        }
+        base = sum;
+      }
+    } else {
+      if (base != sum) std::copy_n(base, size, sum);
+      add_flow_tangent(sub, w, step, from, from_dot, sum);
+    }
+    if (sub.after != After::nothing) norm_.tangent(sub.after, w, mine.sum.data(), sum, to);
+    from_dot = to;
+  }
+}
+
+template <class T>
 void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                                double* u_bar, std::span<double> parameters) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);

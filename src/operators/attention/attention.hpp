@@ -58,6 +58,8 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
   std::unique_ptr<Activations> make_activations() const override;
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                        const double* base, double* out, Activations& kept) override;
+  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                        const double* base, double* out, Activations& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
@@ -93,7 +95,10 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
   /// Counts flops. Forward: four products with matrices and two with the kernel, 8 d^2 per row and 4 d per
   /// visible token (sinkhorn: 2 d more for each further half-step); `passes` times that.
   void count(int passes) const;
-  /// The adjoint of the current chunk, whose forward pass is known.
+  /// out = base + scale * J(u) v of the current chunk, whose forward pass is known.
+  void set_tangent_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* v,
+                            double scale, const double* base, double* out);
+  /// Its adjoint.
   void set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* w,
                             double scale, const double* base, double* u_bar,
                             const LayerWeights<double>* gradient);

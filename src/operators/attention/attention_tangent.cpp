@@ -28,77 +28,94 @@ void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T
 }  // namespace
 
 template <class T>
+void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, const double* u, const double* v,
+                                        double scale, const double* base, double* out) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  auto& dot = work_->dot;
+  const std::size_t r = chunk.rows(), width = chunk.width, heads = chunk.heads, ld = chunk.ld;
+  const auto dh = static_cast<std::size_t>(chunk.shape.channels);
+  dot.x.resize(r * width);
+  if (settings_.layer_norm) {
+    chunk.for_samples([&](std::size_t at, std::size_t to) {
+      layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,
+                         w.eps, w.gain, dot.x.data() + to, width);
+    });
+  } else {
+    chunk.gather(v, 1.0, dot.x.data());
+  }
+  const auto x_dot = row_major<const T>(dot.x.data(), r, width);
+  dot.q.resize(width * ld);
+  dot.kv.resize(r * (2 * width + heads));
+  set_product(row_major(dot.q.data(), width, r, ld), row_major(w.w_qkv, width, width), x_dot.transpose());
+  set_product(row_major(dot.kv.data(), r, 2 * width), x_dot,
+              row_major(w.w_qkv + width * width, 2 * width, width).transpose());
+  dot.half_norm.assign(heads * ld, T(0));
+  if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
+  if (chunk.half_steps > 1) {
+    dot.k.resize(width * ld);
+    dot.q_items.resize(r * (width + heads));
+    row_major(dot.k.data(), width, r, ld) =
+        row_major<const T>(dot.kv.data(), r, width, 2 * width).transpose();
+    row_major(dot.q_items.data(), r, width) = row_major<const T>(dot.q.data(), width, r, ld).transpose();
+  }
+
+  const TangentPass<T> pass{chunk, dot.slope};
+  const auto rows_pass = [&](int after, int step, bool values) {
+    chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[static_cast<std::size_t>(after)]);
+    set_beta_dot(chunk, Side::rows, dot.half_norm, after < 0 ? nullptr : &dot.g, dot.kv);
+    pass.run(Side::rows, step, dot.q, dot.kv, dot.travelling, values ? &dot.mix : nullptr);
+  };
+  const bool rows_last = chunk.half_steps % 2 == 1;
+  for (int step = 0; step < chunk.half_steps; ++step) {
+    if (step % 2 == 0) {
+      rows_pass(step - 1, step, step + 1 == chunk.half_steps);
+      dot.f.assign(heads * ld, T(0));
+      for (std::size_t i = 0; i < dot.f.size(); ++i) dot.f[i] = -dot.slope[i];
+    } else {
+      chunk.set_beta(Side::columns, &chunk.potential[static_cast<std::size_t>(step) - 1]);
+      set_beta_dot(chunk, Side::columns, dot.half_norm, &dot.f, dot.q_items);
+      pass.run(Side::columns, step, dot.k, dot.q_items, dot.travelling, nullptr);
+      dot.g.assign(heads * ld, T(0));
+      for (std::size_t i = 0; i < dot.g.size(); ++i) dot.g[i] = dot.half_norm[i] - dot.slope[i];
+    }
+  }
+  if (!rows_last) rows_pass(chunk.half_steps - 1, chunk.final_row_step(), true);
+
+  for (std::size_t c = 0; c < width; ++c)
+    for (std::size_t i = 0; i < r; ++i) dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
+  chunk.set_output(w, nullptr, dot.mix, scale * *w.alpha, base, out);
+}
+
+template <class T>
 void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
                                double scale, double* out) {
   const InPiece piece(Piece::attention);
   count(2);
   AttentionChunk<T>& chunk = work_->chunk;
-  auto& dot = work_->dot;
-  const auto& w = weights.attention;
-  const std::size_t width = chunk.width, heads = chunk.heads, ld = chunk.ld;
-  const auto dh = static_cast<std::size_t>(chunk.shape.channels);
   chunk.for_chunks([&] {
-    chunk.project(w, u);
+    chunk.project(weights.attention, u);
     chunk.solve(true);
-    const std::size_t r = chunk.rows();
-
-    // From here on x holds the variation of N(u).
-    if (settings_.layer_norm) {
-      chunk.for_samples([&](std::size_t at, std::size_t to) {
-        layer_norm_tangent(u + at, v + at, context_.row(), static_cast<int>(chunk.tokens), context_.width,
-                           w.eps, w.gain, chunk.x.data() + to, width);
-      });
-    } else {
-      chunk.gather(v, 1.0, chunk.x.data());
-    }
-    const auto x_dot = row_major<const T>(chunk.x.data(), r, width);
-    dot.q.resize(width * ld);
-    dot.kv.resize(r * (2 * width + heads));
-    set_product(row_major(dot.q.data(), width, r, ld), row_major(w.w_qkv, width, width), x_dot.transpose());
-    set_product(row_major(dot.kv.data(), r, 2 * width), x_dot,
-                row_major(w.w_qkv + width * width, 2 * width, width).transpose());
-    dot.half_norm.assign(heads * ld, T(0));
-    if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
-    if (chunk.half_steps > 1) {
-      dot.k.resize(width * ld);
-      dot.q_items.resize(r * (width + heads));
-      row_major(dot.k.data(), width, r, ld) =
-          row_major<const T>(dot.kv.data(), r, width, 2 * width).transpose();
-      row_major(dot.q_items.data(), r, width) = row_major<const T>(dot.q.data(), width, r, ld).transpose();
-    }
-
-    const TangentPass<T> pass{chunk, dot.slope};
-    const auto rows_pass = [&](int after, int step, bool values) {
-      chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[static_cast<std::size_t>(after)]);
-      set_beta_dot(chunk, Side::rows, dot.half_norm, after < 0 ? nullptr : &dot.g, dot.kv);
-      pass.run(Side::rows, step, dot.q, dot.kv, dot.travelling, values ? &dot.mix : nullptr);
-    };
-    const bool rows_last = chunk.half_steps % 2 == 1;
-    for (int step = 0; step < chunk.half_steps; ++step) {
-      if (step % 2 == 0) {
-        rows_pass(step - 1, step, step + 1 == chunk.half_steps);
-        dot.f.assign(heads * ld, T(0));
-        for (std::size_t i = 0; i < dot.f.size(); ++i) dot.f[i] = -dot.slope[i];
-      } else {
-        chunk.set_beta(Side::columns, &chunk.potential[static_cast<std::size_t>(step) - 1]);
-        set_beta_dot(chunk, Side::columns, dot.half_norm, &dot.f, dot.q_items);
-        pass.run(Side::columns, step, dot.k, dot.q_items, dot.travelling, nullptr);
-        dot.g.assign(heads * ld, T(0));
-        for (std::size_t i = 0; i < dot.g.size(); ++i) dot.g[i] = dot.half_norm[i] - dot.slope[i];
-      }
-    }
-    if (!rows_last) rows_pass(chunk.half_steps - 1, chunk.final_row_step(), true);
-
-    for (std::size_t c = 0; c < width; ++c)
-      for (std::size_t i = 0; i < r; ++i)
-        dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
-    chunk.set_output(w, nullptr, dot.mix, scale * *w.alpha, out, out);
+    set_tangent_of_chunk(weights.attention, u, v, scale, out, out);
   });
 }
 
-template void Attention<float>::add_tangent(const LayerWeights<const float>&, const double*, const double*,
-                                            double, double*);
-template void Attention<double>::add_tangent(const LayerWeights<const double>&, const double*, const double*,
-                                             double, double*);
+template <class T>
+void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
+                                    double scale, const double* base, double* out, Activations& kept) {
+  const InPiece piece(Piece::attention);
+  count(2);
+  work_->for_kept_chunks(kept, [&] { set_tangent_of_chunk(weights.attention, u, v, scale, base, out); });
+}
+
+#define FLUXFORMER_INSTANTIATE(T)                                                                          \
+  template void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>&, const double*,        \
+                                                   const double*, double, const double*, double*);         \
+  template void Attention<T>::add_tangent(const LayerWeights<const T>&, const double*, const double*,      \
+                                          double, double*);                                                \
+  template void Attention<T>::set_tangent_kept(const LayerWeights<const T>&, const double*, const double*, \
+                                               double, const double*, double*, Activations&);
+FLUXFORMER_INSTANTIATE(float)
+FLUXFORMER_INSTANTIATE(double)
+#undef FLUXFORMER_INSTANTIATE
 
 }  // namespace fluxformer

@@ -8,10 +8,10 @@
 
 namespace fluxformer {
 
-/// Variations: lanes q, k and mix; items; |k|^2/2 and the potentials of rows and columns; what travels.
+/// Variations: of N(u); lanes q, k and mix; items; |k|^2/2 and the potentials of rows and columns; what travels.
 template <class T>
 struct AttentionTangentWork {
-  std::vector<T> q, k, mix, kv, q_items, half_norm, f, g, slope, travelling;
+  std::vector<T> x, q, k, mix, kv, q_items, half_norm, f, g, slope, travelling;
 };
 
 /// Results of the adjoint of a chunk that its tangent needs: lanes mix and q; items; mix_bar . mix, [head][row];
@@ -94,7 +94,7 @@ struct Attention<T>::Work {
   /// Of everything allocated so far.
   std::size_t bytes() const {
     return chunk.bytes() + bar.bytes() +
-           bytes_of(dot.q, dot.k, dot.mix, dot.kv, dot.q_items, dot.half_norm, dot.f, dot.g, dot.slope,
+           bytes_of(dot.x, dot.q, dot.k, dot.mix, dot.kv, dot.q_items, dot.half_norm, dot.f, dot.g, dot.slope,
                     dot.travelling) +
            bytes_of(bar.k, bar.q_items, bar.g, bar.none, bar.seed, bar.product, bar.sums) +
            bytes_of(w_o, w_o_dot, b_o_dot, seed_dot);

@@ -114,22 +114,15 @@ void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const do
 
 // J v = rho W_2 (g'(z) . (W_1 N'(u) v)),  z = W_1 N(u) + b_1
 template <class T>
-void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
-                              double scale, double* out) {
-  const InPiece piece(Piece::reaction);
-  count(2);
-  const ReactionWeights<const T>& w = mine(weights);
-  scratch_.reset(block_ * (2 * width_ + 3 * hidden_), 5);
-  T* normal = scratch_.take(block_ * width_);
-  T* value = scratch_.take(block_ * hidden_);
-  T* slope = scratch_.take(block_ * hidden_);
+template <class SlopeOf>
+void Reaction<T>::push_forward(const ReactionWeights<const T>& w, const double* u, const double* v,
+                               double scale, const double* base, double* out, SlopeOf&& slope_of) {
+  T* inner = scratch_.take(block_ * width_);
   T* variation = scratch_.take(block_ * hidden_);
   T* result = scratch_.take(block_ * width_);
   over_blocks([&](std::size_t first, std::size_t rows) {
     const std::size_t at = first * width_;
-    inner_input(w, u + at, rows, normal);
-    hidden_values(w, rows, {normal, value, slope});
-    T* inner = normal;
+    const T* slope = slope_of(first, rows);
     if (settings_.layer_norm) {
       layer_norm_tangent(u + at, v + at, width_, static_cast<int>(rows), context_.width, w.eps, w.gain, inner,
                          width_);
@@ -141,8 +134,36 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
     for (std::size_t i = 0; i < rows * hidden_; ++i) variation[i] *= slope[i];
     matrix(result, rows, width_).noalias() =
         matrix(variation, rows, hidden_) * matrix(w.w_2, width_, hidden_).transpose();
-    simd::set_sum(scale * *w.rho, result, rows * width_, out + at, out + at);
+    simd::set_sum(scale * *w.rho, result, rows * width_, base + at, out + at);
   });
+}
+
+template <class T>
+void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
+                              double scale, double* out) {
+  const InPiece piece(Piece::reaction);
+  count(2);
+  const ReactionWeights<const T>& w = mine(weights);
+  scratch_.reset(block_ * (3 * width_ + 3 * hidden_), 6);
+  T* normal = scratch_.take(block_ * width_);
+  T* value = scratch_.take(block_ * hidden_);
+  T* slope = scratch_.take(block_ * hidden_);
+  push_forward(w, u, v, scale, out, out, [&](std::size_t first, std::size_t rows) {
+    inner_input(w, u + first * width_, rows, normal);
+    hidden_values(w, rows, {normal, value, slope});
+    return slope;
+  });
+}
+
+template <class T>
+void Reaction<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
+                                   double scale, const double* base, double* out, Activations& kept) {
+  const InPiece piece(Piece::reaction);
+  count(1);
+  const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
+  scratch_.reset(block_ * (2 * width_ + hidden_), 3);
+  push_forward(mine(weights), u, v, scale, base, out,
+               [&](std::size_t first, std::size_t) { return keep.at(first).slope; });
 }
 
 template class Reaction<float>;

@@ -45,6 +45,8 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   std::unique_ptr<Activations> make_activations() const override;
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                        const double* base, double* out, Activations& kept) override;
+  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
+                        const double* base, double* out, Activations& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         Activations& kept) override;
@@ -94,6 +96,10 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   std::size_t adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
+  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch arrays.
+  template <class SlopeOf>
+  void push_forward(const ReactionWeights<const T>& weights, const double* u, const double* v, double scale,
+                    const double* base, double* out, SlopeOf&& slope_of);
   /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block; fills `keep`, if not null.
   /// Needs adjoint_scratch().
   template <class HiddenOf>

@@ -57,7 +57,7 @@ struct ProbeCase {
           word = 2 + std::fmod(std::floor(std::abs(word) * 1000), words - 2);  // no <unk>
       out.input.insert(out.input.end(), x.begin(), x.end());
       out.length.push_back(full ? tokens : tokens - static_cast<int>(3 * key % tokens));
-      out.label.push_back(static_cast<int>(key) % probe.spec().classes);
+      out.label.push_back(probe.spec().classes > 0 ? static_cast<int>(key) % probe.spec().classes : 0);
       out.weight.push_back(filler ? 0 : 1.0 / static_cast<double>(keys.size()));
       out.key.push_back(key);
     }

@@ -52,6 +52,17 @@ TEST_P(LayerMap, tangent_is_the_derivative) {
   EXPECT_LT(reached("layer map: |Taylor slope - 2|", std::abs(slope - 2)), 0.05) << slope;
 }
 
+// The same products and sums, in another order where a residual is added.
+TEST_P(LayerMap, tangent_from_the_tape_is_the_tangent) {
+  const auto tape = problem_.model->make_tape();
+  Whole value(size_), out(size_);
+  problem_.model->map_keeping(at, h, u_.data(), value.data(), *tape);
+  for (const auto* direction : {&v_, &w_}) {
+    problem_.model->map_tangent(at, h, u_.data(), *tape, direction->data(), out.data());
+    EXPECT_LT(relative_difference(out, plus(*direction, 1, tangent(u_, *direction))), 1e-14);
+  }
+}
+
 TEST_P(LayerMap, adjoint_is_the_transpose_and_is_added) {
   Whole bar(size_, 0.25), gradient;
   problem_.model->increment_adjoint(at, h, u_.data(), w_.data(), bar.data(), gradient);

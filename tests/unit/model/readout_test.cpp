@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "tests/support/reference_layer.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -40,15 +41,9 @@ ProblemSpec spec_of(const Case& of) {
 
 using Row = std::vector<double>;
 
-Row normalised(const Parameters& p, const std::string& prefix, Row x) {
-  const auto gain = p.view(prefix + "gain"), bias = p.view(prefix + "bias");
-  const auto d = static_cast<double>(x.size());
-  double mean = 0, variance = 0;
-  for (const double value : x) mean += value / d;
-  for (const double value : x) variance += (value - mean) * (value - mean) / d;
-  for (std::size_t c = 0; c < x.size(); ++c)
-    x[c] = (x[c] - mean) / std::sqrt(variance + p.spec.norm_eps) * gain[c] + bias[c];
-  return x;
+Row normalised(const Parameters& p, const std::string& prefix, const Row& x) {
+  return reference::layer_norm(x, p.spec.width, p.view(prefix + "gain").data(),
+                               p.view(prefix + "bias").data(), p.spec.norm_eps);
 }
 
 Row affine(std::span<const double> w, std::span<const double> b, const Row& x) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/second_order/loss_hessian.hpp"
+#include "tests/support/reference_layer.hpp"
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_word_models.hpp"
 
@@ -65,15 +66,9 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
   std::vector<double> start;
 };
 
-std::vector<double> normalised(const Parameters& p, const std::string& prefix, std::vector<double> x) {
-  const auto gain = p.view(prefix + "gain"), bias = p.view(prefix + "bias");
-  const auto d = static_cast<double>(x.size());
-  double mean = 0, variance = 0;
-  for (const double value : x) mean += value / d;
-  for (const double value : x) variance += (value - mean) * (value - mean) / d;
-  for (std::size_t c = 0; c < x.size(); ++c)
-    x[c] = (x[c] - mean) / std::sqrt(variance + p.spec.norm_eps) * gain[c] + bias[c];
-  return x;
+std::vector<double> normalised(const Parameters& p, const std::string& prefix, const std::vector<double>& x) {
+  return reference::layer_norm(x, p.spec.width, p.view(prefix + "gain").data(),
+                               p.view(prefix + "bias").data(), p.spec.norm_eps);
 }
 
 std::vector<double> affine(const Parameters& p, const std::string& matrix, const std::string& bias,

@@ -1,5 +1,5 @@
-// The adjoint with kept activations equals the adjoint that recomputes everything, bit for bit, since the
-// operations are the same.
+// Tangent and adjoint with kept activations equal those that recompute everything, bit for bit, since the operations
+// are the same.
 
 #include <gtest/gtest.h>
 
@@ -53,6 +53,17 @@ struct Subject {
     keeping->set_adjoint_kept(weights, u.data(), w.data(), scale, base.data(), bar.data(), &gradient, kept);
     return bar;
   }
+  std::vector<double> tangent(const std::vector<double>& u, const std::vector<double>& v,
+                              std::vector<double> out) {
+    term->add_tangent(weights, u.data(), v.data(), scale, out.data());
+    return out;
+  }
+  std::vector<double> kept_tangent(const std::vector<double>& u, const std::vector<double>& v,
+                                   const std::vector<double>& base, Activations& kept) {
+    std::vector<double> out(u.size(), 7.0);
+    keeping->set_tangent_kept(weights, u.data(), v.data(), scale, base.data(), out.data(), kept);
+    return out;
+  }
   std::vector<double> taken_gradient() {
     const auto taken = *gradient_values;
     std::fill(gradient_values->begin(), gradient_values->end(), 0.0);
@@ -78,11 +89,16 @@ void expect_the_same_numbers(Subject<T>& subject) {
       EXPECT_EQ(subject.kept_adjoint(*state, w, w, *kept), bar);
       EXPECT_EQ(subject.taken_gradient(), gradient);
       EXPECT_GT(norm(gradient), 0);
+      EXPECT_EQ(subject.kept_tangent(*state, w, w, *kept), subject.tangent(*state, w, w));
     }
     auto in_place = w;
     subject.keeping->set_adjoint_kept(subject.weights, u.data(), w.data(), scale, in_place.data(),
                                       in_place.data(), nullptr, *one);
     EXPECT_EQ(in_place, subject.adjoint(u, w, w));
+    in_place = w;
+    subject.keeping->set_tangent_kept(subject.weights, u.data(), w.data(), scale, in_place.data(),
+                                      in_place.data(), *one);
+    EXPECT_EQ(in_place, subject.tangent(u, w, w));
   }
 }
 
@@ -103,7 +119,7 @@ void expect_of_attention(const Size& size, const AttentionSettings& settings, Ma
 }
 
 // The second size takes several chunks of samples, the last one smaller.
-TEST(KeptActivations, of_attention_give_the_adjoint_to_the_bit) {
+TEST(KeptActivations, of_attention_give_tangent_and_adjoint_to_the_bit) {
   for (const Size& size : {odd, Size{49, 23, 32, 2}})
     for (const Kernel kernel : {Kernel::dot, Kernel::l2})
       for (const int iterations : {0, 1, 2, 3})
@@ -139,7 +155,7 @@ void expect_of_reaction(const ReactionSettings& settings, int tokens, int sample
 }
 
 // 553 rows: more than one block, the last one not full.
-TEST(KeptActivations, of_the_reaction_give_the_adjoint_to_the_bit) {
+TEST(KeptActivations, of_the_reaction_give_tangent_and_adjoint_to_the_bit) {
   for (const Activation activation : {Activation::gelu_erf, Activation::gelu_tanh, Activation::relu})
     for (const bool layer_norm : {true, false}) {
       expect_of_reaction<double>({7, activation, layer_norm, false}, 7, 79, 5);

@@ -1,0 +1,15 @@
+#pragma once
+
+// The control of a trained model: the same model with the random weights that a training starts from.
+
+#include <cstdint>
+
+#include "drivers/compare/compare_models.hpp"
+
+namespace fluxformer {
+
+/// As training initialises `model`, of this seed of the comparison. Its random numbers are those of no training. Not
+/// collective.
+Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed);
+
+}  // namespace fluxformer

@@ -1,0 +1,104 @@
+#include "drivers/identifiability/identity_measures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "analysis/identifiability/identity_variables.hpp"
+#include "base/error.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/untrained.hpp"
+
+namespace fluxformer {
+
+namespace stored = identifiability::variables;
+using identifiability::IdentityRates;
+using identifiability::TokenGuess;
+
+namespace {
+
+/// The rates that are also taken of untrained models and over the training: those that cost little.
+constexpr std::array followed = {TokenGuess::identity_cosine, TokenGuess::identity_l2,
+                                 TokenGuess::linear_cosine, TokenGuess::linear_l2};
+
+const io::Variable& variable_of(TokenGuess guess) {
+  return stored::rates[static_cast<std::size_t>(guess)];
+}
+
+/// Of the samples besides those of the comparison four fifths to fit maps, the rest to choose them.
+identifiability::IdentitySamples split(const CompareProblem& problem, long count) {
+  const auto others = problem.other_samples(count, "identifiability.fit");
+  const auto& members = others.members();
+  const auto cut = members.begin() + static_cast<std::ptrdiff_t>(members.size() * 4 / 5);
+  return {others.with({members.begin(), cut}, others.capacity()),
+          others.with({cut, members.end()}, others.capacity()), problem.samples()};
+}
+
+}  // namespace
+
+IdentityMeasures::IdentityMeasures(const Settings& settings, const CompareProblem& problem)
+    : problem_(problem),
+      samples_(split(problem, settings.integer("identifiability.fit"))),
+      epochs_(integer_list(settings, "identifiability.epochs", 0)),
+      draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+  const auto maps = word_list(settings, "identifiability.maps", {"identity", "linear", "mlp"});
+  const auto has = [&](const std::string& map) { return std::ranges::find(maps, map) != maps.end(); };
+  plan_.linear = has("linear");
+  plan_.mlp = has("mlp");
+  plan_.seed = draws_;
+  plan_.mlp_settings.hidden = settings.count("identifiability.hidden");
+  plan_.mlp_settings.epochs = settings.count("identifiability.fit_epochs");
+  plan_.mlp_settings.seed = draws_;
+  problem.models().require_epochs(epochs_);
+}
+
+IdentityRates IdentityMeasures::rates(const Parameters& parameters, bool mlp) const {
+  auto plan = plan_;
+  plan.mlp = plan.mlp && mlp;
+  return identifiability::identity_rates(samples_, *problem_.probe(parameters), plan);
+}
+
+void IdentityMeasures::begin(CompareRecord& record) {
+  if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
+}
+
+std::string IdentityMeasures::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  const auto& models = problem_.models();
+  const auto& model = models.at(seed, name);
+  const auto found = rates(model.parameters, true);
+  for (std::size_t k = 0; k < stored::rates.size(); ++k) record.add(name, stored::rates[k], found.rate[k]);
+  record.add(name, stored::smallest_distance, found.smallest_distance);
+  record.add(name, stored::chance, {found.chance});
+  record.add(name, stored::sample_tokens, {found.tokens});
+  record.add(name, stored::identical, {found.identical});
+  const auto fresh = rates(untrained(model, draws_, models.seeds()[seed]), false);
+  for (const auto guess : followed)
+    record.add(name, stored::of_untrained(variable_of(guess)), fresh.of(guess));
+  std::array<std::vector<double>, followed.size()> over_epochs;
+  for (const long epoch : epochs_) {
+    const auto then = rates(models.after_epoch(seed, name, epoch), false);
+    for (std::size_t k = 0; k < followed.size(); ++k)
+      over_epochs[k].insert(over_epochs[k].end(), then.of(followed[k]).begin(), then.of(followed[k]).end());
+  }
+  for (std::size_t k = 0; k < followed.size() && !epochs_.empty(); ++k)
+    record.add(name, compare::after_epochs(variable_of(followed[k])), over_epochs[k]);
+  std::ostringstream text;
+  text << "tokens found at the end " << found.of(TokenGuess::identity_cosine).back() << ", by a linear map "
+       << found.of(TokenGuess::linear_cosine).back() << ", by chance " << found.chance;
+  return text.str();
+}
+
+std::vector<io::Variable> identity_variables() {
+  std::vector<io::Variable> list(stored::rates.begin(), stored::rates.end());
+  for (const auto guess : followed) {
+    list.push_back(stored::of_untrained(variable_of(guess)));
+    list.push_back(compare::after_epochs(variable_of(guess)));
+  }
+  for (const auto& one :
+       {stored::smallest_distance, stored::chance, stored::sample_tokens, stored::identical})
+    list.push_back(one);
+  return list;
+}
+
+}  // namespace fluxformer

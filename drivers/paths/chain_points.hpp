@@ -1,0 +1,58 @@
+#pragma once
+
+// The chains of `paths.study = sample`: temperature, width, seed, sampler and chain.
+
+#include <string>
+#include <vector>
+
+#include "analysis/paths/posterior_chain.hpp"
+#include "base/settings.hpp"
+#include "drivers/compare/compare_record.hpp"
+#include "drivers/paths/path_tasks.hpp"
+#include "drivers/paths/theory_points.hpp"
+
+namespace fluxformer {
+
+/// One chain is one point. In the order temperature, width, seed, sampler, chain, the last one fastest: ranks work on chains of one
+/// kind at a time.
+class ChainPoints final : public SweepPoints {
+ public:
+  /// Throws BadInput, on every rank: also for widths that a sampler cannot draw. `tasks` and `theory` are used, not copied.
+  ChainPoints(const Settings& settings, PathTasks& tasks, const TheoryPoints& theory);
+
+  std::size_t count() const override;
+  std::size_t numbers(std::size_t point) const override;
+  std::vector<double> measure(std::size_t point) override;
+  /// Memory of a chain of the widest network.
+  double bytes() const;
+  /// "; 4 chains of 1000 draws with each of wishart, hmc at N = 10, 30"
+  std::string describe() const;
+  /// One line for each sampler: accuracies, and whether the chains agree.
+  std::string summary(const std::vector<std::vector<double>>& found) const;
+
+  void add_axes(CompareRecord& record) const;
+  /// Puts the measures of all points into the record. `found` and `seconds` by point, of the chains and of the theory.
+  void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
+           const std::vector<std::vector<double>>& theory, CompareRecord& record) const;
+
+ private:
+  struct Place {
+    std::size_t temperature, width, seed, sampler, chain;  // width: among the sampled ones
+  };
+  Place place(std::size_t point) const;
+  std::size_t point(const Place& at) const;
+  double width(std::size_t sampled) const { return theory_.widths()[sampled_[sampled]]; }
+  paths::ChainPlan plan(const Place& at) const;
+  /// All chains at this place.
+  std::vector<paths::PosteriorChain> chains(Place at, const std::vector<std::vector<double>>& found) const;
+
+  PathTasks& tasks_;
+  const TheoryPoints& theory_;
+  std::vector<std::string> samplers_;
+  std::vector<std::size_t> sampled_;  // places in the theory's widths
+  std::size_t chains_;
+  paths::ChainPlan plan_;
+  int leapfrog_, walk_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,59 @@
+#include "drivers/paths/path_points.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// What comes after the theory's.
+template <typename T>
+std::vector<T> after(const std::vector<T>& all, std::size_t count) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(count), all.end()};
+}
+
+}  // namespace
+
+PathPoints::PathPoints(const Settings& settings, PathTasks& tasks) : theory_(settings, tasks) {
+  if (settings.word("paths.study") == "sample")
+    chains_ = std::make_unique<ChainPoints>(settings, tasks, theory_);
+  if (settings.word("paths.study") == "prune")
+    pruned_ = std::make_unique<PrunePoints>(settings, tasks, theory_.widths().front(),
+                                            theory_.temperatures().front());
+}
+
+std::size_t PathPoints::numbers(std::size_t point) const {
+  if (point < theory_.count()) return theory_.numbers(point);
+  const std::size_t further = point - theory_.count();
+  return chains_ ? chains_->numbers(further) : pruned_->numbers(further);
+}
+
+std::vector<double> PathPoints::measure(std::size_t point) {
+  if (point < theory_.count()) return theory_.measure(point);
+  const std::size_t further = point - theory_.count();
+  return chains_ ? chains_->measure(further) : pruned_->measure(further);
+}
+
+std::string PathPoints::describe() const {
+  return theory_.describe() + (chains_ ? chains_->describe() : "") + (pruned_ ? pruned_->describe() : "");
+}
+
+std::string PathPoints::summary(const std::vector<std::vector<double>>& found) const {
+  const auto further = after(found, theory_.count());
+  return theory_.summary(found) + (chains_ ? chains_->summary(further) : "") +
+         (pruned_ ? pruned_->summary(further) : "");
+}
+
+void PathPoints::add_axes(CompareRecord& record) {
+  theory_.add_axes(record);
+  if (chains_) chains_->add_axes(record);
+  if (pruned_) pruned_->add_axes(record);
+}
+
+void PathPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
+                     CompareRecord& record) const {
+  auto theory_seconds = seconds;
+  theory_seconds.resize(theory_.count());
+  theory_.add(found, theory_seconds, record);
+  if (chains_) chains_->add(after(found, theory_.count()), after(seconds, theory_.count()), found, record);
+  if (pruned_) pruned_->add(after(found, theory_.count()), record);
+}
+
+}  // namespace fluxformer

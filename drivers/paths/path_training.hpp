@@ -1,0 +1,14 @@
+#pragma once
+
+// `paths.study = train`: the network of attention paths for one-shot examples, all of its weights trained.
+
+#include <memory>
+
+#include "drivers/common/experiment.hpp"
+
+namespace fluxformer {
+
+/// Collective; throws BadInput (agreed).
+std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context);
+
+}  // namespace fluxformer

@@ -1,0 +1,137 @@
+#include "drivers/paths/paths_options.hpp"
+
+#include <string>
+#include <utility>
+
+#include "drivers/common/run_options.hpp"
+#include "drivers/paths/one_shot_options.hpp"
+
+namespace fluxformer {
+
+namespace {
+
+void declare_markov(Options& options) {
+  options.declare(
+      {.name = "paths.variant",
+       .fallback = std::string("four_paths"),
+       .doc = "four_paths: two heads in each layer, one of random weights; two_paths: two heads and one",
+       .choices = {"four_paths", "two_paths"}});
+  options.declare(
+      {.name = "paths.draws",
+       .fallback = std::string(),
+       .doc = "seeds of training examples, test examples, heads of layer 1 and of layer 2 (published: 27, "
+              "59, 147, 247), instead of s, s + 100, s + 200, s + 300; empty: those of paths.seeds"});
+}
+
+void declare_samplers(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare(
+      {.name = "paths.samplers",
+       .fallback = std::string("wishart, hmc"),
+       .doc =
+           "wishart: a random walk through the exact posterior of the order parameters, for widths from the "
+           "number of paths on; hmc: Hamiltonian Monte Carlo on all weights"});
+  declare({.name = "paths.sampled_widths",
+           .fallback = std::string(),
+           .doc = "those of paths.widths that are sampled; empty: all of them"});
+  declare({.name = "paths.chains",
+           .fallback = 4L,
+           .doc = "chains of each sampler; they are shared out to the ranks",
+           .minimum = 1,
+           .maximum = 10000});
+  declare({.name = "paths.samples", .fallback = 1000L, .doc = "draws of each chain", .minimum = 4});
+  declare({.name = "paths.warm_up",
+           .fallback = 200L,
+           .doc = "draws before them, in which steps adapt",
+           .minimum = 0});
+  declare(
+      {.name = "paths.leapfrog",
+       .fallback = 300L,
+       .doc =
+           "of hmc: leapfrog steps of a draw; their size adapts, and all of them together should be some 1.5 "
+           "long",
+       .minimum = 1});
+  declare({.name = "paths.walk",
+           .fallback = 50L,
+           .doc = "of wishart: steps of the walk between two draws",
+           .minimum = 1});
+}
+
+void declare_theory(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "paths.examples",
+           .fallback = 100L,
+           .doc = "P, examples that the posterior knows; of markov an even number",
+           .minimum = 2});
+  declare({.name = "paths.test_examples",
+           .fallback = 1000L,
+           .doc = "further examples, whose targets are predicted",
+           .minimum = 2});
+  declare({.name = "paths.widths",
+           .fallback = std::string("10, 30, 50, 100, 300, 500, 1000"),
+           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed, too"});
+  declare({.name = "paths.temperatures",
+           .fallback = std::string("0.01"),
+           .doc = "noise variances T of the targets"});
+  declare({.name = "paths.components",
+           .fallback = 30L,
+           .doc = "principal components of the kernels whose overlap with the targets is stored",
+           .minimum = 1});
+}
+
+}  // namespace
+
+void declare_paths(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "paths.study",
+           .fallback = std::string("theory"),
+           .doc = "theory: order parameters and predictions in closed form, good for wide networks; sample: "
+                  "draws from the posterior beside it; train: a network whose queries and keys are then "
+                  "given to the others; prune: its heads are silenced, one after another",
+           .choices = {"theory", "sample", "train", "prune"}});
+  options.declare_when("paths.study = sample", declare_samplers);
+  declare({.name = "paths.task",
+           .fallback = std::string("markov"),
+           .doc =
+               "markov: hidden Markov chains that stay in their state or leave it; surrogate: which of two "
+               "prototypes of random features is shown again; one_shot: the same with drawings of characters",
+           .choices = {"markov", "surrogate", "one_shot"}});
+  options.declare_when("paths.task = markov", declare_markov);
+  options.declare_when("paths.task = one_shot", declare_one_shot);
+  declare({.name = "paths.heads",
+           .fallback = 4L,
+           .doc = "heads in each layer; of surrogate one that is made for the task, the others random",
+           .minimum = 1,
+           .maximum = 32,
+           .when = "paths.task = surrogate | one_shot"});
+  declare({.name = "paths.noise",
+           .fallback = std::string("published"),
+           .doc = "standard deviation of the noise: of markov outside of the plane of the two states "
+                  "(published: 1 with four paths, 5 with two), of surrogate in the features, whose own is 1 "
+                  "(published: 0.8)",
+           .when = "paths.task = markov | surrogate"});
+  declare({.name = "paths.seeds",
+           .fallback = std::string(),
+           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone"});
+  options.declare_when("paths.study != train", declare_theory);
+  options.declare_when("paths.study = train", declare_path_training);
+  declare({.name = "paths.random_orders",
+           .fallback = 20L,
+           .doc = "random orders in which heads are silenced, beside those by scores",
+           .minimum = 0,
+           .maximum = 10000,
+           .when = "paths.study = prune"});
+  declare({.name = "checkpoint.every",
+           .fallback = 5.0,
+           .doc = "wall time between checkpoints of the points that are finished; 0: only when stopped",
+           .unit = "s",
+           .minimum = 0,
+           .role = Role::output});
+  declare(restart_option());
+  declare(seed_option("seed of the task, unless there are paths.seeds"));
+  declare(output_option("paths.h5"));
+  declare(overwrite_option());
+  declare(time_limit_option());
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,182 @@
+#include "drivers/paths/pruning_experiment.hpp"
+
+#include <cmath>
+#include <sstream>
+
+#include "analysis/accumulator.hpp"
+#include "analysis/paths/head_pruning.hpp"
+#include "analysis/paths/model_heads_worth.hpp"
+#include "analysis/paths/task_theory.hpp"
+#include "analysis/state_examples.hpp"
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/comparison.hpp"
+#include "drivers/paths/pruning_record.hpp"
+#include "model/loss.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace paths;
+using identifiability::LayerHeads;
+using identifiability::ModelHeads;
+
+class Pruning final : public Comparison {
+ public:
+  Pruning(const Settings& settings, const CompareProblem& problem);
+  void begin(CompareRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  std::string summary() const override { return summary_; }
+
+ private:
+  /// Attention paths of further samples, and mean entropies and slopes of the heads on them.
+  struct Judged {
+    PathTask task;
+    std::vector<double> entropies = {}, sensitivities = {};
+  };
+  Judged judge(const Parameters& parameters) const;
+  double accuracy(const Parameters& parameters) const;
+
+  const CompareProblem& problem_;
+  SampleSet further_;
+  double width_, temperature_;
+  std::size_t random_;
+  std::vector<int> heads_;
+  std::string summary_;
+};
+
+Pruning::Pruning(const Settings& settings, const CompareProblem& problem)
+    : problem_(problem),
+      further_(problem.other_samples(settings.integer("pruning.examples"), "pruning.examples")),
+      width_(settings.real("pruning.width")),
+      temperature_(settings.real("pruning.temperature")),
+      random_(static_cast<std::size_t>(settings.count("pruning.random_orders"))) {
+  if (problem.models().names() != std::vector<std::string>{"transformer"})
+    throw BadInput("pruning needs models.transformer, and no other model: heads belong to whole layers");
+  const auto& spec = problem.models().at(0, "transformer").parameters.spec;
+  if (spec.pooling != Pooling::mean)
+    throw BadInput("pruning needs a model that reads the mean over tokens, not model.pooling = " +
+                   to_word(spec.pooling));
+  heads_.assign(static_cast<std::size_t>(spec.layers), spec.attention.heads);
+  if (path_count(heads_) > settings.count("pruning.most_paths"))
+    throw BadInput("pruning.most_paths = " + std::to_string(settings.count("pruning.most_paths")) +
+                   ": the model has " + std::to_string(path_count(heads_)) + " attention paths, " +
+                   std::to_string(spec.attention.heads) + " heads in each of " + std::to_string(spec.layers) +
+                   " layers");
+}
+
+void Pruning::begin(CompareRecord& record) {
+  record.samples(problem_.members());
+  record.axis(axes::layer, 1, static_cast<long>(heads_.size()));
+  record.axis(axes::head, 0, heads_.front() - 1);
+  add_pruning_axes(record, heads_, random_, {width_, temperature_});
+}
+
+Pruning::Judged Pruning::judge(const Parameters& parameters) const {
+  const auto samples = further_.with(further_.members(), 1);
+  const auto probe = problem_.probe(parameters, 1);
+  ModelHeads heads(*probe);
+  const auto paths = static_cast<std::size_t>(path_count(heads_)), all = all_heads(heads_).size();
+  const auto width = static_cast<std::size_t>(parameters.spec.width);
+  SampleTable inputs(samples.size(), paths * width), worth(samples.size(), 2 * all),
+      targets(samples.size(), 1);
+  const int half = samples.data().classes() / 2;
+  std::vector<double> u;
+  accumulate(
+      samples,
+      [&](const Batch& batch) {
+        for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+          heads.show(batch);
+          std::vector<LayerHeads> layers;
+          layers.reserve(heads_.size());
+          for (int l = 1; l <= heads.layers(); ++l) {
+            heads.select(l);
+            layers.push_back(heads.of_sample(static_cast<int>(b)));
+          }
+          probe->embed(batch, u);
+          const auto xi =
+              attentioned_states(layers, sample_of(probe->counted(), u.data(), static_cast<int>(b)));
+          std::copy_n(xi.data(), xi.size(), inputs.row(place));
+          std::ranges::copy(row_entropies(layers), worth.row(place));
+          std::ranges::transform(gate_slopes(*probe, batch), worth.row(place) + all,
+                                 [](double slope) { return std::abs(slope); });
+          *targets.row(place) = batch.label[b] < half ? -1 : 1;
+        });
+      },
+      inputs, worth, targets);
+  const auto rows = static_cast<Eigen::Index>(samples.size());
+  Judged judged{.task = {.heads = heads_, .dimension = parameters.spec.width}};
+  judged.task.path_names.resize(paths);
+  auto& known = judged.task.train;
+  known.inputs = Eigen::Map<const paths::RowMatrix>(inputs.numbers().data(), rows,
+                                                    static_cast<Eigen::Index>(paths * width));
+  known.inputs *= std::sqrt(static_cast<double>(known.inputs.size())) / known.inputs.norm();
+  known.targets = Eigen::Map<const Eigen::VectorXd>(targets.numbers().data(), rows);
+  for (std::size_t h = 0; h < all; ++h) {
+    judged.entropies.push_back(worth.mean(h));
+    judged.sensitivities.push_back(worth.mean(all + h));
+  }
+  return judged;
+}
+
+double Pruning::accuracy(const Parameters& parameters) const {
+  const auto& samples = problem_.samples();
+  const auto probe = problem_.probe(parameters);
+  Sums right(1);
+  std::vector<double> u;
+  accumulate(
+      samples,
+      [&](const Batch& batch) {
+        probe->embed(batch, u);
+        right.local()[0] += correct_share(batch, probe->forward(u), samples.data().classes());
+      },
+      right);
+  return right.total()[0];
+}
+
+void Pruning::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+  const auto& parameters = problem_.models().at(seed, name).parameters;
+  const auto judged = judge(parameters);
+  HeadWorth worth{.theory = std::vector<double>(judged.entropies.size()),
+                  .entropies = judged.entropies,
+                  .sensitivities = judged.sensitivities};
+  // Rank 0's scores are those of all: orders must not differ by round-off.
+  const RankOf me(problem_.comm());
+  collectively(problem_.comm(), [&] {
+    if (me.rank != 0) return;
+    const TaskTheory theory(judged.task);
+    worth.theory =
+        head_scores(theory.solve(network_of_width(heads_, width_), temperature_).order.u.front(), heads_);
+  });
+  for (auto* scores : {&worth.theory, &worth.entropies, &worth.sensitivities})
+    check_mpi(MPI_Bcast(scores->data(), static_cast<int>(scores->size()), MPI_DOUBLE, 0, problem_.comm()));
+  const auto pruned = [&](std::span<const HeadPlace> lost) {
+    auto left = parameters;
+    silence(left, lost);
+    return accuracy(left);
+  };
+  const auto curves = pruning_curves(
+      worth, heads_, static_cast<std::uint64_t>(problem_.models().seeds()[seed]), random_, pruned);
+  add_pruning(record, name, heads_, random_, curves);
+  std::ostringstream text;
+  text << (summary_.empty() ? "" : "; ") << "seed " << problem_.models().seeds()[seed] << ": "
+       << pruning_summary(curves, heads_);
+  summary_ += text.str();
+}
+
+}  // namespace
+
+void describe_pruning(io::Description& description) {
+  auto coordinates = prune_coordinates();
+  coordinates.insert(coordinates.end(), {axes::test_sample, axes::layer, axes::head});
+  compare::describe_comparison(description, "pruning", {coordinates, prune_notes(), {}, prune_measures()});
+}
+
+std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context) {
+  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
+    return std::make_unique<Pruning>(s, p);
+  });
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,148 @@
+#include "drivers/paths/pruning_record.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "analysis/paths/pruning_variables.hpp"
+
+namespace fluxformer {
+
+namespace stored = paths::variables;
+using namespace paths;
+
+namespace {
+
+constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
+const std::vector<std::string> rules = {"theory", "entropy", "first order"};
+const std::vector<std::string> orders_by_rule = {"theory, rising", "theory, falling",
+                                                 "entropy, most diffuse first", "first order, rising"};
+
+std::vector<double> negative(std::vector<double> numbers) {
+  for (double& one : numbers) one = -one;
+  return numbers;
+}
+
+std::size_t heads_of(const std::vector<int>& heads) {
+  return all_heads(heads).size();
+}
+
+std::size_t most_heads(const std::vector<int>& heads) {
+  return static_cast<std::size_t>(*std::ranges::max_element(heads));
+}
+
+/// The accuracies of one order.
+std::span<const double> curve(const PruningNumbers& numbers, const std::vector<int>& heads,
+                              std::size_t order) {
+  const std::size_t each = heads_of(heads) + 1;
+  return std::span(numbers).subspan(order * each, each);
+}
+
+}  // namespace
+
+std::size_t pruning_numbers(const std::vector<int>& heads, std::size_t random) {
+  return (orders_by_rule.size() + random) * (heads_of(heads) + 1) +
+         rules.size() * heads.size() * most_heads(heads);
+}
+
+PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
+                              std::size_t random, const PrunedAccuracy& accuracy) {
+  const auto focus = negative(worth.entropies);
+  std::vector<std::vector<HeadPlace>> orders = {
+      in_rising_order(worth.theory, heads), in_rising_order(negative(worth.theory), heads),
+      in_rising_order(focus, heads), in_rising_order(worth.sensitivities, heads)};
+  for (std::size_t k = 0; k < random; ++k) orders.push_back(random_order(heads, seed, k));
+  std::map<std::vector<std::pair<int, int>>, double> known;  // by the heads that are gone, in any order
+  const auto once = [&](std::span<const HeadPlace> lost) {
+    std::vector<std::pair<int, int>> gone;
+    gone.reserve(lost.size());
+    for (const auto& head : lost) gone.emplace_back(head.layer, head.head);
+    std::ranges::sort(gone);
+    const auto found = known.find(gone);
+    return found != known.end() ? found->second : known.emplace(gone, accuracy(lost)).first->second;
+  };
+  PruningNumbers numbers;
+  for (const auto& order : orders) {
+    const auto accuracies = pruning_curve(order, heads, once);
+    numbers.insert(numbers.end(), accuracies.begin(), accuracies.end());
+  }
+  for (const auto* scores : {&worth.theory, &focus, &worth.sensitivities}) {
+    double largest = 0;
+    for (const double score : *scores) largest = std::max(largest, std::abs(score));
+    auto score = scores->begin();
+    for (const int here : heads)
+      for (std::size_t h = 0; h < most_heads(heads); ++h)
+        numbers.push_back(h < static_cast<std::size_t>(here) ? *score++ / (largest > 0 ? largest : 1)
+                                                             : not_known);
+  }
+  return numbers;
+}
+
+std::string pruning_summary(const PruningNumbers& numbers, const std::vector<int>& heads) {
+  const auto percent = [](double share) { return std::round(1000 * share) / 10; };
+  const auto rising = curve(numbers, heads, 0), falling = curve(numbers, heads, 1);
+  std::ostringstream text;
+  text << percent(rising[0]) << " %";
+  for (const std::size_t lost : {heads_of(heads) / 4, heads_of(heads) / 2})
+    if (lost > 0 && std::isfinite(rising[lost] + falling[lost]))
+      text << ", without " << lost << " head(s) of the least score " << percent(rising[lost])
+           << " %, of the largest " << percent(falling[lost]) << " %";
+  return text.str();
+}
+
+void add_pruning_axes(CompareRecord& record, const std::vector<int>& heads, std::size_t random,
+                      const ScoresAt& scores) {
+  record.axis(stored::silenced, 0, static_cast<long>(heads_of(heads)));
+  record.axis(stored::pruning_order, 0, static_cast<long>(orders_by_rule.size() + random) - 1);
+  record.axis(stored::pruning_rule, 0, static_cast<long>(rules.size()) - 1);
+  auto names = orders_by_rule;
+  for (std::size_t k = 1; k <= random; ++k) names.push_back("random " + std::to_string(k));
+  record.note("", stored::pruning_orders, as_lines(names));
+  record.note("", stored::pruning_rules, as_lines(rules));
+  record.note("", stored::pruning_width, scores.width);
+  record.note("", stored::pruning_temperature, scores.temperature);
+}
+
+void add_pruning(CompareRecord& record, const std::string& model, const std::vector<int>& heads,
+                 std::size_t random, const PruningNumbers& numbers) {
+  const std::size_t orders = orders_by_rule.size() + random;
+  const auto curves = numbers.begin() + static_cast<std::ptrdiff_t>(orders * (heads_of(heads) + 1));
+  const auto rising = curve(numbers, heads, 0);
+  const auto gain = [&](std::size_t order) { return pruning_gain(rising, curve(numbers, heads, order)); };
+  double over_random = 0;
+  std::size_t counted = 0;
+  for (std::size_t k = 0; k < random; ++k) {
+    const double one = gain(orders_by_rule.size() + k);
+    if (!std::isfinite(one)) continue;
+    over_random += one;
+    ++counted;
+  }
+  record.add(model, stored::pruned_accuracy, {numbers.begin(), curves});
+  record.add(model, stored::rule_score, {curves, numbers.end()});
+  record.add(model, stored::loss_by_theory, {pruning_loss(rising)});
+  record.add(model, stored::gain_over_falling, {gain(1)});
+  record.add(model, stored::gain_over_entropy, {gain(2)});
+  record.add(model, stored::gain_over_first_order, {gain(3)});
+  record.add(model, stored::gain_over_random,
+             {counted > 0 ? over_random / static_cast<double>(counted) : not_known});
+}
+
+std::vector<io::Variable> prune_measures() {
+  return {stored::pruned_accuracy,      stored::rule_score,        stored::loss_by_theory,
+          stored::gain_over_random,     stored::gain_over_falling, stored::gain_over_entropy,
+          stored::gain_over_first_order};
+}
+
+std::vector<io::Variable> prune_coordinates() {
+  return {stored::silenced, stored::pruning_order, stored::pruning_rule};
+}
+
+std::vector<io::Attribute> prune_notes() {
+  return {stored::pruning_orders, stored::pruning_rules, stored::pruning_width, stored::pruning_temperature};
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,260 @@
+#include "drivers/paths/theory_points.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <sstream>
+
+#include "analysis/paths/head_scores.hpp"
+#include "analysis/paths/path_variables.hpp"
+#include "analysis/paths/task_overlaps.hpp"
+#include "base/error.hpp"
+#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_variables.hpp"
+
+namespace fluxformer {
+
+namespace stored = paths::variables;
+using namespace paths;
+namespace {
+
+constexpr double not_known = std::numeric_limits<double>::quiet_NaN(),
+                 no_limit = std::numeric_limits<double>::infinity();
+constexpr const char* group = "theory";
+
+/// The single numbers of a point, in this order.
+const std::vector<io::Variable> singles = {
+    stored::accuracy,      stored::draw_accuracy,   stored::bias_error,   stored::variance_error,
+    stored::action,        stored::energy,          stored::readout,      stored::gradient,
+    stored::iterations,    stored::largest_overlap, stored::pruning_loss, stored::good_weight,
+    stored::good_denoising};
+
+void append(std::vector<double>& to, const Eigen::VectorXd& values) {
+  to.insert(to.end(), values.data(), values.data() + values.size());
+}
+
+/// The correlation in U of the path "good", the first of every task, with "denoising"; NaN if there is none.
+double good_denoising(const Eigen::MatrixXd& u, const std::vector<std::string>& names) {
+  const auto place = std::ranges::find(names, "denoising");
+  if (place == names.end()) return not_known;
+  const auto d = place - names.begin();
+  return u(0, d) / std::sqrt(u(0, 0) * u(d, d));
+}
+
+std::vector<double> positive_list(const Settings& settings, const std::string& key) {
+  auto list = number_list(settings, key, std::numeric_limits<double>::min(), 1e15);
+  if (list.empty()) throw BadInput(key + " must not be empty");
+  return list;
+}
+
+}  // namespace
+
+TheoryPoints::TheoryPoints(const Settings& settings, PathTasks& tasks)
+    : tasks_(tasks),
+      temperatures_(positive_list(settings, "paths.temperatures")),
+      widths_(positive_list(settings, "paths.widths")),
+      components_(static_cast<std::size_t>(std::min(settings.count("paths.components"), tasks.examples()))),
+      layers_(tasks.heads().size()),
+      paths_(static_cast<std::size_t>(tasks.paths())),
+      most_heads_(static_cast<std::size_t>(*std::ranges::max_element(tasks.heads()))),
+      all_heads_(static_cast<std::size_t>(std::accumulate(tasks.heads().begin(), tasks.heads().end(), 0))) {
+  std::ranges::sort(widths_);
+  widths_.push_back(no_limit);
+}
+
+TheoryPoints::Place TheoryPoints::place(std::size_t point) const {
+  const std::size_t seeds = tasks_.seeds().size(), width = point / seeds % widths_.size();
+  return {.temperature = temperatures_[point / seeds / widths_.size()],
+          .width = widths_[width],
+          .seed = tasks_.seeds()[point % seeds],
+          .limit = width + 1 == widths_.size()};
+}
+
+std::size_t TheoryPoints::point(std::size_t temperature, std::size_t width, std::size_t seed) const {
+  return (temperature * widths_.size() + width) * tasks_.seeds().size() + seed;
+}
+
+std::size_t TheoryPoints::numbers(std::size_t point) const {
+  return singles.size() + layers_ + 2 + layers_ * paths_ * paths_ + layers_ * most_heads_ + all_heads_ +
+         components_ + 2 * static_cast<std::size_t>(tasks_.test_examples()) + tasks_.further().size() +
+         (place(point).limit ? tasks_.parts().size() : 0);
+}
+
+std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theory,
+                                         const OrderParameters& order, const SaddlePoint& saddle) const {
+  const auto& u = order.u.front();
+  const auto judged = theory.judge(u, at.temperature);
+  const auto ablated = theory.ablated_accuracies(u, at.temperature);
+  const auto overlaps = task_overlaps(theory.kernels().kernel(u), theory.task().train.targets);
+  std::vector<double> all = {judged.accuracy,
+                             judged.draw_accuracy,
+                             judged.bias_error,
+                             judged.variance_error,
+                             saddle.action,
+                             saddle.energy,
+                             order.readout,
+                             saddle.gradient,
+                             static_cast<double>(saddle.iterations),
+                             overlaps.maxCoeff(),
+                             judged.accuracy - ablated.front(),
+                             tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : not_known,
+                             good_denoising(u, theory.task().path_names)};
+  const auto identities =
+      at.limit ? std::vector<double>(layers_ + 2, not_known)
+               : theory.virials_at(network_of_width(tasks_.heads(), at.width), at.temperature, order);
+  all.insert(all.end(), identities.begin(), identities.end());
+  const auto padded = padded_orders(order);
+  all.insert(all.end(), padded.begin(), padded.end());
+  const auto scores = head_scores(u, tasks_.heads());
+  const double highest = *std::ranges::max_element(scores);
+  auto score = scores.begin();
+  for (const int heads : tasks_.heads())
+    for (std::size_t h = 0; h < most_heads_; ++h)
+      all.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : not_known);
+  all.insert(all.end(), ablated.begin(), ablated.end());
+  append(all, overlaps.head(static_cast<Eigen::Index>(components_)));
+  append(all, judged.prediction.mean);
+  append(all, judged.prediction.variance);
+  const auto further = theory.further_accuracies(u, at.temperature);
+  all.insert(all.end(), further.begin(), further.end());
+  return all;
+}
+
+std::vector<double> TheoryPoints::measure(std::size_t point) {
+  const auto at = place(point);
+  const auto& theory = tasks_.of(at.seed);
+  if (!at.limit) {
+    const auto saddle = theory.solve(network_of_width(tasks_.heads(), at.width), at.temperature);
+    return solved(at, theory, saddle.order, saddle);
+  }
+  const auto rest = gaussian_process_point(network_of_width(tasks_.heads(), 1));
+  SaddlePoint none{.action = not_known, .gradient = not_known};
+  none.energy =
+      kernel_energy(theory.kernels().kernel(rest.u.front()), theory.task().train.targets, at.temperature)
+          .value;
+  auto all = solved(at, theory, rest, none);
+  for (const auto& part : tasks_.parts()) {
+    const auto task = with_heads(theory.task(), part.kept);
+    const int count = path_count(task.heads);
+    all.push_back(TaskTheory(task).judge(Eigen::MatrixXd::Identity(count, count), at.temperature).accuracy);
+  }
+  return all;
+}
+
+TheoryPoints::Told TheoryPoints::told(const std::vector<double>& numbers) const {
+  const auto paths = static_cast<Eigen::Index>(paths_), tests = Eigen::Index{tasks_.test_examples()};
+  const std::size_t order = singles.size() + layers_ + 2,
+                    mean =
+                        order + layers_ * paths_ * paths_ + layers_ * most_heads_ + all_heads_ + components_;
+  return {.accuracy = numbers.front(),
+          .u = Eigen::Map<const RowMatrix>(numbers.data() + order, paths, paths),
+          .mean = Eigen::Map<const Eigen::VectorXd>(numbers.data() + mean, tests)};
+}
+
+std::string TheoryPoints::describe() const {
+  std::ostringstream text;
+  text << tasks_.name() << ": " << tasks_.examples() << " examples, " << tasks_.paths()
+       << " paths; theory of " << widths_.size() - 1 << " widths and of infinite width at "
+       << temperatures_.size() << " temperature(s), " << tasks_.seeds().size() << " seed(s)";
+  return text.str();
+}
+
+std::string TheoryPoints::summary(const std::vector<std::vector<double>>& found) const {
+  std::ostringstream text;
+  text << "accuracy";
+  for (std::size_t t = 0; t < temperatures_.size(); ++t) {
+    text << (t > 0 ? ";" : "") << " at T = " << temperatures_[t] << ':';
+    for (std::size_t w = 0; w < widths_.size(); ++w) {
+      double sum = 0;
+      for (std::size_t s = 0; s < tasks_.seeds().size(); ++s) sum += found[point(t, w, s)].front();
+      text << (w > 0 ? ", " : " ") << std::round(1000 * sum / static_cast<double>(tasks_.seeds().size())) / 10
+           << " %";
+      if (std::isfinite(widths_[w]))
+        text << " (N = " << widths_[w] << ')';
+      else
+        text << " (Gaussian process)";
+    }
+  }
+  return text.str();
+}
+
+void TheoryPoints::add_axes(CompareRecord& record) {
+  record.axis(stored::temperature, temperatures_);
+  record.axis(stored::width, widths_);
+  record.axis(axes::layer, 1, static_cast<long>(layers_));
+  record.axis(axes::head, 0, static_cast<long>(most_heads_) - 1);
+  record.axis(stored::path, 0, static_cast<long>(paths_) - 1);
+  record.axis(stored::other_path, 0, static_cast<long>(paths_) - 1);
+  record.axis(stored::component, 1, static_cast<long>(components_));
+  record.axis(stored::removed, 1, static_cast<long>(all_heads_));
+  record.axis(stored::example, 0, tasks_.test_examples() - 1);
+  record.axis(stored::identity, 0, static_cast<long>(layers_) + 1);
+  tasks_.describe(record);
+}
+
+std::vector<double> TheoryPoints::chosen_accuracies(const std::vector<std::vector<double>>& found,
+                                                    std::size_t seed) const {
+  std::vector<double> chosen;
+  const auto validation = [&](const auto& numbers) { return numbers.end()[-std::ssize(tasks_.further())]; };
+  for (std::size_t w = 0; w < widths_.size(); ++w) {
+    const auto* best = &found[point(0, w, seed)];
+    for (std::size_t t = 1; t < temperatures_.size(); ++t)
+      if (const auto& one = found[point(t, w, seed)]; validation(one) > validation(*best)) best = &one;
+    chosen.push_back(best->front());
+  }
+  return chosen;
+}
+
+void TheoryPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
+                       CompareRecord& record) const {
+  const auto tests = static_cast<std::size_t>(tasks_.test_examples());
+  std::vector<std::pair<io::Variable, std::size_t>>
+      lists;  // measures and how many numbers each point has of them
+  lists.reserve(singles.size() + 8);
+  for (const auto& one : singles) lists.emplace_back(one, 1);
+  lists.insert(lists.end(), {{stored::virial, layers_ + 2},
+                             {stored::order, layers_ * paths_ * paths_},
+                             {stored::head_score, layers_ * most_heads_},
+                             {stored::ablated_accuracy, all_heads_},
+                             {stored::overlap, components_},
+                             {stored::mean, tests},
+                             {stored::variance, tests}});
+  if (!tasks_.further().empty()) lists.emplace_back(stored::further_accuracy, tasks_.further().size());
+  for (std::size_t s = 0; s < tasks_.seeds().size(); ++s) {
+    std::size_t from = 0;
+    const auto collect = [&](std::size_t w_begin, std::size_t each) {
+      std::vector<double> values;
+      for (std::size_t t = 0; t < temperatures_.size(); ++t)
+        for (std::size_t w = w_begin; w < widths_.size(); ++w) {
+          const auto at = found[point(t, w, s)].begin() + static_cast<std::ptrdiff_t>(from);
+          values.insert(values.end(), at, at + static_cast<std::ptrdiff_t>(each));
+        }
+      from += each;
+      return values;
+    };
+    for (const auto& [variable, each] : lists) record.add(group, variable, collect(0, each));
+    if (!tasks_.further().empty()) record.add(group, stored::chosen_accuracy, chosen_accuracies(found, s));
+    if (!tasks_.parts().empty())
+      record.add(group, stored::part_accuracy, collect(widths_.size() - 1, tasks_.parts().size()));
+    double sum = 0;
+    for (std::size_t k = s; k < seconds.size(); k += tasks_.seeds().size()) sum += seconds[k];
+    record.add(group, compare::seconds, {sum});
+  }
+}
+
+std::vector<io::Variable> theory_measures() {
+  auto all = singles;
+  all.insert(all.end(), {stored::virial, stored::order, stored::head_score, stored::ablated_accuracy,
+                         stored::overlap, stored::mean, stored::variance, stored::further_accuracy,
+                         stored::chosen_accuracy, stored::part_accuracy});
+  return all;
+}
+
+std::vector<io::Variable> theory_coordinates() {
+  return {stored::temperature, stored::width,       axes::layer,       axes::head,
+          stored::path,        stored::other_path,  stored::component, stored::removed,
+          stored::example,     stored::further_set, stored::part,      stored::identity};
+}
+
+}  // namespace fluxformer

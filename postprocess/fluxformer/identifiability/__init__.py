@@ -1,0 +1,1 @@
+"""What attention weights and hidden tokens can tell: figures and tables."""

@@ -1,0 +1,1 @@
+"""Attention paths: the theory of deep attention at finite width."""

@@ -1,0 +1,140 @@
+#include "solvers/saddle/minimise.hpp"
+
+#include <petsctao.h>
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/handle.hpp"
+#include "base/vector_arrays.hpp"
+
+namespace fluxformer::saddle {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// A gradient this small, measured by its scale, is round-off.
+constexpr double round_off = 1e-13;
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+/// f with a count of its calls.
+struct Counted {
+  const Function& f;
+  int calls = 0;
+  double operator()(const std::vector<double>& x, std::vector<double>& gradient) {
+    ++calls;
+    return f(x, gradient);
+  }
+};
+
+PetscErrorCode evaluate(Tao /*tao*/, Vec at, PetscReal* value, Vec slope, void* context) {
+  return guarded([&] {
+    const Reading x(at);
+    const Writing to(slope);
+    PetscInt size = 0;
+    check(VecGetLocalSize(at, &size));
+    std::vector<double> gradient(static_cast<std::size_t>(size));
+    *value = (*static_cast<Counted*>(context))(std::vector<double>(x.values, x.values + size), gradient);
+    std::ranges::copy(gradient, to.values);
+  });
+}
+
+/// x becomes TAO's solution; returns its iterations.
+int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& request) {
+  const auto size = static_cast<PetscInt>(x.size());
+  VecHandle at;
+  check(VecCreateSeq(PETSC_COMM_SELF, size, at.out()));
+  std::ranges::copy(x, Writing(at).values);
+  Handle<Tao, TaoDestroy> tao;
+  check(TaoCreate(PETSC_COMM_SELF, tao.out()));
+  check(TaoSetType(tao, TAOLMVM));
+  check(TaoSetObjectiveAndGradient(tao, nullptr, evaluate, &f));
+  check(TaoSetSolution(tao, at));
+  // It measures by the 2-norm, which is no smaller than the largest entry.
+  check(TaoSetTolerances(tao, request.tolerance * request.scale / 10, 0, 0));
+  check(TaoSetMaximumIterations(tao, request.iterations));
+  check(TaoSetMaximumFunctionEvaluations(tao, 20 * request.iterations));
+  // Backtracking can step back from where f is infinite; the default, Moré and Thuente's, gives up there.
+  TaoLineSearch search = nullptr;
+  check(TaoGetLineSearch(tao, &search));
+  check(TaoLineSearchSetType(search, TAOLINESEARCHARMIJO));
+  check(TaoSetFromOptions(tao));
+  check(
+      TaoSolve(tao));  // where its line search finds nothing lower, it stops: `minimise` judges the gradient
+  PetscInt iterations = 0;
+  check(TaoGetIterationNumber(tao, &iterations));
+  const Reading found(at);
+  std::copy_n(found.values, x.size(), x.begin());
+  return static_cast<int>(iterations);
+}
+
+/// By central differences of the gradient, symmetrised. The step balances truncation and round-off: eps^(1/3).
+MatrixXd hessian(Counted& f, const std::vector<double>& x) {
+  const auto size = static_cast<Index>(x.size());
+  const double relative = std::cbrt(std::numeric_limits<double>::epsilon());
+  MatrixXd h(size, size);
+  std::vector<double> moved = x, after(x.size()), before(x.size());
+  for (Index i = 0; i < size; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    const double step = relative * std::max(1.0, std::abs(x[k]));
+    moved[k] = x[k] + step;
+    f(moved, after);
+    moved[k] = x[k] - step;
+    f(moved, before);
+    moved[k] = x[k];
+    for (Index j = 0; j < size; ++j)
+      h(j, i) = (after[static_cast<std::size_t>(j)] - before[static_cast<std::size_t>(j)]) / (2 * step);
+  }
+  return (h + h.transpose()) / 2;
+}
+
+/// One Newton step; false, and nothing changed, if it does not make the gradient smaller.
+bool newton(Counted& f, Minimum& best, std::vector<double>& gradient, double scale) {
+  const Eigen::LLT<MatrixXd> factor(hessian(f, best.x));
+  if (factor.info() != Eigen::Success) return false;
+  const auto size = static_cast<Index>(best.x.size());
+  const VectorXd step = factor.solve(Eigen::Map<const VectorXd>(gradient.data(), size));
+  std::vector<double> moved = best.x, slope(best.x.size());
+  for (std::size_t k = 0; k < moved.size(); ++k) moved[k] -= step[static_cast<Index>(k)];
+  const double value = f(moved, slope), steepest = largest(slope) / scale;
+  if (!std::isfinite(value) || !(steepest < best.gradient)) return false;
+  best.x = std::move(moved);
+  best.value = value;
+  best.gradient = steepest;
+  gradient = std::move(slope);
+  return true;
+}
+
+}  // namespace
+
+Minimum minimise(const Function& function, std::vector<double> start, const MinimumRequest& request) {
+  Counted f{function};
+  Minimum best{.x = std::move(start)};
+  std::vector<double> gradient(best.x.size());
+  best.value = f(best.x, gradient);
+  if (std::isfinite(best.value)) {  // TAO cannot begin elsewhere
+    best.iterations = quasi_newton(f, best.x, request);
+    best.value = f(best.x, gradient);
+  }
+  best.gradient = largest(gradient) / request.scale;
+  if (std::isfinite(best.value)) {
+    for (int k = 0; k < request.newton_steps && best.gradient > round_off; ++k)
+      if (!newton(f, best, gradient, request.scale)) break;
+    best.converged = best.gradient <= request.tolerance;
+  }
+  best.evaluations = f.calls;
+  return best;
+}
+
+}  // namespace fluxformer::saddle

@@ -1,0 +1,152 @@
+#include "analysis/derivatives/input_jacobian.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "analysis/dense_matrices.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer::derivatives {
+namespace {
+
+/// The directions of all input tokens, one after the other, `each` for every token.
+struct Directions {
+  int each;
+  bool random;
+  RandomStream signs;
+
+  /// Adds direction number k of a token to its channels.
+  void add(int token, int k, int width, double* channels) const {
+    if (!random) {
+      channels[k] += 1;
+      return;
+    }
+    const RandomStream of_one =
+        signs.item(static_cast<std::uint64_t>(token)).item(static_cast<std::uint64_t>(k));
+    for (int c = 0; c < width; ++c)
+      channels[c] += of_one.below(static_cast<std::uint64_t>(c), 2) == 0 ? 1 : -1;
+  }
+};
+
+/// |column|^2 of every block, summed over columns, and the sums of their squares.
+struct SquareSums {
+  RowMatrix sum, sum_of_squares;
+
+  void add(Eigen::Index i, Eigen::Index j, double square) {
+    sum(i, j) += square;
+    sum_of_squares(i, j) += square * square;
+  }
+  BlockNorms result(const BlockNormPlan& plan) const {
+    if (plan.probes == 0) return {sum.cwiseSqrt(), sum, {}};
+    const double p = plan.probes;
+    const RowMatrix mean = sum / p;
+    // s^2 / P with s^2 = (sum x^2 - P mean^2) / (P - 1); round-off may make it negative where all are equal
+    const RowMatrix variance = (sum_of_squares / p - mean.cwiseAbs2()).cwiseMax(0.0) / (p - 1);
+    return {mean.cwiseSqrt(), mean, variance.cwiseSqrt()};
+  }
+};
+
+}  // namespace
+
+InputJacobian::InputJacobian(const Parameters& parameters, const TokenLine& line, int cells, int columns)
+    : parameters_(parameters),
+      depth_{parameters.spec.layers, cells},
+      context_{&line, columns, parameters.spec.width, {{}, parameters.spec.causal, {}}, nullptr},
+      model_(parameters_, context_) {
+  need_whole_line(line, "Jacobians by token");
+  require_marchable(parameters.spec, depth_, 1);
+  std::vector<DepthPoint> points;
+  for (int cell = 1; cell <= depth_.cells; ++cell) {
+    tapes_.push_back(model_.make_tape());
+    points.push_back(point(cell));
+  }
+  model_.prepare(points);
+  states_.resize(tapes_.size() + 1);
+}
+
+DepthPoint InputJacobian::point(int cell) const {
+  return cell_entry(cell, depth_.layers, depth_.cells);
+}
+
+void InputJacobian::linearise(const double* u_0, int length) {
+  const auto width = static_cast<std::size_t>(context_.width),
+             copies = static_cast<std::size_t>(context_.samples);
+  context_.mask.length.assign(copies, length);
+  states_[0].resize(context_.size());
+  for (std::size_t row = 0; row * width < context_.size(); ++row)
+    std::copy_n(u_0 + row / copies * width, width, states_[0].data() + row * width);
+  const double h = depth_.spacing();
+  for (std::size_t cell = 0; cell < tapes_.size(); ++cell) {
+    states_[cell + 1].resize(context_.size());
+    model_.map_keeping(point(static_cast<int>(cell) + 1), h, states_[cell].data(), states_[cell + 1].data(),
+                       *tapes_[cell]);
+  }
+}
+
+void InputJacobian::push(const RowVisitor& visit) {
+  const double h = depth_.spacing();
+  visit(0, slab_.data());
+  next_.resize(context_.size());
+  for (std::size_t cell = 0; cell < tapes_.size(); ++cell) {
+    model_.map_tangent(point(static_cast<int>(cell) + 1), h, states_[cell].data(), *tapes_[cell],
+                       slab_.data(), next_.data());
+    slab_.swap(next_);
+    visit(static_cast<int>(cell) + 1, slab_.data());
+  }
+}
+
+std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, const BlockNormPlan& plan,
+                                             long key) {
+  const bool spectral = plan.norm == BlockNorm::spectral;
+  if (plan.probes == 1 || (spectral && plan.probes > 0))
+    throw std::invalid_argument("spectral norms need all directions, random ones at least 2");
+  linearise(u_0, length);
+  const int width = context_.width, copies = context_.samples;
+  const Directions directions{
+      plan.probes > 0 ? plan.probes : width, plan.probes > 0,
+      RandomStream(plan.seed, "directions of tokens").item(static_cast<std::uint64_t>(key))};
+  const auto at = [&](int token, int copy) {
+    return (static_cast<std::ptrdiff_t>(token) * copies + copy) * width;
+  };
+  std::vector<SquareSums> sums(static_cast<std::size_t>(rows()),
+                               {RowMatrix::Zero(length, length), RowMatrix::Zero(length, length)});
+  std::vector<std::vector<Eigen::MatrixXd>> blocks;  // [row][j], of the present input token
+  if (spectral)
+    blocks.assign(
+        static_cast<std::size_t>(rows()),
+        std::vector<Eigen::MatrixXd>(static_cast<std::size_t>(length), Eigen::MatrixXd(width, width)));
+
+  const int total = length * directions.each;
+  for (int first = 0; first < total; first += copies) {
+    const int count = std::min(copies, total - first);
+    slab_.assign(context_.size(), 0.0);
+    for (int k = 0; k < count; ++k) {
+      const int token = (first + k) / directions.each;
+      directions.add(token, (first + k) % directions.each, width, slab_.data() + at(token, k));
+    }
+    push([&](int row, const double* tangents) {
+      for (int j = 0; j < length; ++j)
+        for (int k = 0; k < count; ++k) {
+          const Eigen::Map<const Eigen::VectorXd> column(tangents + at(j, k), width);
+          const int i = (first + k) / directions.each, c = (first + k) % directions.each;
+          if (!spectral) {
+            sums[static_cast<std::size_t>(row)].add(i, j, column.squaredNorm());
+            continue;
+          }
+          auto& block = blocks[static_cast<std::size_t>(row)][static_cast<std::size_t>(j)];
+          block.col(c) = column;
+          if (c + 1 == width) {
+            const double largest = singular_values_of(block)[0];
+            sums[static_cast<std::size_t>(row)].add(i, j, largest * largest);
+          }
+        }
+    });
+  }
+  std::vector<BlockNorms> all;
+  all.reserve(sums.size());
+  for (const auto& one : sums) all.push_back(one.result(plan));
+  return all;
+}
+
+}  // namespace fluxformer::derivatives

@@ -1,0 +1,180 @@
+#include "analysis/identifiability/nearest_tokens.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer::identifiability {
+namespace {
+
+using Eigen::Index;
+
+/// |x - y|^2. The order of the sum depends on d alone, not on where the rows lie in memory.
+double squared_distance(const double* x, const double* y, Index d) {
+  constexpr Index lanes = 8;
+  std::array<double, lanes> sum{};
+  Index k = 0;
+  for (; k + lanes <= d; k += lanes)
+    for (Index l = 0; l < lanes; ++l) {
+      const double difference = x[k + l] - y[k + l];
+      sum[static_cast<std::size_t>(l)] += difference * difference;
+    }
+  for (; k < d; ++k) sum[0] += (x[k] - y[k]) * (x[k] - y[k]);
+  return std::accumulate(sum.begin(), sum.end(), 0.0);
+}
+
+/// |x|^2, as squared_distance sums it.
+Eigen::VectorXd squared_lengths(const Matrix& rows) {
+  const Eigen::VectorXd origin = Eigen::VectorXd::Zero(rows.cols());
+  Eigen::VectorXd squares(rows.rows());
+  for (Index i = 0; i < rows.rows(); ++i)
+    squares[i] = squared_distance(rows.row(i).data(), origin.data(), rows.cols());
+  return squares;
+}
+
+bool same_rows(const Matrix& m, Index i, Index j) {
+  return std::equal(m.row(i).data(), m.row(i).data() + m.cols(), m.row(j).data());
+}
+
+/// For each row how many rows equal it, itself included. Rows are compared only where their lengths agree.
+std::vector<int> copies_of_rows(const Matrix& m, const Eigen::VectorXd& squares) {
+  std::vector<int> copies(static_cast<std::size_t>(m.rows()), 1);
+  for (Index i = 0; i < m.rows(); ++i)
+    for (Index j = 0; j < i; ++j)
+      if (squares[i] == squares[j] && same_rows(m, i, j))
+        ++copies[static_cast<std::size_t>(i)], ++copies[static_cast<std::size_t>(j)];
+  return copies;
+}
+
+/// The tokens with the smallest distance to state i; `near` holds |e_j|^2 - 2 g_i.e_j up to round-off.
+class Candidates {
+ public:
+  Candidates(const Matrix& g, const Matrix& e, const Eigen::VectorXd& g2, const Eigen::VectorXd& e2)
+      : g_(g), e_(e), g2_(g2), largest_(e2.maxCoeff()) {}
+
+  void find(Index i, const double* near, std::vector<Index>& nearest) const {
+    // `near` is wrong by up to d eps (|g|^2 + |e|^2), the squared difference by up to twice as much; two of each.
+    const double round_off =
+        8 * static_cast<double>(g_.cols() + 4) * std::numeric_limits<double>::epsilon() * (g2_[i] + largest_);
+    const double least = *std::min_element(near, near + e_.rows());
+    double best = std::numeric_limits<double>::infinity();
+    nearest.clear();
+    for (Index j = 0; j < e_.rows(); ++j) {
+      if (near[j] > least + round_off) continue;
+      const double square = squared_distance(g_.row(i).data(), e_.row(j).data(), g_.cols());
+      if (square < best) nearest.clear(), best = square;
+      if (square == best) nearest.push_back(j);
+    }
+  }
+
+ private:
+  const Matrix& g_;
+  const Matrix& e_;
+  const Eigen::VectorXd& g2_;
+  double largest_;
+};
+
+}  // namespace
+
+TokenDistance token_distance_named(const std::string& word) {
+  if (word == "l2") return TokenDistance::l2;
+  if (word == "cosine") return TokenDistance::cosine;
+  throw BadInput("the distance of tokens " + word + " is not known: l2 or cosine");
+}
+
+NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, TokenDistance distance) {
+  const Index n = states.rows();
+  if (n == 0 || descriptions.rows() != n || descriptions.cols() != states.cols())
+    throw BadInput("states and descriptions of tokens must be matrices of one shape with at least one row");
+  if (!descriptions.allFinite()) throw BadInput("the descriptions of tokens must be finite");
+
+  const bool angle = distance == TokenDistance::cosine;
+  const Matrix g = angle ? unit_rows(states) : states, e = angle ? unit_rows(descriptions) : descriptions;
+  const Eigen::VectorXd g2 = squared_lengths(g), e2 = squared_lengths(e);
+  const auto copies = copies_of_rows(descriptions, squared_lengths(descriptions));
+  Matrix near(n, n);
+  near.noalias() = -2 * g * e.transpose();
+  near.rowwise() += e2.transpose();
+  const bool zeros = angle && e2.minCoeff() == 0;
+
+  NearestTokens found;
+  found.credit.resize(static_cast<std::size_t>(n));
+  found.chance = 1.0 / static_cast<double>(n);
+  const Candidates candidates(g, e, g2, e2);
+  std::vector<Index> nearest;
+  for (Index i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (copies[at] > 1) ++found.identical;
+    if (!states.row(i).allFinite()) {
+      found.credit[at] = found.rate = found.rate_of_words = std::numeric_limits<double>::quiet_NaN();
+      continue;
+    }
+    if (angle && g2[i] == 0) {
+      nearest.resize(static_cast<std::size_t>(n));
+      std::iota(nearest.begin(), nearest.end(), Index{0});
+    } else {
+      if (zeros)  // |g - 0| is 1, but orthogonal vectors have the distance sqrt 2
+        for (Index j = 0; j < n; ++j)
+          if (e2[j] == 0) near(i, j) = 1;
+      candidates.find(i, near.row(i).data(), nearest);
+    }
+    const double share = 1 / static_cast<double>(nearest.size());
+    if (nearest.size() > 1) ++found.tied;
+    const auto own = std::find(nearest.begin(), nearest.end(), i) != nearest.end();
+    found.credit[at] = own ? share : 0;
+    found.rate += found.credit[at];
+    const auto same = [&](Index j) { return same_rows(descriptions, i, j); };
+    if (own)
+      found.rate_of_words += share * static_cast<double>(std::count_if(nearest.begin(), nearest.end(), same));
+  }
+  found.rate /= static_cast<double>(n);
+  found.rate_of_words /= static_cast<double>(n);
+  return found;
+}
+
+Matrix unit_rows(const Matrix& rows) {
+  const Eigen::VectorXd squares = squared_lengths(rows);
+  Matrix unit = rows;
+  for (Index i = 0; i < rows.rows(); ++i)
+    if (squares[i] != 0) unit.row(i) /= std::sqrt(squares[i]);
+  return unit;
+}
+
+Matrix row_norms(const Matrix& rows) {
+  return squared_lengths(rows).cwiseSqrt();
+}
+
+Matrix shuffled_rows(const Matrix& rows, std::uint64_t seed, std::uint64_t sample) {
+  const auto order = shuffled(static_cast<std::size_t>(rows.rows()), seed, "shuffled tokens", sample);
+  Matrix result(rows.rows(), rows.cols());
+  for (Index i = 0; i < rows.rows(); ++i)
+    result.row(i) = rows.row(static_cast<Index>(order[static_cast<std::size_t>(i)]));
+  return result;
+}
+
+double smallest_distance(const Matrix& states) {
+  double least = std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < states.rows(); ++i)
+    for (Index j = 0; j < i; ++j)
+      least = std::min(least, squared_distance(states.row(i).data(), states.row(j).data(), states.cols()));
+  const double scale = squared_lengths(states).mean();
+  return least == 0 ? 0 : std::sqrt(least / scale);
+}
+
+void RateSums::add(const NearestTokens& found) {
+  double* const s = local();
+  const auto n = static_cast<double>(found.credit.size());
+  s[0] += 1;
+  s[1] += n;
+  s[2] += n * found.rate;
+  s[3] += n * found.rate_of_words;
+  s[4] += found.tied;
+  s[5] += found.identical;
+}
+
+}  // namespace fluxformer::identifiability

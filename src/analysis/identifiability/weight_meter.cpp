@@ -1,0 +1,144 @@
+#include "analysis/identifiability/weight_meter.hpp"
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "analysis/identifiability/effective_attention.hpp"
+#include "analysis/identifiability/effective_measures.hpp"
+#include "analysis/identifiability/effective_null.hpp"
+#include "analysis/identifiability/nullities.hpp"
+#include "analysis/identifiability/reachable_nullities.hpp"
+#include "analysis/identifiability/value_space.hpp"
+
+namespace fluxformer::identifiability {
+namespace {
+
+std::size_t index(HeadNumber number) {
+  return static_cast<std::size_t>(number);
+}
+
+/// Share of the absolute weights that lies on tokens of these words; NaN without words.
+double share_on(const Matrix& weights, const std::vector<int>& words, const std::set<int>& chosen) {
+  if (words.empty() || chosen.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const Eigen::RowVectorXd on = weights.cwiseAbs().colwise().sum();
+  double sum = 0;
+  for (std::size_t j = 0; j < words.size(); ++j)
+    if (chosen.contains(words[j])) sum += on[static_cast<Eigen::Index>(j)];
+  return sum / on.sum();
+}
+
+}  // namespace
+
+WeightMeter::WeightMeter(int layers, int heads, int rows, std::uint64_t seed, WordClasses words)
+    : Accumulator(2 * static_cast<std::size_t>(layers) *
+                  (static_cast<std::size_t>(heads) * head_number_count + 2)),
+      layers_(layers),
+      heads_(heads),
+      rows_(rows),
+      stream_(seed, "rows of attention"),
+      words_(std::move(words)),
+      add_up_(static_cast<std::size_t>(layers)) {}
+
+void WeightMeter::put(std::size_t place, double value) {
+  if (std::isnan(value)) return;
+  local()[2 * place] += value;
+  local()[2 * place + 1] += 1;
+}
+
+double WeightMeter::mean(std::size_t place) const {
+  return total()[2 * place] / total()[2 * place + 1];  // 0/0 is NaN
+}
+
+void WeightMeter::add(int layer, const LayerHeads& heads, const WeighedSample& sample) {
+  const RandomStream of_layer = stream_.item(sample.index).item(static_cast<std::uint64_t>(layer));
+  for (int h = 0; h < heads_; ++h)
+    add_head(place_of_head(layer - 1, h), heads[static_cast<std::size_t>(h)], sample,
+             of_layer.item(static_cast<std::uint64_t>(h)));
+  auto& add_up = add_up_[static_cast<std::size_t>(layer - 1)];
+  if (!add_up) add_up = heads_add_up(heads);
+  const auto excess = *add_up ? ExcessNullity{} : excess_nullity(heads);
+  const std::size_t first = place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(layer - 1);
+  put(first, excess.linear);
+  put(first + 1, excess.simplex);
+}
+
+void WeightMeter::add_head(std::size_t first, const AttentionHead& head, const WeighedSample& sample,
+                           const RandomStream& draw) {
+  const auto put_number = [&](HeadNumber number, double value) { put(first + index(number), value); };
+  const auto put_nullity = [&](HeadNumber exact, HeadNumber epsilon, const Nullity& nullity) {
+    put_number(exact, nullity.exact);
+    for (std::size_t k = 0; k < nullity.epsilon.size(); ++k)
+      put(first + index(epsilon) + k, nullity.epsilon[k]);
+  };
+  // Without a mask both column spaces come from one factorisation, which effective attention shares.
+  std::optional<ValueSpace> space;
+  if (!head.causal) space.emplace(head);
+  const auto freedom = space ? nullities(*space) : nullities(head);
+  put_nullity(HeadNumber::nullity_linear, HeadNumber::nullity_linear_epsilon, freedom.linear);
+  put_nullity(HeadNumber::nullity_simplex, HeadNumber::nullity_simplex_epsilon, freedom.simplex);
+  put_number(HeadNumber::uncertain,
+             ((freedom.linear.certain() ? 0 : 1) + (freedom.simplex.certain() ? 0 : 1)) / 2.0);
+  if (rows_ > 0) {
+    const auto reachable = ReachableNullities(head).query(sampled_rows(head.tokens(), rows_, draw));
+    put_nullity(HeadNumber::nullity_reachable, HeadNumber::nullity_reachable_epsilon, reachable);
+    put_number(HeadNumber::uncertain_reachable, reachable.certain() ? 0 : 1);
+  }
+
+  const int rank = space ? space->linear().rank.rank : ValueSpace(head).linear().rank.rank;
+  const auto effective_of = [&](EffectivePart part) {
+    return space ? effective_attention(head.weights, *space, part) : effective_attention(head, part);
+  };
+  const Matrix effective = effective_of(EffectivePart::linear);
+  const auto linear = effective_measures(head, effective);
+  const auto null = expected_null(head, rank, EffectivePart::linear);
+  put_number(HeadNumber::correlation, linear.correlation);
+  put_number(HeadNumber::correlation_null, null.correlation);
+  put_number(HeadNumber::row_sum, linear.row_sum);
+  put_number(HeadNumber::row_sum_null, null.row_sum);
+  put_number(HeadNumber::kept_norm, linear.kept_norm);
+  put_number(HeadNumber::negative_share, linear.negative_share);
+  put_number(HeadNumber::entropy, linear.entropy);
+  put_number(HeadNumber::effective_entropy, linear.effective_entropy);
+  put_number(HeadNumber::moved_share, linear.moved_share);
+
+  const auto simplex = effective_measures(head, effective_of(EffectivePart::simplex));
+  put_number(HeadNumber::correlation_simplex, simplex.correlation);
+  put_number(HeadNumber::correlation_simplex_null,
+             expected_null(head, rank, EffectivePart::simplex).correlation);
+  put_number(HeadNumber::kept_norm_simplex, simplex.kept_norm);
+  put_number(HeadNumber::negative_share_simplex, simplex.negative_share);
+  put_number(HeadNumber::moved_share_simplex, simplex.moved_share);
+
+  put_number(HeadNumber::frequent_raw, share_on(head.weights, sample.words, words_.frequent));
+  put_number(HeadNumber::frequent_effective, share_on(effective, sample.words, words_.frequent));
+  put_number(HeadNumber::punctuation_raw, share_on(head.weights, sample.words, words_.punctuation));
+  put_number(HeadNumber::punctuation_effective, share_on(effective, sample.words, words_.punctuation));
+}
+
+std::vector<double> WeightMeter::of(HeadNumber number) const {
+  std::vector<double> values;
+  for (int l = 0; l < layers_; ++l)
+    for (int h = 0; h < heads_; ++h) values.push_back(mean(place_of_head(l, h) + index(number)));
+  return values;
+}
+
+std::vector<double> WeightMeter::over_epsilons(HeadNumber first) const {
+  std::vector<double> values;
+  for (int l = 0; l < layers_; ++l)
+    for (int h = 0; h < heads_; ++h)
+      for (std::size_t k = 0; k < nullity_epsilons.size(); ++k)
+        values.push_back(mean(place_of_head(l, h) + index(first) + k));
+  return values;
+}
+
+std::vector<double> WeightMeter::excess(std::size_t which) const {
+  std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(layers_));
+  for (int l = 0; l < layers_; ++l)
+    values.push_back(mean(place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(l) + which));
+  return values;
+}
+
+}  // namespace fluxformer::identifiability

@@ -1,0 +1,92 @@
+#pragma once
+
+// The attention weights of a model, head by head: how many there are with the same output (nullities.hpp,
+// reachable_nullities.hpp), and the part that acts beside its null control (effective_measures.hpp, effective_null.hpp).
+// Means over samples.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/accumulator.hpp"
+#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/word_classes.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer::identifiability {
+
+/// A number of each head and sample. The `_simplex` ones are those of the effective attention that keeps sums of rows.
+enum class HeadNumber : std::size_t {
+  nullity_linear,
+  nullity_simplex,
+  nullity_reachable,
+  uncertain,
+  uncertain_reachable,
+  nullity_linear_epsilon,  ///< and the next two, one for each of nullity_epsilons
+  nullity_simplex_epsilon = nullity_linear_epsilon + 3,
+  nullity_reachable_epsilon = nullity_simplex_epsilon + 3,
+  correlation = nullity_reachable_epsilon + 3,
+  correlation_null,
+  row_sum,
+  row_sum_null,
+  kept_norm,
+  negative_share,
+  entropy,
+  effective_entropy,
+  moved_share,
+  correlation_simplex,
+  correlation_simplex_null,
+  kept_norm_simplex,
+  negative_share_simplex,
+  moved_share_simplex,
+  frequent_raw,  ///< share of the absolute weights that lies on the words of WordClasses
+  frequent_effective,
+  punctuation_raw,
+  punctuation_effective
+};
+inline constexpr std::size_t head_number_count =
+    static_cast<std::size_t>(HeadNumber::punctuation_effective) + 1;
+
+/// One sample, without padding.
+struct WeighedSample {
+  std::uint64_t index = 0;      ///< in the data set
+  std::vector<int> words = {};  ///< [token]; empty for images
+};
+
+/// Means over samples; a sample in which a number is not defined (NaN) is left out of its mean. Samples may be spread over
+/// ranks; only `reduce` is collective.
+class WeightMeter : public Accumulator {
+ public:
+  /// `rows`: of every head on which soft-max reachable freedom is counted, keyed by `seed`, sample, layer and head.
+  WeightMeter(int layers, int heads, int rows, std::uint64_t seed, WordClasses words);
+
+  /// Adds one sample's heads of layer l = 1 .. S.
+  void add(int layer, const LayerHeads& heads, const WeighedSample& sample);
+
+  /// [layer][head] of a number that is not over epsilon; NaN where no sample counts.
+  std::vector<double> of(HeadNumber number) const;
+  /// [layer][head][epsilon] of one that is.
+  std::vector<double> over_epsilons(HeadNumber first) const;
+  /// [layer]: ExcessNullity, linear and simplex.
+  std::vector<double> excess_linear() const { return excess(0); }
+  std::vector<double> excess_simplex() const { return excess(1); }
+
+ private:
+  /// Sum and count of a number.
+  void put(std::size_t place, double value);
+  double mean(std::size_t place) const;
+  void add_head(std::size_t first, const AttentionHead& head, const WeighedSample& sample,
+                const RandomStream& draw);
+  std::vector<double> excess(std::size_t which) const;
+  std::size_t place_of_head(int layer, int head) const {
+    return static_cast<std::size_t>(layer * heads_ + head) * head_number_count;
+  }
+
+  int layers_, heads_, rows_;
+  RandomStream stream_;
+  WordClasses words_;
+  std::vector<std::optional<bool>> add_up_;  // [layer]: heads_add_up, the same for every sample
+};
+
+}  // namespace fluxformer::identifiability

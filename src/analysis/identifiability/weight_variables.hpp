@@ -1,0 +1,128 @@
+#pragma once
+
+// What is stored of attention weights: how many there are (nullities.hpp, reachable_nullities.hpp), the part that acts
+// (effective_attention.hpp), and others that do as well (alternative_weights.hpp). Means over samples.
+
+#include <vector>
+
+#include "analysis/identifiability/weight_meter.hpp"
+#include "io/axes.hpp"
+
+namespace fluxformer::identifiability::variables {
+
+inline const io::Variable length =
+    io::index("length", "tokens that samples are cut to; the last: whole samples");
+inline const io::Variable epsilon =
+    io::coordinate("epsilon", "", "singular values below this share of the largest count as zeros");
+
+/// By length, layer and head.
+inline io::Variable by_head(const std::string& name, const std::string& what) {
+  return {name, {"length", "layer", "head"}, "", what};
+}
+/// The same for each epsilon.
+inline io::Variable for_epsilons(io::Variable of) {
+  of.name += "_epsilon";
+  of.axes.emplace_back("epsilon");
+  of.long_name += ", counting small singular values as zeros";
+  return of;
+}
+
+inline const io::Variable tokens_of_length{"tokens_of_length", {"length"}, "", "mean number of real tokens"},
+    samples_of_length{"samples_of_length", {"length"}, "", "samples that are at least as long"};
+
+/// A number of every head, and its place in the meter.
+struct OfHead {
+  HeadNumber number;
+  io::Variable variable;
+};
+inline const std::vector<OfHead> of_heads = {
+    {HeadNumber::nullity_linear,
+     by_head("nullity_linear",
+             "dimensions in which a row of weights may change without a change of the output")},
+    {HeadNumber::nullity_simplex,
+     by_head("nullity_simplex", "the same for changes that keep the sum of the row")},
+    {HeadNumber::nullity_reachable,
+     by_head("nullity_reachable",
+             "the same for changes that another query makes, keys fixed; mean over some rows")},
+    {HeadNumber::uncertain,
+     by_head("uncertain",
+             "share of nullity_linear and nullity_simplex whose rank is a matter of the threshold")},
+    {HeadNumber::uncertain_reachable,
+     by_head("uncertain_reachable",
+             "share of samples in which a rank behind nullity_reachable is a matter of the threshold")},
+    {HeadNumber::correlation, by_head("correlation", "Pearson correlation of raw and effective weights")},
+    {HeadNumber::correlation_null, by_head("correlation_null", "the same for a random column space")},
+    {HeadNumber::row_sum, by_head("row_sum", "mean sum of a row of effective weights")},
+    {HeadNumber::row_sum_null, by_head("row_sum_null", "the same for a random column space")},
+    {HeadNumber::kept_norm, by_head("kept_norm", "norm of the effective weights over that of the raw ones")},
+    {HeadNumber::negative_share, by_head("negative_share", "share of negative effective weights")},
+    {HeadNumber::entropy,
+     {"entropy", {"length", "layer", "head"}, "nat", "mean entropy of a row of weights"}},
+    {HeadNumber::effective_entropy,
+     {"effective_entropy",
+      {"length", "layer", "head"},
+      "nat",
+      "the same of absolute effective weights over their sum"}},
+    {HeadNumber::moved_share,
+     by_head("moved_share", "share of rows whose largest effective weight sits elsewhere")},
+    {HeadNumber::correlation_simplex,
+     by_head("correlation_simplex",
+             "Pearson correlation of raw weights and effective ones with the same sums")},
+    {HeadNumber::correlation_simplex_null,
+     by_head("correlation_simplex_null", "the same for a random column space")},
+    {HeadNumber::kept_norm_simplex,
+     by_head("kept_norm_simplex", "norm of effective weights with the same sums over that of the raw ones")},
+    {HeadNumber::negative_share_simplex,
+     by_head("negative_share_simplex", "share of negative effective weights with the same sums")},
+    {HeadNumber::moved_share_simplex,
+     by_head("moved_share_simplex",
+             "share of rows whose largest effective weight with the same sums sits elsewhere")},
+    {HeadNumber::frequent_raw,
+     by_head("frequent_raw", "share of the weights on the most frequent words of the samples")},
+    {HeadNumber::frequent_effective, by_head("frequent_effective", "the same of absolute effective weights")},
+    {HeadNumber::punctuation_raw,
+     by_head("punctuation_raw", "share of the weights on words without letters and digits")},
+    {HeadNumber::punctuation_effective,
+     by_head("punctuation_effective", "the same of absolute effective weights")}};
+/// Those that are over epsilon, too, and the first of their places.
+inline const std::vector<OfHead> over_epsilons = {
+    {HeadNumber::nullity_linear_epsilon, for_epsilons(of_heads[0].variable)},
+    {HeadNumber::nullity_simplex_epsilon, for_epsilons(of_heads[1].variable)},
+    {HeadNumber::nullity_reachable_epsilon, for_epsilons(of_heads[2].variable)}};
+inline const io::Variable excess_linear{"excess_linear",
+                                        {"length", "layer"},
+                                        "",
+                                        "freedom of all heads together beyond the sum over heads, linear"},
+    excess_simplex{
+        "excess_simplex", {"length", "layer"}, "", "the same for changes that keep the sums of rows"},
+    nullity_joint{"nullity_joint",
+                  {"layer", "head"},
+                  "",
+                  "dimensions in which queries and keys may change the weights of the first sample without a "
+                  "change of the output; NaN where it has too many tokens"},
+    uncertain_joint{"uncertain_joint",
+                    {"layer", "head"},
+                    "",
+                    "whether a rank behind nullity_joint is a matter of the threshold: 1"},
+    alternative_distance{"alternative_distance",
+                         {"layer", "head"},
+                         "",
+                         "total variation, mean over rows, between the weights and others that are "
+                         "non-negative, have the same sums and the same output"},
+    alternative_error{"alternative_error",
+                      {"layer", "head"},
+                      "",
+                      "largest difference of their outputs over the largest output"};
+
+/// Raw, effective and alternative weights of one head of the first sample.
+inline io::Variable map(const std::string& of, const std::string& what) {
+  return {"map_" + of, {"layer", "query", "key"}, "", what + " of one head and the first sample"};
+}
+inline const io::Variable map_raw = map("raw", "attention weights"),
+                          map_effective = map("effective", "effective attention"),
+                          map_alternative = map("alternative", "other weights with the same output");
+inline const io::Attribute map_head{"map_head", "head whose maps are stored"},
+    sample_words{"sample_words", "words of the first sample, a line each"},
+    value_width{"value_width", "d_v, the width of the values of a head"};
+
+}  // namespace fluxformer::identifiability::variables

@@ -1,0 +1,110 @@
+#include "analysis/paths/order_parameters.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/dense_matrices.hpp"
+
+namespace fluxformer::paths {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+/// Beyond these the exponential of a coordinate would leave the range in which squares can be represented.
+constexpr double largest_log = 150;
+
+/// R from its coordinates, which begin at `at`.
+MatrixXd factor(const double* at, Index size) {
+  MatrixXd r = MatrixXd::Zero(size, size);
+  for (Index i = 0; i < size; ++i)
+    for (Index j = 0; j <= i; ++j, ++at)
+      r(i, j) = i == j ? std::exp(std::clamp(*at, -largest_log, largest_log)) : *at;
+  return r;
+}
+
+}  // namespace
+
+OrderParameters gaussian_process_point(const PathNetwork& network) {
+  OrderParameters order{.readout = network.readout_variance};
+  order.u.reserve(network.heads.size());
+  for (int l = 1; l <= network.layers(); ++l) {
+    const int size = network.order_size(l);
+    order.u.emplace_back(network.prior_variance(l) * MatrixXd::Identity(size, size));
+  }
+  return order;
+}
+
+MatrixXd partial_trace(const MatrixXd& u, int heads) {
+  const Index size = u.rows() / heads;
+  MatrixXd sum = MatrixXd::Zero(size, size);
+  for (Index h = 0; h < heads; ++h) sum += u.block(h * size, h * size, size, size);
+  return sum;
+}
+
+double best_readout(const PathNetwork& network, const MatrixXd& last) {
+  const double variance = network.readout_variance,
+               ratio = network.widths[network.widths.size() - 2] / network.readout_width(),  // N_L / N_a
+      b = variance * (network.heads.back() * ratio - 1),
+               g = last.trace() * ratio * variance / network.variances.back(),
+               root = std::sqrt(b * b + 4 * g);
+  return b > 0 ? 2 * g / (b + root) : (root - b) / 2;  // without cancellation
+}
+
+int coordinate_count(const PathNetwork& network) {
+  int count = 0;
+  for (int l = 1; l <= network.layers(); ++l)
+    count += network.order_size(l) * (network.order_size(l) + 1) / 2;
+  return count;
+}
+
+std::vector<double> coordinates_of(const OrderParameters& order) {
+  std::vector<double> coordinates;
+  for (const auto& u : order.u) {
+    const auto lower = Cholesky(u).lower();
+    for (Index i = 0; i < u.rows(); ++i)
+      for (Index j = 0; j <= i; ++j) coordinates.push_back(i == j ? std::log(lower(i, i)) : lower(i, j));
+  }
+  return coordinates;
+}
+
+OrderParameters order_at(const PathNetwork& network, const std::vector<double>& coordinates) {
+  OrderParameters order;
+  order.u.reserve(network.heads.size());
+  const double* at = coordinates.data();
+  for (int l = 1; l <= network.layers(); ++l) {
+    const Index size = network.order_size(l);
+    const auto r = factor(at, size);
+    order.u.emplace_back(r * r.transpose());
+    at += size * (size + 1) / 2;
+  }
+  order.readout = best_readout(network, order.u.back());
+  return order;
+}
+
+std::vector<double> pulled_back(const std::vector<double>& coordinates, const std::vector<MatrixXd>& slopes) {
+  std::vector<double> gradient;
+  gradient.reserve(coordinates.size());
+  for (const auto& slope : slopes) {
+    const auto r = factor(coordinates.data() + gradient.size(), slope.rows());
+    const MatrixXd d = 2 * slope * r;
+    for (Index i = 0; i < d.rows(); ++i)
+      for (Index j = 0; j <= i; ++j) gradient.push_back(i == j ? d(i, i) * r(i, i) : d(i, j));
+  }
+  return gradient;
+}
+
+std::vector<double> padded_orders(
+    const OrderParameters& order) {  // they are symmetric: by rows as by columns
+  const auto size = order.u.front().rows();
+  std::vector<double> all;
+  for (const auto& u : order.u) {
+    MatrixXd large = MatrixXd::Constant(size, size, std::numeric_limits<double>::quiet_NaN());
+    large.topLeftCorner(u.rows(), u.cols()) = u;
+    all.insert(all.end(), large.data(), large.data() + large.size());
+  }
+  return all;
+}
+
+}  // namespace fluxformer::paths

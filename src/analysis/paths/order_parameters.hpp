@@ -1,0 +1,49 @@
+#pragma once
+
+// What the theory of attention paths says about the weights: U_l (n_l x n_l, symmetric, positive definite), in the mean
+// (1/N_l) w_l w_l^T of the effective weights, and u_a, in the mean |a|^2/N_a. Source: specification of attention paths,
+// sections 2.1, 2.2 and 2.4.
+//
+// The index of a row of U_l is (h_l, ..., h_L), h_l the slowest.
+
+#include <Eigen/Core>
+#include <vector>
+
+#include "analysis/paths/path_network.hpp"
+
+namespace fluxformer::paths {
+
+/// Of all layers.
+struct OrderParameters {
+  std::vector<Eigen::MatrixXd> u = {};  ///< U_1 .. U_L at 0 .. L-1
+  double readout = 0;                   ///< u_a
+};
+
+/// The order parameters of infinite widths, those of the prior: U_l = s_a^2 prod_{k >= l} s_k^2 I, u_a = s_a^2.
+OrderParameters gaussian_process_point(const PathNetwork& network);
+
+/// tau(U)^{b b'} = sum_h U^{(h b), (h b')}: the trace over the slowest of the indices, which has `heads` values.
+Eigen::MatrixXd partial_trace(const Eigen::MatrixXd& u, int heads);
+
+/// The u_a at which the action is least for this U_L (closed form of section 2.2).
+double best_readout(const PathNetwork& network, const Eigen::MatrixXd& last);
+
+/// Number of free coordinates of all U_l: sum of n_l (n_l + 1)/2.
+int coordinate_count(const PathNetwork& network);
+
+/// Coordinates without constraints: U_l = R_l R_l^T with R_l lower triangular, by rows, the logarithm of the diagonal in
+/// its place. U_1 first.
+std::vector<double> coordinates_of(const OrderParameters& order);
+
+/// The other way round, with the u_a of `best_readout`.
+OrderParameters order_at(const PathNetwork& network, const std::vector<double>& coordinates);
+
+/// dS/dx for all coordinates x from dS/dU_l, where all entries of U_l count as independent (the chain rule through
+/// R: 2 (dS/dU) R, on the diagonal times R_ii).
+std::vector<double> pulled_back(const std::vector<double>& coordinates,
+                                const std::vector<Eigen::MatrixXd>& slopes);
+
+/// U_1 .. U_L by rows, each as large as U_1: NaN beyond its own size.
+std::vector<double> padded_orders(const OrderParameters& order);
+
+}  // namespace fluxformer::paths

@@ -1,0 +1,110 @@
+#include "analysis/paths/path_examples.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fluxformer::paths {
+namespace {
+
+using Eigen::Index;
+
+/// Path of `heads` behind each path of the network that keeps `kept`.
+std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std::vector<int>>& kept) {
+  std::vector<int> paths{0};
+  for (std::size_t l = 0; l < heads.size(); ++l) {
+    std::vector<int> longer;
+    longer.reserve(paths.size() * kept[l].size());
+    for (const int path : paths)
+      for (const int head : kept[l]) longer.push_back(path * heads[l] + head);
+    paths = std::move(longer);
+  }
+  return paths;
+}
+
+/// The columns of these paths.
+PathExamples pick(const PathExamples& examples, const std::vector<int>& paths, int dimension) {
+  PathExamples picked;
+  picked.inputs.resize(examples.inputs.rows(), static_cast<Index>(paths.size()) * dimension);
+  Index column = 0;
+  for (const int path : paths) {
+    picked.inputs.middleCols(column, dimension) =
+        examples.inputs.middleCols(static_cast<Index>(path) * dimension, dimension);
+    column += dimension;
+  }
+  picked.targets = examples.targets;
+  return picked;
+}
+
+void require_kept(const PathTask& task, const std::vector<std::vector<int>>& kept) {
+  if (kept.size() != task.heads.size())
+    throw BadInput("heads are kept in " + std::to_string(kept.size()) + " layers, the network has " +
+                   std::to_string(task.heads.size()));
+  for (std::size_t l = 0; l < kept.size(); ++l) {
+    const auto layer = std::to_string(l + 1);
+    if (kept[l].empty()) throw BadInput("layer " + layer + " keeps no head");
+    for (const int head : kept[l])
+      if (head < 0 || head >= task.heads[l])
+        throw BadInput("layer " + layer + " has no head " + std::to_string(head) + " (0 to " +
+                       std::to_string(task.heads[l] - 1) + ")");
+  }
+}
+
+void require_consistent(const PathTask& task) {
+  const int paths = path_count(task.heads);
+  const Index columns = static_cast<Index>(paths) * task.dimension;
+  if (task.train.inputs.cols() != columns || task.test.inputs.cols() != columns ||
+      task.path_names.size() != static_cast<std::size_t>(paths))
+    throw BadInput("the attentioned inputs of a task are not those of its " + std::to_string(paths) +
+                   " paths");
+}
+
+}  // namespace
+
+Eigen::VectorXd outputs(const RowMatrix& inputs, const RowMatrix& input_weights) {
+  return inputs * Eigen::Map<const Eigen::VectorXd>(input_weights.data(), input_weights.size());
+}
+
+int path_count(const std::vector<int>& heads) {
+  if (heads.empty()) throw BadInput("attention paths need at least one layer");
+  int count = 1;
+  for (const int here : heads) {
+    if (here < 1) throw BadInput("a layer of attention needs at least one head");
+    if (here > std::numeric_limits<int>::max() / count)
+      throw BadInput("the heads make too many attention paths");
+    count *= here;
+  }
+  return count;
+}
+
+std::vector<int> heads_of_path(int path, const std::vector<int>& heads) {
+  const int count = path_count(heads);
+  if (path < 0 || path >= count)
+    throw BadInput("there is no path " + std::to_string(path) + " (0 to " + std::to_string(count - 1) + ")");
+  std::vector<int> of(heads.size());
+  for (std::size_t l = heads.size(); l-- > 0; path /= heads[l]) of[l] = path % heads[l];
+  return of;
+}
+
+PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& kept) {
+  require_consistent(task);
+  require_kept(task, kept);
+  PathTask smaller;
+  smaller.dimension = task.dimension;
+  smaller.heads.reserve(kept.size());
+  for (const auto& layer : kept) smaller.heads.push_back(static_cast<int>(layer.size()));
+  path_count(smaller.heads);  // a head may be kept twice: refuses too many
+  const auto paths = kept_paths(task.heads, kept);
+  smaller.path_names.reserve(paths.size());
+  for (const int path : paths) smaller.path_names.push_back(task.path_names[static_cast<std::size_t>(path)]);
+  smaller.train = pick(task.train, paths, task.dimension);
+  smaller.test = pick(task.test, paths, task.dimension);
+  smaller.further.reserve(task.further.size());
+  for (const auto& [name, examples] : task.further)
+    smaller.further.push_back({name, pick(examples, paths, task.dimension)});
+  return smaller;
+}
+
+}  // namespace fluxformer::paths

@@ -1,0 +1,53 @@
+#pragma once
+
+// What the theory and the samplers of attention paths need of a task: the attentioned inputs of each example.
+// Source: Tiberi et al., arXiv 2405.15926; specification of attention paths, section 1.4.
+//
+//   xi^pi = x A^{1,h_1} A^{2,h_2} ... A^{L-1,h_{L-1}} alpha^{h_L}     (D)     pi = (h_1, ..., h_L)
+//
+// h_1 is the slowest index of a path, h_L the fastest: 0-based (..(h_1 H_2 + h_2) H_3 + ..) + h_L.
+
+#include <Eigen/Core>
+#include <string>
+#include <vector>
+
+namespace fluxformer::paths {
+
+/// By rows.
+using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// Attentioned inputs and targets of P examples.
+struct PathExamples {
+  RowMatrix inputs;         ///< P x (paths D), [example][path][dimension]: xi, without any normalisation
+  Eigen::VectorXd targets;  ///< P, +1 or -1
+};
+
+/// f of each example, the sum of the entries of xi times those of `input_weights` (paths x D).
+Eigen::VectorXd outputs(const RowMatrix& inputs, const RowMatrix& input_weights);
+
+/// Other examples than those of the test.
+struct FurtherExamples {
+  std::string name;
+  PathExamples examples;
+};
+
+/// A task with its frozen attention.
+struct PathTask {
+  std::vector<int> heads = {};               ///< H_1 .. H_L, at least one layer
+  int dimension = 0;                         ///< D, of an input token
+  std::vector<std::string> path_names = {};  ///< of each path, in the order of its index
+  PathExamples train = {}, test = {};
+  std::vector<FurtherExamples> further = {};
+};
+
+/// Number of paths of these heads in each layer: their product.
+int path_count(const std::vector<int>& heads);
+
+/// The heads (h_1 .. h_L) of a path, 0-based.
+std::vector<int> heads_of_path(int path, const std::vector<int>& heads);
+
+/// The same task for a network that has these heads only, in this order (kept[l]: heads of layer l + 1, 0-based).
+/// Its normalisation is by its own number of paths.
+PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& kept);
+
+}  // namespace fluxformer::paths

@@ -1,0 +1,132 @@
+#include "analysis/paths/path_kernels.hpp"
+
+namespace fluxformer::paths {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double most_pair_bytes = 1024.0 * 1024 * 1024;
+
+/// The inputs of one path: P x D, a row every paths D.
+auto of_path(const RowMatrix& inputs, Index path, Index dimension) {
+  return inputs.middleCols(path * dimension, dimension);
+}
+
+/// sum_pi' U^{pi pi'} xi^pi' in the place of path pi.
+RowMatrix mixed(const RowMatrix& inputs, const MatrixXd& u) {
+  const Index paths = u.rows(), dimension = inputs.cols() / paths;
+  RowMatrix sum = RowMatrix::Zero(inputs.rows(), inputs.cols());
+  for (Index mu = 0; mu < inputs.rows(); ++mu) {
+    const Eigen::Map<const RowMatrix> all(inputs.row(mu).data(), paths, dimension);
+    Eigen::Map<RowMatrix>(sum.row(mu).data(), paths, dimension).noalias() = u * all;
+  }
+  return sum;
+}
+
+/// The lower triangle, column after column.
+void pack(const MatrixXd& a, double* to) {
+  for (Index j = 0; j < a.cols(); ++j) {
+    const Index below = a.rows() - j;
+    Eigen::Map<VectorXd>(to, below) = a.col(j).tail(below);
+    to += below;
+  }
+}
+
+}  // namespace
+
+double kernel_pair_bytes(double examples, double paths) {
+  return sizeof(double) * paths * (paths + 1) / 2 * examples * (examples + 1) / 2;
+}
+
+double kernel_bytes(double examples, double paths, double dimension) {
+  const double pairs = kernel_pair_bytes(examples, paths);
+  return pairs <= most_pair_bytes ? pairs
+                                  : 3 * sizeof(double) * (examples * paths * dimension + examples * examples);
+}
+
+PathKernels::PathKernels(const RowMatrix& inputs, int paths, double input_variance, KernelStorage storage)
+    : inputs_(inputs), paths_(paths), scale_(kernel_scale(inputs, input_variance)) {
+  const bool few = kernel_pair_bytes(static_cast<double>(inputs.rows()), paths) <= most_pair_bytes;
+  if (storage == KernelStorage::pairs || (storage == KernelStorage::automatic && few)) store_pairs();
+}
+
+void PathKernels::store_pairs() {
+  const Index p_count = examples(), dimension = inputs_.cols() / paths_;
+  blocks_.resize(p_count * (p_count + 1) / 2, Index{paths_} * (paths_ + 1) / 2);
+  MatrixXd block(p_count, p_count);
+  Index pair = 0;
+  for (Index p = 0; p < paths_; ++p)
+    for (Index q = 0; q <= p; ++q, ++pair) {
+      block.noalias() =
+          scale_ * (of_path(inputs_, p, dimension) * of_path(inputs_, q, dimension).transpose());
+      if (p != q) block += block.transpose().eval();
+      pack(block, blocks_.col(pair).data());
+    }
+}
+
+MatrixXd PathKernels::kernel(const MatrixXd& u) const {
+  if (!stored()) {
+    MatrixXd k(examples(), examples());
+    k.noalias() = scale_ * (mixed(inputs_, u) * inputs_.transpose());
+    k.triangularView<Eigen::StrictlyUpper>() = k.transpose();  // equal but for round-off
+    return k;
+  }
+  VectorXd weights(blocks_.cols());
+  Index pair = 0;
+  for (Index p = 0; p < paths_; ++p)
+    for (Index q = 0; q <= p; ++q, ++pair) weights[pair] = u(p, q);
+  const VectorXd packed = blocks_ * weights;
+  MatrixXd k(examples(), examples());
+  const double* from = packed.data();
+  for (Index j = 0; j < examples(); ++j) {
+    const Index below = examples() - j;
+    k.col(j).tail(below) = Eigen::Map<const VectorXd>(from, below);
+    from += below;
+  }
+  k.triangularView<Eigen::StrictlyUpper>() = k.transpose();
+  return k;
+}
+
+MatrixXd PathKernels::contract(const MatrixXd& m) const {
+  if (!stored()) return contract_inputs(m);
+  MatrixXd twice = 2 * m;  // the entries below the diagonal stand for those above, too
+  twice.diagonal() = m.diagonal();
+  VectorXd packed(blocks_.rows());
+  pack(twice, packed.data());
+  const VectorXd sums = blocks_.transpose() * packed;
+  MatrixXd slope(paths_, paths_);
+  Index pair = 0;
+  for (Index p = 0; p < paths_; ++p)
+    for (Index q = 0; q <= p; ++q, ++pair) slope(p, q) = slope(q, p) = p == q ? sums[pair] : sums[pair] / 2;
+  return slope;
+}
+
+MatrixXd PathKernels::contract_inputs(const MatrixXd& m) const {
+  RowMatrix weighted(inputs_.rows(), inputs_.cols());
+  weighted.noalias() = m * inputs_;
+  const Index dimension = inputs_.cols() / paths_;
+  MatrixXd slope = MatrixXd::Zero(paths_, paths_);
+  for (Index mu = 0; mu < examples(); ++mu)
+    slope.noalias() += Eigen::Map<const RowMatrix>(inputs_.row(mu).data(), paths_, dimension) *
+                       Eigen::Map<const RowMatrix>(weighted.row(mu).data(), paths_, dimension).transpose();
+  return scale_ / 2 * (slope + slope.transpose());
+}
+
+double kernel_scale(const RowMatrix& inputs, double input_variance) {
+  return input_variance / static_cast<double>(inputs.cols());
+}
+
+MatrixXd cross_kernel(const RowMatrix& others, const RowMatrix& inputs, const MatrixXd& u,
+                      double input_variance) {
+  const double scale = kernel_scale(inputs, input_variance);
+  return scale * (others * mixed(inputs, u).transpose());
+}
+
+VectorXd own_kernel(const RowMatrix& inputs, const MatrixXd& u, double input_variance) {
+  const double scale = kernel_scale(inputs, input_variance);
+  return scale * inputs.cwiseProduct(mixed(inputs, u)).rowwise().sum();
+}
+
+}  // namespace fluxformer::paths

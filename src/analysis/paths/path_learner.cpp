@@ -1,0 +1,182 @@
+#include "analysis/paths/path_learner.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fluxformer::paths {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+template <typename Real>
+PathLearner<Real>::PathLearner(const LearnerShape& shape, int at_once)
+    : places_(shape),
+      at_once_(at_once),
+      weights_(places_.size()),
+      attention_(static_cast<std::size_t>(shape.layers) * static_cast<std::size_t>(shape.heads) *
+                 static_cast<std::size_t>(at_once)),
+      states_(static_cast<std::size_t>(shape.layers)),
+      mixed_(static_cast<std::size_t>(shape.layers)) {}
+
+template <typename Real>
+void PathLearner<Real>::set(std::span<const double> weights) {
+  for (std::size_t k = 0; k < weights_.size(); ++k) weights_[k] = static_cast<Real>(weights[k]);
+}
+
+template <typename Real>
+auto PathLearner<Real>::projections() const -> Weights {
+  const auto& shape = places_.shape();
+  return {weights_.data() + places_.projections_at(), Index{2} * shape.layers * shape.heads * shape.key,
+          shape.dimension};
+}
+
+template <typename Real>
+auto PathLearner<Real>::values(int layer) const -> Weights {
+  const auto& shape = places_.shape();
+  const Index rows = Index{shape.heads} * shape.width;
+  return {weights_.data() + places_.values_at() + layer * rows * shape.width, rows, shape.width};
+}
+
+template <typename Real>
+Index PathLearner<Real>::row_of(int layer, int which, int head) const {
+  const auto& shape = places_.shape();
+  return ((Index{2} * layer + which) * shape.heads + head) * shape.key;
+}
+
+template <typename Real>
+auto PathLearner<Real>::attention(int layer, int head, int example) -> Matrix& {
+  return attention_[static_cast<std::size_t>((layer * places_.shape().heads + head) * at_once_ + example)];
+}
+
+template <typename Real>
+void PathLearner<Real>::forward(const Matrix& x) {
+  const auto& [dimension, tokens, width, layers, heads, key] = places_.shape();
+  if (x.rows() != dimension || x.cols() % tokens != 0 || x.cols() > Index{at_once_} * tokens)
+    throw BadInput("a batch of " + std::to_string(x.rows()) + " x " + std::to_string(x.cols()) +
+                   " numbers does not fit a network of attention paths");
+  batch_ = static_cast<int>(x.cols() / tokens);
+  const Real sharpness = 1 / std::sqrt(static_cast<Real>(key)),
+             share = 1 / std::sqrt(static_cast<Real>(heads));
+  projected_.noalias() = projections() * x;
+  states_.front().noalias() = Weights(weights_.data(), width, dimension) * x;
+  pooled_attention_.resize(tokens, Index{heads} * batch_);
+  for (int l = 0; l < layers; ++l) {
+    const bool last = l + 1 == layers;
+    auto& mixed = mixed_[static_cast<std::size_t>(l)];
+    const auto& z = states_[static_cast<std::size_t>(l)];
+    mixed.resize(Index{heads} * width, last ? batch_ : x.cols());
+    for (int h = 0; h < heads; ++h)
+      for (int b = 0; b < batch_; ++b) {
+        const Index from = Index{b} * tokens;
+        auto& a = attention(l, h, b);
+        a.noalias() = projected_.block(row_of(l, 1, h), from, key, tokens).transpose() *
+                      projected_.block(row_of(l, 0, h), from, key, tokens);
+        a = (sharpness * (a.rowwise() - a.colwise().maxCoeff())).array().exp().matrix().eval();
+        a.array().rowwise() /= a.colwise().sum().eval().array();
+        auto rows = mixed.middleRows(Index{h} * width, width);
+        if (last) {
+          auto pooled = pooled_attention_.col(Index{h} * batch_ + b);
+          pooled = a.rowwise().mean();
+          rows.col(b).noalias() = z.middleCols(from, tokens) * pooled;
+        } else {
+          rows.middleCols(from, tokens).noalias() = z.middleCols(from, tokens) * a;
+        }
+      }
+    auto& to = last ? pooled_states_ : states_[static_cast<std::size_t>(l) + 1];
+    to.noalias() = share * (values(l).transpose() * mixed);
+  }
+}
+
+template <typename Real>
+VectorXd PathLearner<Real>::outputs(const Matrix& x) {
+  forward(x);
+  const Weights a(weights_.data() + places_.readout_at(), 1, places_.shape().width);
+  return (a * pooled_states_).transpose().template cast<double>();
+}
+
+/// Turns the slope of an attention matrix into that of queries and keys.
+template <typename Real>
+void PathLearner<Real>::through_attention(int layer, int head, int example, Matrix& slope) {
+  const auto& shape = places_.shape();
+  const Index from = Index{example} * shape.tokens, tokens = shape.tokens, key = shape.key;
+  const auto& a = attention(layer, head, example);
+  const auto means = a.cwiseProduct(slope).colwise().sum().eval();
+  slope = a.cwiseProduct(slope.rowwise() - means).eval() / std::sqrt(static_cast<Real>(key));
+  const Index query_row = row_of(layer, 0, head), key_row = row_of(layer, 1, head);
+  projected_slope_.block(key_row, from, key, tokens).noalias() =
+      projected_.block(query_row, from, key, tokens) * slope.transpose();
+  projected_slope_.block(query_row, from, key, tokens).noalias() =
+      projected_.block(key_row, from, key, tokens) * slope;
+}
+
+template <typename Real>
+void PathLearner<Real>::back_through_last(const VectorXd& error, std::span<Real> gradient) {
+  const auto& [dimension, tokens, width, layers, heads, key] = places_.shape();
+  const Real share = 1 / std::sqrt(static_cast<Real>(heads));
+  const Matrix slope = 2 * error.cast<Real>().transpose();  // 1 x B
+  Block(gradient.data() + places_.readout_at(), 1, width).noalias() += slope * pooled_states_.transpose();
+  const Weights a(weights_.data() + places_.readout_at(), 1, width);
+  const Matrix pooled_slope = a.transpose() * slope;  // N x B
+  const auto& mixed = mixed_.back();
+  const auto value = values(layers - 1);
+  Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
+      share * (mixed * pooled_slope.transpose());
+  mixed_slope_.noalias() = share * (value * pooled_slope);  // (H N) x B
+  const auto& z = states_.back();
+  state_slope_.setZero(width, z.cols());
+  Matrix spread(tokens, tokens);
+  for (int h = 0; h < heads; ++h)
+    for (int b = 0; b < batch_; ++b) {
+      const auto here = mixed_slope_.col(b).segment(Index{h} * width, width);
+      const auto states = z.middleCols(Index{b} * tokens, tokens);
+      state_slope_.middleCols(Index{b} * tokens, tokens).noalias() +=
+          here * pooled_attention_.col(Index{h} * batch_ + b).transpose();
+      spread = (states.transpose() * here / static_cast<Real>(tokens)).replicate(1, tokens);
+      through_attention(layers - 1, h, b, spread);
+    }
+}
+
+template <typename Real>
+void PathLearner<Real>::back_through_layer(int layer, std::span<Real> gradient) {
+  const auto& [dimension, tokens, width, layers, heads, key] = places_.shape();
+  const Real share = 1 / std::sqrt(static_cast<Real>(heads));
+  const auto& mixed = mixed_[static_cast<std::size_t>(layer)];
+  const auto& z = states_[static_cast<std::size_t>(layer)];
+  const auto value = values(layer);
+  Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
+      share * (mixed * state_slope_.transpose());
+  mixed_slope_.noalias() = share * (value * state_slope_);
+  state_slope_.setZero();
+  Matrix slope(tokens, tokens);
+  for (int h = 0; h < heads; ++h)
+    for (int b = 0; b < batch_; ++b) {
+      const Index from = Index{b} * tokens;
+      const auto here = mixed_slope_.block(Index{h} * width, from, width, tokens);
+      slope.noalias() = z.middleCols(from, tokens).transpose() * here;
+      state_slope_.middleCols(from, tokens).noalias() += here * attention(layer, h, b).transpose();
+      through_attention(layer, h, b, slope);
+    }
+}
+
+template <typename Real>
+VectorXd PathLearner<Real>::gradient(const Matrix& x, const VectorXd& targets, std::span<Real> gradient) {
+  VectorXd f = outputs(x);
+  if (targets.size() != f.size() || gradient.size() != weights_.size())
+    throw BadInput("targets or gradient do not fit a batch of attention paths");
+  projected_slope_.resize(projected_.rows(), projected_.cols());
+  back_through_last(f - targets, gradient);
+  for (int l = places_.shape().layers - 2; l >= 0; --l) back_through_layer(l, gradient);
+  const auto w = projections();
+  Block(gradient.data() + places_.projections_at(), w.rows(), w.cols()).noalias() +=
+      projected_slope_ * x.transpose();
+  Block(gradient.data(), places_.shape().width, x.rows()).noalias() += state_slope_ * x.transpose();
+  return f;
+}
+
+template class PathLearner<float>;
+template class PathLearner<double>;
+
+}  // namespace fluxformer::paths

@@ -1,0 +1,65 @@
+#pragma once
+
+// A network of attention paths all of whose weights are trained: queries and keys, too. For one example x (D x T):
+//
+//   A^{l,h} = softmax over keys of (K_{l,h} x)^T (Q_{l,h} x) / sqrt(G)
+//   z^0 = V_0 x,   z^l = 1/sqrt(H) sum_h V_{l,h} z^{l-1} A^{l,h},   f = a . (mean over tokens of z^L)
+//
+// and the loss is the mean of (f - y)^2. The factors 1/sqrt(D) and 1/sqrt(N) of the theory are part of the weights here.
+// Source: specification of attention paths, sections 1.1, 3.2 and 7.1.
+
+#include <Eigen/Core>
+#include <span>
+#include <vector>
+
+#include "analysis/paths/learner_weights.hpp"
+
+namespace fluxformer::paths {
+
+/// Loss and gradient of a batch, in floats or doubles. Not collective.
+template <typename Real>
+class PathLearner {
+ public:
+  using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
+  using ByRows = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  /// Work space for `at_once` examples.
+  PathLearner(const LearnerShape& shape, int at_once);
+  const LearnerWeights& weights() const { return places_; }
+
+  /// Takes over the weights.
+  void set(std::span<const double> weights);
+  /// f of each example. x: D x (B T), token after token, example after example; B at most `at_once`. 2 B T flops for each
+  /// weight, and 2 B T^2 (G + N) for each head of all layers, of which the last one mixes but one column.
+  Eigen::VectorXd outputs(const Matrix& x);
+  /// Adds the gradient of sum (f - y)^2 to `gradient` and returns f before. Thrice the cost.
+  Eigen::VectorXd gradient(const Matrix& x, const Eigen::VectorXd& targets, std::span<Real> gradient);
+
+ private:
+  using Block = Eigen::Map<ByRows>;
+  using Weights = Eigen::Map<const ByRows>;
+  Weights projections() const;
+  Weights values(int layer) const;
+  /// Rows of queries (0) or keys (1) of a head.
+  Eigen::Index row_of(int layer, int which, int head) const;
+  Matrix& attention(int layer, int head, int example);
+  void forward(const Matrix& x);
+  void through_attention(int layer, int head, int example, Matrix& slope);
+  void back_through_last(const Eigen::VectorXd& error, std::span<Real> gradient);
+  void back_through_layer(int layer, std::span<Real> gradient);
+
+  LearnerWeights places_;
+  int at_once_, batch_ = 0;
+  std::vector<Real> weights_;
+  Matrix projected_, projected_slope_;  ///< queries and keys of all heads, their rows x (B T)
+  std::vector<Matrix> attention_;       ///< [layer][head][example] T x T
+  std::vector<Matrix> states_;          ///< z^0 .. z^{L-1}: N x (B T)
+  std::vector<Matrix> mixed_;  ///< z^{l-1} A of all heads: (H N) x (B T), in the last layer (H N) x B
+  Matrix pooled_attention_, pooled_states_;  ///< alpha: T x (H B); zbar: N x B
+  Matrix state_slope_, mixed_slope_;
+};
+
+extern template class PathLearner<float>;
+extern template class PathLearner<double>;
+
+}  // namespace fluxformer::paths

@@ -1,0 +1,123 @@
+#include "analysis/paths/path_posterior.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fluxformer::paths {
+namespace {
+
+using Eigen::Index;
+using Eigen::Map;
+using Eigen::VectorXd;
+
+using Weights = Map<const RowMatrix>;
+
+void require(const PathNetwork& network, const PathExamples& examples, double temperature) {
+  check(network);
+  check_whole_widths(network);
+  if (!(temperature > 0) || !std::isfinite(temperature))
+    throw BadInput("the temperature of attention paths must be positive");
+  if (examples.inputs.cols() == 0 || examples.inputs.cols() % network.paths() != 0 ||
+      examples.targets.size() != examples.inputs.rows())
+    throw BadInput("the attentioned inputs are not those of the " + std::to_string(network.paths()) +
+                   " paths of the network");
+}
+
+}  // namespace
+
+PathPosterior::PathPosterior(PathNetwork network, const PathExamples& examples, double temperature)
+    : network_((require(network, examples, temperature), std::move(network))),
+      examples_(examples),
+      temperature_(temperature),
+      dimension_(examples.inputs.cols() / network_.paths()),
+      output_scale_(std::sqrt(network_.input_variance / static_cast<double>(examples.inputs.cols()) /
+                              network_.widths[0])),
+      offsets_{0, static_cast<std::size_t>(width(0) * dimension_)} {
+  for (std::size_t l = 0; l < layers(); ++l) {
+    scales_.push_back(std::sqrt(network_.variances[l] / network_.widths[l + 1]));
+    offsets_.push_back(offsets_.back() +
+                       static_cast<std::size_t>(network_.heads[l] * width(l) * width(l + 1)));
+    w_.emplace_back(network_.order_size(static_cast<int>(l) + 1), width(l));
+  }
+  offsets_.push_back(offsets_.back() + static_cast<std::size_t>(width(layers())));
+  w_.emplace_back(1, width(layers()));
+  w_slope_ = w_;
+}
+
+void PathPosterior::effective_weights(const double* q) {
+  const double a_scale = std::sqrt(network_.readout_variance);
+  w_.back() = a_scale * Weights(q + offsets_[layers() + 1], 1, width(layers()));
+  for (std::size_t l = layers(); l-- > 0;) {
+    const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
+    for (int h = 0; h < network_.heads[l]; ++h)
+      w_[l].middleRows(h * rest, rest).noalias() =
+          scales_[l] * w_[l + 1] *
+          Weights(q + offsets_[l + 1] + static_cast<std::size_t>(h * size), width(l + 1), width(l));
+  }
+}
+
+void PathPosterior::forward(std::span<const double> q) {
+  f_ = outputs(examples_.inputs, input_weights(q));
+}
+
+double PathPosterior::value(std::span<const double> q, std::span<double> gradient) {
+  forward(q);
+  error_ = (f_ - examples_.targets) / temperature_;
+  const Map<const VectorXd> all(q.data(), static_cast<Index>(q.size()));
+  const double phi = all.squaredNorm() / 2 + temperature_ * error_.squaredNorm() / 2;
+
+  mixed_slope_.resize(mixed_.rows(), mixed_.cols());
+  Map<VectorXd>(mixed_slope_.data(), mixed_slope_.size()).noalias() =
+      output_scale_ * (examples_.inputs.transpose() * error_);
+  Map<RowMatrix>(gradient.data(), width(0), dimension_).noalias() = w_.front().transpose() * mixed_slope_;
+  w_slope_.front().noalias() = mixed_slope_ * Weights(q.data(), width(0), dimension_).transpose();
+  for (std::size_t l = 0; l < layers(); ++l) {
+    const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
+    w_slope_[l + 1].setZero();
+    for (int h = 0; h < network_.heads[l]; ++h) {
+      const auto at = offsets_[l + 1] + static_cast<std::size_t>(h * size);
+      const auto slope = w_slope_[l].middleRows(h * rest, rest);
+      Map<RowMatrix>(gradient.data() + at, width(l + 1), width(l)).noalias() =
+          scales_[l] * w_[l + 1].transpose() * slope;
+      w_slope_[l + 1].noalias() +=
+          scales_[l] * slope * Weights(q.data() + at, width(l + 1), width(l)).transpose();
+    }
+  }
+  Map<RowMatrix>(gradient.data() + offsets_[layers() + 1], 1, width(layers())) =
+      std::sqrt(network_.readout_variance) * w_slope_.back();
+  Map<VectorXd>(gradient.data(), static_cast<Index>(gradient.size())) += all;
+  return phi;
+}
+
+const RowMatrix& PathPosterior::input_weights(std::span<const double> q) {
+  effective_weights(q.data());
+  mixed_.noalias() = output_scale_ * w_.front() * Weights(q.data(), width(0), dimension_);
+  return mixed_;
+}
+
+OrderParameters PathPosterior::order(std::span<const double> q) {
+  effective_weights(q.data());
+  OrderParameters order{.readout = w_.back().squaredNorm() / network_.readout_width()};
+  order.u.reserve(layers());
+  for (std::size_t l = 0; l < layers(); ++l)
+    order.u.emplace_back(w_[l] * w_[l].transpose() / network_.widths[l]);
+  return order;
+}
+
+std::vector<double> PathPosterior::virials(std::span<const double> q) {
+  forward(q);
+  std::vector<double> all;
+  all.reserve(offsets_.size());
+  for (std::size_t k = 0; k + 1 < offsets_.size(); ++k) {
+    const auto count = static_cast<Index>(offsets_[k + 1] - offsets_[k]);
+    all.push_back(Map<const VectorXd>(q.data() + offsets_[k], count).squaredNorm() -
+                  static_cast<double>(count));
+  }
+  all.push_back(f_.dot(examples_.targets - f_) / temperature_);
+  return all;
+}
+
+}  // namespace fluxformer::paths

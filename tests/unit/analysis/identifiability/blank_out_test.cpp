@@ -1,0 +1,116 @@
+// Blanked tokens against the same model on the shorter or changed sample.
+
+#include "analysis/identifiability/blank_out.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/state_examples.hpp"
+#include "tests/unit/analysis/probe_case.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+using namespace identifiability;
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+  return std::sqrt(sum);
+}
+
+/// Logits of a probe of one slot for the embedded tokens `u`, [token][channel], of which `length` are real.
+std::vector<double> logits_of(ModelProbe& probe, const Batch& batch, int length, std::vector<double> u) {
+  auto shorter = batch;
+  shorter.length = {length};
+  std::vector<double> unused;
+  probe.embed(shorter, unused);
+  u.resize(unused.size(), 0.0);
+  return probe.forward(u);
+}
+
+/// Two probes of one model: of one slot, and of three, so that five to twelve tokens take several runs.
+struct Blanked {
+  explicit Blanked(const ProbeSpec& spec) : one(spec, 1), several(spec, 3), batch(one.batch({1})) {
+    one.probe.embed(batch, u);
+    base = logits_of(one.probe, batch, length(), u);
+  }
+  int length() const { return batch.length[0]; }
+  std::size_t width() const { return static_cast<std::size_t>(one.probe.spec().width); }
+  void check(const TokenEffects& found, std::size_t i, const std::vector<double>& logits,
+             double moved) const {
+    EXPECT_NEAR(found.output_change[i], distance(logits, base), 1e-13);
+    const auto winner = static_cast<std::size_t>(std::ranges::max_element(base) - base.begin());
+    EXPECT_NEAR(found.winning_drop[i], base[winner] - logits[winner], 1e-13);
+    EXPECT_NEAR(found.moved[i], moved, 1e-14);
+  }
+
+  ProbeCase one, several;
+  Batch batch;
+  std::vector<double> u, base;
+};
+
+// The state is O(1); a march of two layers loses some ten bits' worth at most: 1e-13.
+TEST(BlankOut, of_words_is_the_sample_without_the_token) {
+  for (const auto kind : {ModelKind::transformer, ModelKind::pde}) {
+    Blanked b({.kind = kind,
+               .kappa = kind == ModelKind::pde ? 0.2 : 0,
+               .tokens_x = 12,
+               .tokens_y = 1,
+               .features = 0,
+               .vocabulary = 9});
+    const auto found = BlankOut(b.several.probe, {}).effects(b.batch.input, b.length());
+    ASSERT_EQ(found.moved.size(), static_cast<std::size_t>(b.length()));
+    for (std::size_t i = 0; i < found.moved.size(); ++i) {
+      auto shorter = b.u;
+      const auto at = shorter.begin() + static_cast<std::ptrdiff_t>(i * b.width());
+      const std::vector<double> token(at, at + static_cast<std::ptrdiff_t>(b.width()));
+      shorter.erase(at, at + static_cast<std::ptrdiff_t>(b.width()));
+      b.check(found, i, logits_of(b.one.probe, b.batch, b.length() - 1, shorter),
+              distance(token, std::vector<double>(b.width(), 0.0)));
+    }
+  }
+}
+
+TEST(BlankOut, of_features_is_the_sample_with_the_mean_token) {
+  Blanked b({.kind = ModelKind::pde, .kappa = 0.2});
+  const std::vector<double> mean = {0.3, -0.2, 0.5};
+  const auto found = BlankOut(b.several.probe, mean).effects(b.batch.input, b.length());
+  for (std::size_t i = 0; i < found.moved.size(); ++i) {
+    auto changed = b.batch;
+    std::ranges::copy(mean, changed.input.begin() + static_cast<std::ptrdiff_t>(3 * i));
+    std::vector<double> u;
+    b.one.probe.embed(changed, u);
+    std::vector<double> difference(u.size());
+    std::ranges::transform(u, b.u, difference.begin(), std::minus<>());
+    b.check(found, i, logits_of(b.one.probe, b.batch, b.length(), u),
+            distance(difference, std::vector<double>(u.size(), 0.0)));
+  }
+}
+
+// Without attention, reaction and diffusion the states of the others do not change.
+TEST(BlankOut, without_classes_is_the_change_of_the_other_tokens) {
+  for (const double alpha : {0.0, 1.0}) {
+    Blanked b({.alpha = alpha, .tokens_x = 12, .tokens_y = 1, .features = 0, .vocabulary = 9, .classes = 0});
+    const auto found = BlankOut(b.several.probe, {}).effects(b.batch.input, b.length());
+    for (std::size_t i = 0; i < found.moved.size(); ++i) {
+      if (alpha == 0) {
+        EXPECT_EQ(found.output_change[i], 0);
+      } else {
+        EXPECT_GT(found.output_change[i], 1e-3);
+      }
+      EXPECT_TRUE(std::isnan(found.winning_drop[i]));
+    }
+  }
+}
+
+TEST(BlankOut, of_a_single_token_is_not_defined) {
+  Blanked b({.tokens_x = 12, .tokens_y = 1, .features = 0, .vocabulary = 9});
+  const auto found = BlankOut(b.several.probe, {}).effects(b.batch.input, 1);
+  EXPECT_TRUE(std::isnan(found.output_change[0]) && std::isnan(found.moved[0]));
+}
+
+}  // namespace
+}  // namespace fluxformer::test
