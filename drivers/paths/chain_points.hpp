@@ -30,6 +30,7 @@ class ChainPoints final : public SweepPoints {
   /// One line for each sampler: accuracies, and whether the chains agree.
   std::string summary(const std::vector<std::vector<double>>& found) const;
 
+  /// The axes of the measures.
   void add_axes(CompareRecord& record) const;
   /// Puts the measures of all points into the record. `found` and `seconds` by point, of the chains and of the theory.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,

@@ -32,6 +32,7 @@ class TheoryPoints final : public SweepPoints {
     Eigen::MatrixXd u;     ///< U_1
     Eigen::VectorXd mean;  ///< of the predictor of each test example
   };
+  /// Of the numbers that `measure` gave.
   Told told(const std::vector<double>& numbers) const;
   /// One line for the start of a run.
   std::string describe() const;

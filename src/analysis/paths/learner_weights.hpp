@@ -31,6 +31,7 @@ class LearnerWeights {
   const LearnerShape& shape() const { return shape_; }
   std::size_t size() const { return end_; }
 
+  /// V_0: [width][dimension].
   std::span<const double> input(std::span<const double> all) const;
   /// Of one layer, from 0: [head][g][dimension].
   std::span<const double> queries(std::span<const double> all, int layer) const;

@@ -20,6 +20,7 @@ namespace fluxformer::paths {
 template <typename Real>
 class PathLearner {
  public:
+  /// Columns are tokens; rows are contiguous where matrices of weights are meant.
   using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
   using ByRows = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 

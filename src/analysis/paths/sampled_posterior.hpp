@@ -31,6 +31,7 @@ struct TheoryError {
   double mean = 0;         ///< mean |predictor - theory's|
   double correlation = 0;  ///< of the predictors, over examples
 };
+/// `u`, `mean`: U_1 and the predictor of the theory, for the examples of `sampled`; `width`: N_1.
 TheoryError theory_error(const SampledPosterior& sampled, const Eigen::MatrixXd& u,
                          const Eigen::VectorXd& mean, double width);
 

@@ -67,6 +67,17 @@ inline V clamp(const V& x, const V& low, const V& high) {
   return raised > high ? high : raised;
 }
 
+/// v in the first `count` lanes, zeros after them.
+template <class T, std::size_t... lane>
+inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count, std::index_sequence<lane...> /*all*/) {
+  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  return Vector<Index>{static_cast<Index>(lane)...} < static_cast<Index>(count) ? v : Vector<T>{};
+}
+template <class T>
+inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count) {
+  return first_lanes<T>(v, count, std::make_index_sequence<lanes<T>>{});
+}
+
 /// Adds to each lane the one at distance `half`, then half / 2, ..., 1: every lane becomes the sum.
 template <class T, std::size_t half, std::size_t... lane>
 inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
@@ -92,6 +103,15 @@ inline void set_sum(double scale, const T* x, std::size_t count, const double* b
 #pragma GCC ivdep
 #endif
   for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i]);
+}
+
+/// out = base + scale * (x + bias), likewise.
+template <class T>
+inline void set_sum(double scale, const T* x, const T* bias, std::size_t count, const double* base, double* out) {
+#if !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i] + bias[i]);
 }
 
 /// sums += the rows of x, contiguous.
