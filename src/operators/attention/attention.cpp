@@ -126,11 +126,11 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
     // solve leaves beta as the final rows see it.
     const std::vector<T> offset = chunk.plan_offset(chunk.final_row_step());
     chunk.ring.visit(chunk.kv.data(), chunk.per_token(Side::rows), [&](int rank, const T* block) {
-      chunk.for_places(Side::rows, false, rank, block,
-                       [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                         chunk.kernel.write_plan(home, items, offset.data() + at.lane_number,
+      chunk.for_places(
+          Side::rows, false, rank, block, [&](const Home<T>& home, const Items<T>& items, const Place& at) {
+            chunk.kernel.write_plan(home, items, offset.data() + at.lane_number,
                                     k + (chunk.sample(at) * chunk.heads + at.head) * per_head, keys);
-                       });
+          });
     });
   });
 }

@@ -85,8 +85,8 @@ void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
                                                        .centre_dot = bar_dot.f.data() + at.lane_number};
                            T* const k_bar_dot = kv_bar_dot + at.item;
                            chunk.kernel.adjoint_tangent(home, sweep, items, variation_of(items, at),
-                                                bar_dot.q.data() + at.lane,
-                                                ItemBars<T>{k_bar_dot, k_bar_dot + width, nullptr});
+                                                        bar_dot.q.data() + at.lane,
+                                                        ItemBars<T>{k_bar_dot, k_bar_dot + width, nullptr});
                          });
       },
       bar_dot.kv.data());

@@ -145,8 +145,8 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 }
 
 template <class T>
-void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base,
-                                   double* out) {
+void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale,
+                                   const double* base, double* out) {
   w_o.apply(rows(), Stored::transposed, lanes.data(), ld, 0, width, projected.data(), width);
   scatter(projected.data(), b_o, scale, base, out);
 }

@@ -14,13 +14,14 @@ using simd::Vector;
 
 template <class T>
 void HeadKernel<T>::reserve(std::size_t matrices, std::size_t tiles) {
-  scratch_.reset(matrices * most_items * most_tokens + tiles * most_tokens * static_cast<std::size_t>(shape_.channels),
-                 matrices + tiles);
+  scratch_.reset(
+      matrices * most_items * most_tokens + tiles * most_tokens * static_cast<std::size_t>(shape_.channels),
+      matrices + tiles);
 }
 
 template <class T>
-typename HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>& home, const Items<T>& items, std::size_t first,
-                                                     int tokens, int begin) const {
+typename HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>& home, const Items<T>& items,
+                                                     std::size_t first, int tokens, int begin) const {
   constexpr int width = static_cast<int>(simd::lanes<T>);
   const int end = std::min(begin + most_items, items.count);
   Block at{first, tokens, (tokens + width - 1) / width * width, begin, end, end};
@@ -46,8 +47,8 @@ void HeadKernel<T>::dots(const Block& at, std::size_t item_stride, const T* of_i
 }
 
 template <class T>
-void HeadKernel<T>::mix(const Block& at, std::size_t item_stride, const T* of_items, const T* m, std::size_t home_stride,
-                        Into into, T* to) {
+void HeadKernel<T>::mix(const Block& at, std::size_t item_stride, const T* of_items, const T* m,
+                        std::size_t home_stride, Into into, T* to) {
   mix_({.rows = shape_.channels,
         .columns = at.tokens,
         .depth = at.items(),
@@ -72,7 +73,8 @@ void HeadKernel<T>::spread(const Block& at, const T* m, const T* tile, std::size
 }
 
 template <class T>
-void HeadKernel<T>::turn_tile(const T* of_home, std::size_t home_stride, std::size_t first, int tokens, T* tile) const {
+void HeadKernel<T>::turn_tile(const T* of_home, std::size_t home_stride, std::size_t first, int tokens,
+                              T* tile) const {
   const auto channels = static_cast<std::size_t>(shape_.channels);
   turn(of_home + first, channels, static_cast<std::size_t>(tokens), home_stride, tile, channels);
 }
@@ -93,7 +95,8 @@ void HeadKernel<T>::linear_plan(const Home<T>& home, const Items<T>& items, cons
 }
 
 template <class T>
-const T* HeadKernel<T>::plan(const Home<T>& home, const Items<T>& items, const T* offset, const Block& at, T* p, T* d) {
+const T* HeadKernel<T>::plan(const Home<T>& home, const Items<T>& items, const T* offset, const Block& at,
+                             T* p, T* d) {
   if (shape_.linear) {
     linear_plan(home, items, at, p, d);
     return d;
@@ -154,7 +157,8 @@ void HeadKernel<T>::stream(const Home<T>& home, const Items<T>& items, bool fres
           Vector<T> sum{};
           for (std::size_t y = 0; y < count; ++y) {
             T* const at_pair = p + y * lanes + x;
-            const Vector<T> weight = simd::exponential_or_zero<T>(load(at_pair) * shape_.scale + beta[y] - top);
+            const Vector<T> weight =
+                simd::exponential_or_zero<T>(load(at_pair) * shape_.scale + beta[y] - top);
             store(at_pair, weight);
             sum += weight;
           }
@@ -173,7 +177,8 @@ void HeadKernel<T>::stream(const Home<T>& home, const Items<T>& items, bool fres
 }
 
 template <class T>
-void HeadKernel<T>::write_plan(const Home<T>& home, const Items<T>& items, const T* offset, double* k, std::size_t row) {
+void HeadKernel<T>::write_plan(const Home<T>& home, const Items<T>& items, const T* offset, double* k,
+                               std::size_t row) {
   reserve(2, 0);
   T *const p = take_matrix(), *const d = take_matrix();
   for_blocks(
@@ -183,7 +188,8 @@ void HeadKernel<T>::write_plan(const Home<T>& home, const Items<T>& items, const
         for (std::size_t lane = 0; lane < static_cast<std::size_t>(at.tokens); ++lane) {
           double* const to = k + (at.first + lane) * row;
           for (int y = 0; y < at.items(); ++y)
-            to[items.index[at.begin + y]] = static_cast<double>(p[static_cast<std::size_t>(y * at.lanes) + lane]);
+            to[items.index[at.begin + y]] =
+                static_cast<double>(p[static_cast<std::size_t>(y * at.lanes) + lane]);
         }
       });
 }
@@ -224,18 +230,19 @@ void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T
       });
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                                                                     \
-  template void HeadKernel<T>::reserve(std::size_t, std::size_t);                                                     \
-  template HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>&, const Items<T>&, std::size_t, int, int) const; \
-  template void HeadKernel<T>::dots(const Block&, std::size_t, const T*, std::size_t, const T*, Into, T*);            \
-  template void HeadKernel<T>::mix(const Block&, std::size_t, const T*, const T*, std::size_t, Into, T*);             \
-  template void HeadKernel<T>::spread(const Block&, const T*, const T*, std::size_t, T*);                             \
-  template void HeadKernel<T>::turn_tile(const T*, std::size_t, std::size_t, int, T*) const;                          \
-  template const T* HeadKernel<T>::plan(const Home<T>&, const Items<T>&, const T*, const Block&, T*, T*);             \
-  template void HeadKernel<T>::linear_plan(const Home<T>&, const Items<T>&, const Block&, T*, T*);                   \
-  template void HeadKernel<T>::stream(const Home<T>&, const Items<T>&, bool, const RunningMix<T>&);                   \
-  template void HeadKernel<T>::write_plan(const Home<T>&, const Items<T>&, const T*, double*, std::size_t);           \
-  template void HeadKernel<T>::adjoint(const Home<T>&, const T*, const Items<T>&, const T*, const T*, T*,             \
+#define FLUXFORMER_INSTANTIATE(T)                                                                           \
+  template void HeadKernel<T>::reserve(std::size_t, std::size_t);                                           \
+  template HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>&, const Items<T>&, std::size_t, int,   \
+                                                       int) const;                                          \
+  template void HeadKernel<T>::dots(const Block&, std::size_t, const T*, std::size_t, const T*, Into, T*);  \
+  template void HeadKernel<T>::mix(const Block&, std::size_t, const T*, const T*, std::size_t, Into, T*);   \
+  template void HeadKernel<T>::spread(const Block&, const T*, const T*, std::size_t, T*);                   \
+  template void HeadKernel<T>::turn_tile(const T*, std::size_t, std::size_t, int, T*) const;                \
+  template const T* HeadKernel<T>::plan(const Home<T>&, const Items<T>&, const T*, const Block&, T*, T*);   \
+  template void HeadKernel<T>::linear_plan(const Home<T>&, const Items<T>&, const Block&, T*, T*);          \
+  template void HeadKernel<T>::stream(const Home<T>&, const Items<T>&, bool, const RunningMix<T>&);         \
+  template void HeadKernel<T>::write_plan(const Home<T>&, const Items<T>&, const T*, double*, std::size_t); \
+  template void HeadKernel<T>::adjoint(const Home<T>&, const T*, const Items<T>&, const T*, const T*, T*,   \
                                        const ItemBars<T>&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)

@@ -10,8 +10,8 @@ using simd::store;
 using simd::Vector;
 
 template <class T>
-void HeadKernel<T>::tangent(const Home<T>& home, const T* home_dot, const Items<T>& items, const Items<T>& items_dot,
-                            const T* offset, T* slope, T* mixed) {
+void HeadKernel<T>::tangent(const Home<T>& home, const T* home_dot, const Items<T>& items,
+                            const Items<T>& items_dot, const T* offset, T* slope, T* mixed) {
   reserve(3, 0);
   T *const p = take_matrix(), *const own = take_matrix(), *const u = take_matrix();
   for_blocks(
@@ -45,7 +45,8 @@ void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& swe
   reserve(5, 4);
   T *const p = take_matrix(), *const own = take_matrix(), *const p_dot = take_matrix();
   T *const s = take_matrix(), *const s_dot = take_matrix();
-  T *const a = take_tile(), *const a_dot = take_tile(), *const bar = take_tile(), *const bar_dot = take_tile();
+  T *const a = take_tile(), *const a_dot = take_tile(), *const bar = take_tile(),
+           *const bar_dot = take_tile();
   for_blocks(
       home, items,
       [&](std::size_t first, int tokens) {
@@ -84,10 +85,11 @@ void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& swe
       });
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                                                                        \
-  template void HeadKernel<T>::tangent(const Home<T>&, const T*, const Items<T>&, const Items<T>&, const T*, T*, T*);    \
-  template void HeadKernel<T>::adjoint_tangent(const Home<T>&, const HomeSweep<T>&, const Items<T>&, const Items<T>&,    \
-                                               T*, const ItemBars<T>&);
+#define FLUXFORMER_INSTANTIATE(T)                                                                            \
+  template void HeadKernel<T>::tangent(const Home<T>&, const T*, const Items<T>&, const Items<T>&, const T*, \
+                                       T*, T*);                                                              \
+  template void HeadKernel<T>::adjoint_tangent(const Home<T>&, const HomeSweep<T>&, const Items<T>&,         \
+                                               const Items<T>&, T*, const ItemBars<T>&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

@@ -21,7 +21,8 @@ template <>
 struct ExponentialOf<double> {
   using Bits = std::int64_t;
   static constexpr double low = -708, high = 709;
-  static constexpr double shift = 0x1.8p52;  ///< adding it rounds to a whole number, which is then in the lowest bits
+  static constexpr double shift =
+      0x1.8p52;  ///< adding it rounds to a whole number, which is then in the lowest bits
   static constexpr double ln2_high = 0x1.62e42fefap-1, ln2_low = 0x1.cf79abc9e3b39p-40;
   static constexpr int mantissa = 52;
   static constexpr double coefficients[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,

@@ -19,8 +19,8 @@ class LinearMap {
 
   /// y[row][o] = sum_i x[row][i] W[first + o][i] for `count` outputs from `first` on; rows of x and y are the given strides
   /// apart. `x` stored as transposed: x[i][row].
-  void apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, std::size_t first, std::size_t count,
-             T* y, std::size_t y_stride);
+  void apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, std::size_t first,
+             std::size_t count, T* y, std::size_t y_stride);
   /// All outputs of rows without gaps.
   void apply(std::size_t rows, const T* x, T* y) { apply(rows, Stored::plain, x, in_, 0, out_, y, out_); }
   /// x[row][i] = (or +=) sum_o y[row][o] W[o][i], the transpose; no gaps.

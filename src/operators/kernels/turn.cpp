@@ -15,8 +15,10 @@ template <class T, std::size_t half, std::size_t... lane>
 void exchange(Vector<T>& a, Vector<T>& b, std::index_sequence<lane...> /*all*/) {
   using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
   constexpr std::size_t other = lanes<T>;  // lanes of the second argument of a shuffle
-  const auto low = __builtin_shuffle(a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane - half : lane)...});
-  b = __builtin_shuffle(a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane : lane + half)...});
+  const auto low = __builtin_shuffle(
+      a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane - half : lane)...});
+  b = __builtin_shuffle(
+      a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane : lane + half)...});
   a = low;
 }
 
@@ -30,7 +32,8 @@ void exchange_all(Vector<T> (&block)[lanes<T>]) {
 
 /// At most `lanes` rows and columns.
 template <class T>
-void turn_block(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out, std::size_t out_stride) {
+void turn_block(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out,
+                std::size_t out_stride) {
   constexpr std::size_t width = lanes<T>;
   Vector<T> block[width];
   if (rows == width && columns == width) {
@@ -50,7 +53,8 @@ void turn_block(const T* a, std::size_t rows, std::size_t columns, std::size_t a
 }  // namespace
 
 template <class T>
-void turn(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out, std::size_t out_stride) {
+void turn(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out,
+          std::size_t out_stride) {
   constexpr std::size_t width = lanes<T>;
   for (std::size_t i = 0; i < rows; i += width)
     for (std::size_t j = 0; j < columns; j += width)

@@ -57,9 +57,7 @@ struct Range<float> {
 template <class T>
 struct ShiftedExp {
   Vector<T> shift;
-  Vector<T> operator()(const Vector<T>& x) const {
-    return simd::exponential_or_zero<T>(x - shift);
-  }
+  Vector<T> operator()(const Vector<T>& x) const { return simd::exponential_or_zero<T>(x - shift); }
 };
 
 /// What an activation gives beside its value.
@@ -208,11 +206,11 @@ void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count, const 
   activate<2>(GeluTanh<T>{}, x, slope, curvature, count, bias);
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                                    \
-  template void exp_shifted<T>(T*, std::size_t, T);                                  \
-  template void gelu_erf<T>(T*, T*, std::size_t, const T*);                          \
-  template void gelu_tanh<T>(T*, T*, std::size_t, const T*);                         \
-  template void gelu_erf_curvature<T>(T*, T*, T*, std::size_t, const T*);            \
+#define FLUXFORMER_INSTANTIATE(T)                                         \
+  template void exp_shifted<T>(T*, std::size_t, T);                       \
+  template void gelu_erf<T>(T*, T*, std::size_t, const T*);               \
+  template void gelu_tanh<T>(T*, T*, std::size_t, const T*);              \
+  template void gelu_erf_curvature<T>(T*, T*, T*, std::size_t, const T*); \
   template void gelu_tanh_curvature<T>(T*, T*, T*, std::size_t, const T*);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)

@@ -65,7 +65,8 @@ void Reaction<T>::set_maps(const ReactionWeights<const T>& weights) {
 }
 
 template <class T>
-void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, std::size_t rows, const Hidden& hidden) {
+void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, std::size_t rows,
+                                const Hidden& hidden) {
   w_1_.apply(rows, hidden.normal, hidden.value);
   const auto at = [](T* all, std::size_t first) { return all != nullptr ? all + first : nullptr; };
   for (std::size_t first = 0; first < rows * hidden_; first += hidden_)
