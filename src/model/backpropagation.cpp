@@ -1,6 +1,7 @@
 #include "model/backpropagation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -21,29 +22,41 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
 
 void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   const std::size_t size = model_.context().size();
+  if (keep == Keep::activations) return forward_keeping(u, row);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
-    const auto i = static_cast<std::size_t>(cell - 1);
-    if (keep == Keep::activations) {
-      states_[i].assign(u, u + size);
-      if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape();
-      model_.map_keeping(point(cell), step_, states_[i].data(), u, *tapes_[i]);
-    } else {
-      std::copy_n(u, size, next_.data());
-      model_.add_map(point(cell), step_, 1.0, u, u, next_.data());
-      std::copy_n(next_.data(), size, u);
-    }
+    std::copy_n(u, size, next_.data());
+    model_.add_map(point(cell), step_, 1.0, u, u, next_.data());
+    std::copy_n(next_.data(), size, u);
     if (row) row(cell, u);
+  }
+}
+
+void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
+  const std::size_t size = model_.context().size(), count = states_.size();
+  states_.front().assign(u, u + size);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int cell = static_cast<int>(i) + 1;
+    double* to = u;
+    if (i + 1 < count) {
+      states_[i + 1].resize(size);
+      to = states_[i + 1].data();
+    }
+    if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape();
+    model_.map_keeping(point(cell), step_, states_[i].data(), to, *tapes_[i]);
+    if (row) row(cell, to);
   }
 }
 
 void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
   const std::size_t size = model_.context().size();
+  double *from = u_bar, *to = next_.data();
   for (int cell = depth_.cells; cell >= 1; --cell) {
     const auto i = static_cast<std::size_t>(cell - 1);
-    std::copy_n(u_bar, size, next_.data());
-    model_.map_adjoint(point(cell), step_, states_[i].data(), *tapes_[i], next_.data(), u_bar, gradient);
-    if (row) row(cell - 1, states_[i].data(), u_bar);
+    model_.map_adjoint(point(cell), step_, states_[i].data(), *tapes_[i], from, to, gradient);
+    if (row) row(cell - 1, states_[i].data(), to);
+    std::swap(from, to);
   }
+  if (from != u_bar) std::copy_n(from, size, u_bar);
 }
 
 std::size_t Backpropagation::kept_bytes() const {

@@ -24,6 +24,8 @@ class Backpropagation final : public DepthMarch {
   std::size_t kept_bytes() const override;
 
  private:
+  /// Each cell writes the state that the next one starts from to where it is kept.
+  void forward_keeping(double* u, const RowVisitor& row);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
   DepthCells depth_;

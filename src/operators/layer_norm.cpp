@@ -53,15 +53,67 @@ T normalise(const double* x, std::size_t n, double eps, T* y) {
   return inverse;
 }
 
+/// f(integral constant) with the registers of a row, if it is made of whole ones and short enough to stay in them; else false.
+template <class T, class F>
+bool in_registers(std::size_t n, F&& f) {
+  if (n % simd::lanes<T> != 0) return false;
+  const auto with = [&]<std::size_t... count>(std::index_sequence<count...>) {
+    return ((n / simd::lanes<T> == count && (f(std::integral_constant<std::size_t, count>{}), true)) || ...);
+  };
+  return with(std::index_sequence<1, 2, 3, 4, 6, 8, 12, 16>{});
+}
+
+/// A row in `count` registers.
+template <class T, std::size_t count>
+struct RowRegisters {
+  simd::Vector<T> part[count];
+
+  /// f(register, place of its first number)
+  template <class F>
+  void each(F&& f) {
+    for (std::size_t k = 0; k < count; ++k) f(part[k], k * simd::lanes<T>);
+  }
+  T sum() const {
+    simd::Vector<T> all = part[0];
+    for (std::size_t k = 1; k < count; ++k) all += part[k];
+    return simd::sum<T>(all);
+  }
+  T dot(const RowRegisters& other) const {
+    simd::Vector<T> all = part[0] * other.part[0];
+    for (std::size_t k = 1; k < count; ++k) all += part[k] * other.part[k];
+    return simd::sum<T>(all);
+  }
+  /// := (x - mean) / sqrt(var + eps); returns 1 / sqrt(var + eps).
+  T normalise(const double* x, double eps) {
+    constexpr auto n = static_cast<T>(count * simd::lanes<T>);
+    each([&](auto& v, std::size_t j) { v = simd::load_rounded<T>(x + j); });
+    const T mean = sum() / n;
+    each([&](auto& v, std::size_t) { v -= mean; });
+    const T inverse = T(1) / std::sqrt(dot(*this) / n + static_cast<T>(eps));
+    each([&](auto& v, std::size_t) { v *= inverse; });
+    return inverse;
+  }
+};
+
 }  // namespace
 
-// Several passes over a few rows at a time: row by row, the sums would wait for the stores just before.
+// Short rows stay in registers. Else several passes over a few rows at a time: row by row, the sums would wait for the stores just before.
 template <class T>
 void layer_norm(const double* x, std::size_t x_stride, int rows, int width, double eps, const T* gain,
                 const T* bias, T* y, std::size_t y_stride) {
   constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
   const auto count = static_cast<std::size_t>(rows);
+  const bool done = in_registers<T>(n, [&](auto registers) {
+    RowRegisters<T, registers()> z;
+    for (std::size_t r = 0; r < count; ++r) {
+      z.normalise(x + r * x_stride, eps);
+      z.each([&](auto& v, std::size_t j) {
+        simd::store(y + r * y_stride + j, v * simd::load(gain + j) + simd::load(bias + j));
+      });
+    }
+  });
+  if (done) return;
   T factor[group];
   for (std::size_t first = 0; first < count; first += group) {
     const std::size_t end = std::min(first + group, count);
@@ -92,6 +144,36 @@ void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, 
   }
 }
 
+namespace {
+
+/// The transpose for rows in registers; adds to the gradients' sums.
+template <class T, std::size_t registers>
+void adjoint_in_registers(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride,
+                          std::size_t rows, double eps, const T* gain, double scale, const double* base,
+                          double* x_bar, RowRegisters<T, registers>& gain_sum,
+                          RowRegisters<T, registers>& bias_sum) {
+  constexpr auto n = static_cast<T>(registers * simd::lanes<T>);
+  RowRegisters<T, registers> z, weighted;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const T inverse = z.normalise(x + r * x_stride, eps);
+    for (std::size_t k = 0; k < registers; ++k) {
+      const std::size_t j = k * simd::lanes<T>;
+      const auto bar = simd::load(w + r * w_stride + j);
+      weighted.part[k] = simd::load(gain + j) * bar;
+      gain_sum.part[k] += bar * z.part[k];
+      bias_sum.part[k] += bar;
+    }
+    const T mean = weighted.sum() / n, along = z.dot(weighted) / n;
+    for (std::size_t k = 0; k < registers; ++k) {
+      const std::size_t at = r * x_stride + k * simd::lanes<T>;
+      simd::store_sum<T>(scale, inverse * (weighted.part[k] - mean - z.part[k] * along), base + at,
+                         x_bar + at);
+    }
+  }
+}
+
+}  // namespace
+
 // The transpose; J without the gain is symmetric. Several passes over a few rows, as above; the gradients
 // are summed in T over one call.
 template <class T>
@@ -101,6 +183,20 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   constexpr std::size_t group = 8;
   const auto n = static_cast<std::size_t>(width);
   const auto count = static_cast<std::size_t>(rows);
+  const bool done = in_registers<T>(n, [&](auto registers) {
+    RowRegisters<T, registers()> gain_sum{}, bias_sum{};
+    adjoint_in_registers(x, x_stride, w, w_stride, count, eps, gain, scale, base, x_bar, gain_sum, bias_sum);
+    const auto add = [&](const auto& sums, double* bar) {
+      if (bar == nullptr) return;
+      for (std::size_t k = 0; k < registers(); ++k) {
+        const std::size_t j = k * simd::lanes<T>;
+        simd::store_sum<T>(scale, sums.part[k], bar + j, bar + j);
+      }
+    };
+    add(gain_sum, gain_bar);
+    add(bias_sum, bias_bar);
+  });
+  if (done) return;
   const std::unique_ptr<T[]> scratch(new T[(2 * group + 2) * n]);
   T* const all_z = scratch.get();
   T* const all_weighted = all_z + group * n;

@@ -85,10 +85,11 @@ void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& w = weights.attention;
+  chunk.set_maps(w);
   chunk.for_chunks([&] {
     chunk.project(w, u);
     chunk.solve(false);
-    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, out, out);
+    chunk.set_output(w.b_o, chunk.mix, scale * *w.alpha, out, out);
   });
 }
 
@@ -104,10 +105,11 @@ void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const d
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& w = weights.attention;
+  chunk.set_maps(w);
   work_->for_kept_chunks(kept, [&] {
     chunk.project(w, u);
     chunk.solve(true);
-    chunk.set_output(w, w.b_o, chunk.mix, scale * *w.alpha, base, out);
+    chunk.set_output(w.b_o, chunk.mix, scale * *w.alpha, base, out);
   });
 }
 
@@ -117,17 +119,18 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
   const auto keys = static_cast<std::size_t>(context_.line->tokens());
   const std::size_t per_head = chunk.tokens * keys;
   std::fill_n(k, static_cast<std::size_t>(context_.samples) * chunk.heads * per_head, 0.0);
+  chunk.set_maps(weights.attention);
   chunk.for_chunks([&] {
     chunk.project(weights.attention, u);
     chunk.solve(true);
     // solve leaves beta as the final rows see it.
     const std::vector<T> offset = chunk.plan_offset(chunk.final_row_step());
     chunk.ring.visit(chunk.kv.data(), chunk.per_token(Side::rows), [&](int rank, const T* block) {
-      chunk.for_places(Side::rows, false, rank, block,
-                       [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                         write_plan(chunk.shape, home, items, offset.data() + at.lane_number,
+      chunk.for_places(
+          Side::rows, false, rank, block, [&](const Home<T>& home, const Items<T>& items, const Place& at) {
+            chunk.kernel.write_plan(home, items, offset.data() + at.lane_number,
                                     k + (chunk.sample(at) * chunk.heads + at.head) * per_head, keys);
-                       });
+          });
     });
   });
 }

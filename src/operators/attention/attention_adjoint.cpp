@@ -13,6 +13,7 @@
 #include "base/phases.hpp"
 #include "operators/attention/attention_work.hpp"
 #include "operators/kernels/simd.hpp"
+#include "operators/kernels/turn.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -38,8 +39,8 @@ struct AdjointPass {
           chunk.for_places(
               side, values, rank, block, [&](const Home<T>& home, const Items<T>& items, const Place& at) {
                 T* const b_bar = bar + at.item;
-                adjoint_head(
-                    chunk.shape, home, mix_bar.data() + at.lane, items, offset.data() + at.lane_number,
+                chunk.kernel.adjoint(
+                    home, mix_bar.data() + at.lane, items, offset.data() + at.lane_number,
                     centre.data() + at.lane_number, home_bar.data() + at.lane,
                     ItemBars<T>{b_bar, b_bar + chunk.width, potentials ? bar + at.item_beta : nullptr});
               });
@@ -71,11 +72,12 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   const auto dh = static_cast<std::size_t>(chunk.shape.channels);
   bar.seed.resize(r * width);
   chunk.gather(w, scale, bar.seed.data());
-  const auto seed = row_major<const T>(bar.seed.data(), r, width);
+  bar.x.resize(r * width);
+  chunk.w_o.apply_transpose(r, bar.seed.data(), Into::set, bar.x.data());
   bar.mix.resize(width * ld);
-  auto mix_bar = row_major(bar.mix.data(), width, r, ld);
-  set_product(mix_bar, row_major(p.w_o, width, width).transpose(), seed.transpose());
-  mix_bar *= static_cast<T>(*p.alpha);
+  turn(bar.x.data(), r, width, width, bar.mix.data(), ld);
+  for (std::size_t c = 0; c < width; ++c)
+    for (std::size_t i = c * ld; i < c * ld + r; ++i) bar.mix[i] *= static_cast<T>(*p.alpha);
 
   bar.f.assign(chunk.heads * ld, T(0));
   if (!chunk.shape.linear)
@@ -85,9 +87,11 @@ void Backwards<T>::pull_output(const double* w, double scale) {
 
   if (gradient == nullptr) return;
   const AttentionWeights<double>& to = gradient->attention;
-  bar.product.resize(width * width);
-  auto product = row_major(bar.product.data(), width, width);
-  set_product(product, seed.transpose(), row_major(chunk.mix.data(), width, r, ld).transpose());
+  bar.product.resize(2 * width * width);
+  T* const turned = bar.product.data() + width * width;  // sum_rows mix seed^T
+  set_product(row_major(turned, width, width), row_major<const T>(chunk.mix.data(), width, r, ld),
+              row_major<const T>(bar.seed.data(), r, width));
+  turn(turned, width, width, width, bar.product.data(), width);
   bar.sums.assign(width, T(0));
   simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
   // <seed, W_O mix + b_o>
@@ -172,8 +176,8 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
   bar.x.resize(r * width);
   auto x_bar = row_major(bar.x.data(), r, width);
   set_product(x_bar, q_bar.transpose(), row_major(p.w_qkv, width, width));
-  set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), true);
-  if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), 1.0, base, u_bar);
+  set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), Into::add);
+  if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, base, u_bar);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width,
                        static_cast<int>(chunk.tokens), chunk.context.width, p.eps, p.gain, 1.0, base + at,
@@ -200,6 +204,7 @@ void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const doubl
   const InPiece piece(Piece::attention);
   count(3);
   AttentionChunk<T>& chunk = work_->chunk;
+  chunk.set_maps(weights.attention);
   chunk.for_chunks([&] {
     chunk.project(weights.attention, u);
     chunk.solve(true);
@@ -213,6 +218,7 @@ void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const 
                                     const LayerWeights<double>* gradient, Activations& kept) {
   const InPiece piece(Piece::attention);
   count(2);
+  work_->chunk.set_maps(weights.attention);
   work_->for_kept_chunks(
       kept, [&] { set_adjoint_of_chunk(weights.attention, u, w, scale, base, u_bar, gradient); });
 }

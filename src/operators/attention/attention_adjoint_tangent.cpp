@@ -3,7 +3,7 @@
 //
 //   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
 //   centre' = mix_bar' . mix + mix_bar . mix' (linear: 0)
-//   q_bar', k_bar', v_bar'                                       adjoint_tangent_head
+//   q_bar', k_bar', v_bar'                                       HeadKernel::adjoint_tangent
 //   x_bar' = sum over q, k, v of W^T q_bar' + W'^T q_bar         W_bar' = q_bar' x^T + q_bar x'^T
 
 #include "base/phases.hpp"
@@ -84,9 +84,9 @@ void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
                                                        .centre = bar.f.data() + at.lane_number,
                                                        .centre_dot = bar_dot.f.data() + at.lane_number};
                            T* const k_bar_dot = kv_bar_dot + at.item;
-                           adjoint_tangent_head(chunk.shape, home, sweep, items, variation_of(items, at),
-                                                bar_dot.q.data() + at.lane,
-                                                ItemBars<T>{k_bar_dot, k_bar_dot + width, nullptr});
+                           chunk.kernel.adjoint_tangent(home, sweep, items, variation_of(items, at),
+                                                        bar_dot.q.data() + at.lane,
+                                                        ItemBars<T>{k_bar_dot, k_bar_dot + width, nullptr});
                          });
       },
       bar_dot.kv.data());
@@ -120,9 +120,9 @@ void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const d
   auto x_bar_dot = row_major(bar_dot.x.data(), r, width);
   set_product_rule(x_bar_dot, q_bar.transpose(), q_bar_dot.transpose(), row_major(p.w_qkv, width, width),
                    row_major(p_dot.w_qkv, width, width));
-  set_product(x_bar_dot, kv_bar_dot, row_major(p.w_qkv + kv, 2 * width, width), true);
-  set_product(x_bar_dot, kv_bar, row_major(p_dot.w_qkv + kv, 2 * width, width), true);
-  if (!chunk.settings.layer_norm) return chunk.scatter(bar_dot.x.data(), 1.0, base, u_bar_dot);
+  set_product(x_bar_dot, kv_bar_dot, row_major(p.w_qkv + kv, 2 * width, width), Into::add);
+  set_product(x_bar_dot, kv_bar, row_major(p_dot.w_qkv + kv, 2 * width, width), Into::add);
+  if (!chunk.settings.layer_norm) return chunk.scatter(bar_dot.x.data(), nullptr, 1.0, base, u_bar_dot);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint_tangent(u + at, u_dot + at, chunk.context.row(), bar.x.data() + from,
                                bar_dot.x.data() + from, width, static_cast<int>(chunk.tokens),

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "operators/attention/attention_tile.hpp"
 #include "operators/kernels/simd.hpp"
+#include "operators/kernels/turn.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -26,6 +26,15 @@ int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
   return static_cast<int>((all + chunks - 1) / chunks);
 }
 
+template <class T>
+HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& settings) {
+  const int channels = context.width / settings.heads;
+  return {.channels = channels,
+          .scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(channels)) : T(1),
+          .causal = context.mask.causal,
+          .linear = settings.normalisation == Normalisation::linear};
+}
+
 }  // namespace
 
 template <class T>
@@ -34,17 +43,15 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
     : context(slab_context),
       settings(attention_settings),
       half_steps(settings.normalisation == Normalisation::sinkhorn ? settings.sinkhorn_iterations : 1),
+      shape(shape_of<T>(context, settings)),
+      kernel(shape),
       width(static_cast<std::size_t>(context.width)),
       heads(static_cast<std::size_t>(settings.heads)),
       tokens(static_cast<std::size_t>(context.line->block().count())),
       ring(*context.line),
       most_(samples_at_a_time(context, sizeof(T))) {
-  shape.channels = context.width / settings.heads;
-  shape.scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(shape.channels)) : T(1);
-  shape.causal = context.mask.causal;
-  shape.linear = settings.normalisation == Normalisation::linear;
   const std::size_t all = static_cast<std::size_t>(most_) * tokens;
-  ld = all + tile::full_width<T>;
+  ld = all + simd::lanes<T>;
   static_cast<Forward&>(*this) = make_forward();
   projected.resize(all * width);
   top.resize(heads * ld);
@@ -84,10 +91,14 @@ void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
 }
 
 template <class T>
-void AttentionChunk<T>::scatter(const T* rows, double scale, const double* base, double* out) const {
+void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, const double* base,
+                                double* out) const {
   for_samples([&](std::size_t to, std::size_t from) {
     for (std::size_t t = 0; t < tokens; ++t, to += context.row(), from += width)
-      simd::set_sum(scale, rows + from, width, base + to, out + to);
+      if (bias != nullptr)
+        simd::set_sum(scale, rows + from, bias, width, base + to, out + to);
+      else
+        simd::set_sum(scale, rows + from, width, base + to, out + to);
   });
 }
 
@@ -101,17 +112,23 @@ void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, cons
 }
 
 template <class T>
+void AttentionChunk<T>::set_maps(const AttentionWeights<const T>& weights) {
+  w_qkv.set(weights.w_qkv, 3 * width, width);
+  w_o.set(weights.w_o, width, width);
+}
+
+template <class T>
 void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const double* u) {
   normalise(weights, u, x.data());
   const std::size_t r = rows();
-  const auto input = row_major<const T>(x.data(), r, width);
-  auto queries = row_major(q.data(), width, r, ld);
-  set_product(queries, row_major(weights.w_qkv, width, width), input.transpose());
-  queries.colwise() += Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(weights.b_qkv, context.width);
-  auto keys_values = row_major(kv.data(), r, 2 * width);
-  set_product(keys_values, input, row_major(weights.w_qkv + width * width, 2 * width, width).transpose());
-  keys_values.rowwise() +=
-      Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(weights.b_qkv + width, 2 * context.width);
+  w_qkv.apply(r, Stored::plain, x.data(), width, 0, width, projected.data(), width);
+  turn(projected.data(), r, width, width, q.data(), ld);
+  for (std::size_t c = 0; c < width; ++c)
+    for (std::size_t i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
+  w_qkv.apply(r, Stored::plain, x.data(), width, width, 2 * width, kv.data(), 2 * width);
+  const T* const b_kv = weights.b_qkv + width;
+  for (std::size_t first = 0; first < r * 2 * width; first += 2 * width)
+    for (std::size_t c = 0; c < 2 * width; ++c) kv[first + c] += b_kv[c];
   if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
 }
 
@@ -128,16 +145,10 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 }
 
 template <class T>
-void AttentionChunk<T>::set_output(const AttentionWeights<const T>& weights, const T* b_o,
-                                   const std::vector<T>& lanes, double scale, const double* base,
-                                   double* out) {
-  const std::size_t r = rows();
-  set_product(row_major(projected.data(), r, width), row_major(lanes.data(), width, r, ld).transpose(),
-              row_major(weights.w_o, width, width).transpose());
-  if (b_o != nullptr)
-    for (std::size_t i = 0; i < r; ++i)
-      for (std::size_t c = 0; c < width; ++c) projected[i * width + c] += b_o[c];
-  scatter(projected.data(), scale, base, out);
+void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale,
+                                   const double* base, double* out) {
+  w_o.apply(rows(), Stored::transposed, lanes.data(), ld, 0, width, projected.data(), width);
+  scatter(projected.data(), b_o, scale, base, out);
 }
 
 template <class T>

@@ -10,6 +10,7 @@
 #include "operators/attention/attention_kernel.hpp"
 #include "operators/attention/attention_layout.hpp"
 #include "operators/attention/token_ring.hpp"
+#include "operators/kernels/linear_map.hpp"
 
 namespace fluxformer {
 
@@ -27,10 +28,12 @@ struct AttentionChunk : AttentionForward<T> {
   const AttentionSettings settings;
   int half_steps;  ///< of the normalisation: 1 for softmax
   HeadShape<T> shape;
+  HeadKernel<T> kernel;
   std::size_t width, heads, tokens, ld;
   TokenRing<T> ring;
 
-  std::vector<T> projected;    ///< the output, [row][width]
+  LinearMap<T> w_qkv, w_o;
+  std::vector<T> projected;    ///< the output, or queries before they are turned, [row][width]
   std::vector<T> top, sum;     ///< running sums, [head][row]
   std::vector<T> weight_term;  ///< beta of this rank's tokens, without potentials: log w; linear: w
 
@@ -68,8 +71,10 @@ struct AttentionChunk : AttentionForward<T> {
   /// y := the chunk's rows of a slab, rounded to T; y := N(u).
   void gather(const double* slab, double scale, T* y) const;
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
-  /// The chunk's rows of a slab: out = base + scale * rows. `base` may be `out`.
-  void scatter(const T* rows, double scale, const double* base, double* out) const;
+  /// The chunk's rows of a slab: out = base + scale * (rows + bias), where bias [width] may be null and `base` may be `out`.
+  void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
+  /// Before the first chunk of a call.
+  void set_maps(const AttentionWeights<const T>& weights);
   /// Queries, keys and values of the chunk.
   void project(const AttentionWeights<const T>& weights, const double* u);
   /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
@@ -77,8 +82,7 @@ struct AttentionChunk : AttentionForward<T> {
   /// Computes `mix` and, if `keep`, the potentials of all half-steps. Collective over the line.
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
-  void set_output(const AttentionWeights<const T>& weights, const T* b_o, const std::vector<T>& lanes,
-                  double scale, const double* base, double* out);
+  void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
   /// Sets beta of the items: their weight_term, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
   /// What is added to the logits of half-step `step` to give log P: its potential, less the |k|^2/2 that

@@ -24,7 +24,7 @@ void stream(AttentionChunk<T>& chunk, Side side, bool values) {
                      [&](const Home<T>& home, const Items<T>& items, const Place& at) {
                        const RunningMix<T> out{chunk.top.data() + at.lane_number,
                                                chunk.sum.data() + at.lane_number, chunk.mix.data() + at.lane};
-                       stream_head(chunk.shape, home, items, at.fresh, out);
+                       chunk.kernel.stream(home, items, at.fresh, out);
                      });
   });
 }

@@ -2,151 +2,248 @@
 
 #include <limits>
 
-#include "operators/attention/attention_kernel_run.hpp"
+#include "operators/attention/attention_kernel_block.hpp"
+#include "operators/kernels/turn.hpp"
 
 namespace fluxformer {
 
-using namespace tile;
+using simd::broadcast;
+using simd::load;
+using simd::store;
+using simd::Vector;
 
-namespace {
-
-/// stream_head of linear attention.
 template <class T>
-void stream_linear_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
-                        const RunningMix<T>& out) {
-  if (fresh) {
-    std::fill_n(out.top, home.count, T(0));
-    std::fill_n(out.sum, home.count, T(1));
-    for (int c = 0; c < shape.channels; ++c)
-      std::fill_n(out.mix + static_cast<std::size_t>(c) * home.stride, home.count, T(0));
-  }
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    alignas(64) Pack<T, W> p[run_length], d[run_length];
-    linear_plan(p, d, shape, home, at, items, run);
-    add_head_mix(out.mix, home.stride, at, Pack<T, W>{} + T(1), T(1), p, run.size(), shape.channels,
-                 items.v + static_cast<std::size_t>(run.begin) * items.stride, items.stride);
-  });
+void HeadKernel<T>::reserve(std::size_t matrices, std::size_t tiles) {
+  scratch_.reset(
+      matrices * most_items * most_tokens + tiles * most_tokens * static_cast<std::size_t>(shape_.channels),
+      matrices + tiles);
 }
 
-}  // namespace
+template <class T>
+typename HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>& home, const Items<T>& items,
+                                                     std::size_t first, int tokens, int begin) const {
+  constexpr int width = static_cast<int>(simd::lanes<T>);
+  const int end = std::min(begin + most_items, items.count);
+  Block at{first, tokens, (tokens + width - 1) / width * width, begin, end, end};
+  if (!shape_.causal) return at;
+  const int earliest = home.index[first], latest = home.index[first + static_cast<std::size_t>(tokens) - 1];
+  const int *const from = items.index + begin, *const to = items.index + end;
+  at.open = begin + static_cast<int>(std::upper_bound(from, to, earliest) - from);
+  at.end = begin + static_cast<int>(std::upper_bound(from, to, latest) - from);
+  return at;
+}
 
 template <class T>
-void stream_head(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, bool fresh,
-                 const RunningMix<T>& out) {
-  if (shape.linear) return stream_linear_head(shape, home, items, fresh, out);
+void HeadKernel<T>::dots(const Block& at, std::size_t item_stride, const T* of_items, std::size_t home_stride,
+                         const T* of_home, Into into, T* m) {
+  dots_({.rows = at.items(),
+         .columns = at.tokens,
+         .depth = shape_.channels,
+         .a_stride = static_cast<int>(item_stride),
+         .b_stride = static_cast<int>(home_stride),
+         .c_stride = at.lanes,
+         .into = into},
+        of_items + static_cast<std::size_t>(at.begin) * item_stride, of_home + at.first, m);
+}
+
+template <class T>
+void HeadKernel<T>::mix(const Block& at, std::size_t item_stride, const T* of_items, const T* m,
+                        std::size_t home_stride, Into into, T* to) {
+  mix_({.rows = shape_.channels,
+        .columns = at.tokens,
+        .depth = at.items(),
+        .a_stride = static_cast<int>(item_stride),
+        .b_stride = at.lanes,
+        .c_stride = static_cast<int>(home_stride),
+        .a = Stored::transposed,
+        .into = into},
+       of_items + static_cast<std::size_t>(at.begin) * item_stride, m, to + at.first);
+}
+
+template <class T>
+void HeadKernel<T>::spread(const Block& at, const T* m, const T* tile, std::size_t item_stride, T* to) {
+  spread_({.rows = at.items(),
+           .columns = shape_.channels,
+           .depth = at.tokens,
+           .a_stride = at.lanes,
+           .b_stride = shape_.channels,
+           .c_stride = static_cast<int>(item_stride),
+           .into = Into::add},
+          m, tile, to + static_cast<std::size_t>(at.begin) * item_stride);
+}
+
+template <class T>
+void HeadKernel<T>::turn_tile(const T* of_home, std::size_t home_stride, std::size_t first, int tokens,
+                              T* tile) const {
+  const auto channels = static_cast<std::size_t>(shape_.channels);
+  turn(of_home + first, channels, static_cast<std::size_t>(tokens), home_stride, tile, channels);
+}
+
+template <class T>
+void HeadKernel<T>::linear_plan(const Home<T>& home, const Items<T>& items, const Block& at, T* p, T* d) {
+  dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+  const auto lanes = static_cast<std::size_t>(at.lanes);
+  for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+    const T beta = items.beta[static_cast<std::size_t>(at.begin) + y];
+    for (std::size_t x = y * lanes; x < (y + 1) * lanes; ++x) {
+      p[x] *= beta * shape_.scale;
+      d[x] = beta;
+    }
+  }
+  for_hidden(home, items, at,
+             [&](std::size_t lane, std::size_t y) { p[y * lanes + lane] = d[y * lanes + lane] = T(0); });
+}
+
+template <class T>
+const T* HeadKernel<T>::plan(const Home<T>& home, const Items<T>& items, const T* offset, const Block& at,
+                             T* p, T* d) {
+  if (shape_.linear) {
+    linear_plan(home, items, at, p, d);
+    return d;
+  }
+  dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+  // P <= 1 for visible pairs; the limit keeps hidden pairs and lanes without a token from overflowing.
+  const Vector<T> limit = broadcast(T(80));
+  const auto lanes = static_cast<std::size_t>(at.lanes);
+  for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+    const Vector<T> beta = broadcast(items.beta[static_cast<std::size_t>(at.begin) + y]);
+    T* const row = p + y * lanes;
+    for_registers<T>(at.lanes, [&](std::size_t x) {
+      const Vector<T> logit = load(row + x) * shape_.scale + beta + load(offset + at.first + x);
+      store(row + x, simd::exponential_or_zero<T>(logit > limit ? limit : logit));
+    });
+  }
+  for_hidden(home, items, at, [&](std::size_t lane, std::size_t y) { p[y * lanes + lane] = T(0); });
+  return p;
+}
+
+template <class T>
+void HeadKernel<T>::stream(const Home<T>& home, const Items<T>& items, bool fresh, const RunningMix<T>& out) {
   // Finite, so that the difference of two of them is a number. A lane that has seen nothing has zero sums.
   constexpr T nothing = std::numeric_limits<T>::lowest() / 4;
+  const auto channels = static_cast<std::size_t>(shape_.channels);
   if (fresh) {
-    std::fill_n(out.top, home.count, nothing);
-    std::fill_n(out.sum, home.count, T(0));
-    if (items.v != nullptr)
-      for (int c = 0; c < shape.channels; ++c)
-        std::fill_n(out.mix + static_cast<std::size_t>(c) * home.stride, home.count, T(0));
+    std::fill_n(out.top, home.count, shape_.linear ? T(0) : nothing);
+    std::fill_n(out.sum, home.count, shape_.linear ? T(1) : T(0));
   }
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    using V = Pack<T, W>;
-    alignas(64) V p[run_length];
-    logits(p, shape, home, at, items, run);
-    for_hidden(home, at, items, run, [&](int lane, int y) { p[y][lane] = nothing; });
-
-    const V old_top = at.lanes_of(out.top);
-    V top = old_top;
-    for (int y = 0; y < run.size(); ++y) top = p[y] > top ? p[y] : top;
-    exponentials(at, p, run.size(), top);
-    V keep[1] = {old_top};
-    exponentials(at, keep, 1, top);
-
-    V sum = {};
-    for (int y = 0; y < run.size(); ++y) sum += p[y];
-    at.store_lanes(out.top, top);
-    at.store_lanes(out.sum, at.lanes_of(out.sum) * keep[0] + sum);
-    if (items.v != nullptr)
-      add_head_mix(out.mix, home.stride, at, keep[0], T(1), p, run.size(), shape.channels,
-                   items.v + static_cast<std::size_t>(run.begin) * items.stride, items.stride);
-  });
+  const bool values = items.v != nullptr;
+  if (fresh && values && items.count == 0)
+    for (std::size_t c = 0; c < channels; ++c) std::fill_n(out.mix + c * home.stride, home.count, T(0));
+  reserve(2, 0);
+  T *const p = take_matrix(), *const d = take_matrix();
+  const auto add_mix = [&](const Block& at, bool first) {
+    mix(at, items.stride, items.v, p, home.stride, first ? Into::set : Into::add, out.mix);
+  };
+  for_blocks(
+      home, items, [](std::size_t, int) {},
+      [&](const Block& at) {
+        const bool first = fresh && at.begin == 0;  // every token sees the first item of its own rank
+        if (shape_.linear) {
+          linear_plan(home, items, at, p, d);
+          return add_mix(at, first);
+        }
+        const auto lanes = static_cast<std::size_t>(at.lanes), count = static_cast<std::size_t>(at.items());
+        dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+        for_hidden(home, items, at, [&](std::size_t lane, std::size_t y) { p[y * lanes + lane] = nothing; });
+        const T* const beta = items.beta + at.begin;
+        T *const tops = out.top + at.first, *const sums = out.sum + at.first;
+        for_registers<T>(at.lanes, [&](std::size_t x) {
+          const Vector<T> old_top = load(tops + x);
+          Vector<T> top = old_top;
+          for (std::size_t y = 0; y < count; ++y) {
+            const Vector<T> logit = load(p + y * lanes + x) * shape_.scale + beta[y];
+            top = logit > top ? logit : top;
+          }
+          Vector<T> sum{};
+          for (std::size_t y = 0; y < count; ++y) {
+            T* const at_pair = p + y * lanes + x;
+            const Vector<T> weight =
+                simd::exponential_or_zero<T>(load(at_pair) * shape_.scale + beta[y] - top);
+            store(at_pair, weight);
+            sum += weight;
+          }
+          store_tokens<T>(tops, x, at.tokens, top);
+          if (first) return store_tokens<T>(sums, x, at.tokens, sum);
+          const Vector<T> keep = simd::exponential_or_zero<T>(old_top - top);
+          store_tokens<T>(sums, x, at.tokens, load(sums + x) * keep + sum);
+          if (!values) return;
+          for (std::size_t c = 0; c < channels; ++c) {
+            T* const row = out.mix + c * home.stride + at.first;
+            store_tokens<T>(row, x, at.tokens, load(row + x) * keep);
+          }
+        });
+        if (values) add_mix(at, first);
+      });
 }
 
 template <class T>
-void write_plan(const HeadShape<T>& shape, const Home<T>& home, const Items<T>& items, const T* offset,
-                double* k, std::size_t row) {
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    alignas(64) Pack<T, W> p[run_length], d[run_length];
-    plan_and_derivative(p, d, shape, home, at, items, run, offset);
-    for (int lane = 0; lane < at.valid; ++lane) {
-      double* const to = k + (at.first + static_cast<std::size_t>(lane)) * row;
-      for (int y = 0; y < run.size(); ++y) to[items.index[run.begin + y]] = static_cast<double>(p[y][lane]);
-    }
-  });
+void HeadKernel<T>::write_plan(const Home<T>& home, const Items<T>& items, const T* offset, double* k,
+                               std::size_t row) {
+  reserve(2, 0);
+  T *const p = take_matrix(), *const d = take_matrix();
+  for_blocks(
+      home, items, [](std::size_t, int) {},
+      [&](const Block& at) {
+        plan(home, items, offset, at, p, d);
+        for (std::size_t lane = 0; lane < static_cast<std::size_t>(at.tokens); ++lane) {
+          double* const to = k + (at.first + lane) * row;
+          for (int y = 0; y < at.items(); ++y)
+            to[items.index[at.begin + y]] =
+                static_cast<double>(p[static_cast<std::size_t>(y * at.lanes) + lane]);
+        }
+      });
 }
 
 template <class T>
-void tangent_head(const HeadShape<T>& shape, const Home<T>& home, const T* home_dot, const Items<T>& items,
-                  const Items<T>& items_dot, const T* offset, T* slope, T* mix) {
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    using V = Pack<T, W>;
-    alignas(64) V p[run_length], own[run_length], u[run_length];
-    const auto at_items = static_cast<std::size_t>(run.begin) * items.stride;
-    const V* const d = plan_and_derivative(p, own, shape, home, at, items, run, offset);
-    const T* const beta_dot = items_dot.beta + run.begin;
-    for (int y = 0; y < run.size(); ++y) u[y] = V{} + beta_dot[y];
-    add_head_dots(u, run.size(), shape.channels, shape.scale, at, home_dot, home.stride, items.b + at_items,
-                  items.stride);
-    add_head_dots(u, run.size(), shape.channels, shape.scale, at, home.a, home.stride, items_dot.b + at_items,
-                  items.stride);
-    V sum = {};
-    for (int y = 0; y < run.size(); ++y) {
-      u[y] *= d[y];
-      sum += u[y];
-    }
-    if (!shape.linear) at.store_lanes(slope, at.lanes_of(slope) + sum);
-    if (items.v == nullptr) return;
-    const V one = V{} + T(1);
-    add_head_mix(mix, home.stride, at, one, T(1), u, run.size(), shape.channels, items.v + at_items,
-                 items.stride);
-    add_head_mix(mix, home.stride, at, one, T(1), p, run.size(), shape.channels, items_dot.v + at_items,
-                 items.stride);
-  });
+void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T>& items, const T* offset,
+                            const T* centre, T* a_bar, const ItemBars<T>& bars) {
+  reserve(3, 2);
+  T *const p = take_matrix(), *const own = take_matrix(), *const s = take_matrix();
+  T *const a_tile = take_tile(), *const bar_tile = take_tile();
+  const bool values = items.v != nullptr;
+  for_blocks(
+      home, items,
+      [&](std::size_t first, int tokens) {
+        turn_tile(home.a, home.stride, first, tokens, a_tile);
+        if (values) turn_tile(mix_bar, home.stride, first, tokens, bar_tile);
+      },
+      [&](const Block& at) {
+        const T* const d = plan(home, items, offset, at, p, own);
+        if (values) {
+          dots(at, items.stride, items.v, home.stride, mix_bar, Into::set, s);
+          spread(at, p, bar_tile, items.stride, bars.v);
+        }
+        for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+          const auto row = y * static_cast<std::size_t>(at.lanes);
+          Vector<T> sum{};
+          for_registers<T>(at.lanes, [&](std::size_t x) {
+            const Vector<T> middle = load(centre + at.first + x);
+            const Vector<T> slope = load(d + row + x) * (values ? load(s + row + x) - middle : -middle);
+            store(s + row + x, slope * shape_.scale);
+            const auto left = static_cast<std::size_t>(at.tokens) - x;
+            sum += left >= simd::lanes<T> ? slope : simd::first_lanes<T>(slope, left);
+          });
+          if (bars.beta != nullptr) bars.beta[static_cast<std::size_t>(at.begin) + y] += simd::sum<T>(sum);
+        }
+        mix(at, items.stride, items.b, s, home.stride, Into::add, a_bar);
+        spread(at, s, a_tile, items.stride, bars.b);
+      });
 }
 
-template <class T>
-void adjoint_head(const HeadShape<T>& shape, const Home<T>& home, const T* mix_bar, const Items<T>& items,
-                  const T* offset, const T* centre, T* a_bar, const ItemBars<T>& bars) {
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    using V = Pack<T, W>;
-    alignas(64) V p[run_length], own[run_length], s[run_length];
-    const auto at_items = static_cast<std::size_t>(run.begin) * items.stride;
-    const V* const d = plan_and_derivative(p, own, shape, home, at, items, run, offset);
-    const V middle = at.lanes_of(centre);
-    for (int y = 0; y < run.size(); ++y) s[y] = -middle;
-    if (items.v != nullptr) {
-      add_head_dots(s, run.size(), shape.channels, T(1), at, mix_bar, home.stride, items.v + at_items,
-                    items.stride);
-      add_head_spread(bars.v + at_items, items.stride, p, run.size(), shape.channels, T(1), at, mix_bar,
-                      home.stride);
-    }
-    for (int y = 0; y < run.size(); ++y) s[y] *= d[y];
-    if (bars.beta != nullptr)
-      for (int y = 0; y < run.size(); ++y) {
-        T sum = 0;
-        for (int lane = 0; lane < W; ++lane) sum += s[y][lane];
-        bars.beta[run.begin + y] += sum;
-      }
-    add_head_mix(a_bar, home.stride, at, V{} + T(1), shape.scale, s, run.size(), shape.channels,
-                 items.b + at_items, items.stride);
-    add_head_spread(bars.b + at_items, items.stride, s, run.size(), shape.channels, shape.scale, at, home.a,
-                    home.stride);
-  });
-}
-
-#define FLUXFORMER_INSTANTIATE(T)                                                                      \
-  template void stream_head(const HeadShape<T>&, const Home<T>&, const Items<T>&, bool,                \
-                            const RunningMix<T>&);                                                     \
-  template void write_plan(const HeadShape<T>&, const Home<T>&, const Items<T>&, const T*, double*,    \
-                           std::size_t);                                                               \
-  template void tangent_head(const HeadShape<T>&, const Home<T>&, const T*, const Items<T>&,           \
-                             const Items<T>&, const T*, T*, T*);                                       \
-  template void adjoint_head(const HeadShape<T>&, const Home<T>&, const T*, const Items<T>&, const T*, \
-                             const T*, T*, const ItemBars<T>&);
+#define FLUXFORMER_INSTANTIATE(T)                                                                           \
+  template void HeadKernel<T>::reserve(std::size_t, std::size_t);                                           \
+  template HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>&, const Items<T>&, std::size_t, int,   \
+                                                       int) const;                                          \
+  template void HeadKernel<T>::dots(const Block&, std::size_t, const T*, std::size_t, const T*, Into, T*);  \
+  template void HeadKernel<T>::mix(const Block&, std::size_t, const T*, const T*, std::size_t, Into, T*);   \
+  template void HeadKernel<T>::spread(const Block&, const T*, const T*, std::size_t, T*);                   \
+  template void HeadKernel<T>::turn_tile(const T*, std::size_t, std::size_t, int, T*) const;                \
+  template const T* HeadKernel<T>::plan(const Home<T>&, const Items<T>&, const T*, const Block&, T*, T*);   \
+  template void HeadKernel<T>::linear_plan(const Home<T>&, const Items<T>&, const Block&, T*, T*);          \
+  template void HeadKernel<T>::stream(const Home<T>&, const Items<T>&, bool, const RunningMix<T>&);         \
+  template void HeadKernel<T>::write_plan(const Home<T>&, const Items<T>&, const T*, double*, std::size_t); \
+  template void HeadKernel<T>::adjoint(const Home<T>&, const T*, const Items<T>&, const T*, const T*, T*,   \
+                                       const ItemBars<T>&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

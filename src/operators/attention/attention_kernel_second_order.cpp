@@ -1,65 +1,95 @@
-// The adjoint pass of one head along a direction.
+// The passes of one head along a direction: the tangent, and the tangent of the adjoint.
 
-#include "operators/attention/attention_kernel_run.hpp"
+#include "operators/attention/attention_kernel_block.hpp"
 
 namespace fluxformer {
 
-using namespace tile;
+using simd::broadcast;
+using simd::load;
+using simd::store;
+using simd::Vector;
 
 template <class T>
-void adjoint_tangent_head(const HeadShape<T>& shape, const Home<T>& home, const HomeSweep<T>& sweep,
-                          const Items<T>& items, const Items<T>& items_dot, T* a_bar_dot,
-                          const ItemBars<T>& bars_dot) {
-  for_runs(shape, home, items, [&]<int W>(Tile<T, W> at, const Run& run) {
-    using V = Pack<T, W>;
-    alignas(64) V p[run_length], own[run_length], p_dot[run_length], s[run_length], s_dot[run_length];
-    const int count = run.size();
-    const auto at_items = static_cast<std::size_t>(run.begin) * items.stride;
-    const T *const b = items.b + at_items, *const b_dot = items_dot.b + at_items;
-    const T *const v = items.v + at_items, *const v_dot = items_dot.v + at_items;
-    const auto add_dots_of = [&](V* sums, T factor, const T* lanes, const T* channels) {
-      add_head_dots(sums, count, shape.channels, factor, at, lanes, home.stride, channels, items.stride);
-    };
-    const auto add_mix_of = [&](const V* weights, const T* channels) {
-      add_head_mix(a_bar_dot, home.stride, at, V{} + T(1), shape.scale, weights, count, shape.channels,
-                   channels, items.stride);
-    };
-    const auto add_spread_of = [&](T* bar, const V* weights, T factor, const T* lanes) {
-      add_head_spread(bar + at_items, items.stride, weights, count, shape.channels, factor, at, lanes,
-                      home.stride);
-    };
-
-    const V* const d = plan_and_derivative(p, own, shape, home, at, items, run, sweep.offset);
-    const V slope = at.lanes_of(sweep.slope), centre = at.lanes_of(sweep.centre),
-            centre_dot = at.lanes_of(sweep.centre_dot);
-    for (int y = 0; y < count; ++y) {
-      p_dot[y] = -slope;
-      s[y] = -centre;
-      s_dot[y] = -centre_dot;
-    }
-    add_dots_of(p_dot, shape.scale, sweep.a_dot, b);
-    add_dots_of(p_dot, shape.scale, home.a, b_dot);
-    add_dots_of(s, T(1), sweep.mix_bar, v);
-    add_dots_of(s_dot, T(1), sweep.mix_bar_dot, v);
-    add_dots_of(s_dot, T(1), sweep.mix_bar, v_dot);
-    // D' = P', but linear attention has D' = 0.
-    for (int y = 0; y < count; ++y) p_dot[y] *= d[y];
-    for (int y = 0; y < count; ++y) s_dot[y] *= d[y];
-    if (!shape.linear)
-      for (int y = 0; y < count; ++y) s_dot[y] += p_dot[y] * s[y];
-    for (int y = 0; y < count; ++y) s[y] *= d[y];
-    add_spread_of(bars_dot.v, p_dot, T(1), sweep.mix_bar);
-    add_spread_of(bars_dot.v, p, T(1), sweep.mix_bar_dot);
-    add_mix_of(s_dot, b);
-    add_mix_of(s, b_dot);
-    add_spread_of(bars_dot.b, s_dot, shape.scale, home.a);
-    add_spread_of(bars_dot.b, s, shape.scale, sweep.a_dot);
-  });
+void HeadKernel<T>::tangent(const Home<T>& home, const T* home_dot, const Items<T>& items,
+                            const Items<T>& items_dot, const T* offset, T* slope, T* mixed) {
+  reserve(3, 0);
+  T *const p = take_matrix(), *const own = take_matrix(), *const u = take_matrix();
+  for_blocks(
+      home, items, [](std::size_t, int) {},
+      [&](const Block& at) {
+        const T* const d = plan(home, items, offset, at, p, own);
+        dots(at, items.stride, items.b, home.stride, home_dot, Into::set, u);
+        dots(at, items.stride, items_dot.b, home.stride, home.a, Into::add, u);
+        const auto lanes = static_cast<std::size_t>(at.lanes), count = static_cast<std::size_t>(at.items());
+        const T* const beta_dot = items_dot.beta + at.begin;
+        T* const slopes = slope + at.first;
+        for_registers<T>(at.lanes, [&](std::size_t x) {
+          Vector<T> sum{};
+          for (std::size_t y = 0; y < count; ++y) {
+            T* const pair = u + y * lanes + x;
+            const Vector<T> change = load(d + y * lanes + x) * (load(pair) * shape_.scale + beta_dot[y]);
+            store(pair, change);
+            sum += change;
+          }
+          if (!shape_.linear) store_tokens<T>(slopes, x, at.tokens, load(slopes + x) + sum);
+        });
+        if (items.v == nullptr) return;
+        mix(at, items.stride, items.v, u, home.stride, Into::add, mixed);
+        mix(at, items.stride, items_dot.v, p, home.stride, Into::add, mixed);
+      });
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                                              \
-  template void adjoint_tangent_head(const HeadShape<T>&, const Home<T>&, const HomeSweep<T>&, \
-                                     const Items<T>&, const Items<T>&, T*, const ItemBars<T>&);
+template <class T>
+void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& sweep, const Items<T>& items,
+                                    const Items<T>& items_dot, T* a_bar_dot, const ItemBars<T>& bars_dot) {
+  reserve(5, 4);
+  T *const p = take_matrix(), *const own = take_matrix(), *const p_dot = take_matrix();
+  T *const s = take_matrix(), *const s_dot = take_matrix();
+  T *const a = take_tile(), *const a_dot = take_tile(), *const bar = take_tile(),
+           *const bar_dot = take_tile();
+  for_blocks(
+      home, items,
+      [&](std::size_t first, int tokens) {
+        turn_tile(home.a, home.stride, first, tokens, a);
+        turn_tile(sweep.a_dot, home.stride, first, tokens, a_dot);
+        turn_tile(sweep.mix_bar, home.stride, first, tokens, bar);
+        turn_tile(sweep.mix_bar_dot, home.stride, first, tokens, bar_dot);
+      },
+      [&](const Block& at) {
+        const T* const d = plan(home, items, sweep.offset, at, p, own);
+        dots(at, items.stride, items.b, home.stride, sweep.a_dot, Into::set, p_dot);
+        dots(at, items.stride, items_dot.b, home.stride, home.a, Into::add, p_dot);
+        dots(at, items.stride, items.v, home.stride, sweep.mix_bar, Into::set, s);
+        dots(at, items.stride, items.v, home.stride, sweep.mix_bar_dot, Into::set, s_dot);
+        dots(at, items.stride, items_dot.v, home.stride, sweep.mix_bar, Into::add, s_dot);
+        for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+          const auto row = y * static_cast<std::size_t>(at.lanes);
+          for_registers<T>(at.lanes, [&](std::size_t x) {
+            const std::size_t lane = at.first + x, pair = row + x;
+            const Vector<T> rate = load(d + pair), difference = load(s + pair) - load(sweep.centre + lane);
+            const Vector<T> change = rate * (load(p_dot + pair) * shape_.scale - load(sweep.slope + lane));
+            Vector<T> change_of_s = rate * (load(s_dot + pair) - load(sweep.centre_dot + lane));
+            // D' = P', but linear attention has D' = 0.
+            if (!shape_.linear) change_of_s += change * difference;
+            store(p_dot + pair, change);
+            store(s + pair, rate * difference * shape_.scale);
+            store(s_dot + pair, change_of_s * shape_.scale);
+          });
+        }
+        spread(at, p_dot, bar, items.stride, bars_dot.v);
+        spread(at, p, bar_dot, items.stride, bars_dot.v);
+        mix(at, items.stride, items.b, s_dot, home.stride, Into::add, a_bar_dot);
+        mix(at, items.stride, items_dot.b, s, home.stride, Into::add, a_bar_dot);
+        spread(at, s_dot, a, items.stride, bars_dot.b);
+        spread(at, s, a_dot, items.stride, bars_dot.b);
+      });
+}
+
+#define FLUXFORMER_INSTANTIATE(T)                                                                            \
+  template void HeadKernel<T>::tangent(const Home<T>&, const T*, const Items<T>&, const Items<T>&, const T*, \
+                                       T*, T*);                                                              \
+  template void HeadKernel<T>::adjoint_tangent(const Home<T>&, const HomeSweep<T>&, const Items<T>&,         \
+                                               const Items<T>&, T*, const ItemBars<T>&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

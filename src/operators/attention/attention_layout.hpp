@@ -6,54 +6,19 @@
 // head) with row stride `ld`, which leaves room for a vector load past the last row; and "items", which
 // travel around the ring: a matrix [row][columns] followed by beta [head][row].
 
-#include <Eigen/Core>
 #include <cstddef>
-#include <type_traits>
 #include <vector>
 
+#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/row_major.hpp"
+
 namespace fluxformer {
-
-/// A matrix over existing memory, rows `stride` apart; nothing is copied.
-template <class T>
-auto row_major(T* data, std::size_t rows, std::size_t columns, std::size_t stride) {
-  using Plain = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  using Seen = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;
-  using Index = Eigen::Index;
-  return Eigen::Map<Seen, 0, Eigen::OuterStride<>>(data, static_cast<Index>(rows),
-                                                   static_cast<Index>(columns),
-                                                   Eigen::OuterStride<>(static_cast<Index>(stride)));
-}
-/// The same without gaps between rows.
-template <class T>
-auto row_major(T* data, std::size_t rows, std::size_t columns) {
-  return row_major(data, rows, columns, columns);
-}
-
-/// y := a b, or y += a b. For tiny matrices the last bits of Eigen's result depend on the address of y, and
-/// restarts and repeated runs would differ; their product is written out here.
-template <class Y, class A, class B>
-void set_product(Y&& y, const A& a, const B& b, bool add = false) {
-  if (y.rows() + y.cols() + a.cols() >= 20 && y.rows() > 1 && y.cols() > 1) {
-    if (add) {
-      y.noalias() += a * b;
-    } else {
-      y.noalias() = a * b;
-    }
-    return;
-  }
-  for (Eigen::Index i = 0; i < y.rows(); ++i)
-    for (Eigen::Index j = 0; j < y.cols(); ++j) {
-      auto sum = add ? y(i, j) : decltype(+y(i, j))(0);
-      for (Eigen::Index k = 0; k < a.cols(); ++k) sum += a(i, k) * b(k, j);
-      y(i, j) = sum;
-    }
-}
 
 /// y := a b_dot + a_dot b, the variation of a product.
 template <class Y, class A, class B>
 void set_product_rule(Y&& y, const A& a, const A& a_dot, const B& b, const B& b_dot) {
   set_product(y, a, b_dot);
-  set_product(y, a_dot, b, true);
+  set_product(y, a_dot, b, Into::add);
 }
 
 /// Summed in double.

@@ -85,6 +85,7 @@ void Attention<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, 
   const std::size_t width = chunk.width;
   std::fill(tape.seed_product.begin(), tape.seed_product.end(), 0.0);
   std::fill(tape.seed_sums.begin(), tape.seed_sums.end(), 0.0);
+  work_->chunk.set_maps(weights.attention);
   work_->for_kept_chunks(*at.value, [&] {
     AttentionAdjoint<T>& part = tape.parts[chunk.number()];
     std::swap(static_cast<AttentionAdjoint<T>&>(bar), part);
@@ -142,9 +143,7 @@ void Attention<T>::set_tangent(const LayerWeights<const T>& weights, const Layer
                      row_major<const T>(dot.mix.data(), width, r, chunk.ld).transpose(),
                      row_major<const T>(work_->w_o.data(), width, width).transpose(),
                      row_major<const T>(work_->w_o_dot.data(), width, width).transpose());
-    output.rowwise() +=
-        Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(work_->b_o_dot.data(), context_.width);
-    chunk.scatter(chunk.projected.data(), scale, base, out);
+    chunk.scatter(chunk.projected.data(), work_->b_o_dot.data(), scale, base, out);
   });
 }
 

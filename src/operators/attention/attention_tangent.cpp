@@ -7,6 +7,7 @@
 #include "base/phases.hpp"
 #include "operators/attention/attention_tangent_pass.hpp"
 #include "operators/attention/attention_work.hpp"
+#include "operators/kernels/turn.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -43,12 +44,11 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, cons
   } else {
     chunk.gather(v, 1.0, dot.x.data());
   }
-  const auto x_dot = row_major<const T>(dot.x.data(), r, width);
   dot.q.resize(width * ld);
   dot.kv.resize(r * (2 * width + heads));
-  set_product(row_major(dot.q.data(), width, r, ld), row_major(w.w_qkv, width, width), x_dot.transpose());
-  set_product(row_major(dot.kv.data(), r, 2 * width), x_dot,
-              row_major(w.w_qkv + width * width, 2 * width, width).transpose());
+  chunk.w_qkv.apply(r, Stored::plain, dot.x.data(), width, 0, width, chunk.projected.data(), width);
+  turn(chunk.projected.data(), r, width, width, dot.q.data(), ld);
+  chunk.w_qkv.apply(r, Stored::plain, dot.x.data(), width, width, 2 * width, dot.kv.data(), 2 * width);
   dot.half_norm.assign(heads * ld, T(0));
   if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
   if (chunk.half_steps > 1) {
@@ -83,7 +83,7 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, cons
 
   for (std::size_t c = 0; c < width; ++c)
     for (std::size_t i = 0; i < r; ++i) dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
-  chunk.set_output(w, nullptr, dot.mix, scale * *w.alpha, base, out);
+  chunk.set_output(nullptr, dot.mix, scale * *w.alpha, base, out);
 }
 
 template <class T>
@@ -92,6 +92,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
   const InPiece piece(Piece::attention);
   count(2);
   AttentionChunk<T>& chunk = work_->chunk;
+  chunk.set_maps(weights.attention);
   chunk.for_chunks([&] {
     chunk.project(weights.attention, u);
     chunk.solve(true);
@@ -104,6 +105,7 @@ void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const 
                                     double scale, const double* base, double* out, Activations& kept) {
   const InPiece piece(Piece::attention);
   count(2);
+  work_->chunk.set_maps(weights.attention);
   work_->for_kept_chunks(kept, [&] { set_tangent_of_chunk(weights.attention, u, v, scale, base, out); });
 }
 

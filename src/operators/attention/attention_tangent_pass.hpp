@@ -45,10 +45,9 @@ struct TangentPass {
     chunk.ring.visit(travelling.data(), 2 * chunk.per_token(side), [&](int rank, const T* block) {
       chunk.for_places(side, mix != nullptr, rank, block,
                        [&](const Home<T>& home, const Items<T>& items, const Place& at) {
-                         tangent_head(chunk.shape, home, home_dot.data() + at.lane, items,
-                                      variation_of(items, at), offset.data() + at.lane_number,
-                                      slope.data() + at.lane_number,
-                                      mix != nullptr ? mix->data() + at.lane : nullptr);
+                         chunk.kernel.tangent(home, home_dot.data() + at.lane, items, variation_of(items, at),
+                                              offset.data() + at.lane_number, slope.data() + at.lane_number,
+                                              mix != nullptr ? mix->data() + at.lane : nullptr);
                        });
     });
   }

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <sstream>
 
+#ifdef FLUXFORMER_XSMM
+#include <libxsmm.h>
+#endif
+
 #if defined(FLUXFORMER_OPENBLAS)
 extern "C" {
 char* openblas_get_corename(void);
@@ -18,8 +22,9 @@ const char* bli_arch_string(int id);
 #endif
 
 namespace fluxformer {
+namespace {
 
-std::string blas_description() {
+std::string library_description() {
 #if defined(FLUXFORMER_OPENBLAS)
   // The configuration begins with "OpenBLAS 0.3.21 ...".
   std::istringstream config(openblas_get_config());
@@ -32,6 +37,17 @@ std::string blas_description() {
 #else
   return "Eigen " + std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) + '.' +
          std::to_string(EIGEN_MINOR_VERSION);
+#endif
+}
+
+}  // namespace
+
+std::string blas_description() {
+#ifdef FLUXFORMER_XSMM
+  return "libxsmm " LIBXSMM_CONFIG_VERSION ", kernels " + std::string(libxsmm_get_target_arch()) + "; " +
+         library_description();
+#else
+  return library_description();
 #endif
 }
 

@@ -1,14 +1,14 @@
 #pragma once
 
-// The library behind matrix products, and whether the environment slows it down. For logs and benchmarks.
+// The libraries behind matrix products, and whether the environment slows it down. For logs and benchmarks.
 
 #include <string>
 #include <string_view>
 
 namespace fluxformer {
 
-/// Library, version and the kernel chosen for this machine: "OpenBLAS 0.3.21, kernel SkylakeX",
-/// "BLIS 0.9.0, kernel zen3", "Eigen 3.4.0".
+/// The library of small products, if any, and the BLAS, each with version and the kernels chosen for this machine: "libxsmm 1.17, kernels
+/// cpx; OpenBLAS 0.3.21, kernel SkylakeX", "BLIS 0.9.0, kernel zen3", "Eigen 3.4.0".
 std::string blas_description();
 
 /// Empty, or one sentence for the log: OpenBLAS does not know this processor and uses old kernels, or

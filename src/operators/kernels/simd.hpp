@@ -9,6 +9,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 namespace fluxformer::simd {
 
 #if defined(__AVX512F__)
@@ -46,14 +50,59 @@ inline void store(T* x, const Vector<T>& v) {
 /// The first `count` < lanes numbers, zeros after them.
 template <class T>
 inline Vector<T> load_part(const T* x, std::size_t count) {
+#if defined(__AVX512F__)  // a copy of a length that is not known to the compiler is a call
+  const auto first = static_cast<std::uint16_t>((1U << count) - 1U);
+  if constexpr (sizeof(T) == 4)
+    return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_ps(first, x));
+  else
+    return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_pd(static_cast<std::uint8_t>(first), x));
+#else
   Vector<T> v{};
   std::memcpy(&v, x, count * sizeof(T));
   return v;
+#endif
 }
 /// Writes the first `count` < lanes numbers.
 template <class T>
 inline void store_part(T* x, const Vector<T>& v, std::size_t count) {
+#if defined(__AVX512F__)
+  const auto first = static_cast<std::uint16_t>((1U << count) - 1U);
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(x, first, reinterpret_cast<__m512>(v));
+  else
+    _mm512_mask_storeu_pd(x, static_cast<std::uint8_t>(first), reinterpret_cast<__m512d>(v));
+#else
   std::memcpy(x, &v, count * sizeof(T));
+#endif
+}
+
+/// As many doubles as a register of T has lanes, rounded to T.
+template <class T>
+inline Vector<T> load_rounded(const double* x) {
+  if constexpr (sizeof(T) == 8) {
+    return load(x);
+  } else {
+    typedef float Half __attribute__((vector_size(bytes / 2)));
+    const Half halves[2] = {__builtin_convertvector(load(x), Half),
+                            __builtin_convertvector(load(x + lanes<double>), Half)};
+    Vector<T> v;
+    std::memcpy(&v, halves, sizeof v);
+    return v;
+  }
+}
+/// out = base + scale * v for the lanes of a register.
+template <class T>
+inline void store_sum(double scale, const Vector<T>& v, const double* base, double* out) {
+  if constexpr (sizeof(T) == 8) {
+    store(out, load(base) + scale * v);
+  } else {
+    typedef float Half __attribute__((vector_size(bytes / 2)));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    store(out, load(base) + scale * __builtin_convertvector(halves[0], Vector<double>));
+    store(out + lanes<double>,
+          load(base + lanes<double>) + scale * __builtin_convertvector(halves[1], Vector<double>));
+  }
 }
 /// `value` in every lane.
 template <class T>
@@ -65,6 +114,17 @@ template <class V>
 inline V clamp(const V& x, const V& low, const V& high) {
   const V raised = x < low ? low : x;
   return raised > high ? high : raised;
+}
+
+/// v in the first `count` lanes, zeros after them.
+template <class T, std::size_t... lane>
+inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count, std::index_sequence<lane...> /*all*/) {
+  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  return Vector<Index>{static_cast<Index>(lane)...} < static_cast<Index>(count) ? v : Vector<T>{};
+}
+template <class T>
+inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count) {
+  return first_lanes<T>(v, count, std::make_index_sequence<lanes<T>>{});
 }
 
 /// Adds to each lane the one at distance `half`, then half / 2, ..., 1: every lane becomes the sum.
@@ -92,6 +152,16 @@ inline void set_sum(double scale, const T* x, std::size_t count, const double* b
 #pragma GCC ivdep
 #endif
   for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i]);
+}
+
+/// out = base + scale * (x + bias), likewise.
+template <class T>
+inline void set_sum(double scale, const T* x, const T* bias, std::size_t count, const double* base,
+                    double* out) {
+#if !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (std::size_t i = 0; i < count; ++i) out[i] = base[i] + scale * static_cast<double>(x[i] + bias[i]);
 }
 
 /// sums += the rows of x, contiguous.

@@ -4,25 +4,21 @@
 #include <iterator>
 #include <numbers>
 
+#include "operators/kernels/exponential.hpp"
 #include "operators/kernels/simd.hpp"
 
-// glibc's vector functions have x86 vector-ABI names; erf came with 2.35. Elsewhere: std, lane by lane.
+// glibc's vector erf has x86 vector-ABI names and came with 2.35. Elsewhere: std, lane by lane.
 #if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 #if defined(__AVX512F__)
 #define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVeN8v_##name
-#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVeN16v_##name
 #elif defined(__AVX2__)
 #define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVdN4v_##name
-#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVdN8v_##name
 #else
 #define FLUXFORMER_VECTOR_DOUBLE(name) _ZGVbN2v_##name
-#define FLUXFORMER_VECTOR_FLOAT(name) _ZGVbN4v_##name
 #endif
 
 extern "C" {
-fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(exp)(fluxformer::simd::Vector<double>);
 fluxformer::simd::Vector<double> FLUXFORMER_VECTOR_DOUBLE(erf)(fluxformer::simd::Vector<double>);
-fluxformer::simd::Vector<float> FLUXFORMER_VECTOR_FLOAT(expf)(fluxformer::simd::Vector<float>);
 }
 #endif
 
@@ -33,21 +29,10 @@ using simd::broadcast;
 using simd::Vector;
 
 #ifdef FLUXFORMER_VECTOR_DOUBLE
-inline Vector<double> vector_exp(Vector<double> x) {
-  return FLUXFORMER_VECTOR_DOUBLE(exp)(x);
-}
 inline Vector<double> vector_erf(Vector<double> x) {
   return FLUXFORMER_VECTOR_DOUBLE(erf)(x);
 }
-inline Vector<float> vector_exp(Vector<float> x) {
-  return FLUXFORMER_VECTOR_FLOAT(expf)(x);
-}
 #else
-template <class V>
-inline V vector_exp(V x) {
-  for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::exp(x[i]);
-  return x;
-}
 template <class V>
 inline V vector_erf(V x) {
   for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::erf(x[i]);
@@ -55,19 +40,16 @@ inline V vector_erf(V x) {
 }
 #endif
 
-/// Beyond these the functions are constant to round-off. Arguments are clamped to them, since the vector
-/// functions fall back to slow scalar code near overflow and underflow.
+/// Beyond these the functions are constant to round-off. Arguments are clamped to them, so that exponentials stay normal numbers.
 template <class T>
 struct Range;
 template <>
 struct Range<double> {
-  static constexpr double exp_low = -708;  ///< exp is 0 below (less than 3.4e-308)
   static constexpr double erf_form = 37;   ///< x^2 / 2 < 708
   static constexpr double tanh_form = 21;  ///< 2 sqrt(2/pi) (x + 0.044715 x^3) < 708
 };
 template <>
 struct Range<float> {
-  static constexpr float exp_low = -87;
   static constexpr float erf_form = 13;
   static constexpr float tanh_form = 9.9F;
 };
@@ -75,11 +57,7 @@ struct Range<float> {
 template <class T>
 struct ShiftedExp {
   Vector<T> shift;
-  Vector<T> operator()(const Vector<T>& x) const {
-    const Vector<T> y = x - shift;
-    const Vector<T> low = broadcast(Range<T>::exp_low);
-    return y < low ? Vector<T>{} : vector_exp(y < low ? low : y);
-  }
+  Vector<T> operator()(const Vector<T>& x) const { return simd::exponential_or_zero<T>(x - shift); }
 };
 
 /// What an activation gives beside its value.
@@ -99,7 +77,7 @@ struct GeluErf {
     const Vector<T> cdf = T(0.5) + T(0.5) * vector_erf(held * (std::numbers::sqrt2_v<T> / 2));
     if constexpr (order > 0) {
       constexpr T density_at_zero = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
-      const Vector<T> decay = vector_exp(T(-0.5) * held * held);
+      const Vector<T> decay = simd::exponential<T>(T(-0.5) * held * held);
       g.slope = cdf + held * density_at_zero * decay;
       if constexpr (order > 1) g.curvature = density_at_zero * decay * (T(2) - held * held);
     }
@@ -119,7 +97,7 @@ struct GeluErf<float> {
     const Vector<float> limit = broadcast(Range<float>::erf_form);
     const Vector<float> held = simd::clamp(x, -limit, limit);
     const Vector<float> size = held < 0.0F ? -held : held;
-    const Vector<float> decay = vector_exp(-0.5F * held * held);
+    const Vector<float> decay = simd::exponential<float>(-0.5F * held * held);
     const Vector<float> t = 1.0F / (1.0F + 0.21F * size);
     constexpr float coefficients[] = {-0.0724177716F, 0.287350502F,  -0.338202132F,
                                       0.358770499F,   -0.10065533F,  0.127885783F,
@@ -149,7 +127,7 @@ struct GeluTanh {
     const Vector<T> limit = broadcast(Range<T>::tanh_form);
     const Vector<T> held = simd::clamp(x, -limit, limit);
     const Vector<T> square = held * held;
-    const Vector<T> decay = vector_exp(-two_root * held * (T(1) + cubic * square));
+    const Vector<T> decay = simd::exponential<T>(-two_root * held * (T(1) + cubic * square));
     const Vector<T> logistic = T(1) / (T(1) + decay);
     if constexpr (order > 0) {
       const Vector<T> rate = two_root * (T(1) + 3 * cubic * square);
@@ -171,31 +149,34 @@ void apply(const Function& function, T* x, std::size_t count) {
   if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
 }
 
-/// x := g(x); for order 1 slope := g'(x), for order 2 curvature := g''(x) too.
+/// x := g(x + bias); for order 1 slope := g', for order 2 curvature := g'' too. `bias` may be null.
 template <int order, class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, T* curvature, std::size_t count) {
+void activate(const Activation& g, T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
   constexpr std::size_t width = simd::lanes<T>;
   Derivatives<T> along;
   std::size_t i = 0;
   for (; i + width <= count; i += width) {
-    simd::store(x + i, g.template value<order>(simd::load(x + i), along));
+    const Vector<T> at = bias != nullptr ? simd::load(x + i) + simd::load(bias + i) : simd::load(x + i);
+    simd::store(x + i, g.template value<order>(at, along));
     if constexpr (order > 0) simd::store(slope + i, along.slope);
     if constexpr (order > 1) simd::store(curvature + i, along.curvature);
   }
   if (i == count) return;
-  const Vector<T> value = g.template value<order>(simd::load_part(x + i, count - i), along);
+  Vector<T> at = simd::load_part(x + i, count - i);
+  if (bias != nullptr) at += simd::load_part(bias + i, count - i);
+  const Vector<T> value = g.template value<order>(at, along);
   simd::store_part<T>(x + i, value, count - i);
   if constexpr (order > 0) simd::store_part<T>(slope + i, along.slope, count - i);
   if constexpr (order > 1) simd::store_part<T>(curvature + i, along.curvature, count - i);
 }
 
 template <class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, std::size_t count) {
+void activate(const Activation& g, T* x, T* slope, std::size_t count, const T* bias) {
   T* const none = nullptr;
   if (slope == nullptr)
-    activate<0>(g, x, none, none, count);
+    activate<0>(g, x, none, none, count, bias);
   else
-    activate<1>(g, x, slope, none, count);
+    activate<1>(g, x, slope, none, count, bias);
 }
 
 }  // namespace
@@ -206,34 +187,33 @@ void exp_shifted(T* x, std::size_t count, T shift) {
 }
 
 template <class T>
-void gelu_erf(T* x, T* slope, std::size_t count) {
-  activate(GeluErf<T>{}, x, slope, count);
+void gelu_erf(T* x, T* slope, std::size_t count, const T* bias) {
+  activate(GeluErf<T>{}, x, slope, count, bias);
 }
 
 template <class T>
-void gelu_tanh(T* x, T* slope, std::size_t count) {
-  activate(GeluTanh<T>{}, x, slope, count);
+void gelu_tanh(T* x, T* slope, std::size_t count, const T* bias) {
+  activate(GeluTanh<T>{}, x, slope, count, bias);
 }
 
 template <class T>
-void gelu_erf_curvature(T* x, T* slope, T* curvature, std::size_t count) {
-  activate<2>(GeluErf<T>{}, x, slope, curvature, count);
+void gelu_erf_curvature(T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
+  activate<2>(GeluErf<T>{}, x, slope, curvature, count, bias);
 }
 
 template <class T>
-void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count) {
-  activate<2>(GeluTanh<T>{}, x, slope, curvature, count);
+void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
+  activate<2>(GeluTanh<T>{}, x, slope, curvature, count, bias);
 }
 
-template void exp_shifted<float>(float*, std::size_t, float);
-template void exp_shifted<double>(double*, std::size_t, double);
-template void gelu_erf<float>(float*, float*, std::size_t);
-template void gelu_erf<double>(double*, double*, std::size_t);
-template void gelu_tanh<float>(float*, float*, std::size_t);
-template void gelu_erf_curvature<float>(float*, float*, float*, std::size_t);
-template void gelu_tanh_curvature<float>(float*, float*, float*, std::size_t);
-template void gelu_tanh<double>(double*, double*, std::size_t);
-template void gelu_erf_curvature<double>(double*, double*, double*, std::size_t);
-template void gelu_tanh_curvature<double>(double*, double*, double*, std::size_t);
+#define FLUXFORMER_INSTANTIATE(T)                                         \
+  template void exp_shifted<T>(T*, std::size_t, T);                       \
+  template void gelu_erf<T>(T*, T*, std::size_t, const T*);               \
+  template void gelu_tanh<T>(T*, T*, std::size_t, const T*);              \
+  template void gelu_erf_curvature<T>(T*, T*, T*, std::size_t, const T*); \
+  template void gelu_tanh_curvature<T>(T*, T*, T*, std::size_t, const T*);
+FLUXFORMER_INSTANTIATE(float)
+FLUXFORMER_INSTANTIATE(double)
+#undef FLUXFORMER_INSTANTIATE
 
 }  // namespace fluxformer

@@ -10,17 +10,18 @@
 namespace fluxformer {
 namespace {
 
-/// x := g(x), slope := g'(x) and curvature := g''(x) where not null.
+/// x := g(x + bias), slope := g' and curvature := g'' where not null.
 template <class T>
-void activate(Activation activation, T* x, T* slope, T* curvature, std::size_t count) {
+void activate(Activation activation, const T* bias, T* x, T* slope, T* curvature, std::size_t count) {
   switch (activation) {
     case Activation::gelu_erf:
-      return curvature != nullptr ? gelu_erf_curvature(x, slope, curvature, count)
-                                  : gelu_erf(x, slope, count);
+      return curvature != nullptr ? gelu_erf_curvature(x, slope, curvature, count, bias)
+                                  : gelu_erf(x, slope, count, bias);
     case Activation::gelu_tanh:
-      return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count)
-                                  : gelu_tanh(x, slope, count);
+      return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count, bias)
+                                  : gelu_tanh(x, slope, count, bias);
     case Activation::relu:
+      for (std::size_t i = 0; i < count; ++i) x[i] += bias[i];
       if (slope != nullptr) {
         for (std::size_t i = 0; i < count; ++i) slope[i] = x[i] > 0 ? T(1) : T(0);
       }
@@ -58,30 +59,36 @@ void Reaction<T>::inner_input(const ReactionWeights<const T>& weights, const dou
 }
 
 template <class T>
+void Reaction<T>::set_maps(const ReactionWeights<const T>& weights) {
+  w_1_.set(weights.w_1, hidden_, width_);
+  w_2_.set(weights.w_2, width_, hidden_);
+}
+
+template <class T>
 void Reaction<T>::hidden_values(const ReactionWeights<const T>& weights, std::size_t rows,
-                                const Hidden& hidden) const {
-  repeat_row(weights.b_1, rows, hidden_, hidden.value);
-  matrix(hidden.value, rows, hidden_).noalias() +=
-      matrix(hidden.normal, rows, width_) * matrix(weights.w_1, hidden_, width_).transpose();
-  activate(settings_.activation, hidden.value, hidden.slope, hidden.curvature, rows * hidden_);
+                                const Hidden& hidden) {
+  w_1_.apply(rows, hidden.normal, hidden.value);
+  const auto at = [](T* all, std::size_t first) { return all != nullptr ? all + first : nullptr; };
+  for (std::size_t first = 0; first < rows * hidden_; first += hidden_)
+    activate(settings_.activation, weights.b_1, hidden.value + first, at(hidden.slope, first),
+             at(hidden.curvature, first), hidden_);
 }
 
 template <class T>
 void Reaction<T>::add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
-                            const Hidden& hidden, double scale, T* result, const double* base,
-                            double* out) const {
+                            const Hidden& hidden, double scale, T* result, const double* base, double* out) {
   inner_input(weights, u, rows, hidden.normal);
   hidden_values(weights, rows, hidden);
-  repeat_row(weights.b_2, rows, width_, result);
-  matrix(result, rows, width_).noalias() +=
-      matrix(hidden.value, rows, hidden_) * matrix(weights.w_2, width_, hidden_).transpose();
-  simd::set_sum(scale * *weights.rho, result, rows * width_, base, out);
+  w_2_.apply(rows, hidden.value, result);
+  for (std::size_t first = 0; first < rows * width_; first += width_)
+    simd::set_sum(scale * *weights.rho, result + first, weights.b_2, width_, base + first, out + first);
 }
 
 template <class T>
 void Reaction<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
   const InPiece piece(Piece::reaction);
   count(1);
+  set_maps(mine(weights));
   scratch_.reset(block_ * (2 * width_ + hidden_), 3);
   T* normal = scratch_.take(block_ * width_);
   T* value = scratch_.take(block_ * hidden_);
@@ -104,6 +111,7 @@ void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const do
   const InPiece piece(Piece::reaction);
   count(1);
   auto& keep = dynamic_cast<ReactionActivations<T>&>(kept);
+  set_maps(mine(weights));
   scratch_.reset(block_ * width_, 1);
   T* result = scratch_.take(block_ * width_);
   over_blocks([&](std::size_t first, std::size_t rows) {
@@ -117,6 +125,7 @@ template <class T>
 template <class SlopeOf>
 void Reaction<T>::push_forward(const ReactionWeights<const T>& w, const double* u, const double* v,
                                double scale, const double* base, double* out, SlopeOf&& slope_of) {
+  set_maps(w);
   T* inner = scratch_.take(block_ * width_);
   T* variation = scratch_.take(block_ * hidden_);
   T* result = scratch_.take(block_ * width_);
@@ -129,11 +138,9 @@ void Reaction<T>::push_forward(const ReactionWeights<const T>& w, const double* 
     } else {
       round_to(v + at, rows * width_, inner);
     }
-    matrix(variation, rows, hidden_).noalias() =
-        matrix(inner, rows, width_) * matrix(w.w_1, hidden_, width_).transpose();
+    w_1_.apply(rows, inner, variation);
     for (std::size_t i = 0; i < rows * hidden_; ++i) variation[i] *= slope[i];
-    matrix(result, rows, width_).noalias() =
-        matrix(variation, rows, hidden_) * matrix(w.w_2, width_, hidden_).transpose();
+    w_2_.apply(rows, variation, result);
     simd::set_sum(scale * *w.rho, result, rows * width_, base + at, out + at);
   });
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "base/phases.hpp"
+#include "operators/kernels/linear_map.hpp"
 #include "operators/kernels/scratch.hpp"
 #include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
@@ -89,10 +90,12 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
                    T* normal) const;
   /// Values, slopes and curvatures (if not null) of z = W_1 hidden.normal + b_1.
-  void hidden_values(const ReactionWeights<const T>& weights, std::size_t rows, const Hidden& hidden) const;
+  void hidden_values(const ReactionWeights<const T>& weights, std::size_t rows, const Hidden& hidden);
+  /// Before the first product of a call.
+  void set_maps(const ReactionWeights<const T>& weights);
   /// out = base + scale * R of a block of rows; what `hidden` has room for goes there.
   void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
-                 const Hidden& hidden, double scale, T* result, const double* base, double* out) const;
+                 const Hidden& hidden, double scale, T* result, const double* base, double* out);
   std::size_t adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
@@ -117,6 +120,7 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   ReactionSettings settings_;
   std::size_t width_, hidden_;
   std::size_t block_;  ///< rows processed at a time
+  LinearMap<T> w_1_, w_2_;
   Scratch<T> scratch_;
 };
 

@@ -43,6 +43,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
   T* w_2 = scratch_.take(matrix_size);
   T* b_1 = scratch_.take(hidden_);
   T* b_2 = scratch_.take(width_);
+  set_maps(p);
   std::fill_n(b_1, hidden_, T(0));
   std::fill_n(b_2, width_, T(0));
   std::fill_n(w_1, matrix_size, T(0));
@@ -51,18 +52,15 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
     const std::size_t at = first * width_;
     const Hidden known = hidden_of(first, rows);
     round_to(w + at, rows * width_, seed);
-    const auto seeds = matrix<const T>(seed, rows, width_);
-    matrix(pulled, rows, hidden_).noalias() = seeds * matrix(p.w_2, width_, hidden_);  // W_2^T w
+    w_2_.apply_transpose(rows, seed, Into::set, pulled);
     if (keep != nullptr) scaled(*p.rho, pulled, rows * hidden_, keep->pulled + first * hidden_);
     multiply_and_add_rows(known.slope, rows, hidden_, pulled, b_1);
     if (bar != nullptr || keep != nullptr) {
       simd::add_rows(seed, rows, width_, b_2);
-      matrix(w_2, width_, hidden_).noalias() += seeds.transpose() * matrix(known.value, rows, hidden_);
-      matrix(w_1, hidden_, width_).noalias() +=
-          matrix(pulled, rows, hidden_).transpose() * matrix(known.normal, rows, width_);
+      w_2_.add_gradient(rows, seed, known.value, w_2);
+      w_1_.add_gradient(rows, pulled, known.normal, w_1);
     }
-    matrix(normal_bar, rows, width_).noalias() =
-        matrix(pulled, rows, hidden_) * matrix(p.w_1, hidden_, width_);
+    w_1_.apply_transpose(rows, pulled, Into::set, normal_bar);
     if (keep != nullptr) scaled(*p.rho, normal_bar, rows * width_, keep->normal_bar + at);
     if (settings_.layer_norm) {
       layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.eps,

@@ -120,14 +120,15 @@ void Reaction<T>::set_tangent(const LayerWeights<const T>& weights, const LayerW
       round_to(u_dot + at_row, rows * width_, normal_dot);
     beside(normal_dot, known.normal, rows, width_, normals);
     repeat_row(v.b_1, rows, hidden_, z_dot);
-    matrix(z_dot, rows, hidden_).noalias() +=
-        matrix(normals, rows, 2 * width_) * matrix(w_1, hidden_, 2 * width_).transpose();
+    set_product(row_major(z_dot, rows, hidden_), row_major<const T>(normals, rows, 2 * width_),
+                row_major<const T>(w_1, hidden_, 2 * width_).transpose(), Into::add);
     for (std::size_t i = 0; i < rows * hidden_; ++i) a_dot[i] = known.slope[i] * z_dot[i];
     repeat_row(b_2 + width_, rows, width_, result);
-    auto t = matrix(result, rows, width_);
-    t.noalias() += matrix(a_dot, rows, hidden_) * matrix(w_2, width_, hidden_).transpose();
-    t.noalias() +=
-        matrix(known.value, rows, hidden_) * matrix(w_2 + matrix_size, width_, hidden_).transpose();
+    auto t = row_major(result, rows, width_);
+    const auto w_2_and_dot = [&](const T* w_2_or_dot) { return row_major(w_2_or_dot, width_, hidden_); };
+    set_product(t, row_major<const T>(a_dot, rows, hidden_), w_2_and_dot(w_2).transpose(), Into::add);
+    set_product(t, row_major<const T>(known.value, rows, hidden_), w_2_and_dot(w_2 + matrix_size).transpose(),
+                Into::add);
     simd::set_sum(scale, result, rows * width_, base + at_row, out + at_row);
   });
 }
@@ -164,25 +165,26 @@ void Reaction<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
   over_blocks([&](std::size_t first, std::size_t rows) {
     const std::size_t at_row = first * width_;
     const Hidden known = value.at(first);
-    const auto hidden = [&](const T* x) { return matrix(x, rows, hidden_); };
-    const auto normal = [&](const T* x) { return matrix(x, rows, width_); };
+    const auto hidden = [&](const T* x) { return row_major(x, rows, hidden_); };
+    const auto normal = [&](const T* x) { return row_major(x, rows, width_); };
     beside(w_dot + at_row, w + at_row, rows, width_, seeds);
-    const auto both = matrix<const T>(seeds, rows, 2 * width_);
+    const auto both = row_major<const T>(seeds, rows, 2 * width_);
     const auto d = static_cast<Eigen::Index>(width_);
     const auto seed_dot = both.leftCols(d), seed = both.rightCols(d);
-    matrix(varied.p_dot, rows, hidden_).noalias() = both * matrix(w_2, 2 * width_, hidden_);  // s_dot
+    set_product(row_major<T>(varied.p_dot, rows, hidden_), both,
+                row_major<const T>(w_2, 2 * width_, hidden_));  // s_dot
     vary(known, adjoint.pulled + first * hidden_, tangent.inner + first * hidden_, rows, hidden_, varied,
          b_1_bar);
     for (std::size_t r = 0; r < rows; ++r) simd::add_rows(seeds + 2 * r * width_, 1, width_, b_2_bar);
-    auto w_2_sum = matrix(w_2_bar, width_, hidden_);
-    w_2_sum.noalias() += seed_dot.transpose() * hidden(known.value);
-    w_2_sum.noalias() += seed.transpose() * hidden(varied.a_dot);
-    auto w_1_sum = matrix(w_1_bar, hidden_, width_);
-    w_1_sum.noalias() += hidden(varied.p_dot).transpose() * normal(known.normal);
-    w_1_sum.noalias() += hidden(varied.p).transpose() * normal(tangent.normal + at_row);
-    auto pulled = matrix(normal_bar_dot, rows, width_);
-    pulled.noalias() = hidden(varied.p_dot) * matrix(p.w_1, hidden_, width_);
-    pulled.noalias() += hidden(varied.p) * matrix(v.w_1, hidden_, width_);
+    auto w_2_sum = row_major(w_2_bar, width_, hidden_);
+    set_product(w_2_sum, seed_dot.transpose(), hidden(known.value), Into::add);
+    set_product(w_2_sum, seed.transpose(), hidden(varied.a_dot), Into::add);
+    auto w_1_sum = row_major(w_1_bar, hidden_, width_);
+    set_product(w_1_sum, hidden(varied.p_dot).transpose(), normal(known.normal), Into::add);
+    set_product(w_1_sum, hidden(varied.p).transpose(), normal(tangent.normal + at_row), Into::add);
+    auto pulled = row_major(normal_bar_dot, rows, width_);
+    set_product(pulled, hidden(varied.p_dot), row_major(p.w_1, hidden_, width_));
+    set_product(pulled, hidden(varied.p), row_major(v.w_1, hidden_, width_), Into::add);
     if (settings_.layer_norm)
       layer_norm_adjoint_tangent(u + at_row, u_dot + at_row, width_, adjoint.normal_bar + at_row,
                                  normal_bar_dot, width_, static_cast<int>(rows), context_.width, p.eps,

@@ -2,26 +2,15 @@
 
 // Helpers shared by the network and its adjoint, and its activations. Internal to the operator.
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
+#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/row_major.hpp"
 #include "operators/reaction/reaction.hpp"
 
 namespace fluxformer {
-
-/// Row-major, as the weights are stored.
-template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-/// A matrix over existing memory.
-template <class T>
-auto matrix(T* data, std::size_t rows, std::size_t columns) {
-  using Plain = Matrix<std::remove_const_t<T>>;
-  return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Plain, Plain>>(
-      data, static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
-}
 
 /// out[r] := row, for every row r.
 template <class T>

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <vector>
+
+#include "operators/kernels/exponential.hpp"
 
 namespace fluxformer {
 namespace {
@@ -101,8 +104,8 @@ TYPED_TEST(VectorMath, gelu_with_curvature_gives_the_same_bits) {
   const auto check = [&](auto&& gelu, auto&& gelu_curvature) {
     std::vector<T> with = this->wide_range(), without = with, slope(with.size()), expected = slope,
                    curvature = slope;
-    gelu(without.data(), expected.data(), without.size());
-    gelu_curvature(with.data(), slope.data(), curvature.data(), with.size());
+    gelu(without.data(), expected.data(), without.size(), nullptr);
+    gelu_curvature(with.data(), slope.data(), curvature.data(), with.size(), nullptr);
     EXPECT_EQ(with, without);
     EXPECT_EQ(slope, expected);
   };
@@ -114,8 +117,8 @@ TYPED_TEST(VectorMath, gelu_without_slope_gives_the_same_bits) {
   using T = TypeParam;
   for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
     std::vector<T> with = this->wide_range(), without = with, slope(with.size());
-    gelu(with.data(), slope.data(), with.size());
-    gelu(without.data(), nullptr, without.size());
+    gelu(with.data(), slope.data(), with.size(), nullptr);
+    gelu(without.data(), nullptr, without.size(), nullptr);
     EXPECT_EQ(with, without);
   }
 }
@@ -125,7 +128,7 @@ TYPED_TEST(VectorMath, gelu_of_huge_numbers_is_the_number_or_nothing) {
   const T huge = std::numeric_limits<T>::max();
   for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
     T x[3] = {huge, -huge, T(-1e10)}, slope[3];
-    gelu(x, slope, 3);
+    gelu(x, slope, 3, nullptr);
     EXPECT_EQ(x[0], huge);
     EXPECT_LE(std::abs(x[1] / huge), this->eps * this->eps);
     EXPECT_LE(std::abs(x[2]), T(1e10) * this->eps * this->eps);
@@ -139,10 +142,48 @@ TYPED_TEST(VectorMath, gelu_is_straight_at_huge_numbers) {
   const T huge = std::numeric_limits<T>::max(), nan = std::numeric_limits<T>::quiet_NaN();
   for (const auto gelu : {gelu_erf_curvature<T>, gelu_tanh_curvature<T>}) {
     T x[4] = {huge, -huge, T(-1e10), nan}, slope[4], curvature[4];
-    gelu(x, slope, curvature, 4);
+    gelu(x, slope, curvature, 4, nullptr);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_LE(std::abs(curvature[i]), this->eps * this->eps);
     EXPECT_TRUE(std::isnan(curvature[3]));
   }
+}
+
+// What a bias adds is rounded once, before the function.
+TYPED_TEST(VectorMath, gelu_with_bias_is_that_of_the_sum) {
+  using T = TypeParam;
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> bias(x.size()), sum(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    bias[i] = std::sin(static_cast<T>(i));
+    sum[i] = x[i] + bias[i];
+  }
+  const auto check = [&](auto&& gelu, auto&& gelu_curvature) {
+    std::vector<T> expected = sum, expected_slope(x.size()), value = x, slope(x.size()), curvature(x.size());
+    gelu(expected.data(), expected_slope.data(), x.size(), nullptr);
+    gelu(value.data(), slope.data(), x.size(), bias.data());
+    EXPECT_EQ(value, expected);
+    EXPECT_EQ(slope, expected_slope);
+    value = x;
+    gelu_curvature(value.data(), slope.data(), curvature.data(), x.size(), bias.data());
+    EXPECT_EQ(value, expected);
+  };
+  check(gelu_erf<T>, gelu_erf_curvature<T>);
+  check(gelu_tanh<T>, gelu_tanh_curvature<T>);
+}
+
+// One unit in the last place: half of one for the sum that ends the polynomial, less than half for what enters it.
+TYPED_TEST(VectorMath, exponential_is_good_to_a_unit_in_the_last_place) {
+  using T = TypeParam;
+  using Of = simd::ExponentialOf<T>;
+  double worst = 0;
+  for (double x = Of::low; x < Of::high; x += 0.0173) {
+    const auto at = simd::broadcast(static_cast<T>(x));
+    const long double expected = expl(static_cast<long double>(at[0]));
+    worst = std::max(worst, static_cast<double>(fabsl(simd::exponential<T>(at)[0] - expected) / expected));
+  }
+  EXPECT_LE(worst, this->eps);
+  EXPECT_EQ(simd::exponential<T>(simd::broadcast(T(0)))[0], T(1));
+  EXPECT_EQ(simd::exponential_or_zero<T>(simd::broadcast(2 * Of::low))[0], T(0));
 }
 
 TYPED_TEST(VectorMath, exp_shifted_is_the_exponential_of_the_difference) {
@@ -171,7 +212,7 @@ TYPED_TEST(VectorMath, a_nan_stays_one) {
   const T nan = std::numeric_limits<T>::quiet_NaN();
   for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
     T x[2] = {nan, T(1)}, slope[2];
-    gelu(x, slope, 2);
+    gelu(x, slope, 2, nullptr);
     EXPECT_TRUE(std::isnan(x[0]) && std::isnan(slope[0]));
     EXPECT_FALSE(std::isnan(x[1]) || std::isnan(slope[1]));
   }

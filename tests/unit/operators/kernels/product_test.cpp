@@ -1,0 +1,186 @@
+#include "operators/kernels/product.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "operators/kernels/linear_map.hpp"
+#include "operators/kernels/turn.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// Rows of `columns` numbers, `stride` apart; what lies between is NaN, so that its use would show.
+template <class T>
+struct Rows {
+  Rows(int row_count, int column_count, int gap, double phase)
+      : rows(row_count), columns(column_count), stride(column_count + gap) {
+    data.assign(static_cast<std::size_t>(rows * stride), std::numeric_limits<T>::quiet_NaN());
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < columns; ++j) at(i, j) = static_cast<T>(std::sin(phase + 1.3 * i + 0.7 * j * j));
+  }
+  T& at(int i, int j) { return data[static_cast<std::size_t>(i * stride + j)]; }
+
+  int rows, columns, stride;
+  std::vector<T> data;
+};
+
+template <class T>
+class Products : public testing::Test {};
+using Arithmetic = testing::Types<float, double>;
+TYPED_TEST_SUITE(Products, Arithmetic);
+
+/// Every way of storing the factors against plain sums in long double.
+template <class T>
+void check(int rows, int columns, int depth, int gap) {
+  Product<T> product;
+  for (const Stored a_stored : {Stored::plain, Stored::transposed})
+    for (const Stored b_stored : {Stored::plain, Stored::transposed})
+      for (const Into into : {Into::set, Into::add}) {
+        const bool a_turned = a_stored == Stored::transposed, b_turned = b_stored == Stored::transposed;
+        Rows<T> a(a_turned ? depth : rows, a_turned ? rows : depth, gap, 0.1),
+            b(b_turned ? columns : depth, b_turned ? depth : columns, gap, 0.2), c(rows, columns, gap, 0.3);
+        const Rows<T> before = c;
+        product({.rows = rows,
+                 .columns = columns,
+                 .depth = depth,
+                 .a_stride = a.stride,
+                 .b_stride = b.stride,
+                 .c_stride = c.stride,
+                 .a = a_stored,
+                 .b = b_stored,
+                 .into = into},
+                a.data.data(), b.data.data(), c.data.data());
+        for (int i = 0; i < rows; ++i)
+          for (int j = 0; j < c.stride; ++j) {
+            if (j >= columns) {
+              ASSERT_TRUE(std::isnan(c.at(i, j))) << "between the rows";
+              continue;
+            }
+            const T start = before.data[static_cast<std::size_t>(i * c.stride + j)];
+            long double sum = into == Into::add ? start : 0;
+            for (int k = 0; k < depth; ++k)
+              sum += static_cast<long double>(a_turned ? a.at(k, i) : a.at(i, k)) *
+                     (b_turned ? b.at(j, k) : b.at(k, j));
+            // Terms are below 1: a rounding for each of them.
+            ASSERT_LE(std::abs(static_cast<double>(c.at(i, j) - sum)),
+                      (depth + 1) * std::numeric_limits<T>::epsilon())
+                << rows << " x " << columns << " x " << depth << ", entry " << i << ", " << j;
+          }
+      }
+}
+
+TYPED_TEST(Products, are_the_plain_sums) {
+  for (const auto& [rows, columns, depth] : {std::tuple{1, 1, 1},
+                                             {1, 7, 3},
+                                             {7, 1, 5},
+                                             {5, 3, 2},
+                                             {16, 16, 16},
+                                             {49, 49, 16},
+                                             {17, 33, 65},
+                                             {128, 5, 128},
+                                             {6, 70, 1}})
+    for (const int gap : {0, 3}) check<TypeParam>(rows, columns, depth, gap);
+}
+
+TYPED_TEST(Products, of_factors_beyond_the_cache_are_the_plain_sums) {
+  const int depth = 300, columns = 520;
+  ASSERT_FALSE(has_kernel<TypeParam>(depth, columns));
+  check<TypeParam>(3, columns, depth, 1);
+}
+
+// Restarts and repeated runs allocate elsewhere.
+TYPED_TEST(Products, do_not_depend_on_alignment) {
+  using T = TypeParam;
+  for (const int size : {2, 5, 13, 49}) {
+    const auto n = static_cast<std::size_t>(size * size);
+    std::vector<T> first;
+    for (std::size_t offset = 0; offset < 16; ++offset) {
+      std::vector<T> a(n + offset), b(n + offset), c(n + offset);
+      for (std::size_t i = 0; i < n; ++i) {
+        a[offset + i] = std::sin(static_cast<T>(i));
+        b[offset + i] = std::cos(static_cast<T>(3 * i));
+      }
+      Product<T>()({.rows = size,
+                    .columns = size,
+                    .depth = size,
+                    .a_stride = size,
+                    .b_stride = size,
+                    .c_stride = size},
+                   a.data() + offset, b.data() + offset, c.data() + offset);
+      const std::vector<T> result(c.begin() + static_cast<std::ptrdiff_t>(offset), c.end());
+      if (offset == 0) first = result;
+      ASSERT_EQ(result, first) << "offset " << offset;
+    }
+  }
+}
+
+TYPED_TEST(Products, a_turned_matrix_is_the_transpose) {
+  using T = TypeParam;
+  for (const int rows : {1, 5, 16, 17, 49})
+    for (const int columns : {1, 3, 16, 33}) {
+      Rows<T> a(rows, columns, 2, 0.5), turned(columns, rows, 1, 0);
+      turn(a.data.data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns),
+           static_cast<std::size_t>(a.stride), turned.data.data(), static_cast<std::size_t>(turned.stride));
+      for (int j = 0; j < columns; ++j) {
+        for (int i = 0; i < rows; ++i) ASSERT_EQ(turned.at(j, i), a.at(i, j));
+        ASSERT_TRUE(std::isnan(turned.at(j, rows))) << "between the rows";
+      }
+    }
+}
+
+// The same for weights that are turned and for those that are too large for it.
+TYPED_TEST(Products, a_linear_map_multiplies_by_its_weights_and_their_transpose) {
+  using T = TypeParam;
+  for (const auto& [out, in] : {std::pair{7, 5}, {48, 64}, {520, 300}}) {
+    const int rows = 9;
+    Rows<T> w(out, in, 0, 0.1), x(rows, in, 0, 0.2), y(rows, out, 0, 0), back(rows, in, 0, 0),
+        gradient(out, in, 0, 0.4);
+    const Rows<T> before = gradient;
+    LinearMap<T> map;
+    map.set(w.data.data(), static_cast<std::size_t>(out), static_cast<std::size_t>(in));
+    map.apply(rows, x.data.data(), y.data.data());
+    map.apply_transpose(rows, y.data.data(), Into::set, back.data.data());
+    map.add_gradient(rows, y.data.data(), x.data.data(), gradient.data.data());
+    const double eps = std::numeric_limits<T>::epsilon();
+    for (int r = 0; r < rows; ++r)
+      for (int o = 0; o < out; ++o) {
+        long double sum = 0;
+        for (int i = 0; i < in; ++i) sum += static_cast<long double>(x.at(r, i)) * w.at(o, i);
+        ASSERT_LE(std::abs(static_cast<double>(y.at(r, o) - sum)), (in + 1) * eps);
+      }
+    for (int i = 0; i < in; ++i) {
+      long double sum = 0, size = 0;
+      for (int o = 0; o < out; ++o) {
+        const auto term = static_cast<long double>(y.at(0, o)) * w.at(o, i);
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_LE(std::abs(static_cast<double>(back.at(0, i) - sum)),
+                static_cast<double>((out + 1) * eps * size));
+    }
+    for (int o = 0; o < out; ++o) {
+      long double sum = before.data[static_cast<std::size_t>(o * in)], size = std::abs(sum);
+      for (int r = 0; r < rows; ++r) {
+        const auto term = static_cast<long double>(y.at(r, o)) * x.at(r, 0);
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_LE(std::abs(static_cast<double>(gradient.at(o, 0) - sum)),
+                static_cast<double>((rows + 1) * eps * size));
+    }
+    // A part of the outputs, from inputs stored by columns.
+    Rows<T> columns(in, rows, 3, 0), part(rows, 4, 2, 0);
+    for (int i = 0; i < in; ++i)
+      for (int r = 0; r < rows; ++r) columns.at(i, r) = x.at(r, i);
+    map.apply(rows, Stored::transposed, columns.data.data(), static_cast<std::size_t>(columns.stride), 2, 4,
+              part.data.data(), static_cast<std::size_t>(part.stride));
+    for (int r = 0; r < rows; ++r)
+      for (int o = 0; o < 4; ++o) ASSERT_LE(std::abs(part.at(r, o) - y.at(r, 2 + o)), 2 * (in + 1) * eps);
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer
