@@ -224,17 +224,17 @@ TYPED_TEST(VectorMath, a_nan_stays_one) {
 // A tail of every length, at every offset from an aligned address, gives the bits of the element alone.
 TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   using T = TypeParam;
-  const auto shifted_by_3 = [](T* x, T*, std::size_t count) { exp_shifted(x, count, T(3)); };
+  const auto shifted_by_3 = [](T* x, T*, std::size_t count, const T*) { exp_shifted(x, count, T(3)); };
   std::vector<T> slopes(40);
   const auto check = [&](auto&& function) {
     for (std::size_t count = 1; count < 40; ++count) {
       std::vector<T> x(count), slope(count, T(7));
       for (std::size_t i = 0; i < count; ++i) x[i] = T(3) * std::sin(T(1.7) * static_cast<T>(i + 40 * count));
       const std::vector<T> input = x;
-      function(x.data(), slope.data(), count);
+      function(x.data(), slope.data(), count, nullptr);
       for (std::size_t i = 0; i < count; ++i) {
         T alone = input[i], slope_alone = T(7);
-        function(&alone, &slope_alone, 1);
+        function(&alone, &slope_alone, 1, nullptr);
         ASSERT_EQ(x[i], alone) << i << " of " << count;
         ASSERT_EQ(slope[i], slope_alone) << i << " of " << count;
       }
