@@ -175,9 +175,12 @@ void declare_gradient(Options& options) {
            .when = "train.gradient = adjoint and adjoint.method = theta"});
   declare({.name = "adjoint.keep",
            .fallback = std::string("stages"),
-           .doc = "what is stored for the backward march: all stages in memory, or the state every "
+           .doc = "what is stored for the backward march: the states of all stages, or with `tapes` their "
+                  "activations, too, so "
+                  "that nothing is evaluated again (explicit methods whose steps share no stage); or the "
+                  "state every "
                   "adjoint.segment cells, in memory or on disk, with the rest recomputed",
-           .choices = {"stages", "segments", "disk"},
+           .choices = {"stages", "tapes", "segments", "disk"},
            .when = "train.gradient = adjoint"});
   declare({.name = "adjoint.folder",
            .fallback = std::string(),

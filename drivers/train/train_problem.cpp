@@ -84,7 +84,8 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
   s.theta = settings.real("adjoint.theta");
   const auto& keep = settings.word("adjoint.keep");
   const int segment = settings.count("adjoint.segment");
-  if (keep != "stages")
+  s.tapes = keep == "tapes";
+  if (keep == "segments" || keep == "disk")
     s.every = segment > 0 ? segment
                           : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
   s.on_disk = keep == "disk";

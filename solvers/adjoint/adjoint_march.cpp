@@ -18,6 +18,8 @@ void require_valid(const AdjointSettings& settings) {
                    ": must be 0 (every step stays in memory) or a number of steps");
   if (settings.on_disk && settings.every == 0)
     throw BadInput("adjoint.segment = 0: states on disk need a number of steps between them");
+  if (settings.tapes && settings.every > 0)
+    throw BadInput("adjoint.keep = tapes: keeps every step, so that there is nothing to recompute");
   if (!(settings.newton_tolerance > 0) || !(settings.linear_tolerance > 0))
     throw BadInput("the tolerances of the march must be > 0");
 }
@@ -39,6 +41,7 @@ struct AdjointMarch::Impl {
     else
       store.emplace(field.comm(), field.size());
     prepare();
+    if (settings.tapes) require_tapes();
     if (AdjointMethod(settings).explicit_stages()) return;
     plain();  // made here, so that they read their PETSc options before unused ones are reported
     keeping();
@@ -50,6 +53,17 @@ struct AdjointMarch::Impl {
     std::vector<DepthPoint> points;
     for (int cell = 1; cell <= field.depth().cells; ++cell) points.push_back(field.entry(cell));
     field.model().prepare(points);
+  }
+  void require_tapes() {
+    AdjointMethod method(settings);
+    TSHandle ts;
+    check(TSCreate(field.comm(), ts.out()));
+    method.set(ts);
+    if (!method.explicit_stages() || method.reuses_last_stage())
+      throw BadInput(
+          "adjoint.keep = tapes: needs an explicit method whose steps share no stage (1fe, 2a, 2b, 3, 4, 5f, "
+          "6vr, 7vr, 8vr), not " +
+          settings.method);
   }
   AdjointStepper& plain() {
     if (!without) without.emplace(field, settings, Trajectory::none, tapes);

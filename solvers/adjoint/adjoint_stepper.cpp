@@ -21,7 +21,11 @@ std::size_t AdjointStepper::Tapes::bytes() const {
 
 AdjointStepper::AdjointStepper(MarchField& field, const AdjointSettings& settings, Trajectory trajectory,
                                Tapes& tapes)
-    : field_(field), method_(settings), keeps_(trajectory == Trajectory::kept), tapes_(tapes) {
+    : field_(field),
+      method_(settings),
+      keeps_(trajectory == Trajectory::kept),
+      tapes_of_stages_(settings.tapes && method_.explicit_stages() && !method_.layer_map()),
+      tapes_(tapes) {
   check(VecCreateMPI(field.comm(), static_cast<PetscInt>(field.size()), PETSC_DECIDE, u_.out()));
   check(TSCreate(field.comm(), ts_.out()));
   check(TSSetProblemType(ts_, TS_NONLINEAR));
@@ -46,6 +50,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   first_ = first;
   count_ = count;
   cell_ = first + 1;
+  stage_ = 0;
   taping_ = taping;
   row_ = &row;
   states_.clear();
@@ -92,6 +97,7 @@ void AdjointStepper::after_step() {
     states_.emplace_back(state.values, state.values + field_.size());
   }
   ++cell_;
+  stage_ = 0;
   // The last stage was evaluated with the layer of this cell: the next step must not reuse it.
   if (method_.reuses_last_stage() && field_.constant_weights()) check(TSRestartStep(ts_));
 }
@@ -126,8 +132,16 @@ DepthPoint AdjointStepper::point(double time) const {
   return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
 }
 
+Tape& AdjointStepper::stage_tape(int stage) {
+  const int cell = keeps_ ? cell_ - 1 - first_ : 0;
+  return tapes_.of(field_.model(), cell * method_.transposed_stages() + stage);
+}
+
 void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
-  if (!method_.layer_map()) return field_.field(point(time), field_.step(), x, f);
+  if (!method_.layer_map()) {
+    if (!tapes_of_stages_ || !taping_) return field_.field(point(time), field_.step(), x, f);
+    return field_.field_keeping(point(time), field_.step(), x, f, stage_tape(stage_++));
+  }
   const Reading from(x);
   const Writing to(f);
   auto& model = field_.model();
@@ -143,7 +157,10 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
   --stage_;
   if (!method_.layer_map()) {
     const double factor = method_.stage_factor(stage_);
-    field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_);
+    if (tapes_of_stages_)
+      field_.kept_adjoint(at_point_, factor * field_.step(), at_, stage_tape(stage_), w, bar, gradient_);
+    else
+      field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_);
     check(VecScale(bar, 1 / factor));
     return;
   }

@@ -20,7 +20,7 @@ class AdjointStepper {
  public:
   /// Whether the stages of a march are stored for step_back.
   enum class Trajectory { none, kept };
-  /// The tapes of the layer map, one per cell of the kept segment. A march that is not kept records on the
+  /// The tapes of the layer map, one per cell of the kept segment, or of each stage of each cell. A march that is not kept records on the
   /// first one, to give the same bits as a kept march.
   struct Tapes {
     std::vector<std::unique_ptr<Tape>> tape;
@@ -34,8 +34,8 @@ class AdjointStepper {
   AdjointStepper(const AdjointStepper&) = delete;
   AdjointStepper& operator=(const AdjointStepper&) = delete;
 
-  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map runs
-  /// with tapes. Collective; throws NumericalFailure.
+  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map, or with
+  /// AdjointSettings::tapes every stage, runs with tapes. Collective; throws NumericalFailure.
   void march(int first, int count, double* u, bool taping, const RowVisitor& row);
   /// The adjoint of the state, which step_back updates.
   Vec lambda() const { return lambda_; }
@@ -52,6 +52,8 @@ class AdjointStepper {
   DepthPoint point(double time) const;
   double share(double time) const;
   void right_hand_side(double time, Vec x, Vec f);
+  /// Of a stage of the present cell.
+  Tape& stage_tape(int stage);
   void transposed_product(Vec w, Vec bar);
   void parameter_product(Vec w);
   void after_step();
@@ -59,7 +61,7 @@ class AdjointStepper {
 
   MarchField& field_;
   AdjointMethod method_;
-  bool keeps_;
+  bool keeps_, tapes_of_stages_;
   Tapes& tapes_;
   TSHandle ts_;
   VecHandle u_, lambda_, no_parameters_;

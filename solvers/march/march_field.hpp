@@ -40,10 +40,15 @@ class MarchField {
 
   /// f = scale F(x). Collective over the token line, as those below.
   void field(const DepthPoint& at, double scale, Vec x, Vec f);
+  /// The same, keeping activations on `tape`.
+  void field_keeping(const DepthPoint& at, double scale, Vec x, Vec f, Tape& tape);
   /// f = scale F'(x) v
   void tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f);
   /// bar = scale F'(x)^T w; gradient (or empty) += this rank's share of scale (dF/dtheta)^T w
   void adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar, std::span<double> gradient);
+  /// The same from the activations of field_keeping at x.
+  void kept_adjoint(const DepthPoint& at, double scale, Vec x, Tape& tape, Vec w, Vec bar,
+                    std::span<double> gradient);
 
  private:
   DepthModel& model_;

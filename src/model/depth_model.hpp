@@ -74,6 +74,13 @@ class DepthModel {
   /// u_bar += scale * (d part/du)^T w; parameters as increment_adjoint.
   virtual void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
                                  const double* w, double* u_bar, std::span<double> parameters) = 0;
+  /// out := scale * F(u), the sum of all parts (no norm = sphere), recording on `tape` what field_adjoint needs.
+  virtual void field_keeping(const DepthPoint& at, double scale, const double* u, double* out,
+                             Tape& tape) = 0;
+  /// u_bar := scale * (dF/du)^T w at the depth, u, mask and parameters of the field_keeping that filled `tape`, which stays as it
+  /// is; parameters as increment_adjoint. `scale` may be another.
+  virtual void field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape, const double* w,
+                             double* u_bar, std::span<double> parameters) = 0;
   /// diagonal += scale * diag of the token diffusion at this depth.
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 

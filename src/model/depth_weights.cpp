@@ -50,7 +50,10 @@ LayerWeights<const T> DepthWeights<T>::at(const DepthPoint& point) {
   const auto pair = knots_at(parameters_.spec, point);
   const auto found = prepared_.find({pair.lower, pair.share});
   if (found != prepared_.end()) return view(pair, found->second);
-  fill(pair, scratch_);
+  if (const Key key{pair.lower, pair.share}; scratch_key_ != key) {
+    fill(pair, scratch_);
+    scratch_key_ = key;
+  }
   return view(pair, scratch_);
 }
 
@@ -65,6 +68,7 @@ void DepthWeights<T>::prepare(std::span<const DepthPoint> points) {
 
 template <class T>
 void DepthWeights<T>::refresh() {
+  scratch_key_.reset();
   for (auto& [key, block] : prepared_) {
     const int upper = key.second == 0 ? key.first : key.first + 1;
     fill({key.first, upper, key.second}, block);

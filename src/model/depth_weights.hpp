@@ -5,6 +5,7 @@
 // model is exactly the Transformer.
 
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,8 @@ class DepthWeights {
   /// `parameters` is borrowed; `refresh` after it changed.
   explicit DepthWeights(const Parameters& parameters) : parameters_(parameters) {}
 
-  /// The views are valid until `refresh` or the next call for a depth that was not prepared.
+  /// The views are valid until `refresh` or the next call for another depth that was not prepared; the last of these is
+  /// interpolated once for any number of calls in turn.
   LayerWeights<const T> at(const DepthPoint& point);
   /// Interpolates and keeps the parameters of these depths (memory: one block for each different depth).
   void prepare(std::span<const DepthPoint> points);
@@ -49,6 +51,7 @@ class DepthWeights {
   const Parameters& parameters_;
   std::map<Key, Block> prepared_;
   Block scratch_;
+  std::optional<Key> scratch_key_;  // of what it holds
   std::vector<double> gradient_;
 };
 

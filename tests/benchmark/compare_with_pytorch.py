@@ -5,8 +5,13 @@
 
 forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
           ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
-training  a whole step in float - embedding, positions, layers, mean, classifier, cross entropy, all gradients, clipping, AdamW -
+training  a whole step in float and double - embedding, positions, layers, mean, classifier, cross entropy, all gradients, clipping, AdamW -
           against PyTorch's; the same network, and batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
+depth     24 steps of the classical Runge-Kutta method through the field of the small network, weights interpolated between 6 knots, and the
+          gradient of all weights: TSAdjoint, with and without the stages' activations, against back-propagation through the same
+          loop.
+line      attention of one head of 64 over 4096 tokens, projections included; the faster of PyTorch's soft-max of the whole matrix and
+          of 256 rows at a time.
 bert      a forward pass of BERT-base's shape: batch 8, 128 tokens, width 768, 12 heads, 12 layers, ffn 3072, post-norm.
 
 The two programs alternate; medians of processor time (least affected by other load) over the rounds and the median
@@ -74,26 +79,26 @@ def forward_time(net, x):
 class Classifier(torch.nn.Module):
     """The network with embedding, learned positions, final LayerNorm, mean over tokens, and a linear head."""
 
-    def __init__(self, size, features, classes):
+    def __init__(self, size, features, classes, dtype):
         super().__init__()
-        self.embed = torch.nn.Linear(features, size["width"])
-        self.position = torch.nn.Parameter(0.02 * torch.randn(size["tokens"], size["width"]))
-        self.layers, _ = network(size, torch.float32)
-        self.norm = torch.nn.LayerNorm(size["width"])
-        self.head = torch.nn.Linear(size["width"], classes)
+        self.embed = torch.nn.Linear(features, size["width"], dtype=dtype)
+        self.position = torch.nn.Parameter(0.02 * torch.randn(size["tokens"], size["width"], dtype=dtype))
+        self.layers, _ = network(size, dtype)
+        self.norm = torch.nn.LayerNorm(size["width"], dtype=dtype)
+        self.head = torch.nn.Linear(size["width"], classes, dtype=dtype)
 
     def forward(self, x):
         return self.head(self.norm(self.layers(self.embed(x) + self.position)).mean(1))
 
 
-def training_time(size):
+def training_time(size, dtype):
     """With the faster of PyTorch's AdamW variants: tensor by tensor, or all at once."""
     features, classes = 16, 10
-    x = torch.randn(size["batch"], size["tokens"], features)
+    x = torch.randn(size["batch"], size["tokens"], features, dtype=dtype)
     labels = torch.arange(size["batch"]) % classes
     times = []
     for foreach in (False, True):
-        net = Classifier(size, features, classes).train()
+        net = Classifier(size, features, classes, dtype).train()
         optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=foreach)
 
         def step():
@@ -106,6 +111,73 @@ def training_time(size):
     return min(times)
 
 
+class Field(torch.nn.Module):
+    """F(u; s) of the small network: attention and feed-forward network side by side, weights linear between knots."""
+
+    def __init__(self, size, dtype):
+        super().__init__()
+        d, f, knots = size["width"], size["ffn"], size["layers"]
+        self.heads = size["heads"]
+        shapes = {"g1": (d,), "c1": (d,), "w_qkv": (3 * d, d), "b_qkv": (3 * d,), "w_o": (d, d), "b_o": (d,), "g2": (d,), "c2": (d,),
+                  "w_1": (f, d), "b_1": (f,), "w_2": (d, f), "b_2": (d,)}
+        self.knots = torch.nn.ParameterDict({name: torch.nn.Parameter(0.05 * torch.randn(knots, *shape, dtype=dtype))
+                                             for name, shape in shapes.items()})
+
+    def at(self, s):
+        lower = min(int(s), self.knots["g1"].shape[0] - 1)
+        upper = min(lower + 1, self.knots["g1"].shape[0] - 1)
+        return {name: torch.lerp(knot[lower], knot[upper], s - lower) if upper > lower else knot[lower]
+                for name, knot in self.knots.items()}
+
+    def forward(self, u, s):
+        p = self.at(s)
+        batch, tokens, d = u.shape
+        x = torch.nn.functional.layer_norm(u, (d,), p["g1"], p["c1"])
+        q, k, v = (part.reshape(batch, tokens, self.heads, -1).transpose(1, 2)
+                   for part in torch.nn.functional.linear(x, p["w_qkv"], p["b_qkv"]).chunk(3, dim=-1))
+        weights = torch.softmax(q @ k.transpose(-2, -1) * (d // self.heads) ** -0.5, dim=-1)
+        mixed = (weights @ v).transpose(1, 2).reshape(batch, tokens, d)
+        inner = torch.nn.functional.linear(torch.nn.functional.layer_norm(u, (d,), p["g2"], p["c2"]), p["w_1"], p["b_1"])
+        return (torch.nn.functional.linear(mixed, p["w_o"], p["b_o"])
+                + torch.nn.functional.linear(torch.nn.functional.gelu(inner), p["w_2"], p["b_2"]))
+
+
+def depth_time(size, dtype, cells=24):
+    field = Field(size, dtype)
+    start = torch.randn(size["batch"], size["tokens"], size["width"], dtype=dtype)
+    h = size["layers"] / cells
+
+    def solve():
+        field.zero_grad(set_to_none=True)
+        u = start.clone().requires_grad_(True)
+        state = u
+        for cell in range(cells):
+            s = cell * h
+            k1 = field(state, s)
+            k2 = field(state + h / 2 * k1, s + h / 2)
+            k3 = field(state + h / 2 * k2, s + h / 2)
+            k4 = field(state + h * k3, s + h)
+            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        state.square().sum().backward()
+
+    return median_time(solve, 3)
+
+
+def line_time(dtype, tokens=4096, width=64):
+    linear = torch.nn.functional.linear
+    x = torch.randn(tokens, width, dtype=dtype)
+    w, b = torch.randn(3 * width, width, dtype=dtype) / 8, torch.zeros(3 * width, dtype=dtype)
+    w_o, b_o = torch.randn(width, width, dtype=dtype) / 8, torch.zeros(width, dtype=dtype)
+
+    def attend(rows):
+        with torch.inference_mode():
+            q, k, v = linear(x, w, b).chunk(3, dim=-1)
+            turned = k.t().contiguous() * width ** -0.5
+            return linear(torch.cat([torch.softmax(part @ turned, dim=-1) @ v for part in q.split(rows)]), w_o, b_o)
+
+    return min(median_time(lambda: attend(tokens), 4), median_time(lambda: attend(256), 4))
+
+
 def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
     mine, theirs, rates, peaks = [], [], [], []
     for _ in range(rounds):
@@ -116,7 +188,7 @@ def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
         peaks.append(ours(binary, f"product<{peak_of}>/768/768/768")[1])
     ratio = statistics.median(a / b for a, b in zip(mine, theirs))
     rate, peak = statistics.median(rates), statistics.median(peaks)
-    print(f"{label:16} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
+    print(f"{label:22} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
           f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
 
 
@@ -124,11 +196,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=("forward", "training", "bert"))
+    parser.add_argument("--only", choices=("forward", "training", "depth", "line", "bert"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
-    print(f"{'':16} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
+    print(f"{'':22} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
     if options.only in (None, "bert"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(BASE, dtype, norm_first=False)
@@ -140,8 +212,16 @@ def main():
                     options.rounds)
     if options.only in (None, "training"):
         for name, size in (("small", SMALL), ("large", LARGE)):
-            compare(f"training {name}", options.binary, f"training_step/{name}_float", "float", lambda: training_time(size),
-                    options.rounds)
+            for kind, dtype in (("float", torch.float32), ("double", torch.float64)):
+                compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", kind,
+                        lambda: training_time(size, dtype), options.rounds)
+    for kind, dtype in (("double", torch.float64), ("float", torch.float32)):
+        if options.only in (None, "depth"):
+            for kept in ("", "_tapes"):
+                compare(f"depth {kind}{kept}", options.binary, f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype),
+                        options.rounds)
+        if options.only in (None, "line"):
+            compare(f"line {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds)
 
 
 if __name__ == "__main__":

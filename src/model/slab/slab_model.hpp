@@ -7,6 +7,7 @@
 
 #include "model/depth_model.hpp"
 #include "model/slab/slab_norm.hpp"
+#include "model/slab/slab_tape.hpp"
 #include "model/slab/slab_terms.hpp"
 
 namespace fluxformer {
@@ -37,6 +38,9 @@ class SlabModel final : public DepthModel {
                          double* out) override;
   void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* w,
                          double* u_bar, std::span<double> parameters) override;
+  void field_keeping(const DepthPoint& at, double scale, const double* u, double* out, Tape& tape) override;
+  void field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape, const double* w,
+                     double* u_bar, std::span<double> parameters) override;
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
   void attention_state(const DepthPoint& at, double h, const double* u, double* v) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
@@ -71,6 +75,15 @@ class SlabModel final : public DepthModel {
   bool keeps_terms() const { return spec().subflow == Subflow::euler; }
   /// The midpoint u + step/2 * terms(u), in midpoint_.
   const double* midpoint(const Sub& sub, const Weights& w, double step, const double* u);
+
+  /// The terms of F.
+  std::vector<SlabTerm<T>*> field_terms();
+  /// sum = base + step * (terms of `held`)(u), with activations where terms keep them; and its transpose.
+  void add_keeping(typename SlabTape<T>::SubLayer& held, const Weights& w, double step, const double* u,
+                   const double* base, double* sum);
+  void add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const Weights& w, double step, const double* u,
+                        const double* sum_bar, const double* base, double* u_bar,
+                        const LayerWeights<double>* gradient);
 
   double* buffer(std::size_t index);
 

@@ -20,6 +20,66 @@ const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
 }
 
 template <class T>
+void SlabModel<T>::add_keeping(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
+                               const double* u, const double* base, double* sum) {
+  for (const auto& part : held.parts) {
+    if (part.keeping != nullptr) {
+      part.keeping->set_rhs_keeping(w, u, step, base, sum, *part.kept);
+    } else {
+      if (base != sum) std::copy_n(base, context_.size(), sum);
+      part.term->add_rhs(w, u, step, sum);
+    }
+    base = sum;
+  }
+}
+
+template <class T>
+void SlabModel<T>::add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
+                                    const double* u, const double* sum_bar, const double* base, double* u_bar,
+                                    const LayerWeights<double>* gradient) {
+  for (const auto& part : held.parts) {
+    if (part.keeping != nullptr) {
+      part.keeping->set_adjoint_kept(w, u, sum_bar, step, base, u_bar, gradient, *part.kept);
+    } else {
+      if (base != u_bar) std::copy_n(base, context_.size(), u_bar);
+      part.term->add_adjoint(w, u, sum_bar, step, u_bar, gradient);
+    }
+    base = u_bar;
+  }
+}
+
+template <class T>
+std::vector<SlabTerm<T>*> SlabModel<T>::field_terms() {
+  std::vector<SlabTerm<T>*> terms;
+  for (const auto part : all_mechanisms)
+    if (auto* const one = term(part); one != nullptr) terms.push_back(one);
+  return terms;
+}
+
+template <class T>
+void SlabModel<T>::field_keeping(const DepthPoint& at, double scale, const double* u, double* out,
+                                 Tape& tape) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  kept.resize(1);
+  SlabTape<T>::hold(field_terms(), kept[0]);
+  std::fill_n(out, context_.size(), 0.0);
+  add_keeping(kept[0], weights_at(at), scale, u, out, out);
+}
+
+template <class T>
+void SlabModel<T>::field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape,
+                                 const double* w, double* u_bar, std::span<double> parameters) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto weights = weights_at(at);
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  std::fill_n(u_bar, context_.size(), 0.0);
+  add_kept_adjoint(kept[0], weights, scale, u, w, u_bar, u_bar, wanted ? &gradient : nullptr);
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template <class T>
 void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
   const auto w = weights_at(at);
@@ -40,16 +100,7 @@ void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, 
     const double* base = begin_sum(from, sum);
     if (keeps_terms()) {
       SlabTape<T>::hold(sub.terms, mine);
-      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
-        const auto& part = mine.parts[k];
-        if (part.keeping != nullptr) {
-          part.keeping->set_rhs_keeping(w, from, step, base, sum, *part.kept);
-        } else {
-          if (base != sum) std::copy_n(base, size, sum);
-          sub.terms[k]->add_rhs(w, from, step, sum);
-        }
-        base = sum;
-      }
+      add_keeping(mine, w, step, from, base, sum);
     } else {
       if (base != sum) std::copy_n(base, size, sum);
       add_flow(sub, w, step, 1.0, from, sum);
@@ -119,16 +170,7 @@ void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, 
     const double* const from = j == 0 ? u : mine.input.data();
     const double step = sub.fraction * h;
     if (keeps_terms()) {
-      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
-        const auto& part = mine.parts[k];
-        if (part.keeping != nullptr) {
-          part.keeping->set_adjoint_kept(weights, from, sum_bar, step, base, to, g, *part.kept);
-        } else {
-          if (base != to) std::copy_n(base, size, to);
-          sub.terms[k]->add_adjoint(weights, from, sum_bar, step, to, g);
-        }
-        base = to;
-      }
+      add_kept_adjoint(mine, weights, step, from, sum_bar, base, to, g);
     } else {
       if (base != to) std::copy_n(base, size, to);
       add_flow_adjoint(sub, weights, step, from, sum_bar, to, g);

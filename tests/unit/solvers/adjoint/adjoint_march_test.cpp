@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "model/backpropagation.hpp"
 #include "tests/support/adjoint_case.hpp"
 
@@ -33,6 +34,32 @@ TEST(AdjointMarch, checkpoints_change_nothing_but_round_off_where_a_last_stage_i
       EXPECT_LT(relative_difference(c.gradient(adjoint_by(method, every)), c.gradient(adjoint_by(method))),
                 1e-13)
           << method << " every " << every;
+}
+
+// The same sums in the same order but for the scale of a stage, which is applied before or after a product.
+TEST(AdjointMarch, tapes_change_nothing_but_round_off) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  for (const auto* method : {"1fe", "2a", "2b", "3", "4", "5f", "6vr", "7vr", "8vr"}) {
+    auto settings = adjoint_by(method);
+    const auto without = c.gradient(settings);
+    settings.tapes = true;
+    EXPECT_LT(relative_difference(c.gradient(settings), without), 1e-13) << method;
+  }
+}
+
+TEST(AdjointMarch, tapes_evaluate_nothing_again) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  auto settings = adjoint_by("4");
+  const auto flops = [&] {
+    const auto march = c.march(settings);
+    const double before = work_counts().flops;
+    c.gradient(*march);
+    return work_counts().flops - before;
+  };
+  const double without = flops();
+  settings.tapes = true;
+  // Evaluation and adjoint are counted as 1 and 2, the adjoint that evaluates again as 3.
+  EXPECT_NEAR(flops() / without, 3.0 / 4, 1e-12);
 }
 
 TEST(AdjointMarch, nothing_is_left_from_one_march_to_the_next) {
@@ -223,6 +250,18 @@ TEST(AdjointMarch, refuses_what_is_not_defined) {
   EXPECT_EQ(refusal(post, adjoint_by("1fe")), "");
   names(refusal(adjoint_transformer(2), adjoint_by("1fe"), {2, 3}), "mesh.cells = 3");
   names(refusal(pde, adjoint_by("1fe"), {}, 0), "equation.c");
+}
+
+TEST(AdjointMarch, refuses_tapes_where_steps_share_stages_or_are_recomputed) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  for (const auto* method : {"3bs", "5dp", "5bs", "beuler", "cn", "theta"}) {
+    auto settings = adjoint_by(method);
+    settings.tapes = true;
+    EXPECT_THROW(c.march(settings), BadInput) << method;
+  }
+  auto settings = adjoint_by("4", 2);
+  settings.tapes = true;
+  EXPECT_THROW(c.march(settings), BadInput);
 }
 
 TEST(AdjointMarch, that_does_not_converge_is_a_numerical_failure) {
