@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
@@ -54,15 +55,18 @@ void PointSweep::announce_restart() const {
 
 void PointSweep::advance() {
   const RankOf me(context_.comm);
+  const int together = points_.ranks_of_point();
   const std::size_t first = found_.size(),
-                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks));
-  const auto here = static_cast<std::size_t>(me.rank);
+                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks / together));
+  const auto here = static_cast<std::size_t>(me.rank / together);
   std::vector<std::vector<double>> next(count);
   std::vector<double> seconds(count);
   collectively(context_.comm, [&] {
     if (here >= count) return;
     const Stopwatch watch;
-    next[here] = points_.measure(first + here);
+    auto numbers = points_.measure(first + here);
+    if (me.rank % together != 0) return;
+    next[here] = std::move(numbers);
     seconds[here] = watch.seconds();
   });
   for (std::size_t k = 0; k < count; ++k) {
