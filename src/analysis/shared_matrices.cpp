@@ -32,9 +32,16 @@ Index column_of(Index here, int block, const RankOf& me) {
   return (here / block * me.ranks + me.rank) * block + here % block;
 }
 
+Communicator duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &copy));
+  return Communicator(copy);
+}
+
 }  // namespace
 
-RankRow::RankRow(MPI_Comm comm) : comm_(comm), handle_(Csys2blacs_handle(comm)), context_(handle_) {
+RankRow::RankRow(MPI_Comm comm)
+    : comm_(duplicate(comm)), handle_(Csys2blacs_handle(comm_)), context_(handle_) {
   Cblacs_gridinit(&context_, "Row", 1, RankOf(comm).ranks);
 }
 

@@ -7,12 +7,14 @@
 
 #include <Eigen/Core>
 
+#include "base/handle.hpp"
+
 namespace fluxformer {
 
 /// The ranks of a communicator side by side.
 class RankRow {
  public:
-  /// Collective. The communicator is used, not copied.
+  /// Collective. Works on a duplicate: BLACS frees what it knows of a communicator as a whole, also where two rows share it.
   explicit RankRow(MPI_Comm comm);
   ~RankRow();
   RankRow(const RankRow&) = delete;
@@ -22,7 +24,7 @@ class RankRow {
   int context() const { return context_; }  ///< BLACS's
 
  private:
-  MPI_Comm comm_;
+  Communicator comm_;
   int handle_, context_;
 };
 
