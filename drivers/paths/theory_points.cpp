@@ -84,8 +84,7 @@ std::size_t TheoryPoints::numbers(std::size_t point) const {
 std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theory,
                                          const OrderParameters& order, const SaddlePoint& saddle) const {
   const auto& u = order.u.front();
-  const auto all_judged = theory.judge_all(u, at.temperature);
-  const auto& judged = all_judged.test;
+  const auto [judged, further] = theory.judge_all(u, at.temperature);
   const auto ablated = theory.ablated_accuracies(u, at.temperature);
   const auto overlaps = theory.overlaps(u);
   std::vector<double> all = {judged.accuracy,
@@ -117,7 +116,7 @@ std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theo
   append(all, overlaps.head(static_cast<Eigen::Index>(components_)));
   append(all, judged.prediction.mean);
   append(all, judged.prediction.variance);
-  all.insert(all.end(), all_judged.further.begin(), all_judged.further.end());
+  all.insert(all.end(), further.begin(), further.end());
   return all;
 }
 
