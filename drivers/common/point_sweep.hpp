@@ -3,6 +3,7 @@
 // A sweep over points that do not depend on each other: seeds, sizes, temperatures. A checkpoint holds what is finished.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ class SweepPoints {
   /// How many ranks compute a point together, a divisor of the number of ranks: 0 .. n - 1 are the first such group, and so on.
   /// `measure` is collective over a group, and the numbers of its first rank count; it throws on all of the group or on none.
   virtual int ranks_of_point() const { return 1; }
+  /// A file whose numbers the points depend on: its key and name for messages, and a digest of what was read, the same on all ranks.
+  struct Source {
+    std::string called = {};
+    std::uint64_t digest = 0;
+  };
+  /// By default there is none. A checkpoint of another digest is refused.
+  virtual Source source() const { return {}; }
 };
 
 /// Needs the settings output.file, checkpoint.every and checkpoint.restart. All arguments are borrowed.

@@ -2,6 +2,7 @@
 
 // The task of a deck of `paths`, for each of its seeds.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +63,8 @@ class PathTasks {
   const paths::PathTask& task_of(long seed);
   /// Of the one-shot task: its trained network, null if there is none; its attention, and the tokens of its training examples.
   const TrainedPaths* trained(long seed) const { return one_shot_ ? one_shot_->trained(seed) : nullptr; }
+  /// Of the weights that were read, those of all seeds; 0 without a file.
+  std::uint64_t attention_digest() const { return one_shot_ ? one_shot_->digest() : 0; }
   paths::FrozenAttention attention_of(long seed) const { return one_shot_.value().attention(seed); }
   std::function<Eigen::MatrixXd(int)> tokens_of(long seed) const;
 
