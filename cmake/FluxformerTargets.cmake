@@ -31,6 +31,11 @@ add_library(fluxformer_slepc INTERFACE)
 target_include_directories(fluxformer_slepc SYSTEM INTERFACE ${SLEPC_INCLUDE_DIRS})
 target_link_libraries(fluxformer_slepc INTERFACE ${SLEPC_LINK_LIBRARIES} fluxformer_petsc)
 
+# Private to analysis: matrices over several ranks. Of the MPI that PETSc was built with.
+find_library(FLUXFORMER_SCALAPACK NAMES scalapack-openmpi scalapack REQUIRED)
+add_library(fluxformer_scalapack INTERFACE)
+target_link_libraries(fluxformer_scalapack INTERFACE ${FLUXFORMER_SCALAPACK} MPI::MPI_C)
+
 find_library(HDF5_HL_LIBRARY NAMES hdf5_openmpi_hl hdf5_hl HINTS ${HDF5_LIBRARY_DIRS} REQUIRED)
 add_library(fluxformer_hdf5 INTERFACE)
 target_include_directories(fluxformer_hdf5 SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})

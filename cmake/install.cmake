@@ -5,7 +5,7 @@
 include(CMakePackageConfigHelpers)
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/Fluxformer)
 
-foreach(library petsc slepc hdf5 blas flags)
+foreach(library petsc slepc scalapack hdf5 blas flags)
   set_target_properties(fluxformer_${library} PROPERTIES EXPORT_NAME ${library})
   install(TARGETS fluxformer_${library} EXPORT Fluxformer)
 endforeach()

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 #include "drivers/common/restart_check.hpp"
+#include "io/digest.hpp"
 
 namespace fluxformer {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 // What a checkpoint holds: the numbers of the first points, one point behind the other, and the wall time of each.
 constexpr io::WholeItem points_done{"points"};
 constexpr io::NumbersItem numbers_found{.name = "numbers", .can_be_nan = true, .can_be_infinite = true};
+constexpr io::WholeItem digest_of_source{.name = "source", .least = std::numeric_limits<long>::min()};
 constexpr io::NumbersItem seconds_of_points{.name = "seconds", .least = 0};
 
 }  // namespace
@@ -34,6 +38,12 @@ void PointSweep::restart() {
   if (done > points_.count())
     throw BadInput(from->called() + ": its " + std::to_string(done) + " points are more than the " +
                    std::to_string(points_.count()) + " of these settings");
+  const auto source = points_.source();
+  if (from->integer(digest_of_source) != io::as_attribute(source.digest))
+    throw BadInput(
+        from->called() + ": " + source.called +
+        " is no longer the file that its points were computed from; start anew with checkpoint.restart = no, "
+        "once the checkpoint is removed");
   std::size_t numbers = 0;
   for (std::size_t point = 0; point < done; ++point) numbers += points_.numbers(point);
   const auto all = from->numbers(numbers_found, numbers);
@@ -54,15 +64,18 @@ void PointSweep::announce_restart() const {
 
 void PointSweep::advance() {
   const RankOf me(context_.comm);
+  const int together = points_.ranks_of_point();
   const std::size_t first = found_.size(),
-                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks));
-  const auto here = static_cast<std::size_t>(me.rank);
+                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks / together));
+  const auto here = static_cast<std::size_t>(me.rank / together);
   std::vector<std::vector<double>> next(count);
   std::vector<double> seconds(count);
   collectively(context_.comm, [&] {
     if (here >= count) return;
     const Stopwatch watch;
-    next[here] = points_.measure(first + here);
+    auto numbers = points_.measure(first + here);
+    if (me.rank % together != 0) return;
+    next[here] = std::move(numbers);
     seconds[here] = watch.seconds();
   });
   for (std::size_t k = 0; k < count; ++k) {
@@ -81,6 +94,7 @@ void PointSweep::checkpoint() {
   io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
   file.put(points_done, static_cast<long>(found_.size()));
+  file.put(digest_of_source, io::as_attribute(points_.source().digest));
   file.put(numbers_found, all);
   file.put(seconds_of_points, seconds_);
   file.commit();

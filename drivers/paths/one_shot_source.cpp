@@ -9,6 +9,7 @@
 #include "analysis/paths/one_shot_examples.hpp"
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
+#include "io/digest.hpp"
 
 namespace fluxformer {
 
@@ -115,6 +116,15 @@ OneShotSource::OneShotSource(const Settings& settings, const std::vector<long>& 
   heads_.assign(static_cast<std::size_t>(shape.layers), shape.heads);
   name_ = "one-shot " + settings.word("paths.images") + ", " + (trained_.empty() ? "random" : "trained") +
           " attention";
+}
+
+std::uint64_t OneShotSource::digest() const {
+  std::uint64_t sum = 0, place = 0;
+  for (const auto& [seed, one] : trained_) {
+    sum += io::digest_of(one.weights.data(), one.weights.size(), place);
+    place += one.weights.size();
+  }
+  return sum;
 }
 
 const TrainedPaths* OneShotSource::trained(long seed) const {

@@ -2,6 +2,7 @@
 
 // What a deck says of the one-shot task: its images, and where queries and keys come from.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class OneShotSource {
   const std::string& name() const { return name_; }
   /// Of a file, or random.
   paths::FrozenAttention attention(long seed) const;
+  /// Of the weights of all seeds; 0 if attention is random.
+  std::uint64_t digest() const;
   /// Weights of a seed; null if attention is random.
   const TrainedPaths* trained(long seed) const;
 

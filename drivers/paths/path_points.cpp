@@ -1,5 +1,7 @@
 #include "drivers/paths/path_points.hpp"
 
+#include "base/rank_of.hpp"
+
 namespace fluxformer {
 namespace {
 
@@ -11,7 +13,11 @@ std::vector<T> after(const std::vector<T>& all, std::size_t count) {
 
 }  // namespace
 
-PathPoints::PathPoints(const Settings& settings, PathTasks& tasks) : theory_(settings, tasks) {
+PathPoints::PathPoints(const Settings& settings, PathTasks& tasks)
+    : theory_(settings, tasks), ranks_of_point_(RankOf(tasks.together()).ranks) {
+  if (settings.word("paths.task") == "one_shot")
+    source_ = {.called = "paths.attention = " + settings.word("paths.attention"),
+               .digest = tasks.attention_digest()};
   if (settings.word("paths.study") == "sample")
     chains_ = std::make_unique<ChainPoints>(settings, tasks, theory_);
   if (settings.word("paths.study") == "prune")

@@ -24,6 +24,9 @@ class PathPoints final : public SweepPoints {
   }
   std::size_t numbers(std::size_t point) const override;
   std::vector<double> measure(std::size_t point) override;
+  int ranks_of_point() const override { return ranks_of_point_; }
+  /// The network of paths.attention.
+  Source source() const override { return source_; }
   /// Memory of chains.
   double bytes() const { return chains_ ? chains_->bytes() : 0; }
 
@@ -37,6 +40,8 @@ class PathPoints final : public SweepPoints {
 
  private:
   TheoryPoints theory_;
+  int ranks_of_point_;
+  Source source_;
   /// One of them, or none.
   std::unique_ptr<ChainPoints> chains_;
   std::unique_ptr<PrunePoints> pruned_;

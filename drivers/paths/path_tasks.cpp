@@ -41,12 +41,14 @@ std::vector<long> path_seeds(const Settings& settings) {
   return seeds;
 }
 
-PathTasks::PathTasks(const Settings& settings)
+PathTasks::PathTasks(const Settings& settings, MPI_Comm together)
     : settings_(settings),
+      together_(together),
       seeds_(path_seeds(settings)),
       noise_(noise_of(settings)),
       examples_(settings.count("paths.examples")),
-      test_examples_(settings.count("paths.test_examples")) {
+      test_examples_(settings.count("paths.test_examples")),
+      share_(share_of(together, examples_)) {
   if (settings.word("paths.task") == "markov") {
     const bool four = settings.word("paths.variant") == "four_paths";
     name_ = four ? "markov, four paths" : "markov, two paths";
@@ -99,14 +101,16 @@ void PathTasks::describe(CompareRecord& record) {
 }
 
 double PathTasks::kernel_bytes() const {
-  return paths::kernel_bytes(examples_, paths(), dimension_);
+  return paths::kernel_bytes(examples_, paths(), dimension_, share_.ranks);
 }
 
 PathTask PathTasks::make(long seed) const {
   if (one_shot_)
-    return one_shot_task(
-        one_shot_->pools(), one_shot_->attention(seed),
-        {.examples = examples_, .test_examples = test_examples_, .seed = static_cast<std::uint64_t>(seed)});
+    return one_shot_task(one_shot_->pools(), one_shot_->attention(seed),
+                         {.examples = examples_,
+                          .test_examples = test_examples_,
+                          .seed = static_cast<std::uint64_t>(seed),
+                          .share = share_});
   if (settings_.word("paths.task") == "surrogate") {
     SurrogateSettings of;
     of.heads = heads_.front();
@@ -114,6 +118,7 @@ PathTask PathTasks::make(long seed) const {
     of.examples = examples_;
     of.test_examples = test_examples_;
     of.seeds = surrogate_seeds(seed);
+    of.share = share_;
     return surrogate_task(of);
   }
   auto of = published_markov(heads_.back() == 2 ? MarkovVariant::four_paths : MarkovVariant::two_paths);
@@ -121,6 +126,7 @@ PathTask PathTasks::make(long seed) const {
   of.examples = examples_;
   of.test_examples = test_examples_;
   of.seeds = markov_seeds(seed);
+  of.share = share_;
   if (!draws_.empty())
     of.seeds = {.train = static_cast<std::uint32_t>(draws_[0]),
                 .test = static_cast<std::uint32_t>(draws_[1]),
@@ -143,7 +149,10 @@ std::function<Eigen::MatrixXd(int)> PathTasks::tokens_of(long seed) const {
 
 const TaskTheory& PathTasks::of(long seed) {
   auto& theory = theories_[seed];
-  if (!theory) theory = std::make_unique<TaskTheory>(task_of(seed));
+  if (!theory) {
+    const auto* task = collectively(together_, [&] { return &task_of(seed); });
+    theory = std::make_unique<TaskTheory>(*task, together_);
+  }
   return *theory;
 }
 

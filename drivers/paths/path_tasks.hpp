@@ -2,6 +2,7 @@
 
 // The task of a deck of `paths`, for each of its seeds.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,8 +30,11 @@ std::vector<long> path_seeds(const Settings& settings);
 /// Seeds, sizes and parts that all tasks of a deck share, and the tasks themselves once they are asked for.
 class PathTasks {
  public:
-  /// Throws BadInput for settings that fit no task.
-  explicit PathTasks(const Settings& settings);
+  /// Throws BadInput for settings that fit no task. The ranks of `together` share the examples of each task.
+  PathTasks(const Settings& settings, MPI_Comm together);
+
+  /// The ranks that share each task.
+  MPI_Comm together() const { return together_; }
 
   const std::vector<long>& seeds() const { return seeds_; }
   const std::vector<int>& heads() const { return heads_; }
@@ -50,14 +54,17 @@ class PathTasks {
   const std::string& name() const { return name_; }
   /// Notes of the task, and the axes of its parts and further examples.
   void describe(CompareRecord& record);
-  /// Memory of the kernels of one seed.
+  /// Memory of the kernels of one seed on each of the ranks that share them.
   double kernel_bytes() const;
 
-  /// The task of a seed and its kernels; kept until the end. Not collective.
+  /// The task of a seed and its kernels; kept until the end. Collective over `together`.
   const paths::TaskTheory& of(long seed);
+  /// The task alone: this rank's share of its examples. Not collective.
   const paths::PathTask& task_of(long seed);
   /// Of the one-shot task: its trained network, null if there is none; its attention, and the tokens of its training examples.
   const TrainedPaths* trained(long seed) const { return one_shot_ ? one_shot_->trained(seed) : nullptr; }
+  /// Of the weights that were read, those of all seeds; 0 without a file.
+  std::uint64_t attention_digest() const { return one_shot_ ? one_shot_->digest() : 0; }
   paths::FrozenAttention attention_of(long seed) const { return one_shot_.value().attention(seed); }
   std::function<Eigen::MatrixXd(int)> tokens_of(long seed) const;
 
@@ -65,6 +72,7 @@ class PathTasks {
   paths::PathTask make(long seed) const;
 
   const Settings& settings_;
+  MPI_Comm together_;
   std::string name_;
   std::vector<long> seeds_;
   std::vector<long> draws_;  // of markov: four seeds, or none
@@ -75,6 +83,7 @@ class PathTasks {
   std::optional<double> noise_;
   int dimension_ = paths::markov_dimension;
   int examples_, test_examples_;
+  paths::ExampleShare share_;
   std::map<long, std::unique_ptr<paths::PathTask>> tasks_;
   std::map<long, std::unique_ptr<paths::TaskTheory>> theories_;
 };

@@ -1,11 +1,14 @@
 #include "drivers/paths/paths_experiment.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/paths/chain_variables.hpp"
 #include "analysis/paths/learner_variables.hpp"
 #include "base/error.hpp"
+#include "base/handle.hpp"
 #include "base/memory.hpp"
+#include "base/rank_of.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_record.hpp"
@@ -22,14 +25,15 @@ namespace {
 
 class AttentionPaths final : public Experiment {
  public:
-  AttentionPaths(const Settings& settings, const RunContext& context)
-      : settings_(settings), context_(context) {}
+  AttentionPaths(const Settings& settings, const RunContext& context, Communicator together)
+      : settings_(settings), context_(context), together_(std::move(together)) {}
   /// Collective.
   void require_memory_of_all() const {
     require_memory(context_.comm, tasks_.kernel_bytes() * static_cast<double>(tasks_.seeds().size()),
                    "the kernels of " + std::to_string(tasks_.paths()) + " paths between " +
                        std::to_string(tasks_.examples()) + " examples, for " +
-                       std::to_string(tasks_.seeds().size()) + " seed(s),");
+                       std::to_string(tasks_.seeds().size()) + " seed(s), on " +
+                       std::to_string(points_.ranks_of_point()) + " rank(s) a point,");
     require_memory(context_.comm, points_.bytes(),
                    "the draws of paths.chains, paths.samples and paths.sampled_widths");
   }
@@ -39,11 +43,24 @@ class AttentionPaths final : public Experiment {
  private:
   Settings settings_;
   RunContext context_;
+  Communicator together_;  // the ranks that share a point
   RunFrame frame_{settings_, context_};
-  PathTasks tasks_{settings_};
+  PathTasks tasks_{settings_, together_};
   PathPoints points_{settings_, tasks_};
   PointSweep sweep_{settings_, context_, frame_, points_};
 };
+
+/// The ranks that share a point with this one. Collective.
+Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
+  const RankOf me(comm);
+  const int together = settings.word("paths.study") == "theory" ? settings.count("paths.ranks_point") : 1;
+  if (me.ranks % together != 0)
+    throw BadInput("paths.ranks_point = " + std::to_string(together) + ": must divide the number of ranks, " +
+                   std::to_string(me.ranks));
+  MPI_Comm mine = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, me.rank / together, me.rank, &mine));
+  return Communicator(mine);
+}
 
 Report AttentionPaths::run() {
   frame_.begin();
@@ -83,8 +100,9 @@ void describe_paths(io::Description& description) {
 
 std::unique_ptr<Experiment> make_paths(const Settings& settings, const RunContext& context) {
   if (settings.word("paths.study") == "train") return make_path_training(settings, context);
-  auto experiment =
-      collectively(context.comm, [&] { return std::make_unique<AttentionPaths>(settings, context); });
+  auto together = ranks_of_point(settings, context.comm);
+  auto experiment = collectively(
+      context.comm, [&] { return std::make_unique<AttentionPaths>(settings, context, std::move(together)); });
   experiment->require_memory_of_all();
   return experiment;
 }

@@ -77,6 +77,14 @@ void declare_theory(Options& options) {
            .fallback = 30L,
            .doc = "principal components of the kernels whose overlap with the targets is stored",
            .minimum = 1});
+  declare({.name = "paths.ranks_point",
+           .fallback = 1L,
+           .doc = "ranks that share each point of the theory, for examples whose kernels one rank cannot "
+                  "hold; must divide "
+                  "the number of ranks",
+           .minimum = 1,
+           .when = "paths.study = theory",
+           .role = Role::free});
 }
 
 }  // namespace

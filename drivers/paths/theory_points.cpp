@@ -8,8 +8,8 @@
 
 #include "analysis/paths/head_scores.hpp"
 #include "analysis/paths/path_variables.hpp"
-#include "analysis/paths/task_overlaps.hpp"
 #include "base/error.hpp"
+#include "base/rank_of.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 
@@ -84,9 +84,9 @@ std::size_t TheoryPoints::numbers(std::size_t point) const {
 std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theory,
                                          const OrderParameters& order, const SaddlePoint& saddle) const {
   const auto& u = order.u.front();
-  const auto judged = theory.judge(u, at.temperature);
+  const auto [judged, further] = theory.judge_all(u, at.temperature);
   const auto ablated = theory.ablated_accuracies(u, at.temperature);
-  const auto overlaps = task_overlaps(theory.kernels().kernel(u), theory.task().train.targets);
+  const auto overlaps = theory.overlaps(u);
   std::vector<double> all = {judged.accuracy,
                              judged.draw_accuracy,
                              judged.bias_error,
@@ -116,7 +116,6 @@ std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theo
   append(all, overlaps.head(static_cast<Eigen::Index>(components_)));
   append(all, judged.prediction.mean);
   append(all, judged.prediction.variance);
-  const auto further = theory.further_accuracies(u, at.temperature);
   all.insert(all.end(), further.begin(), further.end());
   return all;
 }
@@ -130,14 +129,14 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
   }
   const auto rest = gaussian_process_point(network_of_width(tasks_.heads(), 1));
   SaddlePoint none{.action = not_known, .gradient = not_known};
-  none.energy =
-      kernel_energy(theory.kernels().kernel(rest.u.front()), theory.task().train.targets, at.temperature)
-          .value;
+  none.energy = theory.energy(rest.u.front(), at.temperature);
   auto all = solved(at, theory, rest, none);
   for (const auto& part : tasks_.parts()) {
-    const auto task = with_heads(theory.task(), part.kept);
+    const auto task = collectively(tasks_.together(), [&] { return with_heads(theory.task(), part.kept); });
     const int count = path_count(task.heads);
-    all.push_back(TaskTheory(task).judge(Eigen::MatrixXd::Identity(count, count), at.temperature).accuracy);
+    all.push_back(TaskTheory(task, tasks_.together())
+                      .judge(Eigen::MatrixXd::Identity(count, count), at.temperature)
+                      .accuracy);
   }
   return all;
 }
@@ -157,6 +156,7 @@ std::string TheoryPoints::describe() const {
   text << tasks_.name() << ": " << tasks_.examples() << " examples, " << tasks_.paths()
        << " paths; theory of " << widths_.size() - 1 << " widths and of infinite width at "
        << temperatures_.size() << " temperature(s), " << tasks_.seeds().size() << " seed(s)";
+  if (const int ranks = RankOf(tasks_.together()).ranks; ranks > 1) text << "; " << ranks << " ranks a point";
   return text.str();
 }
 

@@ -21,6 +21,7 @@ class TheoryPoints final : public SweepPoints {
 
   std::size_t count() const override { return temperatures_.size() * widths_.size() * tasks_.seeds().size(); }
   std::size_t numbers(std::size_t point) const override;
+  /// Collective over the ranks that share a task.
   std::vector<double> measure(std::size_t point) override;
   const std::vector<double>& temperatures() const { return temperatures_; }
   const std::vector<double>& widths() const { return widths_; }

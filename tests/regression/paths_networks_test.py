@@ -124,6 +124,21 @@ class Theory(NetworksTest):
         self.assertTrue((accuracy.max(axis=1) >= chosen).all())
 
 
+class Sweeps(NetworksTest):
+    def test_a_network_that_was_trained_anew_is_not_mixed_with_the_old_one(self):
+        self.train()
+        start = (*THEORY, "--paths.attention=network.h5", "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0")
+        self.paths(*start, code=4)
+        self.paths(*start, ranks=2, code=4)  # the same network
+        self.train("--paths.steps=8")
+        for ranks in (1, 3):
+            end = self.paths(*start, ranks=ranks, code=2)
+            self.assertIn("paths.attention = network.h5 is no longer the file", end.err)
+        os.remove(self.path("out.checkpoint.h5"))
+        os.remove(self.path("out.checkpoint.previous.h5"))
+        self.paths(*start, code=4)
+
+
 class Pruning(NetworksTest):
     def test_is_that_of_the_network_in_the_orders_of_its_scores(self):
         trained = self.train()

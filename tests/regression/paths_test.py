@@ -130,6 +130,59 @@ class Sweeps(PathsTest):
         self.assert_refused(other, "paths.noise")
 
 
+class SharedPoints(PathsTest):
+    # Iterations end where round-off does; overlaps with components of the smallest eigenvalues, and their order, are round-off, too.
+    OWN = ("iterations", "gradient", "overlap")
+
+    def assert_shared(self, one, *arguments, ranks, together):
+        other = self.paths(*arguments, f"--paths.ranks_point={together}", ranks=ranks)
+        self.assertEqual(one.keys(), other.keys())
+        for name in one.keys() - set(self.OWN):
+            # Newton steps leave U at the round-off of the gradient, times the condition of the Hessian.
+            np.testing.assert_allclose(other[name], one[name], rtol=1e-9, atol=1e-10, err_msg=f"{name}, {together} of {ranks} ranks")
+        np.testing.assert_allclose(other["overlap"][..., :4], one["overlap"][..., :4], atol=1e-7)
+        np.testing.assert_array_less(other["gradient"][:, :, :-1], 1e-6)
+
+    def test_have_the_numbers_of_one_rank(self):
+        points = (*SMALL, "--paths.seeds=1,2", "--paths.widths=10,100")
+        one = self.paths(*points)
+        for ranks, together in ((2, 2), (4, 2), (3, 3)):
+            self.assert_shared(one, *points, ranks=ranks, together=together)
+
+    def test_of_other_tasks_have_them_too(self):
+        surrogate = ("--paths.task=surrogate", "--paths.heads=2", "--paths.examples=70", "--paths.test_examples=30", "--paths.widths=20",
+                     "--paths.temperatures=0.1")
+        self.assert_shared(self.paths(*surrogate), *surrogate, ranks=2, together=2)
+        drawings = ("--paths.task=one_shot", "--paths.images=digits", "--paths.foreign=digits", "--paths.heads=2", "--paths.key=4",
+                    "--paths.examples=21", "--paths.test_examples=10", "--paths.widths=20", "--paths.temperatures=0.1")
+        self.assert_shared(self.paths(*drawings), *drawings, ranks=2, together=2)
+
+    def test_go_on_where_they_were_on_other_ranks(self):
+        points = (*SMALL, "--paths.widths=10,30,100")
+        one = self.paths(*points)
+        stopped = self.run_program("paths", "--quiet", *points, "--paths.ranks_point=2", "--run.time_limit=1e-6", "--output.file=out.h5",
+                                   "--output.overwrite=true", ranks=2)
+        self.assertEqual(stopped.code, 4, stopped)
+        self.assert_shared(one, *points, GO_ON, ranks=4, together=4)
+
+    def test_fail_together(self):
+        # As in Sweeps: singular, which no temperature mends.
+        end = self.run_program("paths", "--quiet", "--paths.task=surrogate", "--paths.heads=1", "--paths.examples=40", "--paths.test_examples=30",
+                               "--paths.widths=10", "--paths.temperatures=0.1,1e-300", "--paths.ranks_point=2", "--output.file=out.h5", ranks=4)
+        self.assertEqual(end.code, 3, end)
+        self.assertIn("not positive definite", end.err)
+
+    def test_are_refused_where_they_cannot_be(self):
+        for ranks, together in ((1, 2), (3, 2), (4, 3)):
+            message = self.refused(*SMALL, f"--paths.ranks_point={together}", ranks=ranks)
+            self.assertIn(f"paths.ranks_point = {together}: must divide the number of ranks, {ranks}", message)
+        self.assertIn("paths.ranks_point", self.refused("--paths.ranks_point=0"))
+        for study in ("sample", "prune", "train"):
+            task = () if study == "sample" else ("--paths.task=one_shot",)
+            message = self.refused(f"--paths.study={study}", *task, "--paths.ranks_point=2", ranks=2)
+            self.assertIn("paths.ranks_point: needs paths.study", message)
+
+
 class Figures(PathsTest):
     def test_plot_and_report(self):
         self.paths(*SWEEP)

@@ -132,12 +132,13 @@ void FrozenAttention::attentioned_inputs(const MatrixXd& x, std::span<double> ro
 }
 
 RowMatrix attentioned_inputs(const FrozenAttention& attention, int count,
-                             const std::function<MatrixXd(int)>& tokens) {
+                             const std::function<MatrixXd(int)>& tokens, const ExampleShare& share) {
   if (count < 1) throw BadInput("a task needs at least one example");
   const auto columns = static_cast<std::size_t>(path_count(attention.heads())) *
                        static_cast<std::size_t>(attention.dimension());
-  RowMatrix inputs(count, static_cast<Index>(columns));
-  for (int k = 0; k < count; ++k) attention.attentioned_inputs(tokens(k), {inputs.row(k).data(), columns});
+  RowMatrix inputs(share.count(count), static_cast<Index>(columns));
+  for (int row = 0; row < inputs.rows(); ++row)
+    attention.attentioned_inputs(tokens(share.example(row)), {inputs.row(row).data(), columns});
   return inputs;
 }
 

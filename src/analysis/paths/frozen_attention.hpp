@@ -71,8 +71,10 @@ class FrozenAttention {
   int dimension_ = 0;
 };
 
-/// Inputs of PathExamples: those of examples 0 .. count - 1 in rows. tokens(k): x of example k, D x T.
+/// Inputs of PathExamples: those of examples 0 .. count - 1 in rows, or of those of them that a rank holds. tokens(k): x of
+/// example k, D x T.
 RowMatrix attentioned_inputs(const FrozenAttention& attention, int count,
-                             const std::function<Eigen::MatrixXd(int)>& tokens);
+                             const std::function<Eigen::MatrixXd(int)>& tokens,
+                             const ExampleShare& share = {});
 
 }  // namespace fluxformer::paths

@@ -66,11 +66,12 @@ void scale_noise(const MarkovNoise& noise, RowMatrix& features) {
   }
 }
 
-void add_means(const Eigen::MatrixXi& states, RowMatrix& features) {
-  for (Index k = 0; k < features.rows(); ++k) {
-    Eigen::Map<RowMatrix> x(features.row(k).data(), markov_features, markov_states);
+void add_means(MarkovChains& chains) {
+  for (Index row = 0; row < chains.features.rows(); ++row) {
+    Eigen::Map<RowMatrix> x(chains.features.row(row).data(), markov_features, markov_states);
+    const int k = chains.share.example(static_cast<int>(row));
     for (Index t = 0; t < markov_states; ++t)
-      x.col(t).segment(states(k, t) > 0 ? 0 : half, half).array() += std::numbers::sqrt2;
+      x.col(t).segment(chains.states(k, t) > 0 ? 0 : half, half).array() += std::numbers::sqrt2;
   }
 }
 
@@ -112,8 +113,8 @@ BilinearHead random_head(std::uint32_t seed) {
 
 PathExamples examples_of(const MarkovChains& chains, const FrozenAttention& attention) {
   const auto count = static_cast<int>(chains.targets.size());
-  return {.inputs = attentioned_inputs(attention, count, [&](int k) { return chains.tokens(k); }),
-          .targets = chains.targets};
+  const auto tokens = [&](int k) { return chains.tokens(chains.share.count(k)); };
+  return {.inputs = attentioned_inputs(attention, count, tokens, chains.share), .targets = chains.targets};
 }
 
 }  // namespace
@@ -133,24 +134,25 @@ MarkovSeeds markov_seeds(std::int64_t seed) {
   return {.train = first, .test = first + 100, .layer_1 = first + 200, .layer_2 = first + 300};
 }
 
-MatrixXd MarkovChains::tokens(int example) const {
+MatrixXd MarkovChains::tokens(int row) const {
   MatrixXd x = MatrixXd::Zero(markov_dimension, markov_tokens);
-  x.topRightCorner(markov_features, markov_states) = Features(features.row(example).data());
+  x.topRightCorner(markov_features, markov_states) = Features(features.row(row).data());
   x.bottomRows(markov_tokens).setIdentity();
   return x;
 }
 
-MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t seed) {
+MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t seed,
+                           const ExampleShare& share) {
   if (count < 2 || count % 2 != 0)
     throw BadInput("the number of Markov chains is " + std::to_string(count) +
                    ": must be even and positive, half of them for each class");
   require(noise);
   TorchStream stream(seed);
-  MarkovChains chains;
+  MarkovChains chains{.share = share};
   chains.states = draw_states(count, stream);
-  chains.features = stream.normals(count, Index{markov_features} * markov_states);
+  chains.features = stream.normals(count, Index{markov_features} * markov_states, share.examples(count));
   scale_noise(noise, chains.features);
-  add_means(chains.states, chains.features);
+  add_means(chains);
   chains.targets = VectorXd::Constant(count, -1);
   chains.targets.head(count / 2).setOnes();
   return chains;
@@ -168,12 +170,15 @@ PathTask markov_task(const MarkovSettings& settings) {
   PathTask task;
   task.heads = attention.heads();
   task.dimension = markov_dimension;
+  task.share = settings.share;
   task.path_names = {"good", "denoising"};
   if (settings.variant == MarkovVariant::four_paths)
     task.path_names = {"good", "adversarial 1", "denoising", "adversarial 2"};
-  task.train = examples_of(markov_chains(settings.examples, settings.noise, settings.seeds.train), attention);
-  task.test =
-      examples_of(markov_chains(settings.test_examples, settings.noise, settings.seeds.test), attention);
+  const auto drawn = [&](int count, std::uint32_t seed) {
+    return examples_of(markov_chains(count, settings.noise, seed, settings.share), attention);
+  };
+  task.train = drawn(settings.examples, settings.seeds.train);
+  task.test = drawn(settings.test_examples, settings.seeds.test);
   return task;
 }
 

@@ -50,6 +50,7 @@ struct MarkovSettings {
   int examples = 100, test_examples = 1000;  ///< even: half of them are of class +1, which come first
   MarkovNoise noise;
   MarkovSeeds seeds;
+  ExampleShare share;  ///< what this rank makes of training and test examples
 };
 
 /// As published: sigma_perp = 1 for four paths, 5 for two.
@@ -60,17 +61,20 @@ MarkovSeeds markov_seeds(std::int64_t seed);
 
 /// Drawn chains, before any attention.
 struct MarkovChains {
-  Eigen::MatrixXi states;   ///< P x 30, +1 or -1
-  RowMatrix features;       ///< P x (200 x 30), [example][channel][state]
-  Eigen::VectorXd targets;  ///< P
+  Eigen::MatrixXi states = {};   ///< P x 30, +1 or -1
+  RowMatrix features = {};       ///< P x (200 x 30), [example][channel][state]: of those that this rank holds
+  Eigen::VectorXd targets = {};  ///< P
 
-  /// x of an example: D x T, columns are tokens.
-  Eigen::MatrixXd tokens(int example) const;
+  ExampleShare share = {};  ///< which ones it holds
+
+  /// x of an example that it holds, by its row of `features`: D x T, columns are tokens.
+  Eigen::MatrixXd tokens(int row) const;
 };
 
 /// `count` chains of one stream: coins of all chains first, then one normal fill. Throws BadInput unless
 /// count is even and positive, and the noise finite and not negative.
-MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t seed);
+MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t seed,
+                           const ExampleShare& share = {});
 
 /// The frozen heads.
 FrozenAttention markov_attention(MarkovVariant variant, const MarkovSeeds& seeds);

@@ -23,6 +23,8 @@ class OneShotPool {
   const std::string& name() const { return name_; }
   std::size_t classes() const { return members_.size(); }
   std::size_t drawings(std::size_t of_class) const { return members_[of_class].size(); }
+  /// Of a class among those of the whole set of images.
+  int label(std::size_t of_class) const { return images_->label(members_[of_class].front()); }
   /// Ink, [row][column] of data::image_side squared, 0 to 1.
   void ink(std::size_t of_class, std::size_t drawing, double* out) const;
 

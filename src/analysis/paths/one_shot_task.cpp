@@ -9,12 +9,11 @@ namespace fluxformer::paths {
 namespace {
 
 PathExamples examples_of(const OneShotPool& pool, const FrozenAttention& attention, int count,
-                         std::uint64_t seed, const std::string& purpose) {
-  const OneShotExamples drawn(pool, seed, purpose);
-  PathExamples examples{
-      .inputs = attentioned_inputs(attention, count,
-                                   [&](int k) { return drawn.tokens(static_cast<std::uint64_t>(k)); }),
-      .targets = Eigen::VectorXd(count)};
+                         const OneShotSettings& settings, const std::string& purpose) {
+  const OneShotExamples drawn(pool, settings.seed, purpose);
+  const auto tokens = [&](int k) { return drawn.tokens(static_cast<std::uint64_t>(k)); };
+  PathExamples examples{.inputs = attentioned_inputs(attention, count, tokens, settings.share),
+                        .targets = Eigen::VectorXd(count)};
   for (int k = 0; k < count; ++k)
     examples.targets[k] = OneShotExamples::target(static_cast<std::uint64_t>(k));
   return examples;
@@ -34,13 +33,13 @@ PathTask one_shot_task(const OneShotPools& pools, const FrozenAttention& attenti
   if (attention.dimension() != one_shot_dimension)
     throw BadInput("queries and keys of dimension " + std::to_string(attention.dimension()) +
                    " do not fit one-shot examples, whose tokens have " + std::to_string(one_shot_dimension));
-  PathTask task{.heads = attention.heads(), .dimension = one_shot_dimension};
+  PathTask task{.heads = attention.heads(), .dimension = one_shot_dimension, .share = settings.share};
   const int paths = path_count(task.heads);
   task.path_names.reserve(static_cast<std::size_t>(paths));
   for (int path = 0; path < paths; ++path)
     task.path_names.push_back(name_of(heads_of_path(path, task.heads)));
   const auto of = [&](const OneShotPool& pool, int count, const char* purpose) {
-    return examples_of(pool, attention, count, settings.seed, purpose);
+    return examples_of(pool, attention, count, settings, purpose);
   };
   task.train = of(pools.training, settings.examples, "posterior");
   task.test = of(pools.test, settings.test_examples, "test");

@@ -15,6 +15,7 @@ struct OneShotSettings {
   int examples = 600;        ///< P, of the training pool
   int test_examples = 1000;  ///< of each other pool
   std::uint64_t seed = 0;    ///< of examples and of the embedding of labels
+  ExampleShare share = {};   ///< what this rank makes of each pool's examples
 };
 
 /// Its test examples are of the test pool, the further ones of validation and of foreign images. Throws BadInput for

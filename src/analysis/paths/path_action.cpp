@@ -5,32 +5,41 @@
 #include <utility>
 
 #include "analysis/dense_matrices.hpp"
+#include "analysis/paths/local_data.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer::paths {
 
-PathAction::PathAction(PathNetwork network, const PathKernels& kernels, Eigen::VectorXd targets,
-                       double temperature)
-    : network_(std::move(network)),
-      kernels_(kernels),
-      targets_(std::move(targets)),
-      temperature_(temperature) {
+PathAction::PathAction(PathNetwork network, std::shared_ptr<const DataTerm> data, double temperature)
+    : network_(std::move(network)), data_(std::move(data)), temperature_(temperature) {
   check(network_);
   if (!(temperature > 0) || !std::isfinite(temperature))
     throw BadInput("the temperature of attention paths must be positive, not " + std::to_string(temperature));
-  if (network_.paths() != kernels_.paths() || targets_.size() != kernels_.examples())
-    throw BadInput("attention paths: a network of " + std::to_string(network_.paths()) + " paths and " +
-                   std::to_string(targets_.size()) + " targets, kernels of " +
-                   std::to_string(kernels_.paths()) + " paths and " + std::to_string(kernels_.examples()) +
-                   " examples");
+  if (network_.paths() != data_->paths())
+    throw BadInput("attention paths: a network of " + std::to_string(network_.paths()) +
+                   " paths, kernels of " + std::to_string(data_->paths()));
 }
+
+PathAction::PathAction(PathNetwork network, const DataTerm& data, double temperature)
+    : PathAction(std::move(network), std::shared_ptr<const DataTerm>(&data, [](const DataTerm*) {}),
+                 temperature) {}
+
+PathAction::PathAction(PathNetwork network, const PathKernels& kernels, Eigen::VectorXd targets,
+                       double temperature)
+    : PathAction(std::move(network), std::make_shared<LocalData>(kernels, std::move(targets)), temperature) {}
 
 ActionPart PathAction::at(const OrderParameters& order) const {
   auto part = prior_action(network_, order);
-  if (!std::isfinite(part.value)) return part;
-  const auto data = energy(order);
+  // Round-off may differ between ranks: the first one decides for all whether the data are asked.
+  int defined = std::isfinite(part.value) ? 1 : 0;
+  check_mpi(MPI_Bcast(&defined, 1, MPI_INT, 0, comm()));
+  if (defined == 0) {
+    part.value = std::numeric_limits<double>::infinity();
+    return part;
+  }
+  const auto data = energy_and_slope(order);
   part.value += data.value;
-  if (std::isfinite(data.value)) part.slopes.front() += kernels_.contract(data.slope);
+  if (data.slope.size() > 0) part.slopes.front() += data.slope;
   return part;
 }
 
@@ -44,8 +53,12 @@ double PathAction::value(const std::vector<double>& coordinates, std::vector<dou
   return part.value;
 }
 
-KernelEnergy PathAction::energy(const OrderParameters& order) const {
-  return kernel_energy_and_slope(kernel(order), targets_, temperature_);
+double PathAction::energy(const OrderParameters& order) const {
+  return data_->energy(order.u.front(), temperature_);
+}
+
+DataSlope PathAction::energy_and_slope(const OrderParameters& order) const {
+  return data_->energy_and_slope(order.u.front(), temperature_);
 }
 
 std::vector<double> virials(const PathAction& action, const OrderParameters& order) {
@@ -60,7 +73,9 @@ std::vector<double> virials(const PathAction& action, const OrderParameters& ord
     all.push_back(network.widths[l] *
                   (product / network.variances[l] - static_cast<double>(order.u[l].rows())));
   }
-  all.push_back(data_virial(action.energy(order), action.kernel(order)));
+  const auto data = action.energy_and_slope(order);
+  all.push_back(data.slope.size() > 0 ? -order.u.front().cwiseProduct(data.slope).sum()
+                                      : std::numeric_limits<double>::quiet_NaN());
   return all;
 }
 

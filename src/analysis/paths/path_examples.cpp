@@ -93,6 +93,7 @@ PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& k
   require_kept(task, kept);
   PathTask smaller;
   smaller.dimension = task.dimension;
+  smaller.share = task.share;
   smaller.heads.reserve(kept.size());
   for (const auto& layer : kept) smaller.heads.push_back(static_cast<int>(layer.size()));
   path_count(smaller.heads);  // a head may be kept twice: refuses too many

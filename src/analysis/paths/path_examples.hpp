@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/paths/example_share.hpp"
+
 namespace fluxformer::paths {
 
 /// By rows.
@@ -18,7 +20,8 @@ using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::R
 
 /// Attentioned inputs and targets of P examples.
 struct PathExamples {
-  RowMatrix inputs;         ///< P x (paths D), [example][path][dimension]: xi, without any normalisation
+  /// P x (paths D), [example][path][dimension]: xi, without any normalisation. Of the examples of this rank where several share a task.
+  RowMatrix inputs;
   Eigen::VectorXd targets;  ///< P, +1 or -1
 };
 
@@ -38,6 +41,7 @@ struct PathTask {
   std::vector<std::string> path_names = {};  ///< of each path, in the order of its index
   PathExamples train = {}, test = {};
   std::vector<FurtherExamples> further = {};
+  ExampleShare share = {};  ///< of all its examples: what this rank holds
 };
 
 /// Number of paths of these heads in each layer: their product.

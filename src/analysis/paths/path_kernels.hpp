@@ -18,8 +18,9 @@ enum class KernelStorage {
 
 /// Hs(Hs+1)/2 P(P+1)/2 numbers, in bytes.
 double kernel_pair_bytes(double examples, double paths);
-/// What PathKernels needs for its work, in bytes: stored pairs, or three matrices of the sizes of inputs and K.
-double kernel_bytes(double examples, double paths, double dimension);
+/// What the kernels need for their work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or
+/// a share of three matrices of the size of inputs and three (shared: six) of K's.
+double kernel_bytes(double examples, double paths, double dimension, int ranks = 1);
 
 /// All C_{pi pi'} of P examples with themselves. Not collective.
 class PathKernels {
@@ -30,6 +31,8 @@ class PathKernels {
 
   Eigen::Index examples() const { return inputs_.rows(); }
   int paths() const { return paths_; }
+  const RowMatrix& inputs() const { return inputs_; }
+  double input_variance() const { return input_variance_; }
   /// K(U), P x P, from a symmetric Hs x Hs matrix. O(Hs^2 P^2 / 2) from stored pairs, O(2 Hs D P^2) from inputs.
   Eigen::MatrixXd kernel(const Eigen::MatrixXd& u) const;
   /// sum_{mu nu} M_{mu nu} C_{pi pi'}(mu, nu) of a symmetric P x P matrix, symmetrised: d(tr M K)/dU, where all
@@ -43,12 +46,15 @@ class PathKernels {
 
   const RowMatrix& inputs_;
   int paths_;
-  double scale_;
+  double input_variance_, scale_;
   Eigen::MatrixXd blocks_;  ///< [entry of the lower triangle by columns][pair pi >= pi'], or empty
 };
 
 /// s_0^2/(D Hs) for inputs of D Hs columns.
 double kernel_scale(const RowMatrix& inputs, double input_variance);
+
+/// sum_pi' U^{pi pi'} xi^pi' of each example, in the place of path pi.
+void mix_paths(const RowMatrix& inputs, const Eigen::MatrixXd& u, Eigen::Ref<RowMatrix> mixed);
 
 /// k: Q x P, kernels between other examples and those of the theory, sum U^{pi pi'} C_{pi pi'}. O(Hs D (Hs P + Q P)).
 Eigen::MatrixXd cross_kernel(const RowMatrix& others, const RowMatrix& inputs, const Eigen::MatrixXd& u,

@@ -2,24 +2,30 @@
 
 #include <cmath>
 
-#include "analysis/dense_matrices.hpp"
-#include "base/error.hpp"
-
 namespace fluxformer::paths {
 
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
+NumericalFailure not_positive() {
+  return NumericalFailure("the kernel of attention paths is not positive definite");
+}
+
+Predictor::Predictor(MatrixXd kernel, const VectorXd& targets, double temperature)
+    : targets_(targets), factor_((kernel.diagonal().array() += temperature, kernel)) {
+  if (!factor_.positive()) throw not_positive();
+}
+
+Prediction Predictor::operator()(const MatrixXd& cross, const VectorXd& own) const {
+  const MatrixXd solved = factor_.solve(cross.transpose());  // P x Q
+  return {.mean = solved.transpose() * targets_,
+          .variance = own - cross.cwiseProduct(solved.transpose()).rowwise().sum()};
+}
+
 Prediction predict(const MatrixXd& kernel, const VectorXd& targets, double temperature, const MatrixXd& cross,
                    const VectorXd& own) {
-  MatrixXd a = kernel;
-  a.diagonal().array() += temperature;
-  const Cholesky factor(a);
-  if (!factor.positive()) throw NumericalFailure("the kernel of attention paths is not positive definite");
-  const MatrixXd solved = factor.solve(cross.transpose());  // P x Q
-  return {.mean = solved.transpose() * targets,
-          .variance = own - cross.cwiseProduct(solved.transpose()).rowwise().sum()};
+  return Predictor(kernel, targets, temperature)(cross, own);
 }
 
 double accuracy(const VectorXd& mean, const VectorXd& targets) {

@@ -6,6 +6,9 @@
 
 #include <Eigen/Core>
 
+#include "analysis/dense_matrices.hpp"
+#include "base/error.hpp"
+
 namespace fluxformer::paths {
 
 /// By examples.
@@ -13,8 +16,23 @@ struct Prediction {
   Eigen::VectorXd mean = {}, variance = {};  ///< of each example; the noise T is not added to the variance
 };
 
-/// From K (P x P) and y of the examples that are known, k (Q x P) and k(x, x) (Q) of the others. Throws NumericalFailure if
-/// K + T I is not positive definite. O(P^3 + Q P^2).
+/// For any number of sets of other examples.
+class Predictor {
+ public:
+  /// From K (P x P) and y of the examples that are known. Throws NumericalFailure if K + T I is not positive definite. O(P^3).
+  Predictor(Eigen::MatrixXd kernel, const Eigen::VectorXd& targets, double temperature);
+  /// From k (Q x P) and k(x, x) (Q) of other examples. O(Q P^2).
+  Prediction operator()(const Eigen::MatrixXd& cross, const Eigen::VectorXd& own) const;
+
+ private:
+  const Eigen::VectorXd& targets_;
+  Cholesky factor_;
+};
+
+/// What is thrown where K + T I is not positive definite.
+NumericalFailure not_positive();
+
+/// The same for one set.
 Prediction predict(const Eigen::MatrixXd& kernel, const Eigen::VectorXd& targets, double temperature,
                    const Eigen::MatrixXd& cross, const Eigen::VectorXd& own);
 

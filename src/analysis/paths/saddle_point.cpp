@@ -15,7 +15,8 @@ SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest&
                          const std::vector<double>& start) {
   auto scaled = request;
   scaled.scale = action.network().largest_width();
-  const auto least = saddle::minimise(
+  const auto least = saddle::minimise_together(
+      action.comm(),
       [&](const std::vector<double>& x, std::vector<double>& gradient) { return action.value(x, gradient); },
       start, scaled);
   if (!least.converged) {
@@ -30,7 +31,7 @@ SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest&
     throw NumericalFailure(text.str());
   }
   auto order = order_at(action.network(), least.x);
-  const double energy = action.energy(order).value;
+  const double energy = action.energy(order);
   return {.order = std::move(order),
           .action = least.value,
           .energy = energy,

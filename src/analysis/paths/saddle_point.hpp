@@ -4,7 +4,7 @@
 // section 2.4.
 
 #include "analysis/paths/path_action.hpp"
-#include "solvers/saddle/minimise.hpp"
+#include "solvers/saddle/minimise_together.hpp"
 
 namespace fluxformer::paths {
 
@@ -16,8 +16,8 @@ struct SaddlePoint {
   int iterations = 0, evaluations = 0;
 };
 
-/// From the Gaussian-process point, or from other coordinates. Throws NumericalFailure where the minimum is not found. Not
-/// collective.
+/// From the Gaussian-process point, or from other coordinates. Throws NumericalFailure where the minimum is not found.
+/// Collective over the ranks that share the examples; all of them get what the first one finds.
 SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request = {});
 SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request,
                          const std::vector<double>& start);

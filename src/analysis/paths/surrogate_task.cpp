@@ -61,8 +61,11 @@ BilinearHead match_head(const SurrogateSettings& settings) {
 PathExamples examples_of(const SurrogateSettings& settings, const FrozenAttention& attention, int count,
                          std::uint32_t seed) {
   auto examples = surrogate_examples(settings, count, TorchStream(seed));
-  const auto tokens = [&](int k) { return examples.tokens[static_cast<std::size_t>(k)]; };
-  return {.inputs = attentioned_inputs(attention, count, tokens), .targets = std::move(examples.targets)};
+  const auto tokens = [&](int k) {
+    return examples.tokens[static_cast<std::size_t>(settings.share.count(k))];
+  };
+  return {.inputs = attentioned_inputs(attention, count, tokens, settings.share),
+          .targets = std::move(examples.targets)};
 }
 
 /// "match", "random 1", ... in layer 1, "mean", "random 1", ... in layer 2.
@@ -89,15 +92,16 @@ SurrogateExamples surrogate_examples(const SurrogateSettings& settings, int coun
   std::vector<int> prototypes;
   prototypes.reserve(static_cast<std::size_t>(count));
   for (int k = 0; k < count; ++k) prototypes.push_back(stream.uniform() >= 0.5 ? 1 : 0);
-  const RowMatrix numbers = stream.normals(count, drawn * settings.features * settings.positions);
+  const auto held = settings.share.examples(count);
+  const RowMatrix numbers = stream.normals(count, drawn * settings.features * settings.positions, held);
   SurrogateExamples examples;
-  examples.tokens.reserve(prototypes.size());
+  examples.tokens.reserve(held.size());
   examples.targets.resize(count);
-  for (int k = 0; k < count; ++k) {
-    const int prototype = prototypes[static_cast<std::size_t>(k)];
-    examples.tokens.push_back(tokens_of(settings, numbers.row(k).data(), prototype));
-    examples.targets[k] = prototype == 1 ? 1 : -1;
-  }
+  for (int k = 0; k < count; ++k) examples.targets[k] = prototypes[static_cast<std::size_t>(k)] == 1 ? 1 : -1;
+  for (Index row = 0; row < numbers.rows(); ++row)
+    examples.tokens.push_back(
+        tokens_of(settings, numbers.row(row).data(),
+                  prototypes[static_cast<std::size_t>(held[static_cast<std::size_t>(row)])]));
   return examples;
 }
 
@@ -118,6 +122,7 @@ PathTask surrogate_task(const SurrogateSettings& settings) {
   PathTask task;
   task.heads = attention.heads();
   task.dimension = settings.dimension();
+  task.share = settings.share;
   const int paths = path_count(task.heads);
   task.path_names.reserve(static_cast<std::size_t>(paths));
   for (int path = 0; path < paths; ++path)

@@ -35,6 +35,7 @@ struct SurrogateSettings {
   int heads = 4;       ///< in each of the two layers; the first one is made, the others are random
   int examples = 200, test_examples = 1000;
   SurrogateSeeds seeds;
+  ExampleShare share;  ///< what this rank makes of training and test examples
 
   int dimension() const { return features + positions + 6; }  ///< D: 3 slots, 3 labels
   int tokens() const { return 3 * positions; }                ///< T
@@ -45,8 +46,9 @@ SurrogateSeeds surrogate_seeds(std::int64_t seed);
 
 /// Drawn examples, before any attention.
 struct SurrogateExamples {
-  std::vector<Eigen::MatrixXd> tokens;  ///< x of each example: D x T, token 4 slot + position for 4 positions
-  Eigen::VectorXd targets;              ///< +1 if the query is of prototype 1, else -1
+  /// x of each example that this rank holds: D x T, token 4 slot + position for 4 positions.
+  std::vector<Eigen::MatrixXd> tokens;
+  Eigen::VectorXd targets;  ///< +1 if the query is of prototype 1, else -1
 };
 
 /// `count` examples: a coin for each, then one normal fill of count x 5 (prototypes 0, 1, noise of three slots)

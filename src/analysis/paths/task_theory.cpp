@@ -1,50 +1,71 @@
 #include "analysis/paths/task_theory.hpp"
 
+#include <utility>
+
 #include "analysis/paths/head_pruning.hpp"
+#include "analysis/paths/local_data.hpp"
+#include "analysis/paths/shared_data.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer::paths {
 
 using Eigen::MatrixXd;
 
-TaskTheory::TaskTheory(const PathTask& task, double input_variance)
-    : task_(task),
-      input_variance_(input_variance),
-      kernels_(task.train.inputs, path_count(task.heads), input_variance) {}
+namespace {
 
-SaddlePoint TaskTheory::solve(const PathNetwork& network, double temperature,
-                              const saddle::MinimumRequest& request) const {
-  return saddle_point(PathAction(network, kernels_, task_.train.targets, temperature), request);
-}
-
-std::vector<double> TaskTheory::virials_at(const PathNetwork& network, double temperature,
-                                           const OrderParameters& order) const {
-  return virials(PathAction(network, kernels_, task_.train.targets, temperature), order);
-}
-
-Prediction TaskTheory::predicted(const PathExamples& examples, const MatrixXd& u, double temperature) const {
-  const auto& known = task_.train;
-  return predict(kernels_.kernel(u), known.targets, temperature,
-                 cross_kernel(examples.inputs, known.inputs, u, input_variance_),
-                 own_kernel(examples.inputs, u, input_variance_));
-}
-
-Judged TaskTheory::judge(const MatrixXd& u, double temperature) const {
-  const auto& test = task_.test;
-  Judged judged{.prediction = predicted(test, u, temperature)};
+Judged judged_by(Prediction prediction, const Eigen::VectorXd& targets) {
+  Judged judged{.prediction = std::move(prediction)};
   const auto& [mean, variance] = judged.prediction;
-  judged.accuracy = accuracy(mean, test.targets);
-  judged.draw_accuracy = draw_accuracy(judged.prediction, test.targets);
-  judged.bias_error = (mean - test.targets).squaredNorm() / static_cast<double>(mean.size());
+  judged.accuracy = accuracy(mean, targets);
+  judged.draw_accuracy = draw_accuracy(judged.prediction, targets);
+  judged.bias_error = (mean - targets).squaredNorm() / static_cast<double>(mean.size());
   judged.variance_error = variance.mean();
   return judged;
 }
 
-std::vector<double> TaskTheory::further_accuracies(const MatrixXd& u, double temperature) const {
-  std::vector<double> accuracies;
-  accuracies.reserve(task_.further.size());
-  for (const auto& [name, examples] : task_.further)
-    accuracies.push_back(accuracy(predicted(examples, u, temperature).mean, examples.targets));
-  return accuracies;
+}  // namespace
+
+TaskTheory::TaskTheory(const PathTask& task, MPI_Comm comm, double input_variance) : task_(task) {
+  const int paths = path_count(task.heads);
+  if (RankOf(comm).ranks > 1) {
+    data_ = std::make_unique<SharedData>(comm, task.train, task.share, paths, input_variance);
+  } else {
+    kernels_.emplace(task.train.inputs, paths, input_variance);
+    data_ = std::make_unique<LocalData>(*kernels_, task.train.targets);
+  }
+}
+
+SaddlePoint TaskTheory::solve(const PathNetwork& network, double temperature,
+                              const saddle::MinimumRequest& request) const {
+  return saddle_point(PathAction(network, *data_, temperature), request);
+}
+
+std::vector<double> TaskTheory::virials_at(const PathNetwork& network, double temperature,
+                                           const OrderParameters& order) const {
+  return virials(PathAction(network, *data_, temperature), order);
+}
+
+double TaskTheory::energy(const MatrixXd& u, double temperature) const {
+  return data_->energy(u, temperature);
+}
+
+Eigen::VectorXd TaskTheory::overlaps(const MatrixXd& u) const {
+  return data_->overlaps(u);
+}
+
+Judged TaskTheory::judge(const MatrixXd& u, double temperature) const {
+  return judged_by(std::move(data_->predict(u, temperature, {&task_.test}).front()), task_.test.targets);
+}
+
+JudgedSets TaskTheory::judge_all(const MatrixXd& u, double temperature) const {
+  std::vector<const PathExamples*> sets{&task_.test};
+  for (const auto& one : task_.further) sets.push_back(&one.examples);
+  auto predictions = data_->predict(u, temperature, sets);
+  JudgedSets all{.test = judged_by(std::move(predictions.front()), task_.test.targets)};
+  all.further.reserve(task_.further.size());
+  for (std::size_t k = 1; k < sets.size(); ++k)
+    all.further.push_back(accuracy(predictions[k].mean, sets[k]->targets));
+  return all;
 }
 
 std::vector<double> TaskTheory::ablated_accuracies(const MatrixXd& u, double temperature) const {

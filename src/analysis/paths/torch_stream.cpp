@@ -47,4 +47,20 @@ RowMatrix TorchStream::normals(Eigen::Index rows, Eigen::Index columns) {
   return values;
 }
 
+RowMatrix TorchStream::normals(Eigen::Index rows, Eigen::Index columns, std::span<const int> held) {
+  RowMatrix kept(static_cast<Eigen::Index>(held.size()), columns);
+  if (columns % static_cast<Eigen::Index>(block) != 0) {
+    const RowMatrix all = normals(rows, columns);
+    for (std::size_t k = 0; k < held.size(); ++k) kept.row(static_cast<Eigen::Index>(k)) = all.row(held[k]);
+    return kept;
+  }
+  std::vector<double> lost(static_cast<std::size_t>(columns));
+  Eigen::Index next = 0;
+  for (Eigen::Index row = 0; row < rows; ++row) {
+    const bool keeps = next < kept.rows() && held[static_cast<std::size_t>(next)] == row;
+    fill_normal({keeps ? kept.row(next++).data() : lost.data(), lost.size()});
+  }
+  return kept;
+}
+
 }  // namespace fluxformer::paths

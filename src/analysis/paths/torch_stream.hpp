@@ -28,6 +28,10 @@ class TorchStream {
   /// rows x columns standard normal numbers, one fill, row by row.
   RowMatrix normals(Eigen::Index rows, Eigen::Index columns);
 
+  /// The same for `held` alone, rising numbers of rows, one below the other. All are drawn; those that are not held take no memory if
+  /// `columns` is a multiple of 16, the numbers of one row else not being independent of the next.
+  RowMatrix normals(Eigen::Index rows, Eigen::Index columns, std::span<const int> held);
+
  private:
   std::mt19937 engine_;
 };

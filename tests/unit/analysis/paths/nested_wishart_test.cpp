@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/markov_task.hpp"
 #include "analysis/paths/task_theory.hpp"
 #include "base/error.hpp"

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <set>
+#include <string>
 
 #include "analysis/paths/learner_weights.hpp"
 #include "analysis/paths/one_shot_task.hpp"
 #include "base/error.hpp"
+#include "data/images/omniglot.hpp"
 
 namespace fluxformer::paths {
 namespace {
@@ -154,6 +158,39 @@ TEST(OneShotTask, HasItsSetsAndRefusesWhatDoesNotFit) {
                 .cwiseAbs()
                 .maxCoeff(),
             0);
+}
+
+/// The real drawings: $FLUXFORMER_DATA/omniglot.
+TEST(RealOneShotPools, share_no_character_and_no_alphabet) {
+  namespace fs = std::filesystem;
+  const char* given = std::getenv("FLUXFORMER_DATA");
+  if (given == nullptr || !fs::exists(fs::path(given) / "omniglot" / "images_evaluation.zip"))
+    GTEST_SKIP() << "no Omniglot files: set FLUXFORMER_DATA to the folder that holds omniglot/";
+  const auto names_of = [&](const char* set) {
+    return data::Omniglot({.name = set, .directory = given}, data::ImageTokens(data::TokenLayout::patches))
+        .characters();
+  };
+  const auto background = names_of("omniglot"), evaluation = names_of("omniglot_evaluation");
+  const auto pools = one_shot_pools("omniglot", "digits", given, 0);
+  std::set<std::string> characters, alphabets;
+  std::size_t count = 0;
+  const auto add = [&](const OneShotPool& pool, const std::vector<std::string>& names) {
+    std::set<std::string> mine;
+    for (std::size_t k = 0; k < pool.classes(); ++k) {
+      const auto& name = names.at(static_cast<std::size_t>(pool.label(k)));
+      EXPECT_TRUE(characters.insert(name).second) << name << " is in two pools";
+      mine.insert(name.substr(0, name.find('/')));
+      EXPECT_EQ(pool.drawings(k), 16U) << name;
+    }
+    for (const auto& alphabet : mine)
+      EXPECT_TRUE(alphabets.insert(alphabet).second) << alphabet << " is in two pools";
+    count += pool.classes();
+    return mine.size();
+  };
+  EXPECT_EQ(add(pools.training, background), 25U);
+  EXPECT_EQ(add(pools.validation, background), 5U);
+  EXPECT_EQ(add(pools.test, evaluation), 20U);
+  EXPECT_EQ(count, 964U + 659U);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "analysis/paths/kernel_energy.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
 

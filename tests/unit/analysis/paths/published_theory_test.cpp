@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/paths/head_scores.hpp"
+#include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/markov_task.hpp"
 #include "analysis/paths/task_overlaps.hpp"
 #include "analysis/paths/task_theory.hpp"

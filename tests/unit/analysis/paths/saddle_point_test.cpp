@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/path_predictor.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"

@@ -1,0 +1,170 @@
+#include "analysis/paths/shared_data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "analysis/paths/path_kernels.hpp"
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "base/reductions.hpp"
+
+namespace fluxformer::paths {
+namespace {
+
+using Eigen::Index;
+using Eigen::Map;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// Only one column of inputs goes to a rank that has none.
+void require_fit(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths) {
+  const RankOf me(comm);
+  const Index columns = examples.inputs.cols(), rows = share.count(static_cast<int>(examples.targets.size()));
+  agree(comm,
+        share.rank == me.rank && share.ranks == me.ranks && share.block > 0 && paths > 0 && columns > 0 &&
+            columns % paths == 0 && examples.inputs.rows() == rows,
+        "attention paths: the inputs of rank " + std::to_string(me.rank) + ", " +
+            std::to_string(examples.inputs.rows()) + " x " + std::to_string(columns) +
+            ", are not its share of " + std::to_string(examples.targets.size()) + " examples and " +
+            std::to_string(paths) + " paths");
+}
+
+}  // namespace
+
+SharedData::SharedData(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths,
+                       double input_variance)
+    : known_((require_fit(comm, examples, share, paths), examples)),
+      share_(share),
+      paths_(paths),
+      scale_(kernel_scale(examples.inputs, input_variance)),
+      ranks_(comm) {
+  collectively(comm, [&] {
+    const Index all = SharedData::examples(), inputs = known_.inputs.cols();
+    columns_.resize(all, known_.inputs.rows());
+    work_.resize(std::max(known_.inputs.size(), all * paths_ * dimensions_each()));
+    block_.resize(std::min<Index>(share_.block, all), inputs);
+  });
+}
+
+int SharedData::dimensions_each() const {
+  return (dimension() + share_.ranks - 1) / share_.ranks;
+}
+
+MatrixXd SharedData::of_first(MatrixXd u) const {
+  check_mpi(MPI_Bcast(u.data(), static_cast<int>(u.size()), MPI_DOUBLE, 0, comm()));
+  return u;
+}
+
+template <class Use>
+void SharedData::each_block(Use&& use) const {
+  const int all = static_cast<int>(examples());
+  for (int first = 0; first < all; first += share_.block) {
+    const int rows = std::min(share_.block, all - first);
+    auto here = block_.topRows(rows);
+    if (share_.holds(first)) here = known_.inputs.middleRows(share_.count(first), rows);
+    check_mpi(MPI_Bcast(block_.data(), static_cast<int>(here.size()), MPI_DOUBLE,
+                        first / share_.block % share_.ranks, comm()));
+    use(first, here);
+  }
+}
+
+void SharedData::assemble(const MatrixXd& u, double temperature) const {
+  Map<RowMatrix> mixed(work_.data(), known_.inputs.rows(), known_.inputs.cols());
+  mix_paths(known_.inputs, u, mixed);
+  each_block([&](int first, const auto& rows) {
+    // Only columns of examples that are not behind these: the others stand above the diagonal.
+    const Index until = share_.count(first + static_cast<int>(rows.rows()));
+    columns_.block(first, 0, rows.rows(), until).noalias() =
+        scale_ * (rows * mixed.topRows(until).transpose());
+  });
+  for (int j = 0; j < columns_.cols(); ++j) columns_(share_.example(j), j) += temperature;
+}
+
+Map<MatrixXd> SharedData::solved_inputs(const SharedCholesky& factor) const {
+  const int each = dimensions_each(), begin = std::min(dimension(), share_.rank * each),
+            count = std::min(dimension(), begin + each) - begin;
+  Map<MatrixXd> solved(work_.data(), examples(), Index{count} * paths_);
+  each_block([&](int first, const auto& rows) {
+    for (Index d = 0; d < count; ++d)
+      for (Index path = 0; path < paths_; ++path)
+        solved.col(d * paths_ + path).segment(first, rows.rows()) = rows.col(path * dimension() + begin + d);
+  });
+  factor.solve_lower(solved, dimension() * paths_, each * paths_);
+  return solved;
+}
+
+double SharedData::energy(const MatrixXd& u, double temperature) const {
+  assemble(of_first(u), temperature);
+  const SharedCholesky factor(ranks_, share_.block, columns_);
+  if (!factor.positive()) return std::numeric_limits<double>::infinity();
+  return factor.log_det() + factor.solve_lower(known_.targets).squaredNorm();
+}
+
+DataSlope SharedData::energy_and_slope(const MatrixXd& u, double temperature) const {
+  assemble(of_first(u), temperature);
+  const SharedCholesky factor(ranks_, share_.block, columns_);
+  if (!factor.positive()) return {.value = std::numeric_limits<double>::infinity()};
+  const VectorXd targets = factor.solve_lower(known_.targets);
+  const auto inputs = solved_inputs(factor);
+  MatrixXd slope = MatrixXd::Zero(paths_, paths_);
+  for (Index first = 0; first < inputs.cols(); first += paths_) {
+    const auto here = inputs.middleCols(first, paths_);  // of one dimension
+    const VectorXd along = here.transpose() * targets;
+    slope.noalias() += here.transpose() * here;
+    slope.noalias() -= along * along.transpose();
+  }
+  sum_over_ranks({slope.data(), static_cast<std::size_t>(slope.size())}, comm());
+  return {.value = factor.log_det() + targets.squaredNorm(),
+          .slope = scale_ / 2 * (slope + slope.transpose())};
+}
+
+Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, const VectorXd& solved,
+                               const PathExamples& others) const {
+  const auto all = static_cast<int>(others.targets.size());
+  const Index held = others.inputs.rows();
+  MatrixXd cross;
+  RowMatrix mixed;
+  collectively(comm(), [&] {
+    cross.resize(examples(), held);
+    mixed.resize(held, others.inputs.cols());
+  });
+  mix_paths(others.inputs, u, mixed);
+  each_block([&](int first, const auto& rows) {
+    cross.middleRows(first, rows.rows()).noalias() = scale_ * (rows * mixed.transpose());
+  });
+  factor.solve_lower(cross, all, share_.block);
+  Prediction prediction{VectorXd::Zero(all), VectorXd::Zero(all)};
+  for (int row = 0; row < held; ++row) {
+    const auto k = cross.col(row);
+    prediction.mean[share_.example(row)] = k.dot(solved);
+    prediction.variance[share_.example(row)] =
+        scale_ * others.inputs.row(row).dot(mixed.row(row)) - k.squaredNorm();
+  }
+  for (auto* numbers : {&prediction.mean, &prediction.variance})
+    sum_over_ranks({numbers->data(), static_cast<std::size_t>(all)}, comm());
+  return prediction;
+}
+
+std::vector<Prediction> SharedData::predict(const MatrixXd& u, double temperature,
+                                            const std::vector<const PathExamples*>& sets) const {
+  const auto first = of_first(u);
+  assemble(first, temperature);
+  const SharedCholesky factor(ranks_, share_.block, columns_);
+  if (!factor.positive()) throw not_positive();
+  const VectorXd targets = factor.solve_lower(known_.targets);
+  std::vector<Prediction> all;
+  all.reserve(sets.size());
+  for (const auto* one : sets) all.push_back(predict(first, factor, targets, *one));
+  return all;
+}
+
+VectorXd SharedData::overlaps(const MatrixXd& u) const {
+  assemble(of_first(u), 0);
+  const VectorXd rising = eigenvector_products(ranks_, share_.block, columns_, known_.targets);
+  return rising.reverse().cwiseAbs() / std::sqrt(static_cast<double>(rising.size()));
+}
+
+}  // namespace fluxformer::paths
