@@ -20,10 +20,14 @@ void pdtrsm_(const char* side, const char* triangle, const char* transposed, con
              const int* rows, const int* columns, const double* factor, const double* a, const int* a_row,
              const int* a_column, const int* a_described, double* b, const int* b_row, const int* b_column,
              const int* b_described);
-/// Eigenvalues in ascending order, on all ranks, and eigenvectors, dealt out as the matrix is, which is overwritten.
-void pdsyevr_(const char* vectors, const char* range, const char* triangle, const int* n, double* a,
-              const int* a_row, const int* a_column, const int* a_described, const double* least,
-              const double* most, const int* first, const int* last, int* found, int* found_vectors,
-              double* values, double* z, const int* z_row, const int* z_column, const int* z_described,
-              double* work, const int* work_size, int* integers, const int* integers_size, int* info);
+/// Q^T A Q is tridiagonal: its diagonal and the entries beside it, and Q as reflections in the place of `a` with their `factors`, each with
+/// the column of `a` that it belongs to.
+void pdsytrd_(const char* triangle, const int* n, double* a, const int* row, const int* column,
+              const int* described, double* diagonal, double* beside, double* factors, double* work,
+              const int* work_size, int* info);
+/// Q C or Q^T C from such reflections, in the place of `c`.
+void pdormtr_(const char* side, const char* triangle, const char* transposed, const int* rows,
+              const int* columns, const double* a, const int* a_row, const int* a_column,
+              const int* a_described, const double* factors, double* c, const int* c_row, const int* c_column,
+              const int* c_described, double* work, const int* work_size, int* info);
 }

@@ -4,8 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "analysis/lapack.hpp"
 #include "analysis/scalapack.hpp"
 #include "base/error.hpp"
 #include "base/rank_of.hpp"
@@ -79,31 +82,79 @@ VectorXd SharedCholesky::solve_lower(VectorXd b) const {
   return b;
 }
 
-VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
+namespace {
+
+/// T = Q^T A Q with entries beside the diagonal only, whole on all ranks, and Q^T y.
+struct Tridiagonal {
+  VectorXd diagonal, beside, turned;
+};
+
+/// Q stays in the place of `a`.
+Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
   const int n = static_cast<int>(a.rows()), ask = -1;
-  const auto how = described(ranks, n, n, block, block);
-  VectorXd values(n);
-  MatrixXd vectors = collectively(ranks.comm(), [&] { return MatrixXd(a.rows(), a.cols()); });
-  std::vector<double> work(3);
-  std::vector<int> integers(2);
-  const double unused = 0;
-  int found = 0, found_vectors = 0, info = 0;
-  const auto call = [&](int work_size, int integers_size) {
-    pdsyevr_("V", "A", "L", &n, a.data(), &one, &one, how.data(), &unused, &unused, &one, &n, &found,
-             &found_vectors, values.data(), vectors.data(), &one, &one, how.data(), work.data(), &work_size,
-             integers.data(), &integers_size, &info);
-  };
-  call(ask, ask);
-  collectively(ranks.comm(), [&] {
-    work.resize(static_cast<std::size_t>(work[0]));
-    integers.resize(static_cast<std::size_t>(integers[0]));
-  });
-  call(static_cast<int>(work.size()), static_cast<int>(integers.size()));
-  std::vector<double> products(static_cast<std::size_t>(n) + 1);
-  products.back() = info != 0 || found_vectors != n;
+  const auto how = described(ranks, n, n, block, block), right = described(ranks, n, 1, block, 1);
   const RankOf me(ranks.comm());
-  for (Index j = 0; j < vectors.cols(); ++j)
-    products[static_cast<std::size_t>(column_of(j, block, me))] = vectors.col(j).dot(y);
+  VectorXd diagonal(a.cols()), beside(a.cols()), factors(a.cols()), turned = y;
+  std::vector<double> work(1);
+  int info = 0;
+  const auto with_work = [&](auto&& call) {
+    call(ask);
+    collectively(ranks.comm(), [&] { work.resize(static_cast<std::size_t>(work[0])); });
+    call(static_cast<int>(work.size()));
+    if (info != 0) throw std::logic_error("ScaLAPACK refuses its argument " + std::to_string(-info));
+  };
+  with_work([&](int size) {
+    pdsytrd_("L", &n, a.data(), &one, &one, how.data(), diagonal.data(), beside.data(), factors.data(),
+             work.data(), &size, &info);
+  });
+  work.resize(1);
+  with_work([&](int size) {
+    pdormtr_("L", "L", "T", &n, &one, a.data(), &one, &one, how.data(), factors.data(), turned.data(), &one,
+             &one, right.data(), work.data(), &size, &info);
+  });
+  check_mpi(MPI_Bcast(turned.data(), n, MPI_DOUBLE, 0, ranks.comm()));  // the only column is the first rank's
+  Tridiagonal all{VectorXd::Zero(n), VectorXd::Zero(n), turned};
+  for (Index j = 0; j < a.cols(); ++j) {
+    const Index column = column_of(j, block, me);
+    all.diagonal[column] = diagonal[j];
+    if (column + 1 < n) all.beside[column] = beside[j];
+  }
+  for (auto* const part : {&all.diagonal, &all.beside})
+    sum_over_ranks({part->data(), static_cast<std::size_t>(n)}, ranks.comm());
+  return all;
+}
+
+/// w_k . y~ for the eigenvectors first .. last - 1 of T, in `products`. Returns whether they were found.
+bool add_products(const Tridiagonal& t, int first, int last, double* products) {
+  const int n = static_cast<int>(t.diagonal.size()), from = first + 1, count = last - first,
+            work_size = 18 * n, integers_size = 10 * n;
+  VectorXd diagonal = t.diagonal, beside = t.beside, values(n), work(work_size);
+  MatrixXd vectors(n, count);
+  std::vector<int> integers(static_cast<std::size_t>(integers_size)),
+      support(2 * static_cast<std::size_t>(count));
+  const double unused = 0;
+  int found = 0, accurate = 1, info = 0;
+  dstemr_("V", "I", &n, diagonal.data(), beside.data(), &unused, &unused, &from, &last, &found, values.data(),
+          vectors.data(), &n, &count, support.data(), &accurate, work.data(), &work_size, integers.data(),
+          &integers_size, &info);
+  if (info != 0 || found != count) return false;
+  Eigen::Map<VectorXd>(products + first, count) = vectors.transpose() * t.turned;
+  return true;
+}
+
+}  // namespace
+
+VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
+  constexpr int most = 128;  // eigenvectors at a time
+  const int n = static_cast<int>(a.rows());
+  const auto t = tridiagonal(ranks, block, a, y);
+  // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept.
+  std::vector<double> products(static_cast<std::size_t>(n) + 1);
+  const RankOf me(ranks.comm());
+  collectively(ranks.comm(), [&] {
+    for (int first = me.rank * most; first < n; first += me.ranks * most)
+      if (!add_products(t, first, std::min(first + most, n), products.data())) products.back() = 1;
+  });
   sum_over_ranks(products, ranks.comm());
   if (products.back() != 0) return VectorXd::Constant(n, std::numeric_limits<double>::quiet_NaN());
   return Eigen::Map<const VectorXd>(products.data(), n);

@@ -53,7 +53,7 @@ class SharedCholesky {
 };
 
 /// v_k . y for the eigenvectors of a matrix, that of the smallest eigenvalue first, on all ranks; NaN where they are not found. `a` is
-/// overwritten; some five times its memory is needed beside it. Collective.
+/// overwritten by its tridiagonal form; eigenvectors of that are found a few at a time, and none is kept. Collective.
 Eigen::VectorXd eigenvector_products(const RankRow& ranks, int block, Eigen::MatrixXd& a,
                                      const Eigen::VectorXd& y);
 

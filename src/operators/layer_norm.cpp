@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 
 namespace fluxformer {
 namespace {
@@ -237,45 +237,6 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   }
   if (gain_bar != nullptr) simd::set_sum(scale, gain_sum, n, gain_bar, gain_bar);
   if (bias_bar != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar, bias_bar);
-}
-
-bool project_to_sphere(double* x, int rows, int width) {
-  const auto n = static_cast<std::size_t>(width);
-  bool all = true;
-  for (double* row = x; row != x + static_cast<std::size_t>(rows) * n; row += n) {
-    const double length = std::sqrt(dot(row, row, n));
-    if (length == 0) {
-      all = false;
-      continue;
-    }
-    for (std::size_t j = 0; j < n; ++j) row[j] /= length;
-  }
-  return all;
-}
-
-namespace {
-
-/// v := factor (v - x (x . v) / |x|^2) per row, factor = 1 / |x| or 1.
-void remove_radial(const double* x, double* v, int rows, int width, bool divide_by_length) {
-  const auto n = static_cast<std::size_t>(width);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-    const double* point = x + r * n;
-    double* __restrict row = v + r * n;
-    const double square = dot(point, point, n);
-    const double along = dot<double>(point, row, n) / square;
-    const double factor = divide_by_length ? 1 / std::sqrt(square) : 1;
-    for (std::size_t j = 0; j < n; ++j) row[j] = factor * (row[j] - point[j] * along);
-  }
-}
-
-}  // namespace
-
-void sphere_tangent(const double* x, double* v, int rows, int width) {
-  remove_radial(x, v, rows, width, true);
-}
-
-void project_to_tangent(const double* x, double* v, int rows, int width) {
-  remove_radial(x, v, rows, width, false);
 }
 
 template void layer_norm<float>(const double*, std::size_t, int, int, double, const float*, const float*,

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer {

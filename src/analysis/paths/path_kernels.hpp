@@ -19,7 +19,7 @@ enum class KernelStorage {
 /// Hs(Hs+1)/2 P(P+1)/2 numbers, in bytes.
 double kernel_pair_bytes(double examples, double paths);
 /// What the kernels need for their work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or
-/// a share of three matrices of the size of inputs and three (shared: six) of K's.
+/// a share of three matrices of the size of inputs and three (shared: one) of K's.
 double kernel_bytes(double examples, double paths, double dimension, int ranks = 1);
 
 /// All C_{pi pi'} of P examples with themselves. Not collective.

@@ -30,7 +30,6 @@ class SharedData final : public DataTerm {
   /// The sets are shared as the known examples are.
   std::vector<Prediction> predict(const Eigen::MatrixXd& u, double temperature,
                                   const std::vector<const PathExamples*>& sets) const override;
-  /// Needs some six times the memory of this rank's columns of K.
   Eigen::VectorXd overlaps(const Eigen::MatrixXd& u) const override;
 
  private:

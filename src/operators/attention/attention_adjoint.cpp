@@ -12,7 +12,7 @@
 
 #include "base/phases.hpp"
 #include "operators/attention/attention_work.hpp"
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/kernels/turn.hpp"
 #include "operators/layer_norm.hpp"
 

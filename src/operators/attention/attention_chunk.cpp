@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/kernels/turn.hpp"
 #include "operators/layer_norm.hpp"
 

@@ -40,8 +40,7 @@ struct AttentionChunk : AttentionForward<T> {
   Forward make_forward() const;  ///< room for the path of any chunk
   std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
 
-  /// Calls body() for each chunk in turn; all members below refer to the current one. The chunks are the same
-  /// on every rank.
+  /// Calls body() for each chunk in turn, the same on every rank; all members below refer to the current one.
   template <class Body>
   void for_chunks(Body&& body) {
     for (first_ = 0; first_ < context.samples; first_ += samples_) {
@@ -61,8 +60,7 @@ struct AttentionChunk : AttentionForward<T> {
   std::vector<T>& items(Side side) { return side == Side::rows ? kv : q_items; }
   const std::vector<T>& home(Side side) const { return side == Side::rows ? q : k; }
 
-  /// f(first number in the slab, first number in the chunk) for every sample. Its rows are the tokens:
-  /// `row()` apart in the slab, `width` apart in the chunk.
+  /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are row() and `width` apart.
   template <class F>
   void for_samples(F&& f) const {
     for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s)
@@ -73,9 +71,8 @@ struct AttentionChunk : AttentionForward<T> {
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
   /// The chunk's rows of a slab: out = base + scale * (rows + bias), where bias [width] may be null and `base` may be `out`.
   void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
-  /// Before the first chunk of a call.
+  /// Before the first chunk of a call; then queries, keys and values of each chunk.
   void set_maps(const AttentionWeights<const T>& weights);
-  /// Queries, keys and values of the chunk.
   void project(const AttentionWeights<const T>& weights, const double* u);
   /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
@@ -83,7 +80,7 @@ struct AttentionChunk : AttentionForward<T> {
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
-  /// Sets beta of the items: their weight_term, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
+  /// Beta of the items := their weight_term, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
   /// What is added to the logits of half-step `step` to give log P: its potential, less the |k|^2/2 that
   /// column potentials include for l2.

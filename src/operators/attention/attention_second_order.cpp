@@ -11,7 +11,7 @@
 #include "base/phases.hpp"
 #include "operators/attention/attention_tangent_pass.hpp"
 #include "operators/attention/attention_work.hpp"
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {

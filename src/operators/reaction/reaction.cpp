@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/kernels/vector_math.hpp"
 #include "operators/layer_norm.hpp"
 #include "operators/reaction/reaction_work.hpp"

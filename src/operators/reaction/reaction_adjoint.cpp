@@ -9,7 +9,7 @@
 //
 // Sums over rows are taken in T and added to the gradient once.
 
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/layer_norm.hpp"
 #include "operators/reaction/reaction_work.hpp"
 

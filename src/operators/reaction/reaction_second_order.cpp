@@ -16,7 +16,7 @@
 //
 // Products: 4 in the tangent and 8 in the adjoint's, twice those of the value (2) and its adjoint (4).
 
-#include "operators/kernels/simd.hpp"
+#include "operators/kernels/simd_arrays.hpp"
 #include "operators/layer_norm_second_order.hpp"
 #include "operators/reaction/reaction_work.hpp"
 
