@@ -61,8 +61,8 @@ struct AdjointMarch::Impl {
     method.set(ts);
     if (!method.explicit_stages() || method.reuses_last_stage())
       throw BadInput(
-          "adjoint.keep = tapes: needs an explicit method whose steps share no stage (1fe, 2a, 2b, 3, 4, 5f, "
-          "6vr, 7vr, 8vr), not " +
+          "adjoint.keep = tapes: needs an explicit method whose steps share no stage (such as 1fe, 2a, 3, 4, "
+          "5f), not " +
           settings.method);
   }
   AdjointStepper& plain() {

@@ -19,7 +19,7 @@ struct AdjointSettings {
   std::string method = "1fe";
   double theta = 0.5;  ///< of `theta`: its stage as a fraction of the step, in (0, 1]
   /// Runge-Kutta methods keep the activations of every stage, and evaluate nothing again on the way back. Needs every = 0 and a method
-  /// whose steps do not share stages (no 3bs, 5dp, 5bs). 1fe always does.
+  /// whose steps do not share stages (no 3bs, 5dp, 5bs, 6vr). 1fe always does.
   bool tapes = false;
   /// Checkpointing. 0: all stages of all steps stay in memory. k > 0: only every k-th state does, and the
   /// backward march recomputes k steps at a time: about one more forward march, memory O(M/k) states + O(k)

@@ -13,7 +13,7 @@ Optimiser::Optimiser(const OptimiserSettings& settings, std::vector<char> decays
   if (settings_.method != Method::sgd) state_.second.assign(decays_.size(), 0.0);
 }
 
-void Optimiser::step(double rate, std::span<const double> gradient, std::span<double> x) {
+void Optimiser::step(double rate, std::span<const double> gradient, std::span<double> x, double factor) {
   const auto& s = settings_;
   const long t = ++state_.steps;
   const std::size_t n = decays_.size();
@@ -24,7 +24,7 @@ void Optimiser::step(double rate, std::span<const double> gradient, std::span<do
   if (s.method == Method::sgd) {
     const double momentum = t == 1 ? 0 : s.momentum;
     for (std::size_t j = 0; j < n; ++j) {
-      m[j] = momentum * m[j] + g[j] + s.decay * decays[j] * value[j];
+      m[j] = momentum * m[j] + factor * g[j] + s.decay * decays[j] * value[j];
       value[j] -= rate * m[j];
     }
     return;
@@ -35,7 +35,7 @@ void Optimiser::step(double rate, std::span<const double> gradient, std::span<do
   const double first = rate / (1 - std::pow(s.beta1, static_cast<double>(t)));
   const double second = 1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(t)));
   for (std::size_t j = 0; j < n; ++j) {
-    const double slope = g[j] + coupled * decays[j] * value[j];
+    const double slope = factor * g[j] + coupled * decays[j] * value[j];
     value[j] -= decoupled * decays[j] * value[j];
     m[j] = s.beta1 * m[j] + (1 - s.beta1) * slope;
     v[j] = s.beta2 * v[j] + (1 - s.beta2) * slope * slope;

@@ -34,8 +34,8 @@ class Optimiser {
   /// `decays[j]` is 1 where weight decay applies, else 0.
   Optimiser(const OptimiserSettings& settings, std::vector<char> decays);
 
-  /// One step. Not collective: equal inputs give equal results on every rank.
-  void step(double rate, std::span<const double> gradient, std::span<double> x);
+  /// One step with `factor` times the gradient, which clips it. Not collective: equal inputs give equal results on every rank.
+  void step(double rate, std::span<const double> gradient, std::span<double> x, double factor = 1);
 
   /// The diagonal D of the last step x -= rate D^-1 m_hat: sqrt(v / (1 - b2^t)) + eps. Empty for sgd and before the
   /// first step. Not collective.

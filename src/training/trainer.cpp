@@ -74,9 +74,8 @@ StepReport Trainer::step(const Batch& batch) {
         "step " + std::to_string(report.step) + " of the training: the " +
         (std::isfinite(report.loss) ? "gradient" : "loss") +
         " is not finite; a smaller train.rate, a longer train.warm_up or train.clip may help");
-  if (settings_.clip > 0 && report.gradient_norm > settings_.clip)
-    for (double& value : gradient_) value *= settings_.clip / report.gradient_norm;
-  optimiser_.step(report.rate, gradient_, raw_);
+  const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
+  optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
   evaluator_.march().refresh();
   return report;

@@ -20,7 +20,6 @@ struct AttentionChunk : AttentionForward<T> {
   using Forward = AttentionForward<T>;  ///< what an adjoint needs
   using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
       Forward::potential;
-
   /// Throws as Attention; `slab_context` is borrowed.
   AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
 
@@ -74,7 +73,7 @@ struct AttentionChunk : AttentionForward<T> {
   /// Before the first chunk of a call; then queries, keys and values of each chunk.
   void set_maps(const AttentionWeights<const T>& weights);
   void project(const AttentionWeights<const T>& weights, const double* u);
-  /// out[head][row] := factor * k_row . (the same row of `other`, laid out as kv).
+  /// out[head][row] := factor * k_row . (that row of `other`, laid out as kv).
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
   /// Computes `mix` and, if `keep`, the potentials of all half-steps. Collective over the line.
   void solve(bool keep);

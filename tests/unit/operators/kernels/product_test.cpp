@@ -60,13 +60,16 @@ void check(int rows, int columns, int depth, int gap) {
               continue;
             }
             const T start = before.data[static_cast<std::size_t>(i * c.stride + j)];
-            long double sum = into == Into::add ? start : 0;
-            for (int k = 0; k < depth; ++k)
-              sum += static_cast<long double>(a_turned ? a.at(k, i) : a.at(i, k)) *
-                     (b_turned ? b.at(j, k) : b.at(k, j));
-            // Terms are below 1: a rounding for each of them.
+            long double sum = into == Into::add ? start : 0, size = std::abs(sum);
+            for (int k = 0; k < depth; ++k) {
+              const auto term = static_cast<long double>(a_turned ? a.at(k, i) : a.at(i, k)) *
+                                (b_turned ? b.at(j, k) : b.at(k, j));
+              sum += term;
+              size += std::abs(term);
+            }
+            // The bound of any order of summation, where each rounding is half of eps.
             ASSERT_LE(std::abs(static_cast<double>(c.at(i, j) - sum)),
-                      (depth + 1) * std::numeric_limits<T>::epsilon())
+                      static_cast<double>((depth + 1) * std::numeric_limits<T>::epsilon() / 2 * size))
                 << rows << " x " << columns << " x " << depth << ", entry " << i << ", " << j;
           }
       }
@@ -147,9 +150,14 @@ TYPED_TEST(Products, a_linear_map_multiplies_by_its_weights_and_their_transpose)
     const double eps = std::numeric_limits<T>::epsilon();
     for (int r = 0; r < rows; ++r)
       for (int o = 0; o < out; ++o) {
-        long double sum = 0;
-        for (int i = 0; i < in; ++i) sum += static_cast<long double>(x.at(r, i)) * w.at(o, i);
-        ASSERT_LE(std::abs(static_cast<double>(y.at(r, o) - sum)), (in + 1) * eps);
+        long double sum = 0, size = 0;
+        for (int i = 0; i < in; ++i) {
+          const auto term = static_cast<long double>(x.at(r, i)) * w.at(o, i);
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(static_cast<double>(y.at(r, o) - sum)),
+                  static_cast<double>((in + 1) * eps * size));
       }
     for (int i = 0; i < in; ++i) {
       long double sum = 0, size = 0;
@@ -178,7 +186,7 @@ TYPED_TEST(Products, a_linear_map_multiplies_by_its_weights_and_their_transpose)
     map.apply(rows, Stored::transposed, columns.data.data(), static_cast<std::size_t>(columns.stride), 2, 4,
               part.data.data(), static_cast<std::size_t>(part.stride));
     for (int r = 0; r < rows; ++r)
-      for (int o = 0; o < 4; ++o) ASSERT_LE(std::abs(part.at(r, o) - y.at(r, 2 + o)), 2 * (in + 1) * eps);
+      for (int o = 0; o < 4; ++o) ASSERT_LE(std::abs(part.at(r, o) - y.at(r, 2 + o)), (in + 1) * eps * in);
   }
 }
 

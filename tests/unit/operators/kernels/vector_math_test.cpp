@@ -243,8 +243,11 @@ TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   check(gelu_erf<T>);
   check(gelu_tanh<T>);
   check(shifted_by_3);
-  check([&](T* x, T* bend, std::size_t count) { gelu_erf_curvature(x, slopes.data(), bend, count); });
-  check([&](T* x, T* bend, std::size_t count) { gelu_tanh_curvature(x, slopes.data(), bend, count); });
+  check(
+      [&](T* x, T* bend, std::size_t count, const T*) { gelu_erf_curvature(x, slopes.data(), bend, count); });
+  check([&](T* x, T* bend, std::size_t count, const T*) {
+    gelu_tanh_curvature(x, slopes.data(), bend, count);
+  });
 }
 
 TYPED_TEST(VectorMath, nothing_beyond_the_count_is_touched) {
