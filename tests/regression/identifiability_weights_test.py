@@ -281,8 +281,10 @@ class Padding(WeightsTest):
                     self.assertFalse(values[..., TOKENS:, :].any() or values[..., TOKENS:].any())
                     values = values[..., :TOKENS, :TOKENS]
                 if not name.endswith("seconds"):
-                    # Sums of a longer line may be in another order.
-                    np.testing.assert_allclose(values, short[name], rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+                    # Sums of a longer line may be in another order. The search for other weights follows directions of which
+                    # only 1e-10 is left after a projection: of each of its 4 steps 2e-16 / 1e-10 is round-off.
+                    tolerance = 4 * 2.2e-16 / 1e-10 if "alternative" in name else TOLERANCE
+                    np.testing.assert_allclose(values, short[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 if __name__ == "__main__":
