@@ -152,7 +152,8 @@ TEST_P(SecondOrderConformance, ranks_do_not_matter) {
   }
 }
 
-// As for values and gradients (term_conformance.cpp). ReLU's kinks: no unit of these cases is near one.
+// Twice the bound of values and gradients (term_conformance.cpp): second derivatives are sums of products of two first ones, whose
+// relative errors add up. ReLU's kinks: no unit of these cases is near one.
 TEST_P(SecondOrderConformance, single_precision_agrees_to_single_precision) {
   for (const MeshSpec& split : splits()) {
     Harness term = on(split);
@@ -160,7 +161,7 @@ TEST_P(SecondOrderConformance, single_precision_agrees_to_single_precision) {
                    single = term.products(c.second_order_single, at, along);
     for (const auto part : {&Products::tangent, &Products::u_bar_dot, &Products::gradient_dot,
                             &Products::newton_bar, &Products::newton_gradient})
-      EXPECT_LT(relative_distance(single.*part, exact.*part), 1e-5);
+      EXPECT_LT(relative_distance(single.*part, exact.*part), 2e-5);
   }
 }
 

@@ -4,7 +4,6 @@
 
 namespace fluxformer {
 
-using simd::broadcast;
 using simd::load;
 using simd::store;
 using simd::Vector;

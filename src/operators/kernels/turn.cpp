@@ -13,12 +13,10 @@ using simd::Vector;
 /// Exchanges, in each pair of rows `half` apart, the upper lanes of the one with the lower lanes of the other.
 template <class T, std::size_t half, std::size_t... lane>
 void exchange(Vector<T>& a, Vector<T>& b, std::index_sequence<lane...> /*all*/) {
-  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
   constexpr std::size_t other = lanes<T>;  // lanes of the second argument of a shuffle
-  const auto low = __builtin_shuffle(
-      a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane - half : lane)...});
-  b = __builtin_shuffle(
-      a, b, Vector<Index>{static_cast<Index>((lane & half) != 0 ? other + lane : lane + half)...});
+  const Vector<T> low =
+      __builtin_shufflevector(a, b, static_cast<int>((lane & half) != 0 ? other + lane - half : lane)...);
+  b = __builtin_shufflevector(a, b, static_cast<int>((lane & half) != 0 ? other + lane : lane + half)...);
   a = low;
 }
 
