@@ -17,8 +17,10 @@ namespace fluxformer::simd {
 /// Constants of the argument's reduction, and the arguments for which the result is a normal number.
 template <class T>
 struct ExponentialOf;
+/// Of double; `Bits`: whole numbers of the same size.
 template <>
 struct ExponentialOf<double> {
+  /// Signed.
   using Bits = std::int64_t;
   static constexpr double low = -708, high = 709;
   static constexpr double shift =
@@ -29,8 +31,10 @@ struct ExponentialOf<double> {
                                             1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
                                             1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
 };
+/// Of float.
 template <>
 struct ExponentialOf<float> {
+  /// Signed.
   using Bits = std::int32_t;
   static constexpr float low = -87, high = 88;
   static constexpr float shift = 0x1.8p23F;

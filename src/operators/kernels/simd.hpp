@@ -94,6 +94,7 @@ inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count, std::index_s
   using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
   return Vector<Index>{static_cast<Index>(lane)...} < static_cast<Index>(count) ? v : Vector<T>{};
 }
+/// The same.
 template <class T>
 inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count) {
   return first_lanes<T>(v, count, std::make_index_sequence<lanes<T>>{});
