@@ -28,9 +28,6 @@ class LinearMap {
   /// g[o][i] += sum_row y[row][o] x[row][i]: what a gradient of the weights is. No gaps.
   void add_gradient(std::size_t rows, const T* y, const T* x, T* g);
 
-  /// Memory held, in bytes.
-  std::size_t bytes() const { return turned_.capacity() * sizeof(T); }
-
  private:
   const T* w_ = nullptr;
   std::size_t out_ = 0, in_ = 0;
