@@ -20,7 +20,8 @@ configure() {
   local tests=()
   # The tests need additional packages: a first configuration without them excludes the tests.
   if [ ! -f build/CMakeCache.txt ] && [ -n "$(missing_of libgtest-dev)" ]; then tests=(-DBUILD_TESTING=OFF); fi
-  cmake --preset release -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON" "${tests[@]}"
+  # shellcheck disable=SC2046 # nothing or one word
+  cmake --preset release $(unity_in build) -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON" "${tests[@]}"
 }
 build() { cmake --build build --target fluxformer; }
 solve() {

@@ -90,6 +90,9 @@ mpi_environment() {
   fi
 }
 
+# unity_in FOLDER: the option by which a build from nothing compiles several sources at once; a build folder that exists stays as it is
+unity_in() { if [ ! -f "$1/CMakeCache.txt" ]; then echo -DFLUXFORMER_UNITY=ON; fi; }
+
 stage_lines=()
 failed=0 # status of the first stage that failed
 # stage NAME COMMAND...: runs it under a heading and records the outcome; the script continues

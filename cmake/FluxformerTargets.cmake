@@ -105,6 +105,30 @@ function(fluxformer_library name)
   install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
+# fluxformer_unity(target): with FLUXFORMER_UNITY, the sources of a folder are compiled six at a time: a whole build takes about half of
+# the time, a build after a change more. run.sh and test.sh switch it on in a new build folder.
+function(fluxformer_unity target)
+  if(NOT FLUXFORMER_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  # A class template whose members are in several sources is instantiated in each of them.
+  list(FILTER sources EXCLUDE REGEX "/(slab_model_|second_order/|reaction_|attention_kernel)[^/]*")
+  set(last_folder "")
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    if(NOT folder STREQUAL last_folder)
+      set(last_folder "${folder}")
+      set(count 0)
+    endif()
+    math(EXPR part "${count} / 6")
+    math(EXPR count "${count} + 1")
+    string(MD5 group "${folder}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}_${part}")
+  endforeach()
+endfunction()
+
 # fluxformer_floor(name [PRECOMPILES headers | PRECOMPILED_BY floor] DEPENDS ...): every .cpp below this folder as library
 # fluxformer_<name>.
 function(fluxformer_floor name)
@@ -113,6 +137,7 @@ function(fluxformer_floor name)
   add_library(fluxformer_${name} STATIC ${sources})
   target_link_libraries(fluxformer_${name} PUBLIC ${ARG_DEPENDS})
   fluxformer_library(${name})
+  fluxformer_unity(fluxformer_${name})
   if(ARG_PRECOMPILES)
     target_precompile_headers(fluxformer_${name} PRIVATE ${ARG_PRECOMPILES})
   elseif(ARG_PRECOMPILED_BY)

@@ -133,11 +133,13 @@ find_results() {
   left=${found[-1]} place=${found[-2]} done_files=("${found[@]:0:${#found[@]}-2}")
 }
 
-# solve NAME EXPERIMENT DECK SETTING...: writes OUT/NAME.h5, unless it is up to date; of a comparison only the seeds that are missing
+# is_done: whether all that find_results looked for is there
+is_done() { [ ${#done_files[@]} -gt 0 ] && [ -z "$left" ]; }
+
+# solve NAME: after find_results, writes OUT/NAME.h5, unless it is up to date; of a comparison only the seeds that are missing
 solve() {
-  local name=$1 status=0 these=() words done_files left place
-  find_results "$@"
-  if [ ${#done_files[@]} -gt 0 ] && [ -z "$left" ]; then
+  local name=$1 status=0 these=()
+  if is_done; then
     echo "${done_files[*]} is done"
     return 0
   fi
@@ -176,22 +178,25 @@ for kind in transformer pde distilled linear mlp; do
       inputs=("$out/transformer_$seed.h5")
       own+=(--distill.teacher="${inputs[0]}")
     fi
-    needed_stage "train $kind, seed $seed" solve "${kind}_$seed" train $kind "${own[@]}"
+    find_results "${kind}_$seed" train $kind "${own[@]}"
+    needed_stage "train $kind, seed $seed" solve "${kind}_$seed"
     trained+=("$out/${kind}_$seed.h5")
   done
 done
 results+=("${trained[@]}")
 if has evolve && has pde; then
   inputs=("$out/pde_${seeds[0]}.h5")
-  needed_stage "evolve" solve evolve evolve evolve --model.file="${inputs[0]}"
+  find_results evolve evolve evolve --model.file="${inputs[0]}"
+  needed_stage "evolve" solve evolve
   results+=("$out/evolve.h5")
 fi
 for name in "${experiments[@]}"; do
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds
   if [ "$name" = hessian ]; then own+=("${controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds; fi # it trains its own models
-  needed_stage "$name" solve "$name" "$name" "$name" "${own[@]}"
   find_results "$name" "$name" "$name" "${own[@]}"
+  needed_stage "$name" solve "$name"
+  is_done || find_results "$name" "$name" "$name" "${own[@]}" # with the file that was just written
   results+=("${done_files[@]}")
 done
 if [[ $without = *" report "* ]]; then

@@ -13,7 +13,7 @@
 namespace fluxformer {
 namespace {
 
-constexpr const char* transformer = "transformer";
+constexpr const char* reference_model = "transformer";
 
 class InformationFlow final : public Comparison {
  public:
@@ -50,7 +50,7 @@ void InformationFlow::begin(CompareRecord& record) {
     chosen.push_back(static_cast<double>(problem_.members()[j]));
     labels.push_back(problem_.data().label(problem_.members()[j]));
   }
-  record.axis(axes::layer_end, 0, problem_.models().at(0, transformer).parameters.spec.layers);
+  record.axis(axes::layer_end, 0, problem_.models().at(0, reference_model).parameters.spec.layers);
   record.axis(axes::token, 0, line.tokens() - 1);
   record.axis(states::variables::example, chosen);
   record.note("", names::tokens_x, static_cast<long>(line.tokens_x()));
@@ -64,14 +64,15 @@ void InformationFlow::measure(std::size_t seed, const std::string& name, Compare
   const auto& models = problem_.models();
   const auto probe = problem_.probe(models.at(seed, name).parameters);
   measure_states(name, *probe, record);
-  if (name == transformer) {
+  if (name == reference_model) {
     if (models.seeds().size() < 2) return;
-    const auto next = problem_.probe(models.at((seed + 1) % models.seeds().size(), transformer).parameters);
+    const auto next =
+        problem_.probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
     record.add(name, states::variables::cka_ceiling,
                states::align(problem_.samples(), *next, *probe, cka_).alignment());
     return;
   }
-  const auto reference = problem_.probe(models.at(seed, transformer).parameters);
+  const auto reference = problem_.probe(models.at(seed, reference_model).parameters);
   measure_alignment(name, *reference, *probe, record);
 }
 

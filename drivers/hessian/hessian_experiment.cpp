@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
+#include "base/not_known.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -27,8 +27,6 @@ namespace fluxformer {
 namespace measured = hessian::variables;
 
 namespace {
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 class HessianOfModels final : public Comparison {
  public:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "analysis/accumulator.hpp"
@@ -15,6 +14,7 @@
 #include "analysis/identifiability/weight_variables.hpp"
 #include "analysis/identifiability/word_classes.hpp"
 #include "base/error.hpp"
+#include "base/not_known.hpp"
 #include "drivers/compare/compare_options.hpp"
 
 namespace fluxformer {
@@ -24,7 +24,6 @@ using namespace identifiability;
 
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 /// [layer][head] of a model with fewer heads than the axis has, filled up with NaN.
 std::vector<double> padded(const std::vector<double>& values, std::size_t layers, std::size_t heads,
                            std::size_t axis, std::size_t each = 1) {

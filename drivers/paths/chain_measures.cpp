@@ -1,11 +1,11 @@
 #include "drivers/paths/chain_measures.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "analysis/paths/chain_variables.hpp"
 #include "analysis/paths/path_predictor.hpp"
 #include "analysis/paths/sampled_posterior.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer {
 
@@ -13,8 +13,6 @@ namespace stored = paths::variables;
 using namespace paths;
 
 namespace {
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 void append(std::vector<double>& to, const auto& values) {
   to.insert(to.end(), values.begin(), values.end());

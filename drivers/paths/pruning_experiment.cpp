@@ -109,8 +109,8 @@ Pruning::Judged Pruning::judge(const Parameters& parameters) const {
   Judged judged{.task = {.heads = heads_, .dimension = parameters.spec.width}};
   judged.task.path_names.resize(paths);
   auto& known = judged.task.train;
-  known.inputs = Eigen::Map<const paths::RowMatrix>(inputs.numbers().data(), rows,
-                                                    static_cast<Eigen::Index>(paths * width));
+  known.inputs =
+      Eigen::Map<const RowMatrix>(inputs.numbers().data(), rows, static_cast<Eigen::Index>(paths * width));
   known.inputs *= std::sqrt(static_cast<double>(known.inputs.size())) / known.inputs.norm();
   known.targets = Eigen::Map<const Eigen::VectorXd>(targets.numbers().data(), rows);
   for (std::size_t h = 0; h < all; ++h) {

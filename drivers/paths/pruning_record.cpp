@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <span>
 #include <sstream>
 #include <utility>
 
 #include "analysis/paths/pruning_variables.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer {
 
@@ -17,7 +17,6 @@ using namespace paths;
 
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 const std::vector<std::string> rules = {"theory", "entropy", "first order"};
 const std::vector<std::string> orders_by_rule = {"theory, rising", "theory, falling",
                                                  "entropy, most diffuse first", "first order, rising"};

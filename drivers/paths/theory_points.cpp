@@ -9,6 +9,7 @@
 #include "analysis/paths/head_scores.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
+#include "base/not_known.hpp"
 #include "base/rank_of.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -19,8 +20,7 @@ namespace stored = paths::variables;
 using namespace paths;
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN(),
-                 no_limit = std::numeric_limits<double>::infinity();
+constexpr double no_limit = std::numeric_limits<double>::infinity();
 constexpr const char* group = "theory";
 
 /// The single numbers of a point, in this order.

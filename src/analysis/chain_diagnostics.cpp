@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
+#include "base/not_known.hpp"
+
 namespace fluxformer {
 namespace {
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 Chains halves(const Chains& chains) {
   Chains split;

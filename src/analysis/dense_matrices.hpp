@@ -7,6 +7,9 @@
 
 namespace fluxformer {
 
+/// By rows, as slabs are.
+using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
 /// A = V diag(values) V^T
 struct SymmetricEigen {
   Eigen::VectorXd values;   ///< in ascending order

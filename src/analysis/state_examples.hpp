@@ -4,12 +4,11 @@
 
 #include <Eigen/Core>
 
+#include "analysis/dense_matrices.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
 
-/// Row-major, as slabs are.
-using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 /// [real token][channel] of one sample, inside a slab.
 using SampleView = Eigen::Map<const RowMatrix, 0, Eigen::OuterStride<>>;
 

@@ -10,7 +10,7 @@ namespace fluxformer::io {
 
 namespace {
 
-constexpr std::size_t pending_limit = 4096;  // numbers buffered per series
+constexpr std::size_t pending_numbers = 4096;  // numbers buffered per series
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void ArchiveWriter::append(const std::string& path, std::span<const double> row)
     axis->second.values.push_back(row.front());
     ++axis->second.size;
   }
-  if (growing.pending.size() >= pending_limit) write_pending(path, growing);
+  if (growing.pending.size() >= pending_numbers) write_pending(path, growing);
 }
 
 void ArchiveWriter::write_pending(const std::string& path, Growing& growing) {

@@ -20,11 +20,11 @@ namespace fluxformer::io {
 
 namespace {
 
-constexpr hsize_t chunk = 1024;              // rows
-constexpr std::size_t pending_limit = 4096;  // rows kept in memory
+constexpr hsize_t chunk = 1024;             // rows
+constexpr std::size_t pending_rows = 4096;  // rows kept in memory
 // Always reserved on top of the rows, for object headers and chunk indices, so that the file can be closed
 // properly when the disk has just run full.
-constexpr std::uint64_t margin = std::uint64_t{1} << 20;
+constexpr std::uint64_t reserve = std::uint64_t{1} << 20;
 
 [[noreturn]] void fail(const char* doing, int error) {
   throw Error(ExitCode::failure, std::string(doing) + ": " + write_failure(error));
@@ -127,7 +127,7 @@ void HistoryFile::add(Table& table, double coordinate, std::span<const double> v
                            std::to_string(table.of.columns.size()) + " numbers");
   for (std::size_t k = 0; k < values.size(); ++k) table.rows[k].push_back(values[k]);
   table.rows.back().push_back(coordinate);
-  if (table.rows.back().size() >= pending_limit) attempt([&] { write(table); });
+  if (table.rows.back().size() >= pending_rows) attempt([&] { write(table); });
 }
 
 void HistoryFile::flush() {
@@ -140,8 +140,8 @@ void HistoryFile::flush() {
 void HistoryFile::make_room(std::uint64_t bytes) {
   hsize_t end = 0;
   h5(H5Fget_filesize(file_, &end), "asking for its length");
-  if (end + bytes + margin <= reserved_) return;
-  const std::uint64_t enough = bytes + 2 * margin;
+  if (end + bytes + reserve <= reserved_) return;
+  const std::uint64_t enough = bytes + 2 * reserve;
   if (!disk_can_hold(descriptor_of(file_), end, enough)) fail("cannot grow", errno);
   reserved_ = end + enough;
 }

@@ -22,7 +22,7 @@ T mean_product(const T* x, const T* y, std::size_t n) {
 
 /// y := x - mean(x), in T.
 template <class T>
-void centre(const double* __restrict x, std::size_t n, T* __restrict y) {
+void centre_row(const double* __restrict x, std::size_t n, T* __restrict y) {
   for (std::size_t j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
   const T mean = mean_of(y, n);
   for (std::size_t j = 0; j < n; ++j) y[j] -= mean;
@@ -35,8 +35,8 @@ struct NormalisedRow {
 
   void set(const double* x, const double* x_dot) {
     const std::size_t n = z.size();
-    centre(x, n, z.data());
-    centre(x_dot, n, z_dot.data());
+    centre_row(x, n, z.data());
+    centre_row(x_dot, n, z_dot.data());
     inverse = T(1) / std::sqrt(mean_product(z.data(), z.data(), n) + eps);
     for (std::size_t j = 0; j < n; ++j) z[j] *= inverse;
     for (std::size_t j = 0; j < n; ++j) z_dot[j] *= inverse;

@@ -11,7 +11,7 @@ LayerAttention::LayerAttention(ModelProbe& probe)
 
 void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
-  probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
+  probe_.forward(u_, fluxformer::Keep::nothing, [&](int row, const double* u) {
     for (int l = 1; l <= layers(); ++l)
       if (probe_.entry_of_layer(l) == row) entries_[static_cast<std::size_t>(l - 1)].assign(u, u + u_.size());
   });

@@ -8,9 +8,9 @@ namespace fluxformer::hessian {
 namespace {
 
 using ConstMap = Eigen::Map<const Matrix>;
-using Flat = Eigen::Map<const Eigen::RowVectorXd>;
+using FlatRow = Eigen::Map<const Eigen::RowVectorXd>;
 
-Flat flat(const Matrix& a) {
+FlatRow flat_row(const Matrix& a) {
   return {a.data(), a.size()};
 }
 
@@ -33,7 +33,7 @@ BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight
   const double tau = map.tau();
   const Matrix m = map.moments().first().row(i), x = map.tokens().row(i), q = map.queries().row(i);
   const Matrix b = curvature(at, part);
-  if (columns == Weight::value) return {rows, columns, m, {}, flat(b), {}, {}};
+  if (columns == Weight::value) return {rows, columns, m, {}, flat_row(b), {}, {}};
 
   const Matrix c = map.moments().second(i);
   const Matrix r = w.value.transpose() * c;
@@ -41,24 +41,24 @@ BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight
   const bool curved = part != Part::outer;
   if (rows == Weight::value) {
     const Matrix n = columns == Weight::query ? Matrix(tau * br * w.key) : Matrix(tau * br);
-    BlockFactors one{rows, columns, columns == Weight::query ? x : q, m, flat(n), {}, {}};
+    BlockFactors one{rows, columns, columns == Weight::query ? x : q, m, flat_row(n), {}, {}};
     if (curved) {
       const Matrix e = columns == Weight::query ? Matrix(tau * c * w.key) : Matrix(tau * c);
       one.gradients = at.gradient.transpose();
-      one.moments = flat(e);
+      one.moments = flat_row(e);
     }
     return one;
   }
   const Vector h = w.value * at.gradient;
   Matrix d = tau * tau * r.transpose() * br;
   if (curved) d += tau * tau * map.moments().third(i, h);
-  if (rows == Weight::key) return {rows, columns, q, {}, flat(d), {}, {}};
+  if (rows == Weight::key) return {rows, columns, q, {}, flat_row(d), {}, {}};
   const Matrix kd = w.key.transpose() * d;
   if (columns == Weight::query) {
     const Matrix kdk = kd * w.key;
-    return {rows, columns, x, {}, flat(kdk), {}, {}};
+    return {rows, columns, x, {}, flat_row(kdk), {}, {}};
   }
-  BlockFactors one{rows, columns, x, q, flat(kd), {}, {}};
+  BlockFactors one{rows, columns, x, q, flat_row(kd), {}, {}};
   if (curved) {
     one.gradients = Matrix::Constant(1, 1, std::sqrt(static_cast<double>(w.key.cols())));
     one.moments = (tau * c * h).transpose();
@@ -77,7 +77,7 @@ Matrix value_cross(const BlockFactors& a, const BlockFactors& b) {
     Matrix with_n(n, width * k);  // [i][j][k]
     for (Index i = 0; i < n; ++i) {
       const Matrix product = g * ConstMap(a.products.row(i).data(), e, k);
-      with_n.row(i) = flat(product);
+      with_n.row(i) = flat_row(product);
     }
     for (Index j = 0; j < width; ++j) {
       const Matrix with_e = a.left * ConstMap(b.moments.row(begin + j).data(), d, k);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <span>
 
@@ -16,11 +15,10 @@
 #include "analysis/identifiability/model_heads.hpp"
 #include "analysis/identifiability/rank_correlation.hpp"
 #include "base/error.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 /// The tokens that the readout of a model uses, of n.
 std::vector<int> output_tokens(const ModelSpec& spec, int n) {

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/state_examples.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 double distance(const double* a, const double* b, int count) {
   double sum = 0;

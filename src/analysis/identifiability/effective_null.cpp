@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/identifiability/effective_measures.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
 
 using Eigen::Index;
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// Share of a row's dimensions that a random space of this rank keeps, beyond the row's mean in `simplex`.
 double kept_share(double seen, double rank, EffectivePart part) {
@@ -42,12 +40,12 @@ EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart p
   const double both = kept / entries - mean * effective_mean;
   // A variance of 0 is left with the round-off of its two terms.
   const bool constant = variance <= 1e-14 * raw / entries;
-  null.correlation = constant ? nan : both / std::sqrt(variance * effective_variance);
-  null.correlation_spread = nan;
+  null.correlation = constant ? not_known : both / std::sqrt(variance * effective_variance);
+  null.correlation_spread = not_known;
   null.row_sum = sums / n;
   const double rho = std::min(1.0, rank / n);
   null.row_sum_spread = part == EffectivePart::simplex ? 0
-                        : head.causal                  ? nan
+                        : head.causal                  ? not_known
                                                        : std::sqrt(2 * rho * (1 - rho) / (n + 2));
   return null;
 }

@@ -10,11 +10,11 @@
 #include "analysis/identifiability/token_map.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/not_known.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 constexpr double memory = 1024.0 * 1024.0 * 1024.0;
 
 using Map = std::function<Matrix(const Matrix&)>;

@@ -21,7 +21,7 @@ std::string output_of(int layer) {
 }
 
 /// Channels of a head.
-Index channels(const ModelSpec& spec) {
+Index head_channels(const ModelSpec& spec) {
   return spec.width / spec.attention.heads;
 }
 
@@ -34,7 +34,7 @@ void silence(Parameters& parameters, std::span<const HeadPlace> lost) {
       throw BadInput("the model has no head " + std::to_string(head) + " in layer " +
                      std::to_string(layer + 1));
     Weights(parameters.view(output_of(layer)).data(), spec.width, spec.width)
-        .middleCols(head * channels(spec), channels(spec))
+        .middleCols(head * head_channels(spec), head_channels(spec))
         .setZero();
   }
 }
@@ -80,8 +80,8 @@ std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch) {
     const ConstWeights w(parameters.values.data() + view.offset, spec.width, spec.width),
         g(gradient.data() + view.offset, spec.width, spec.width);
     for (int h = 0; h < spec.attention.heads; ++h)
-      slopes.push_back(w.middleCols(h * channels(spec), channels(spec))
-                           .cwiseProduct(g.middleCols(h * channels(spec), channels(spec)))
+      slopes.push_back(w.middleCols(h * head_channels(spec), head_channels(spec))
+                           .cwiseProduct(g.middleCols(h * head_channels(spec), head_channels(spec)))
                            .sum());
   }
   return slopes;

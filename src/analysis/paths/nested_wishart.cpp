@@ -12,13 +12,6 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-/// I_H (x) F
-MatrixXd repeated(const MatrixXd& f, int heads) {
-  MatrixXd all = MatrixXd::Zero(f.rows() * heads, f.cols() * heads);
-  for (Index h = 0; h < heads; ++h) all.block(h * f.rows(), h * f.cols(), f.rows(), f.cols()) = f;
-  return all;
-}
-
 /// Logarithm of the density of t = ln b for b ~ chi(k), up to a constant.
 double log_chi(double t, double k) {
   return k * t - std::exp(2 * t) / 2;

@@ -20,7 +20,7 @@ PathExamples examples_of(const OneShotPool& pool, const FrozenAttention& attenti
 }
 
 /// "1, 3": heads of its layers, from 1.
-std::string name_of(const std::vector<int>& path) {
+std::string numbers_of(const std::vector<int>& path) {
   std::string name;
   for (const int head : path) name += (name.empty() ? "" : ", ") + std::to_string(head + 1);
   return name;
@@ -37,7 +37,7 @@ PathTask one_shot_task(const OneShotPools& pools, const FrozenAttention& attenti
   const int paths = path_count(task.heads);
   task.path_names.reserve(static_cast<std::size_t>(paths));
   for (int path = 0; path < paths; ++path)
-    task.path_names.push_back(name_of(heads_of_path(path, task.heads)));
+    task.path_names.push_back(numbers_of(heads_of_path(path, task.heads)));
   const auto of = [&](const OneShotPool& pool, int count, const char* purpose) {
     return examples_of(pool, attention, count, settings, purpose);
   };

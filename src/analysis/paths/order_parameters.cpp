@@ -43,6 +43,12 @@ MatrixXd partial_trace(const MatrixXd& u, int heads) {
   return sum;
 }
 
+MatrixXd repeated(const MatrixXd& a, int heads) {
+  MatrixXd all = MatrixXd::Zero(a.rows() * heads, a.cols() * heads);
+  for (Index h = 0; h < heads; ++h) all.block(h * a.rows(), h * a.cols(), a.rows(), a.cols()) = a;
+  return all;
+}
+
 double best_readout(const PathNetwork& network, const MatrixXd& last) {
   const double variance = network.readout_variance,
                ratio = network.widths[network.widths.size() - 2] / network.readout_width(),  // N_L / N_a

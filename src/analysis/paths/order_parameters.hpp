@@ -25,6 +25,9 @@ OrderParameters gaussian_process_point(const PathNetwork& network);
 /// tau(U)^{b b'} = sum_h U^{(h b), (h b')}: the trace over the slowest of the indices, which has `heads` values.
 Eigen::MatrixXd partial_trace(const Eigen::MatrixXd& u, int heads);
 
+/// I_H (x) A: A in each of the H diagonal blocks.
+Eigen::MatrixXd repeated(const Eigen::MatrixXd& a, int heads);
+
 /// The u_a at which the action is least for this U_L (closed form of section 2.2).
 double best_readout(const PathNetwork& network, const Eigen::MatrixXd& last);
 

@@ -11,12 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/dense_matrices.hpp"
 #include "analysis/paths/example_share.hpp"
 
 namespace fluxformer::paths {
-
-/// By rows.
-using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Attentioned inputs and targets of P examples.
 struct PathExamples {

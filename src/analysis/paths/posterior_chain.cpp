@@ -1,10 +1,9 @@
 #include "analysis/paths/posterior_chain.hpp"
 
-#include <limits>
-
 #include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/nested_wishart.hpp"
 #include "analysis/paths/path_posterior.hpp"
+#include "base/not_known.hpp"
 #include "base/random.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
 #include "solvers/sampling/hamiltonian.hpp"
@@ -14,8 +13,6 @@ namespace {
 
 using Eigen::Index;
 using Eigen::MatrixXd;
-
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 
 /// Adds up draws.
 class Draws {

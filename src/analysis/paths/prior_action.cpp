@@ -6,19 +6,8 @@
 #include "analysis/dense_matrices.hpp"
 
 namespace fluxformer::paths {
-namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
-
-/// I_H (x) A: A in each of the H diagonal blocks.
-MatrixXd repeated(const MatrixXd& a, int heads) {
-  MatrixXd all = MatrixXd::Zero(a.rows() * heads, a.cols() * heads);
-  for (Index h = 0; h < heads; ++h) all.block(h * a.rows(), h * a.cols(), a.rows(), a.cols()) = a;
-  return all;
-}
-
-}  // namespace
 
 ActionPart prior_action(const PathNetwork& network, const OrderParameters& order) {
   const std::size_t layers = order.u.size();

@@ -12,7 +12,7 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-constexpr Index slots = 3, query_slot = 2, unknown = 2;
+constexpr Index surrogate_slots = 3, query = 2, unknown = 2;
 constexpr Index drawn = 5;  // two prototypes, noise of three slots
 constexpr double feature_match = 8, position_match = 4, slot_match = 4;  // logits of the made head
 
@@ -36,15 +36,15 @@ MatrixXd tokens_of(const SurrogateSettings& settings, const double* numbers, int
     return Eigen::Map<const RowMatrix>(numbers + k * features * positions, features, positions);
   };
   MatrixXd x = MatrixXd::Zero(settings.dimension(), settings.tokens());
-  for (Index slot = 0; slot < slots; ++slot) {
-    const Index prototype = slot == query_slot ? prototype_of_query : slot;
+  for (Index slot = 0; slot < surrogate_slots; ++slot) {
+    const Index prototype = slot == query ? prototype_of_query : slot;
     auto here = x.middleCols(slot * positions, positions);
     here.topRows(features) = (numbers_of(prototype) + settings.noise * numbers_of(2 + slot)) /
                              std::sqrt(1 + settings.noise * settings.noise);
     here.middleRows(features, positions).setIdentity();
     here.row(features + positions + slot).setOnes();
-    const Index label = slot == query_slot ? unknown : slot;
-    here.row(features + positions + slots + label).setOnes();
+    const Index label = slot == query ? unknown : slot;
+    here.row(features + positions + surrogate_slots + label).setOnes();
   }
   return x;
 }
@@ -54,7 +54,7 @@ BilinearHead match_head(const SurrogateSettings& settings) {
   MatrixXd w = MatrixXd::Zero(settings.dimension(), settings.dimension());
   w.diagonal().head(features).setConstant(feature_match / static_cast<double>(features));
   w.diagonal().segment(features, positions).setConstant(position_match);
-  for (Index slot = 0; slot < query_slot; ++slot) w(first_slot + slot, first_slot + query_slot) = slot_match;
+  for (Index slot = 0; slot < query; ++slot) w(first_slot + slot, first_slot + query) = slot_match;
   return {w};
 }
 
@@ -69,7 +69,7 @@ PathExamples examples_of(const SurrogateSettings& settings, const FrozenAttentio
 }
 
 /// "match", "random 1", ... in layer 1, "mean", "random 1", ... in layer 2.
-std::string name_of(const std::vector<int>& path) {
+std::string roles_of(const std::vector<int>& path) {
   const auto head = [](const char* made, int h) {
     return h == 0 ? std::string(made) : "random " + std::to_string(h);
   };
@@ -126,7 +126,7 @@ PathTask surrogate_task(const SurrogateSettings& settings) {
   const int paths = path_count(task.heads);
   task.path_names.reserve(static_cast<std::size_t>(paths));
   for (int path = 0; path < paths; ++path)
-    task.path_names.push_back(name_of(heads_of_path(path, task.heads)));
+    task.path_names.push_back(roles_of(heads_of_path(path, task.heads)));
   task.train = examples_of(settings, attention, settings.examples, settings.seeds.train);
   task.test = examples_of(settings, attention, settings.test_examples, settings.seeds.test);
   return task;

@@ -8,16 +8,16 @@
 namespace fluxformer::paths {
 namespace {
 
-constexpr std::size_t block = 16, half = block / 2;
+constexpr std::size_t block = 16, half_block = block / 2;
 
 /// Uniform numbers to normal ones: entry j is paired with entry j + 8.
 void to_normal(std::span<double, block> d) {
-  for (std::size_t j = 0; j < half; ++j) {
+  for (std::size_t j = 0; j < half_block; ++j) {
     // 1 - u is never 0, the logarithm is finite.
     const double radius = std::sqrt(-2 * std::log(1 - d[j]));
-    const double angle = 2 * std::numbers::pi * d[j + half];
+    const double angle = 2 * std::numbers::pi * d[j + half_block];
     d[j] = radius * std::cos(angle);
-    d[j + half] = radius * std::sin(angle);
+    d[j + half_block] = radius * std::sin(angle);
   }
 }
 

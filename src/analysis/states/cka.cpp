@@ -15,7 +15,7 @@ using ConstMatrix = Eigen::Map<const RowMatrix>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
 /// A variance below this fraction of the mean square is round-off.
-constexpr double nothing = 1e-13;
+constexpr double round_off = 1e-13;
 
 std::size_t at(std::size_t first, int index, int size) {
   return first + static_cast<std::size_t>(index) * static_cast<std::size_t>(size);
@@ -30,7 +30,7 @@ Own own(const double* moments, const double* sum, int width, double examples) {
   const ConstMatrix raw(moments, width, width);
   const ConstVector s(sum, width);
   const RowMatrix centred = raw - s * s.transpose() / examples;
-  const bool varies = centred.trace() > nothing * raw.trace();
+  const bool varies = centred.trace() > round_off * raw.trace();
   return {varies ? centred.norm() : std::numeric_limits<double>::quiet_NaN(), centred.trace()};
 }
 

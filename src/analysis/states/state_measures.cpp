@@ -11,7 +11,7 @@ namespace {
 enum Sum : std::size_t { samples = SlabSums::count, correlation, drift, step, per_depth };
 
 /// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
-constexpr double nothing = 1e-28;
+constexpr double vanishing = 1e-28;
 
 /// 1 - cos(u, first), with uu = |u|^2 and ff = |first|^2.
 double drift_of(const SampleView& u, double uu, const SampleView& first, double ff) {
@@ -26,7 +26,7 @@ void add_sample(const SampleView& u, const SampleView& v, const SampleView& firs
   const RowMatrix x = u.array() - u.mean(), y = v.array() - v.mean();
   const double xx = x.squaredNorm(), yy = y.squaredNorm();
   s[samples] += 1;
-  if (!(xx <= nothing * uu || yy <= nothing * vv))
+  if (!(xx <= vanishing * uu || yy <= vanishing * vv))
     s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
   s[drift] += drift_of(u, uu, first, ff);
   if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);

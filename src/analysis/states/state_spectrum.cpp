@@ -9,7 +9,7 @@
 namespace fluxformer::states {
 namespace {
 
-enum Sum : std::size_t { samples, rank, values };
+enum SpectrumSum : std::size_t { samples, rank, values };
 
 double effective_rank_of(const Eigen::VectorXd& sigma) {
   const double sum = sigma.sum();

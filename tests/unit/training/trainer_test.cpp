@@ -18,7 +18,7 @@ namespace {
 
 using namespace test;
 
-const ListedSamples& data() {
+const ListedSamples& listed() {
   static const auto samples = random_samples(10, 3, 2, 4, 3, 1);
   return samples;
 }
@@ -48,7 +48,7 @@ TEST(Trainer, makes_the_gradient_no_longer_than_the_clip) {
   settings.coefficients = {};
   for (const double clip : {1e-3, 1e6}) {
     settings.clip = clip;
-    TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), data(), start());
+    TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), listed(), start());
     const auto before = run.parameters.values;
     const auto report = run.trainer.step(run.batches.at(0));
     // The step of plain descent with rate 1 is the gradient itself.
@@ -60,9 +60,9 @@ TEST(Trainer, makes_the_gradient_no_longer_than_the_clip) {
 
 TEST(Trainer, counts_the_penalty_in_the_gradient_but_not_in_the_loss) {
   auto settings = usual();
-  TrainingRun plain(MPI_COMM_SELF, 1, spec_of(settings), data(), start());
+  TrainingRun plain(MPI_COMM_SELF, 1, spec_of(settings), listed(), start());
   settings.smoothness = 10;
-  TrainingRun smooth(MPI_COMM_SELF, 1, spec_of(settings), data(), start());
+  TrainingRun smooth(MPI_COMM_SELF, 1, spec_of(settings), listed(), start());
   const auto without = plain.trainer.step(plain.batches.at(0)),
              with = smooth.trainer.step(smooth.batches.at(0));
   EXPECT_EQ(with.loss, without.loss);
@@ -77,7 +77,7 @@ TEST_P(Restart, goes_on_to_the_bit) {
   auto settings = usual();
   settings.optimiser.method = GetParam();
   settings.largest_kappa = 0.101;
-  TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), data(), start());
+  TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), listed(), start());
   for (long step = 0; step < 5; ++step) run.trainer.step(run.batches.at(step));
   io::CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
   run.trainer.save(writer);
@@ -85,7 +85,7 @@ TEST_P(Restart, goes_on_to_the_bit) {
 
   auto other = start();
   for (double& value : other.values) value *= 1.5;  // for any initial values
-  TrainingRun later(MPI_COMM_SELF, 1, spec_of(settings), data(), other);
+  TrainingRun later(MPI_COMM_SELF, 1, spec_of(settings), listed(), other);
   later.trainer.load(io::CheckpointReader::newest(MPI_COMM_SELF, file("run.h5")));
   EXPECT_EQ(later.trainer.steps(), 5);
   EXPECT_EQ(later.parameters.values, run.parameters.values);
@@ -104,13 +104,13 @@ INSTANTIATE_TEST_SUITE_P(Methods, Restart, testing::Values(Method::sgd, Method::
 class Checkpoint : public InAFolder {};
 
 TEST_F(Checkpoint, refuses_the_parameters_of_another_model) {
-  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), data(), start());
+  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), listed(), start());
   io::CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
   run.trainer.save(writer);
   writer.commit();
   auto model = start().spec;
   model.ffn = 8;
-  TrainingRun other(MPI_COMM_SELF, 1, spec_of(usual()), data(),
+  TrainingRun other(MPI_COMM_SELF, 1, spec_of(usual()), listed(),
                     random_parameters({.model = model, .kappa = 0.1}));
   const auto text = complaint<BadInput>(
       [&] { other.trainer.load(io::CheckpointReader::newest(MPI_COMM_SELF, file("run.h5"))); });
@@ -119,7 +119,7 @@ TEST_F(Checkpoint, refuses_the_parameters_of_another_model) {
 }
 
 TEST(Trainer, keeps_the_parameters_when_the_loss_is_not_finite) {
-  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), data(), start());
+  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), listed(), start());
   run.trainer.step(run.batches.at(0));
   const auto before = run.parameters.values;
   auto batch = run.batches.at(1);
@@ -133,12 +133,12 @@ TEST(Trainer, keeps_the_parameters_when_the_loss_is_not_finite) {
 }
 
 TEST(Trainer, evaluates_the_mean_over_all_samples_it_is_asked_for) {
-  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), data(), start());
+  TrainingRun run(MPI_COMM_SELF, 1, spec_of(usual()), listed(), start());
   const std::vector<std::size_t> members{1, 3, 4, 7, 9};
-  const auto all = run.trainer.evaluate(run.samples(data(), members));
+  const auto all = run.trainer.evaluate(run.samples(listed(), members));
   double loss = 0, correct = 0;
   for (const auto member : members) {
-    const auto one = run.trainer.evaluate(run.samples(data(), {member}));
+    const auto one = run.trainer.evaluate(run.samples(listed(), {member}));
     EXPECT_TRUE(one.correct == 0 || one.correct == 1);
     loss += one.loss / 5;
     correct += one.correct / 5;
@@ -152,7 +152,7 @@ TEST(Trainer, can_learn_a_batch_by_heart) {
   settings.schedule = {.peak = 0.02, .warm_up = 5, .steps = 150};
   auto spec = spec_of(settings);
   spec.global = 10;
-  TrainingRun run(MPI_COMM_SELF, 1, spec, data(), start());
+  TrainingRun run(MPI_COMM_SELF, 1, spec, listed(), start());
   StepReport report;
   for (long step = 0; step < 150; ++step) report = run.trainer.step(run.batches.at(step));
   EXPECT_NEAR(report.accuracy, 1, 1e-15);  // ten times a tenth
