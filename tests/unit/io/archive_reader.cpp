@@ -20,16 +20,14 @@ using test::complaint;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const MPI_Comm self = MPI_COMM_SELF;
-
 class ArchiveReading : public test::InAFolder {
  protected:
   std::string opening(const std::string& name) const {
-    return complaint<BadInput>([&] { ArchiveReader(self, file(name)); });
+    return complaint<BadInput>([&] { ArchiveReader(MPI_COMM_SELF, file(name)); });
   }
   void write(const std::string& name, const AttributeValue& version = schema_version) const {
     const std::vector<double> values(100000, 1.5);
-    ArchiveWriter writer(self, file(name), true);
+    ArchiveWriter writer(MPI_COMM_SELF, file(name), true);
     writer.attribute(names::version, version);
     writer.array("/analysis/test/values", {10, 10000}, values.data());
     writer.finish(names::done);
@@ -38,7 +36,8 @@ class ArchiveReading : public test::InAFolder {
 
 TEST_F(ArchiveReading, refuses_a_missing_file_and_a_folder) {
   EXPECT_THAT(opening("a.h5"), AllOf(HasSubstr(file("a.h5")), HasSubstr("no such file")));
-  EXPECT_THAT(complaint<BadInput>([&] { ArchiveReader(self, folder_.string()); }), HasSubstr("is a folder"));
+  EXPECT_THAT(complaint<BadInput>([&] { ArchiveReader(MPI_COMM_SELF, folder_.string()); }),
+              HasSubstr("is a folder"));
 }
 
 TEST_F(ArchiveReading, refuses_what_is_not_hdf5) {
@@ -88,7 +87,7 @@ TEST_F(ArchiveReading, follows_no_links) {
     H5Lcreate_external(file("a.h5").c_str(), "/analysis", b, "/outside", H5P_DEFAULT, H5P_DEFAULT);
     H5Lcreate_soft("/outside/test/values", b, "/inside", H5P_DEFAULT, H5P_DEFAULT);
   });
-  const ArchiveReader reader(self, file("b.h5"));
+  const ArchiveReader reader(MPI_COMM_SELF, file("b.h5"));
   for (const char* path : {"/outside", "/outside/test/values", "/inside"}) {
     EXPECT_THAT(complaint<BadInput>([&] { reader.array(path); }),
                 AllOf(HasSubstr("b.h5"), HasSubstr("is a link"), HasSubstr("not followed")));
@@ -114,7 +113,7 @@ TEST_F(ArchiveReading, reads_no_numbers_from_other_files) {
         other(H5Dcreate2(b, "virtual", H5T_IEEE_F64LE, space, H5P_DEFAULT, virtually, H5P_DEFAULT));
     ASSERT_TRUE(one.open() && other.open());
   });
-  const ArchiveReader reader(self, file("b.h5"));
+  const ArchiveReader reader(MPI_COMM_SELF, file("b.h5"));
   EXPECT_THAT(complaint<BadInput>([&] { reader.array("/external"); }),
               AllOf(HasSubstr("b.h5: /external"), HasSubstr("external storage")));
   EXPECT_THAT(complaint<BadInput>([&] { reader.array("/virtual"); }), HasSubstr("virtual dataset"));
@@ -130,7 +129,7 @@ TEST_F(ArchiveReading, takes_no_memory_for_numbers_that_are_only_announced) {
         H5Dcreate2(a, "empty", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     ASSERT_TRUE(empty.open());
   });
-  const ArchiveReader reader(self, file("a.h5"));
+  const ArchiveReader reader(MPI_COMM_SELF, file("a.h5"));
   EXPECT_THAT(complaint<BadInput>([&] { reader.array("/empty"); }),
               AllOf(HasSubstr("/empty announces"), HasSubstr("the file holds 0")));
 }
@@ -148,14 +147,14 @@ TEST_F(ArchiveReading, comes_to_an_end_where_hdf5_does_not) {
 }
 
 TEST_F(ArchiveReading, says_what_a_file_was_read_for) {
-  EXPECT_THAT(complaint<BadInput>([&] { ArchiveReader(self, file("a.h5"), "model.file = "); }),
+  EXPECT_THAT(complaint<BadInput>([&] { ArchiveReader(MPI_COMM_SELF, file("a.h5"), "model.file = "); }),
               HasSubstr("model.file = " + file("a.h5") + ": no such file"));
 }
 
 TEST_F(ArchiveReading, finds_changed_numbers_by_their_digest) {
   const std::vector<double> values = {1, 2, 3};
   {
-    ArchiveWriter writer(self, file("a.h5"), true);
+    ArchiveWriter writer(MPI_COMM_SELF, file("a.h5"), true);
     writer.arrays({{.path = "/model/a", .shape = {3}, .data = values.data(), .with_digest = true},
                    {.path = "/model/b", .shape = {3}, .data = values.data(), .with_digest = true}});
     writer.finish(names::done);
@@ -165,7 +164,7 @@ TEST_F(ArchiveReading, finds_changed_numbers_by_their_digest) {
     const double exchanged[] = {2, 1, 3};
     H5Dwrite(numbers, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, exchanged);
   });
-  const ArchiveReader reader(self, file("a.h5"));
+  const ArchiveReader reader(MPI_COMM_SELF, file("a.h5"));
   EXPECT_EQ(reader.array("/model/a").values, values);
   EXPECT_THAT(complaint<BadInput>([&] { reader.array("/model/b"); }),
               AllOf(HasSubstr("/model/b is damaged"), HasSubstr("remove the attribute digest")));
@@ -173,7 +172,7 @@ TEST_F(ArchiveReading, finds_changed_numbers_by_their_digest) {
 
 TEST_F(ArchiveReading, names_what_is_missing_or_of_another_kind) {
   write("a.h5");
-  const ArchiveReader reader(self, file("a.h5"));
+  const ArchiveReader reader(MPI_COMM_SELF, file("a.h5"));
   const auto refused = [](const auto& work) { return complaint<BadInput>(work); };
   EXPECT_THAT(refused([&] { reader.array("/model/head/W"); }),
               AllOf(HasSubstr("a.h5"), HasSubstr("no /model/head/W")));

@@ -22,7 +22,6 @@ using test::complaint;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const MPI_Comm self = MPI_COMM_SELF;
 constexpr WholeItem steps{"step", 0, 1000};
 constexpr RealItem rate{"rate", 0, 1};
 constexpr NumbersItem list{"list"}, positive{.name = "list", .least = 0}, absent{"u"};
@@ -30,14 +29,14 @@ constexpr NumbersItem list{"list"}, positive{.name = "list", .least = 0}, absent
 class Checkpoints : public test::InAFolder {
  protected:
   void save(long step) const {
-    CheckpointWriter writer(self, file("run.h5"));
+    CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
     writer.put(steps, step);
     writer.put(rate, 0.25);
     writer.put("method", "ssp of order three, as the deck says");
     writer.put(list, std::vector<double>(1000, -1.5));
     writer.commit();
   }
-  long newest() const { return CheckpointReader::newest(self, file("run.h5")).integer(steps); }
+  long newest() const { return CheckpointReader::newest(MPI_COMM_SELF, file("run.h5")).integer(steps); }
 };
 
 TEST_F(Checkpoints, stand_beside_the_output_in_two_generations) {
@@ -47,19 +46,19 @@ TEST_F(Checkpoints, stand_beside_the_output_in_two_generations) {
   save(2);
   save(3);
   EXPECT_EQ(newest(), 3);
-  EXPECT_EQ(CheckpointReader(self, file("run.checkpoint.previous.h5")).integer(steps), 2);
+  EXPECT_EQ(CheckpointReader(MPI_COMM_SELF, file("run.checkpoint.previous.h5")).integer(steps), 2);
   EXPECT_FALSE(exists("run.checkpoint.h5.part"));
 }
 
 TEST_F(Checkpoints, interrupted_while_written_do_not_count) {
   save(1);
   {
-    CheckpointWriter writer(self, file("run.h5"));
+    CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
     writer.put(steps, 2);
   }
   EXPECT_TRUE(exists("run.checkpoint.h5.part"));
   EXPECT_EQ(newest(), 1);
-  EXPECT_THAT(complaint<BadInput>([&] { CheckpointReader(self, file("run.checkpoint.h5.part")); }),
+  EXPECT_THAT(complaint<BadInput>([&] { CheckpointReader(MPI_COMM_SELF, file("run.checkpoint.h5.part")); }),
               HasSubstr("incomplete"));
   save(3);  // a left-over part file does not get in the way
   EXPECT_EQ(newest(), 3);
@@ -80,14 +79,14 @@ TEST_F(Checkpoints, fall_back_to_the_previous_generation) {
 }
 
 TEST_F(Checkpoints, are_not_taken_for_archives_nor_archives_for_them) {
-  ArchiveWriter(self, file("run.h5"), false).finish(names::done);
-  EXPECT_THAT(complaint<BadInput>([&] { CheckpointReader(self, file("run.h5")); }),
+  ArchiveWriter(MPI_COMM_SELF, file("run.h5"), false).finish(names::done);
+  EXPECT_THAT(complaint<BadInput>([&] { CheckpointReader(MPI_COMM_SELF, file("run.h5")); }),
               HasSubstr("not a checkpoint"));
 }
 
 TEST_F(Checkpoints, name_what_they_do_not_hold) {
   save(1);
-  const CheckpointReader reader(self, file("run.checkpoint.h5"));
+  const CheckpointReader reader(MPI_COMM_SELF, file("run.checkpoint.h5"));
   EXPECT_THAT(complaint<BadInput>([&] { reader.numbers(absent, 3); }),
               AllOf(HasSubstr("run.checkpoint.h5"), HasSubstr("no /state/u")));
   EXPECT_THAT(complaint<BadInput>([&] { reader.real({"t"}); }), HasSubstr("no attribute t"));
@@ -95,7 +94,7 @@ TEST_F(Checkpoints, name_what_they_do_not_hold) {
 
 TEST_F(Checkpoints, refuse_what_an_item_cannot_be) {
   save(1001);
-  const CheckpointReader reader(self, file("run.checkpoint.h5"));
+  const CheckpointReader reader(MPI_COMM_SELF, file("run.checkpoint.h5"));
   const auto refused = [](const auto& work) { return complaint<BadInput>(work); };
   EXPECT_THAT(refused([&] { reader.integer(steps); }), HasSubstr("step = 1001 is out of range"));
   EXPECT_THAT(refused([&] { reader.real({"rate", 0.5}); }), HasSubstr("rate = 0.25"));
@@ -110,12 +109,12 @@ TEST_F(Checkpoints, hold_numbers_that_are_not_finite_for_items_that_can_be_so) {
   const double none = std::numeric_limits<double>::quiet_NaN(),
                much = std::numeric_limits<double>::infinity();
   {
-    CheckpointWriter writer(self, file("run.h5"));
+    CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));
     writer.put(NumbersItem{"nans"}, {1, none});
     writer.put(NumbersItem{"infinite"}, {-much, 1, much});
     writer.commit();
   }
-  const CheckpointReader reader(self, file("run.checkpoint.h5"));
+  const CheckpointReader reader(MPI_COMM_SELF, file("run.checkpoint.h5"));
   EXPECT_TRUE(std::isnan(reader.numbers({.name = "nans", .can_be_nan = true}, 2)[1]));
   EXPECT_EQ(reader.numbers({.name = "infinite", .can_be_infinite = true}, 3),
             (std::vector<double>{-much, 1, much}));
@@ -140,7 +139,7 @@ TEST_F(Checkpoints, changed_anywhere_are_not_used) {
     auto damaged = whole;
     damaged[place] = static_cast<char>(damaged[place] ^ 0x10);
     std::ofstream(folder_ / "run.checkpoint.h5", std::ios::binary) << damaged;
-    const auto reader = CheckpointReader::newest(self, file("run.h5"));
+    const auto reader = CheckpointReader::newest(MPI_COMM_SELF, file("run.h5"));
     EXPECT_EQ(reader.newer_failed().empty(), reader.integer(steps) == 2);
     EXPECT_EQ(reader.numbers(list, 1000), std::vector<double>(1000, -1.5)) << place;
     EXPECT_EQ(reader.text("method"), "ssp of order three, as the deck says") << place;
@@ -156,7 +155,7 @@ TEST_F(Checkpoints, say_why_the_newest_is_not_used) {
   save(1);
   save(2);
   std::filesystem::resize_file(folder_ / "run.checkpoint.h5", 1000);
-  const auto reader = CheckpointReader::newest(self, file("run.h5"));
+  const auto reader = CheckpointReader::newest(MPI_COMM_SELF, file("run.h5"));
   EXPECT_THAT(reader.newer_failed(), AllOf(HasSubstr("run.checkpoint.h5"), HasSubstr("truncated")));
   EXPECT_EQ(reader.path(), file("run.checkpoint.previous.h5"));
 }

@@ -19,7 +19,7 @@ using namespace test;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr std::size_t tokens = 12, samples = 2;
+constexpr std::size_t embedding_tokens = 12, samples = 2;
 constexpr int features = 4, words = 5;
 
 struct Case {
@@ -49,7 +49,7 @@ class EmbeddingOf : public testing::TestWithParam<Case> {
  protected:
   EmbeddingOf() : problem(MPI_COMM_SELF, spec_of(GetParam())) {
     const auto numbers = static_cast<std::size_t>(problem.parameters.spec.input_size());
-    input = random_vector(samples * tokens * numbers, 4);  // [sample][token][number]
+    input = random_vector(samples * embedding_tokens * numbers, 4);  // [sample][token][number]
     if (GetParam().vocabulary > 0)
       for (std::size_t j = 0; j < input.size(); j += numbers) {
         const std::size_t place = j / numbers;
@@ -64,10 +64,10 @@ class EmbeddingOf : public testing::TestWithParam<Case> {
     const auto& p = problem.parameters;
     const auto d = static_cast<std::size_t>(p.spec.width);
     const auto numbers = static_cast<std::size_t>(p.spec.input_size());
-    std::vector<double> slab(tokens * samples * d);
-    for (std::size_t token = 0; token < tokens; ++token)
+    std::vector<double> slab(embedding_tokens * samples * d);
+    for (std::size_t token = 0; token < embedding_tokens; ++token)
       for (std::size_t sample = 0; sample < samples; ++sample) {
-        const double* const x = input.data() + (sample * tokens + token) * numbers;
+        const double* const x = input.data() + (sample * embedding_tokens + token) * numbers;
         std::vector<double> e(d, 0.0);
         for (std::size_t k = 0; k < d; ++k) {
           if (c.vocabulary > 0) {

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-ProblemSpec spec_of(DepthScheme scheme) {
+ProblemSpec equation_spec_of(DepthScheme scheme) {
   ProblemSpec spec;
   spec.model = small_model(3);
   spec.mesh = small_mesh(6);
@@ -30,18 +30,18 @@ ProblemSpec spec_of(DepthScheme scheme) {
 }
 
 TEST(Equation, treats_diffusions_of_u_i_implicitly_if_asked_and_nothing_else) {
-  const Problem shift(MPI_COMM_WORLD, spec_of(DepthScheme::shift));
+  const Problem shift(MPI_COMM_WORLD, equation_spec_of(DepthScheme::shift));
   EXPECT_EQ(shift.equation->all().size(), 2u);
   EXPECT_EQ(shift.equation->implicit_terms().size(), 1u);
   EXPECT_EQ(shift.equation->explicit_terms().size(), 1u);
-  const Problem upwind(MPI_COMM_WORLD, spec_of(DepthScheme::upwind));
+  const Problem upwind(MPI_COMM_WORLD, equation_spec_of(DepthScheme::upwind));
   EXPECT_EQ(upwind.equation->all().size(), 5u);
   EXPECT_EQ(upwind.equation->implicit_terms().size(), 2u);
   EXPECT_EQ(upwind.equation->explicit_terms().size(), 3u);
 }
 
 TEST(Equation, step_limits_are_those_of_its_terms) {
-  const Problem p(MPI_COMM_WORLD, spec_of(DepthScheme::upwind));
+  const Problem p(MPI_COMM_WORLD, equation_spec_of(DepthScheme::upwind));
   const auto all = step_rates(p.equation->all()), rest = step_rates(p.equation->explicit_terms());
   EXPECT_DOUBLE_EQ(all.transport, 4);                              // c / h
   EXPECT_DOUBLE_EQ(all.diffusion, 2 * 0.01 / 0.25 + 2 * 0.1 * 2);  // two token axes
@@ -53,7 +53,7 @@ TEST(Equation, step_limits_are_those_of_its_terms) {
 
 TEST(Equation, token_diffusion_counts_axes_of_more_than_one_token) {
   for (const auto& [x, y, axes] : {std::tuple{1, 1, 1}, {5, 1, 1}, {1, 5, 1}, {2, 3, 2}}) {
-    auto spec = spec_of(DepthScheme::upwind);
+    auto spec = equation_spec_of(DepthScheme::upwind);
     spec.mesh.tokens_x = x;
     spec.mesh.tokens_y = y;
     const Problem p(MPI_COMM_WORLD, spec);
@@ -63,7 +63,7 @@ TEST(Equation, token_diffusion_counts_axes_of_more_than_one_token) {
 }
 
 TEST(Equation, is_written_by_its_terms_with_their_values) {
-  const Problem p(MPI_COMM_WORLD, spec_of(DepthScheme::upwind2));
+  const Problem p(MPI_COMM_WORLD, equation_spec_of(DepthScheme::upwind2));
   EXPECT_EQ(p.equation->text(p.equation->implicit_terms()),
             "du_i/dt = (c/2h)(4 u_{i-1} - 3 u_i - u_{i-2})\n"
             "        + epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2   [implicit]\n"
@@ -82,7 +82,7 @@ TEST(Equation, is_written_by_its_terms_with_their_values) {
 
 TEST(Equation, says_that_attention_is_linear) {
   for (const auto scheme : {DepthScheme::shift, DepthScheme::upwind}) {
-    auto spec = spec_of(scheme);
+    auto spec = equation_spec_of(scheme);
     spec.model.attention.normalisation = Normalisation::linear;
     EXPECT_THAT(Problem(MPI_COMM_WORLD, spec).equation->text({}),
                 HasSubstr("tokens, linear (no soft-max)\n"));
@@ -90,7 +90,7 @@ TEST(Equation, says_that_attention_is_linear) {
 }
 
 std::string layer_map_of(Norm norm, Order order, bool residual, double kappa) {
-  auto spec = spec_of(DepthScheme::shift);
+  auto spec = equation_spec_of(DepthScheme::shift);
   spec.speed = 1;
   spec.mesh.cells = 3;
   spec.epsilon = 0;

@@ -15,17 +15,17 @@ namespace {
 
 using namespace test;
 
-struct Case : SmallClassifier {
+struct GradientEvaluatorCase : SmallClassifier {
   double dropout = 0;
 };
 
-constexpr int tokens_x = SmallClassifier::tokens_x, tokens_y = SmallClassifier::tokens_y,
-              classes = SmallClassifier::classes;
+constexpr int gradient_evaluator_tokens_x = SmallClassifier::tokens_x,
+              gradient_evaluator_tokens_y = SmallClassifier::tokens_y, classes = SmallClassifier::classes;
 
-std::vector<Case> every_case() {
-  std::vector<Case> cases;
+std::vector<GradientEvaluatorCase> every_case() {
+  std::vector<GradientEvaluatorCase> cases;
   for (const auto& classifier : small_classifiers()) cases.push_back({classifier, 0});
-  Case dropout = cases.front();
+  GradientEvaluatorCase dropout = cases.front();
   dropout.name = "dropout";
   dropout.dropout = 0.2;
   cases.push_back(dropout);
@@ -64,10 +64,10 @@ class SquaresOnTheWay final : public DepthLoss {
   int cells_;
 };
 
-class GradientOf : public testing::TestWithParam<Case> {
+class GradientOf : public testing::TestWithParam<GradientEvaluatorCase> {
  protected:
   GradientOf()
-      : data(random_samples(3, tokens_x, tokens_y, 4, classes, 1)),
+      : data(random_samples(3, gradient_evaluator_tokens_x, gradient_evaluator_tokens_y, 4, classes, 1)),
         run(MPI_COMM_SELF, 1,
             {.cells = GetParam().cells, .global = 3, .loss = GetParam().loss, .dropout = GetParam().dropout},
             data, GetParam().parameters()),
@@ -184,7 +184,7 @@ TEST_P(GradientOf, does_not_see_padding_nor_fillers) {
   const double value = loss();
   auto other = batch;
   const auto features = static_cast<std::size_t>(GetParam().model.input_size());
-  constexpr std::size_t tokens = tokens_x * tokens_y;
+  constexpr std::size_t tokens = gradient_evaluator_tokens_x * gradient_evaluator_tokens_y;
   for (std::size_t j = 0; j < other.input.size(); ++j) {
     const std::size_t sample = j / features / tokens, token = j / features % tokens;
     if (sample < 2 && static_cast<int>(token) < other.length[sample]) continue;
@@ -222,8 +222,9 @@ INSTANTIATE_TEST_SUITE_P(EveryModel, GradientOf, testing::ValuesIn(every_case())
                          [](const auto& which) { return which.param.name; });
 
 TEST(Evaluation, counts_the_weights_of_the_samples_whose_label_is_most_likely) {
-  const Case c = every_case().front();
-  const auto data = random_samples(3, tokens_x, tokens_y, 4, classes, 1);
+  const GradientEvaluatorCase c = every_case().front();
+  const auto data =
+      random_samples(3, gradient_evaluator_tokens_x, gradient_evaluator_tokens_y, 4, classes, 1);
   TrainingRun run(MPI_COMM_SELF, 1, {.cells = 2, .global = 3}, data, random_parameters({.model = c.model}));
   auto batch = small_batch(c.model);
   batch.weight = {0.25, 0.5, 0.125};

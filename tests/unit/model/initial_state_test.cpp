@@ -17,14 +17,16 @@ namespace {
 
 using namespace test;
 
-constexpr int cells = 3, nx = 4, ny = 3, samples = 2, width = 6, tokens = nx * ny;
+constexpr int cells = 3, nx = 4, ny = 3, initial_state_samples = 2, width = 6, initial_state_tokens = nx * ny;
 
 /// [cell][token][sample][channel]; the inflow is 7 everywhere.
 std::vector<double> state_of(const InitialState& start, int columns = nx, int rows = ny) {
-  const Mesh mesh(
-      MPI_COMM_SELF,
-      {.cells = cells, .tokens_x = columns, .tokens_y = rows, .samples = samples, .width = width});
-  const SlabContext context{&mesh.token_line(), samples, width};
+  const Mesh mesh(MPI_COMM_SELF, {.cells = cells,
+                                  .tokens_x = columns,
+                                  .tokens_y = rows,
+                                  .samples = initial_state_samples,
+                                  .width = width});
+  const SlabContext context{&mesh.token_line(), initial_state_samples, width};
   const auto u = mesh.create_vector();
   set_initial_state(start, mesh, context, std::vector<double>(context.size(), 7.0), u);
   const Reading state(u);
@@ -32,8 +34,10 @@ std::vector<double> state_of(const InitialState& start, int columns = nx, int ro
 }
 
 TEST(InitialState, is_zero_or_the_inflow_with_or_without_noise) {
-  EXPECT_EQ(state_of({}), std::vector<double>(cells * tokens * samples * width, 0.0));
-  EXPECT_EQ(state_of({.kind = "inflow"}), std::vector<double>(cells * tokens * samples * width, 7.0));
+  EXPECT_EQ(state_of({}),
+            std::vector<double>(cells * initial_state_tokens * initial_state_samples * width, 0.0));
+  EXPECT_EQ(state_of({.kind = "inflow"}),
+            std::vector<double>(cells * initial_state_tokens * initial_state_samples * width, 7.0));
   const auto one = state_of({.kind = "noise", .scale = 2, .seed = 5}),
              half = state_of({.kind = "noise", .scale = 1, .seed = 5});
   double squares = 0;
@@ -61,7 +65,7 @@ TEST(InitialState, of_a_cosine_is_the_product_of_modes_on_a_grid) {
   const auto u = state_of({.kind = "cosine", .scale = 3, .mode = 2});
   for (int x = 0; x < nx; ++x)
     for (int y = 0; y < ny; ++y)
-      EXPECT_NEAR(u[static_cast<std::size_t>((y * nx + x) * samples * width)],
+      EXPECT_NEAR(u[static_cast<std::size_t>((y * nx + x) * initial_state_samples * width)],
                   3 * std::cos(2 * std::numbers::pi * (x + 0.5) / nx) *
                       std::cos(2 * std::numbers::pi * (y + 0.5) / ny),
                   1e-14);
@@ -69,10 +73,13 @@ TEST(InitialState, of_a_cosine_is_the_product_of_modes_on_a_grid) {
 
 TEST(InitialState, of_quantiles_rises_from_token_to_token_and_is_odd) {
   const auto u = state_of({.kind = "quantiles", .scale = 2});
-  const auto at = [&](int token) { return u[static_cast<std::size_t>(token * samples * width)]; };
-  for (int token = 0; token < tokens; ++token) {
-    EXPECT_NEAR(0.5 * std::erfc(-at(token) / 2 / std::numbers::sqrt2), (token + 0.5) / tokens, 1e-14);
-    EXPECT_NEAR(at(token), -at(tokens - 1 - token), 1e-13);
+  const auto at = [&](int token) {
+    return u[static_cast<std::size_t>(token * initial_state_samples * width)];
+  };
+  for (int token = 0; token < initial_state_tokens; ++token) {
+    EXPECT_NEAR(0.5 * std::erfc(-at(token) / 2 / std::numbers::sqrt2), (token + 0.5) / initial_state_tokens,
+                1e-14);
+    EXPECT_NEAR(at(token), -at(initial_state_tokens - 1 - token), 1e-13);
   }
 }
 

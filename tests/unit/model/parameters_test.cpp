@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-ModelSpec full_model() {
+ModelSpec parameters_full_model() {
   auto m = small_model(3);
   m.order = Order::macaron;
   m.own_halves = true;
@@ -30,7 +30,7 @@ TEST(ParameterLayout, has_as_many_as_were_counted_before) {
   words.vocabulary = 100;
   words.norm = Norm::post;
   words.classes = 3;
-  for (const auto& spec : {full_model(), small_model(1), words})
+  for (const auto& spec : {parameters_full_model(), small_model(1), words})
     EXPECT_EQ(parameter_count(spec), static_cast<double>(ParameterLayout(spec).size()));
   auto large = small_model(1);
   large.width = large.ffn = 1'000'000'000;
@@ -39,7 +39,7 @@ TEST(ParameterLayout, has_as_many_as_were_counted_before) {
 }
 
 TEST(ParameterLayout, views_cover_the_flat_vector_once_without_a_gap) {
-  for (const auto& spec : {full_model(), small_model(1)}) {
+  for (const auto& spec : {parameters_full_model(), small_model(1)}) {
     const ParameterLayout layout(spec);
     std::size_t next = 0;
     std::set<std::string> paths;
@@ -53,7 +53,7 @@ TEST(ParameterLayout, views_cover_the_flat_vector_once_without_a_gap) {
 }
 
 TEST(ParameterLayout, shapes_are_those_of_the_formulas) {
-  const ParameterLayout layout(full_model());
+  const ParameterLayout layout(parameters_full_model());
   using Shape = std::vector<int>;
   EXPECT_EQ(layout.at("embedding/W").shape, (Shape{6, 4}));
   EXPECT_EQ(layout.at("embedding/position").shape, (Shape{12, 6}));
@@ -65,14 +65,14 @@ TEST(ParameterLayout, shapes_are_those_of_the_formulas) {
   EXPECT_TRUE(layout.has("final_norm/gain"));
   EXPECT_FALSE(layout.has("layers/4/W_Q"));
   EXPECT_THROW(static_cast<void>(layout.at("layers/4/W_Q")), std::out_of_range);
-  auto post = full_model();
+  auto post = parameters_full_model();
   post.norm = Norm::post;
   EXPECT_FALSE(
       ParameterLayout(post).has("final_norm/gain"));  // with post-norm the state is already normalised
 }
 
 TEST(ParameterLayout, a_layer_is_made_of_its_named_arrays) {
-  const Parameters p(full_model());
+  const Parameters p(parameters_full_model());
   const auto& layout = p.layout;
   for (int l = 1; l <= 3; ++l) {
     const double* block = p.values.data() + layout.block_offset(l - 1);

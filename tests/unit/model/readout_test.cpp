@@ -17,24 +17,24 @@ namespace {
 
 using namespace test;
 
-constexpr int classes = 3, samples = 2;
+constexpr int readout_classes = 3, readout_samples = 2;
 
-struct Case {
+struct ReadoutCase {
   Norm norm;
   std::vector<int> lengths;  ///< real tokens of the samples; empty: all of them
   Pooling pooling = Pooling::mean;
   HeadTransform transform = {};
 };
 
-ProblemSpec spec_of(const Case& of) {
+ProblemSpec readout_spec_of(const ReadoutCase& of) {
   ProblemSpec spec;
   spec.model = small_model(1);
   spec.model.norm = of.norm;
   spec.model.attention.layer_norm = of.norm == Norm::pre;
-  spec.model.classes = classes;
+  spec.model.classes = readout_classes;
   spec.model.pooling = of.pooling;
   spec.model.head_transform = of.transform;
-  spec.mesh = {.cells = 1, .tokens_x = 3, .tokens_y = 2, .samples = samples};
+  spec.mesh = {.cells = 1, .tokens_x = 3, .tokens_y = 2, .samples = readout_samples};
   spec.mask.length = of.lengths;
   return spec;
 }
@@ -72,17 +72,17 @@ double activated(HeadActivation activation, double x) {
 
 /// z = W g + b, g = N(act(T p + t)) or p, p the mean of N_f(u) over the real tokens, of the first, or of the last one: straight
 /// from the formulas.
-std::vector<double> naive(const Problem& problem, const Whole& u, const Case& of) {
+std::vector<double> naive(const Problem& problem, const Whole& u, const ReadoutCase& of) {
   const auto& p = problem.parameters;
   const auto d = static_cast<std::size_t>(p.spec.width);
   std::vector<double> z;
-  for (std::size_t b = 0; b < samples; ++b) {
+  for (std::size_t b = 0; b < readout_samples; ++b) {
     const std::size_t length = of.lengths.empty() ? 6 : static_cast<std::size_t>(of.lengths[b]);
     const std::size_t first = of.pooling == Pooling::last ? length - 1 : 0;
     const std::size_t end = of.pooling == Pooling::first ? 1 : length;
     Row pooled(d, 0.0);
     for (std::size_t x = first; x < end; ++x) {
-      const double* const from = u.data() + (x * samples + b) * d;
+      const double* const from = u.data() + (x * readout_samples + b) * d;
       Row row(from, from + d);
       if (of.norm == Norm::pre) row = normalised(p, "final_norm/", row);
       for (std::size_t c = 0; c < d; ++c) pooled[c] += row[c] / static_cast<double>(end - first);
@@ -97,9 +97,9 @@ std::vector<double> naive(const Problem& problem, const Whole& u, const Case& of
   return z;
 }
 
-class ReadoutOf : public testing::TestWithParam<Case> {
+class ReadoutOf : public testing::TestWithParam<ReadoutCase> {
  protected:
-  ReadoutOf() : problem(MPI_COMM_SELF, spec_of(GetParam())) {}
+  ReadoutOf() : problem(MPI_COMM_SELF, readout_spec_of(GetParam())) {}
   double looked_at(const Whole& state) {
     std::vector<double> z(w.size());
     ReadoutTape tape;
@@ -107,7 +107,8 @@ class ReadoutOf : public testing::TestWithParam<Case> {
     return dot(w, z);
   }
   Problem problem;
-  const Whole u = random_vector(problem.context.size(), 4), w = random_vector(samples * classes, 5);
+  const Whole u = random_vector(problem.context.size(), 4),
+              w = random_vector(readout_samples * readout_classes, 5);
 };
 
 TEST_P(ReadoutOf, is_the_head_of_what_is_pooled) {
@@ -154,7 +155,8 @@ TEST_P(ReadoutOf, gives_nothing_to_the_padding_and_to_tokens_that_are_not_pooled
   readout.adjoint(w.data(), bar.data(), gradient, tape);
   const auto d = static_cast<std::size_t>(problem.context.width);
   for (std::size_t row = 0; row < u.size() / d; ++row) {
-    const auto sample = static_cast<int>(row % samples), token = static_cast<int>(row / samples);
+    const auto sample = static_cast<int>(row % readout_samples),
+               token = static_cast<int>(row / readout_samples);
     const auto& mask = problem.context.mask;
     const bool next = token + 1 < 6 && mask.real(sample, token + 1), last = mask.real(sample, token) && !next;
     const auto pooling = GetParam().pooling;
@@ -165,23 +167,23 @@ TEST_P(ReadoutOf, gives_nothing_to_the_padding_and_to_tokens_that_are_not_pooled
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, ReadoutOf,
-                         testing::Values(Case{Norm::pre, {}}, Case{Norm::pre, {6, 1}},
-                                         Case{Norm::pre, {2, 5}}, Case{Norm::post, {3, 6}},
-                                         Case{Norm::none, {}}, Case{Norm::sphere, {4, 2}}));
+                         testing::Values(ReadoutCase{Norm::pre, {}}, ReadoutCase{Norm::pre, {6, 1}},
+                                         ReadoutCase{Norm::pre, {2, 5}}, ReadoutCase{Norm::post, {3, 6}},
+                                         ReadoutCase{Norm::none, {}}, ReadoutCase{Norm::sphere, {4, 2}}));
 
 INSTANTIATE_TEST_SUITE_P(Poolings, ReadoutOf,
-                         testing::Values(Case{Norm::pre, {}, Pooling::first},
-                                         Case{Norm::post, {3, 6}, Pooling::first},
-                                         Case{Norm::pre, {1, 5}, Pooling::last},
-                                         Case{Norm::none, {}, Pooling::last}));
+                         testing::Values(ReadoutCase{Norm::pre, {}, Pooling::first},
+                                         ReadoutCase{Norm::post, {3, 6}, Pooling::first},
+                                         ReadoutCase{Norm::pre, {1, 5}, Pooling::last},
+                                         ReadoutCase{Norm::none, {}, Pooling::last}));
 
 INSTANTIATE_TEST_SUITE_P(
     Transforms, ReadoutOf,
-    testing::Values(Case{Norm::post, {2, 6}, Pooling::first, {true, HeadActivation::tanh, false}},
-                    Case{Norm::pre, {3, 5}, Pooling::last, {true, HeadActivation::gelu_erf, true}},
-                    Case{Norm::none, {4, 6}, Pooling::mean, {true, HeadActivation::relu, false}},
-                    Case{Norm::pre, {}, Pooling::mean, {true, HeadActivation::gelu_tanh, true}},
-                    Case{Norm::pre, {}, Pooling::first, {true, HeadActivation::none, true}}));
+    testing::Values(ReadoutCase{Norm::post, {2, 6}, Pooling::first, {true, HeadActivation::tanh, false}},
+                    ReadoutCase{Norm::pre, {3, 5}, Pooling::last, {true, HeadActivation::gelu_erf, true}},
+                    ReadoutCase{Norm::none, {4, 6}, Pooling::mean, {true, HeadActivation::relu, false}},
+                    ReadoutCase{Norm::pre, {}, Pooling::mean, {true, HeadActivation::gelu_tanh, true}},
+                    ReadoutCase{Norm::pre, {}, Pooling::first, {true, HeadActivation::none, true}}));
 
 }  // namespace
 }  // namespace fluxformer

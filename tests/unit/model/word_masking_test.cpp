@@ -18,7 +18,7 @@ namespace {
 using namespace test;
 using testing::ElementsAre;
 
-constexpr std::size_t tokens = 30;
+constexpr std::size_t word_masking_tokens = 30;
 constexpr int cls = 2, sep = 3, first_ordinary = 4, ordinary = 8;
 
 /// Samples `members` in the slots, in this order, with their index as key and weight 1.
@@ -47,13 +47,13 @@ Seen seen(const Batch& batch, std::size_t slot, std::size_t numbers) {
 class Masking : public testing::TestWithParam<std::size_t> {
  protected:
   const std::size_t numbers = GetParam();
-  const ListedSamples data = random_texts(200, tokens, numbers);
+  const ListedSamples data = random_texts(200, word_masking_tokens, numbers);
   const std::vector<std::size_t> members = all_of(data);
   const RandomStream draws{5, "masked words"};
   Batch plain = batch_of(data, members), batch = plain;
 
   int word(std::size_t slot, std::size_t token) const {
-    return static_cast<int>(plain.input[(slot * tokens + token) * numbers]);
+    return static_cast<int>(plain.input[(slot * word_masking_tokens + token) * numbers]);
   }
   std::size_t words_of(std::size_t slot) const {
     std::size_t count = 0;
@@ -93,7 +93,8 @@ TEST_P(Masking, leaves_all_other_words_and_every_segment_as_they_are) {
   masking.apply(batch, draws, 1);
   std::vector<char> listed(batch.input.size(), 0);
   for (const auto& target : batch.masked)
-    listed[(static_cast<std::size_t>(target.sample) * tokens + static_cast<std::size_t>(target.token)) *
+    listed[(static_cast<std::size_t>(target.sample) * word_masking_tokens +
+            static_cast<std::size_t>(target.token)) *
            numbers] = 1;
   for (std::size_t j = 0; j < batch.input.size(); ++j) {
     if (listed[j] == 0) {
@@ -164,7 +165,7 @@ TEST_P(Masking, chooses_every_place_equally_often) {
   const auto words = static_cast<double>(words_of(slot));
   ASSERT_GT(words, 5);
   WordMasking masking(data, 0.3);
-  std::vector<double> chosen(tokens, 0.0);
+  std::vector<double> chosen(word_masking_tokens, 0.0);
   constexpr int times = 3000;
   for (std::uint64_t time = 0; time < times; ++time) {
     auto one = batch_of(data, {slot});
@@ -172,7 +173,7 @@ TEST_P(Masking, chooses_every_place_equally_often) {
     for (const auto& target : one.masked) ++chosen[static_cast<std::size_t>(target.token)];
   }
   const double p = static_cast<double>(wanted(0.3, words_of(slot))) / words;
-  for (std::size_t t = 0; t < tokens; ++t) {
+  for (std::size_t t = 0; t < word_masking_tokens; ++t) {
     const bool can_be = t < static_cast<std::size_t>(plain.length[slot]) && word(slot, t) >= first_ordinary;
     // Five standard deviations of the number of `times` independent draws.
     EXPECT_NEAR(chosen[t], can_be ? times * p : 0, can_be ? 5 * std::sqrt(times * p * (1 - p)) : 0) << t;
@@ -210,7 +211,7 @@ TEST_P(Masking, depends_on_the_draws_and_the_key_of_a_sample_and_not_on_its_slot
 }
 
 TEST_P(Masking, weighs_the_words_of_all_members_as_one_mean) {
-  const auto line = TokenLine::even(MPI_COMM_SELF, static_cast<int>(tokens), 1, 1, 1);
+  const auto line = TokenLine::even(MPI_COMM_SELF, static_cast<int>(word_masking_tokens), 1, 1, 1);
   const std::vector<std::size_t> some(members.begin() + 30, members.begin() + 101);
   const WordMasking masking(data, 0.15);
   double words = 0;
@@ -243,7 +244,7 @@ TEST_P(Masking, lists_nothing_for_fillers_and_samples_without_words) {
   masking.apply(mixed, draws, 1);
   for (const auto& target : mixed.masked) EXPECT_EQ(target.sample, 2);
   EXPECT_FALSE(mixed.masked.empty());
-  const auto each = static_cast<std::ptrdiff_t>(tokens * numbers);
+  const auto each = static_cast<std::ptrdiff_t>(word_masking_tokens * numbers);
   EXPECT_TRUE(std::equal(before.begin(), before.begin() + 2 * each, mixed.input.begin()));
   EXPECT_EQ(masking.mean_count({3, 10}), 0);
   EXPECT_EQ(masking.mean_count({}), 0);
@@ -268,7 +269,7 @@ TEST_P(Masking, spares_the_padding_where_it_has_the_index_of_a_word) {
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutSegments, Masking, testing::Values(1U, 2U));
 
 TEST(MaskVocabulary, has_one_word_more_where_none_is_the_mask) {
-  const auto found = mask_vocabulary(random_texts(1, tokens, 1));
+  const auto found = mask_vocabulary(random_texts(1, word_masking_tokens, 1));
   EXPECT_EQ(found.size, 13);
   EXPECT_EQ(found.mask, 12);
   EXPECT_TRUE(found.added);
@@ -278,13 +279,13 @@ TEST(MaskVocabulary, has_one_word_more_where_none_is_the_mask) {
 TEST(MaskVocabulary, takes_the_mask_of_the_words) {
   auto names = names_of_words();
   names[6] = "[MASK]";
-  auto found = mask_vocabulary(random_texts(1, tokens, 1, names));
+  auto found = mask_vocabulary(random_texts(1, word_masking_tokens, 1, names));
   EXPECT_EQ(found.size, 12);
   EXPECT_EQ(found.mask, 6);
   EXPECT_FALSE(found.added);
   EXPECT_THAT(found.ordinary, ElementsAre(4, 5, 7, 8, 9, 10, 11));
   names[9] = "<mask>";  // before [MASK], which is no ordinary word either
-  found = mask_vocabulary(random_texts(1, tokens, 1, names));
+  found = mask_vocabulary(random_texts(1, word_masking_tokens, 1, names));
   EXPECT_EQ(found.size, 12);
   EXPECT_EQ(found.mask, 9);
   EXPECT_FALSE(found.added);
@@ -292,8 +293,9 @@ TEST(MaskVocabulary, takes_the_mask_of_the_words) {
 }
 
 TEST(MaskVocabulary, spares_names_in_brackets_and_what_stands_for_no_word) {
-  const auto found = mask_vocabulary(random_texts(
-      1, tokens, 1, {"pad", "unk", "[x]", "<s>", "[]", "<>", "[x", "x>", "[x>", "<x]", "", "</s>"}));
+  const auto found = mask_vocabulary(
+      random_texts(1, word_masking_tokens, 1,
+                   {"pad", "unk", "[x]", "<s>", "[]", "<>", "[x", "x>", "[x>", "<x]", "", "</s>"}));
   EXPECT_THAT(found.ordinary, ElementsAre(4, 5, 6, 7, 8, 9, 10));
   EXPECT_EQ(found.mask, 12);
 }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-constexpr double scale = 0.7;
+constexpr double layer_norm_second_order_scale = 0.7;
 
 class LayerNormAlongADirection : public testing::TestWithParam<int> {
  protected:
@@ -43,16 +43,16 @@ class LayerNormAlongADirection : public testing::TestWithParam<int> {
     Bars bars{std::vector<double>(x.size(), start), std::vector<double>(d, start),
               std::vector<double>(d, start)};
     layer_norm_adjoint_tangent(x.data(), x_dot.data(), d, v.data(), v_dot.data(), d, rows, width,
-                               layer_norm_eps, g.data(), g_dot.data(), scale, bars.x.data(), bars.x.data(),
-                               bars.gain.data(), bars.bias.data());
+                               layer_norm_eps, g.data(), g_dot.data(), layer_norm_second_order_scale,
+                               bars.x.data(), bars.x.data(), bars.gain.data(), bars.bias.data());
     return bars;
   }
   /// Of the adjoint a step along the direction.
   Bars adjoint(double e) const {
     const auto at = plus(x, e, x_dot), v = plus(w, e, w_dot), g = plus(gain, e, gain_dot);
     Bars bars{std::vector<double>(x.size()), std::vector<double>(d), std::vector<double>(d)};
-    layer_norm_adjoint(at.data(), d, v.data(), d, rows, width, layer_norm_eps, g.data(), scale, bars.x.data(),
-                       bars.gain.data(), bars.bias.data());
+    layer_norm_adjoint(at.data(), d, v.data(), d, rows, width, layer_norm_eps, g.data(),
+                       layer_norm_second_order_scale, bars.x.data(), bars.gain.data(), bars.bias.data());
     return bars;
   }
 };

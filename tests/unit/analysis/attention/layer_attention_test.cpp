@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-constexpr double rounding = 1e-12;
+constexpr double layer_attention_rounding = 1e-12;
 
 TEST(LayerAttention, is_that_of_the_cell_at_which_the_layer_begins) {
   ProbeCase c({.kind = ModelKind::pde, .layers = 2, .cells = 6}, 2);
@@ -68,8 +68,8 @@ TEST(ComparedAttention, of_a_model_with_itself_is_perfect_and_leaves_single_toke
   for (int l = 0; l < 2; ++l) {
     EXPECT_EQ(meters[0].samples(l), 2);
     for (int h = 0; h < 2; ++h) {
-      EXPECT_NEAR(meters[0].score(RowScore::centred, l, h, h), 1, rounding);
-      EXPECT_NEAR(meters[0].score(RowScore::tv, l, h, h), 0, rounding);
+      EXPECT_NEAR(meters[0].score(RowScore::centred, l, h, h), 1, layer_attention_rounding);
+      EXPECT_NEAR(meters[0].score(RowScore::tv, l, h, h), 0, layer_attention_rounding);
     }
   }
   EXPECT_GT(meters[1].score(RowScore::tv, 0, 0, 0), 1e-3);
@@ -91,7 +91,7 @@ TEST(ComparedAttention, keeps_each_sample_in_its_place_with_the_heads_that_were_
       double expected = 0;
       for (int l = 0; l < 2; ++l)
         expected += matched_score(alone, l, pairs[k][static_cast<std::size_t>(l)], RowScore::kl) / 2;
-      EXPECT_NEAR(each[place], expected, rounding);
+      EXPECT_NEAR(each[place], expected, layer_attention_rounding);
       EXPECT_GT(expected, 1e-6);
     }
   }
@@ -105,7 +105,7 @@ TEST(AttentionMap, is_the_mean_over_the_heads_of_the_first_sample) {
   for (std::size_t l = 0; l < 2; ++l)
     for (std::size_t query = 0; query < 3; ++query) {  // sample 1 has three real tokens
       const double* const row = map.data() + (l * 5 + query) * 5;
-      EXPECT_NEAR(row[0] + row[1] + row[2], 1, rounding);
+      EXPECT_NEAR(row[0] + row[1] + row[2], 1, layer_attention_rounding);
       EXPECT_EQ(row[3], 0);
       EXPECT_EQ(row[4], 0);
     }

@@ -12,7 +12,7 @@
 namespace fluxformer::attention {
 namespace {
 
-constexpr double rounding = 1e-14;
+constexpr double row_scores_rounding = 1e-14;
 
 RowScores scores_of(const std::vector<double>& p, const std::vector<double>& q) {
   AttentionRow x, y;
@@ -27,34 +27,35 @@ double value(const RowScores& scores, RowScore s) {
 
 TEST(RowScores, of_three_keys_by_hand) {
   const auto s = scores_of({.7, .2, .1}, {.1, .2, .7});
-  EXPECT_NEAR(value(s, RowScore::cosine), .18 / .54, rounding);
-  EXPECT_NEAR(value(s, RowScore::kl), .6 * std::log(7), rounding);
+  EXPECT_NEAR(value(s, RowScore::cosine), .18 / .54, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::kl), .6 * std::log(7), row_scores_rounding);
   // m = (.4, .2, .4)
-  EXPECT_NEAR(value(s, RowScore::js), .7 * std::log(.7 / .4) + .1 * std::log(.1 / .4), rounding);
-  EXPECT_NEAR(value(s, RowScore::tv), .6, rounding);
-  EXPECT_NEAR(value(s, RowScore::centred), (.18 - 1. / 3) / (.54 - 1. / 3), rounding);
+  EXPECT_NEAR(value(s, RowScore::js), .7 * std::log(.7 / .4) + .1 * std::log(.1 / .4), row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::tv), .6, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::centred), (.18 - 1. / 3) / (.54 - 1. / 3), row_scores_rounding);
   EXPECT_FALSE(s.flat);
 }
 
 TEST(RowScores, divergence_is_of_the_first_row_from_the_second) {
   const std::vector<double> p{.5, .5}, q{.25, .75};
-  EXPECT_NEAR(value(scores_of(p, q), RowScore::kl), .5 * std::log(4. / 3), rounding);
-  EXPECT_NEAR(value(scores_of(q, p), RowScore::kl), .25 * std::log(.5) + .75 * std::log(1.5), rounding);
+  EXPECT_NEAR(value(scores_of(p, q), RowScore::kl), .5 * std::log(4. / 3), row_scores_rounding);
+  EXPECT_NEAR(value(scores_of(q, p), RowScore::kl), .25 * std::log(.5) + .75 * std::log(1.5),
+              row_scores_rounding);
 }
 
 TEST(RowScores, of_equal_rows_are_perfect) {
   const auto s = scores_of({.7, .2, .1}, {.7, .2, .1});
-  EXPECT_NEAR(value(s, RowScore::cosine), 1, rounding);
-  EXPECT_NEAR(value(s, RowScore::centred), 1, rounding);
+  EXPECT_NEAR(value(s, RowScore::cosine), 1, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::centred), 1, row_scores_rounding);
   for (const auto score : {RowScore::kl, RowScore::js, RowScore::tv})
-    EXPECT_NEAR(value(s, score), 0, rounding);
+    EXPECT_NEAR(value(s, score), 0, row_scores_rounding);
 }
 
 TEST(RowScores, of_disjoint_rows_are_the_worst_and_finite) {
   const auto s = scores_of({1, 0, 0}, {0, .5, .5});
   EXPECT_EQ(value(s, RowScore::cosine), 0);
-  EXPECT_NEAR(value(s, RowScore::js), std::numbers::ln2, rounding);
-  EXPECT_NEAR(value(s, RowScore::tv), 1, rounding);
+  EXPECT_NEAR(value(s, RowScore::js), std::numbers::ln2, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::tv), 1, row_scores_rounding);
   EXPECT_NEAR(value(s, RowScore::kl), 1022 * std::numbers::ln2, 1e-9);
 }
 
@@ -71,13 +72,14 @@ TEST(RowScores, a_uniform_row_scores_0_centred_and_is_told) {
 
 TEST(RowScores, do_not_depend_on_the_sum_of_a_row) {
   const auto s = scores_of({1.4, .4, .2}, {.05, .1, .35}), plain = scores_of({.7, .2, .1}, {.1, .2, .7});
-  for (std::size_t i = 0; i < row_score_count; ++i) EXPECT_NEAR(s.value[i], plain.value[i], rounding);
+  for (std::size_t i = 0; i < row_score_count; ++i)
+    EXPECT_NEAR(s.value[i], plain.value[i], row_scores_rounding);
 }
 
 TEST(RowScores, entropy_is_log_n_for_a_uniform_row_and_0_for_one_key) {
   AttentionRow row;
   row.assign(std::vector<double>(100, 0.01).data(), 100);
-  EXPECT_NEAR(row.entropy(), std::log(100), rounding);
+  EXPECT_NEAR(row.entropy(), std::log(100), row_scores_rounding);
   row.assign(std::vector<double>{0, 1, 0}.data(), 3);
   EXPECT_EQ(row.entropy(), 0);
 }

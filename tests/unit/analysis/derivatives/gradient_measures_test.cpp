@@ -17,7 +17,7 @@ using test::ProbeCase;
 using test::ProbeSpec;
 using test::random_vector;
 
-constexpr double rounding = 1e-13;  // sums of some hundred numbers of order 1
+constexpr double gradient_measures_rounding = 1e-13;  // sums of some hundred numbers of order 1
 
 /// A Transformer, and a PDE model without normalisation on finer cells.
 std::vector<ProbeSpec> models() {
@@ -63,11 +63,11 @@ TEST(GradientMeasures, of_two_samples_by_hand) {
   meter.reduce(MPI_COMM_SELF);
   const auto m = meter.measures();
   EXPECT_EQ(m.samples, 2);
-  EXPECT_NEAR(m.norm[0], 13 / std::sqrt(2), rounding);  // sqrt((5^2 + 12^2) / 2)
-  EXPECT_NEAR(m.ratio[0], 13, rounding);
-  EXPECT_NEAR(m.ratio[1], std::sqrt(0.5), rounding);
+  EXPECT_NEAR(m.norm[0], 13 / std::sqrt(2), gradient_measures_rounding);  // sqrt((5^2 + 12^2) / 2)
+  EXPECT_NEAR(m.ratio[0], 13, gradient_measures_rounding);
+  EXPECT_NEAR(m.ratio[1], std::sqrt(0.5), gradient_measures_rounding);
   EXPECT_EQ(m.ratio[2], 1);
-  EXPECT_NEAR(m.disparity, 13, rounding);
+  EXPECT_NEAR(m.disparity, 13, gradient_measures_rounding);
 }
 
 TEST(GradientMeasures, at_the_embedding_are_those_of_central_differences) {

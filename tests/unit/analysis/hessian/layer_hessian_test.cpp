@@ -14,10 +14,10 @@ namespace {
 using namespace test;
 
 const LayerCase small{}, uneven{5, 4, 3, 2, 3};
-const std::pair<Scores, Mask> kinds[] = {{Scores::softmax, Mask::none},
-                                         {Scores::softmax, Mask::causal},
-                                         {Scores::linear, Mask::none},
-                                         {Scores::linear, Mask::causal}};
+const std::pair<Scores, Mask> layer_hessian_kinds[] = {{Scores::softmax, Mask::none},
+                                                       {Scores::softmax, Mask::causal},
+                                                       {Scores::linear, Mask::none},
+                                                       {Scores::linear, Mask::causal}};
 
 // F of all sequences, one below the other, from theta.
 template <class T>
@@ -67,7 +67,7 @@ const auto nothing = [](const auto& f) { return f; };
 
 TEST(LayerHessian, equals_hyper_dual_numbers_with_mean_squared_error) {
   for (const LayerCase& at : {small, uneven}) {
-    for (const auto& [scores, mask] : kinds) {
+    for (const auto& [scores, mask] : layer_hessian_kinds) {
       const Matrix target = stacked(at, [&](Index n) { return at.target_of(n, at.values); });
       const double c = at.mean(at.values);
       expect_equal(
@@ -86,7 +86,7 @@ TEST(LayerHessian, equals_hyper_dual_numbers_with_a_cross_entropy_readout) {
     const auto begin = labels.begin() + n * at.tokens;
     return std::vector<int>(begin, begin + at.tokens);
   };
-  for (const auto& [scores, mask] : kinds) {
+  for (const auto& [scores, mask] : layer_hessian_kinds) {
     expect_equal(
         at, at.form(scores, mask), [&](Index n) { return at.tokens_of(n); },
         [&](Index n) { return behind(projection(readout), cross_entropy(of_sequence(n), 1 / 15.0)); },

@@ -28,7 +28,7 @@ TEST(EntrySizes, are_no_numbers_where_an_entry_is_none) {
   EXPECT_TRUE(std::isnan(sizes.median) && std::isnan(sizes.largest_percent) && std::isnan(sizes.shares[0]));
 }
 
-LayerStudy small(Index depth) {
+LayerStudy layer_measures_small(Index depth) {
   LayerStudy study;
   study.shape = {.width = 4, .hidden = 6, .depth = depth};
   study.sequences = 3;
@@ -37,7 +37,7 @@ LayerStudy small(Index depth) {
 }
 
 TEST(BlockNorms, of_one_layer_are_those_of_its_blocks) {
-  const auto study = small(1);
+  const auto study = layer_measures_small(1);
   auto weights = initial_decoder(study.shape, study.seed);
   scale_embeddings(weights, study.seed, 0.3);
   const auto norms = block_norms(study, 0.3);
@@ -56,7 +56,7 @@ TEST(BlockNorms, of_one_layer_are_those_of_its_blocks) {
 }
 
 TEST(BlockNorms, of_several_layers_are_estimated_within_their_spread) {
-  const auto study = small(2);
+  const auto study = layer_measures_small(2);
   auto weights = initial_decoder(study.shape, study.seed);
   scale_embeddings(weights, study.seed, 0.3);
   const auto norms = block_norms(study, 0.3);
@@ -81,7 +81,7 @@ TEST(BlockNorms, of_several_layers_are_estimated_within_their_spread) {
 }
 
 TEST(BlockNorms, that_overflow_are_not_finite_and_others_are_told_though_their_squares_overflow) {
-  auto study = small(1);
+  auto study = layer_measures_small(1);
   study.shape.scores = Scores::linear;
   study.shape.residual = 0;
   study.shape.hidden = 0;
@@ -98,7 +98,7 @@ TEST(BlockNorms, that_overflow_are_not_finite_and_others_are_told_though_their_s
 }
 
 TEST(LinearMlpNorms, are_those_of_the_embeddings_of_the_scored_tokens) {
-  auto study = small(1);
+  auto study = layer_measures_small(1);
   study.shape.residual = 0.3;  // which do not count
   study.loss = LogitLoss::cross_entropy;
   auto weights = initial_decoder(study.shape, study.seed);
@@ -119,7 +119,7 @@ TEST(LinearMlpNorms, are_those_of_the_embeddings_of_the_scored_tokens) {
 }
 
 TEST(LinearMlpNorms, have_weights_of_the_stated_variance_and_grow_with_the_square_of_the_embeddings) {
-  auto study = small(1);
+  auto study = layer_measures_small(1);
   study.shape.width = 96;
   study.sequences = 16;
   const double one = linear_mlp_norms(study, 0.3)[0];
@@ -132,7 +132,7 @@ TEST(LinearMlpNorms, have_weights_of_the_stated_variance_and_grow_with_the_squar
 }
 
 TEST(EntryLogarithms, are_those_of_the_whole_hessian_row_by_row) {
-  auto study = small(1);
+  auto study = layer_measures_small(1);
   study.shape.norm_epsilon = 1e-5;
   study.shape.norm_place = NormPlace::behind;
   const auto weights = initial_decoder(study.shape, study.seed);

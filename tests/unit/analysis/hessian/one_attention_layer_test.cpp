@@ -20,7 +20,7 @@ namespace {
 using namespace test;
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-constexpr int tokens = 5, width = 4;
+constexpr int one_attention_layer_tokens = 5, width = 4;
 
 /// One layer: u -> attention(u) W_O with W_O = I and nothing else.
 ModelSpec one_layer(Normalisation normalisation, bool causal) {
@@ -56,7 +56,7 @@ TEST_P(OneAttentionLayer, has_the_closed_form_as_its_hessian) {
   const auto w_o = parameters.view("layers/1/W_O");
   for (std::size_t j = 0; j < w_o.size(); ++j) w_o[j] = j % (width + 1) == 0 ? 1 : 0;
 
-  const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1, 1);
+  const auto line = TokenLine::even(MPI_COMM_SELF, one_attention_layer_tokens, 1, 1);
   const SlabContext context{&line, 1, width, {{}, causal, {}}, nullptr};
   Parameters direction(spec);
   LinearisedMap map(parameters, direction, context);
@@ -71,12 +71,12 @@ TEST_P(OneAttentionLayer, has_the_closed_form_as_its_hessian) {
   map.backward(at, w.data(), u_bar.data(), gradient, tape);
 
   const auto rows = [](const std::vector<double>& slab) -> Matrix {
-    return Eigen::Map<const RowMajor>(slab.data(), tokens, width);
+    return Eigen::Map<const RowMajor>(slab.data(), one_attention_layer_tokens, width);
   };
   const AttentionForm form{normalisation == Normalisation::softmax ? Scores::softmax : Scores::linear,
                            causal ? Mask::causal : Mask::none, 1 / std::sqrt(double{width})};
   const AttentionLayer closed(AttentionMap(rows(u), weights_of(parameters), form),
-                              squared_error(rows(target), c), every_row(tokens));
+                              squared_error(rows(target), c), every_row(one_attention_layer_tokens));
   EXPECT_LT((rows(v) - closed.map().values()).norm(), 1e-14 * rows(v).norm());
 
   const auto of_flat = [&](const std::vector<double>& flat) {

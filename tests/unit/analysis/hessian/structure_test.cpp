@@ -13,20 +13,21 @@ namespace {
 
 using namespace test;
 
-const LayerCase at{5, 4, 3, 2};
+const LayerCase structure_at{5, 4, 3, 2};
 
-Tail mean_squared() {
-  return squared_error(at.target_of(0, at.values), at.mean(at.values));
+Tail structure_mean_squared() {
+  return squared_error(structure_at.target_of(0, structure_at.values),
+                       structure_at.mean(structure_at.values));
 }
 
-AttentionLayer layer_of(Scores scores, const Matrix& x, const Tail& tail = mean_squared(),
-                        std::vector<Index> scored = every_row(at.tokens)) {
-  return {{x, at.weights(), at.form(scores, Mask::causal)}, tail, std::move(scored)};
+AttentionLayer layer_of(Scores scores, const Matrix& x, const Tail& tail = structure_mean_squared(),
+                        std::vector<Index> scored = every_row(structure_at.tokens)) {
+  return {{x, structure_at.weights(), structure_at.form(scores, Mask::causal)}, tail, std::move(scored)};
 }
 
 TEST(LayerHessian, is_symmetric_with_a_positive_semidefinite_outer_part) {
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
-    const auto layer = layer_of(scores, at.tokens_of(0));
+    const auto layer = layer_of(scores, structure_at.tokens_of(0));
     for (const Part part : {Part::total, Part::outer, Part::functional}) {
       const Matrix h = layer.hessian(part);
       EXPECT_LE((h - h.transpose()).norm(), 1e-13 * h.norm());
@@ -42,7 +43,7 @@ TEST(LayerHessian, is_symmetric_with_a_positive_semidefinite_outer_part) {
 
 TEST(LayerHessian, has_an_outer_part_of_rank_at_most_the_number_of_scored_outputs) {
   // Two scored rows with two outputs each; the fifth eigenvalue is round-off.
-  const auto layer = layer_of(Scores::softmax, at.tokens_of(0), mean_squared(), {1, 3});
+  const auto layer = layer_of(Scores::softmax, structure_at.tokens_of(0), structure_mean_squared(), {1, 3});
   const auto eigen = symmetric_eigen(layer.hessian(Part::outer), Eigen::EigenvaluesOnly);
   const Index p = eigen.values.size();
   EXPECT_GT(eigen.values(p - 4), 1e-5 * eigen.values(p - 1));
@@ -51,7 +52,7 @@ TEST(LayerHessian, has_an_outer_part_of_rank_at_most_the_number_of_scored_output
 
 TEST(LayerHessian, has_no_functional_part_between_values) {
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
-    const auto layer = layer_of(scores, at.tokens_of(0));
+    const auto layer = layer_of(scores, structure_at.tokens_of(0));
     const Matrix h = layer.hessian(Part::functional);
     EXPECT_TRUE((block(h, layer.map(), Weight::value, Weight::value).array() == 0).all());
     if (scores == Scores::linear) {
@@ -64,10 +65,10 @@ TEST(LayerHessian, has_no_functional_part_between_values) {
 // W_Q -> W_Q (I + E), W_K -> W_K (I - E^T) leaves W_Q W_K^T unchanged to first order.
 TEST(LayerHessian, knows_the_gauge_of_query_and_key) {
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
-    const auto layer = layer_of(scores, at.tokens_of(0));
-    const AttentionWeights w = at.weights(), g = unflattened(layer.gradient(), w);
-    const Matrix e = fill(42, at.inner, at.inner);
-    const Matrix no_value = Matrix::Zero(at.width, at.values);
+    const auto layer = layer_of(scores, structure_at.tokens_of(0));
+    const AttentionWeights w = structure_at.weights(), g = unflattened(layer.gradient(), w);
+    const Matrix e = fill(42, structure_at.inner, structure_at.inner);
+    const Matrix no_value = Matrix::Zero(structure_at.width, structure_at.values);
     const Vector gauge = flattened({no_value, w.query * e, -w.key * e.transpose()});
     const double scale = layer.hessian(Part::total).norm() * gauge.norm();
     const Vector expected = -flattened({no_value, g.query * e.transpose(), -g.key * e});
@@ -79,10 +80,10 @@ TEST(LayerHessian, knows_the_gauge_of_query_and_key) {
 }
 
 TEST(LayerHessian, behind_layer_norm_has_exact_null_vectors) {
-  const auto layer = layer_of(Scores::softmax, RowNorm(at.tokens_of(0), 1e-5).values());
+  const auto layer = layer_of(Scores::softmax, RowNorm(structure_at.tokens_of(0), 1e-5).values());
   const Matrix h = layer.hessian(Part::total);
-  const Matrix ones = Matrix::Ones(at.width, 1);
-  const AttentionWeights zero = unflattened(Vector::Zero(layer.size()), at.weights());
+  const Matrix ones = Matrix::Ones(structure_at.width, 1);
+  const AttentionWeights zero = unflattened(Vector::Zero(layer.size()), structure_at.weights());
   for (Matrix AttentionWeights::*part :
        {&AttentionWeights::value, &AttentionWeights::query, &AttentionWeights::key}) {
     AttentionWeights direction = zero;
@@ -94,14 +95,14 @@ TEST(LayerHessian, behind_layer_norm_has_exact_null_vectors) {
 
 TEST(LayerHessian, of_linear_attention_is_homogeneous_in_the_data) {
   const double s = 1.7;
-  const Matrix h = layer_of(Scores::linear, at.tokens_of(0)).hessian(Part::outer);
-  const Matrix scaled = layer_of(Scores::linear, s * at.tokens_of(0)).hessian(Part::outer);
+  const Matrix h = layer_of(Scores::linear, structure_at.tokens_of(0)).hessian(Part::outer);
+  const Matrix scaled = layer_of(Scores::linear, s * structure_at.tokens_of(0)).hessian(Part::outer);
   const double error = (scaled - std::pow(s, 6) * h).norm() / scaled.norm();
   EXPECT_LT(reached("homogeneity of linear attention", error), 1e-13);
 }
 
 TEST(LayerHessian, of_linear_attention_has_a_symmetric_functional_spectrum_in_query_and_key) {
-  const auto layer = layer_of(Scores::linear, at.tokens_of(0));
+  const auto layer = layer_of(Scores::linear, structure_at.tokens_of(0));
   const Index both = 2 * layer.map().size(Weight::query);
   const Matrix h = layer.hessian(Part::functional).bottomRightCorner(both, both);
   const auto values = symmetric_eigen(h, Eigen::EigenvaluesOnly).values;
@@ -111,13 +112,13 @@ TEST(LayerHessian, of_linear_attention_has_a_symmetric_functional_spectrum_in_qu
 
 // The three remainders of l(theta + h v): orders 1, 2 and 3; central differences of the gradient: order 2.
 TEST(LayerHessian, is_what_taylor_remainders_see) {
-  const Tail tail =
-      behind(projection(0.85 * fill(19, at.values, 5)), cross_entropy(cycling_labels(at.tokens, 5), 0.2));
-  const Vector theta = flattened(at.weights());
+  const Tail tail = behind(projection(0.85 * fill(19, structure_at.values, 5)),
+                           cross_entropy(cycling_labels(structure_at.tokens, 5), 0.2));
+  const Vector theta = flattened(structure_at.weights());
   const auto layer_at = [&](const Vector& point) {
-    return AttentionLayer(
-        {at.tokens_of(0), unflattened(point, at.weights()), at.form(Scores::softmax, Mask::causal)}, tail,
-        every_row(at.tokens));
+    return AttentionLayer({structure_at.tokens_of(0), unflattened(point, structure_at.weights()),
+                           structure_at.form(Scores::softmax, Mask::causal)},
+                          tail, every_row(structure_at.tokens));
   };
   const auto layer = layer_at(theta);
   const Vector v = fill(44, theta.size(), 1).normalized();

@@ -71,7 +71,7 @@ TEST(TrainingHessian, leaves_out_what_is_not_trained) {
   }
 }
 
-constexpr int width = 6, head_width = 3;  // of the small models, two heads
+constexpr int training_hessian_width = 6, head_width = 3;  // of the small models, two heads
 
 using Small = Eigen::Matrix<double, head_width, head_width, Eigen::RowMajor>;
 using Rows = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -95,8 +95,11 @@ void add_rows(const Parameters& p, const std::string& path, int head, const Smal
 void add_columns(const Parameters& p, const std::string& path, int head, const Small& matrix,
                  const std::vector<double>& from, std::vector<double>& out) {
   const auto at = p.layout.at(path).offset;
-  Rows(out.data() + at, width, width).middleCols(head * head_width, head_width) +=
-      ConstRows(from.data() + at, width, width).middleCols(head * head_width, head_width) * matrix;
+  Rows(out.data() + at, training_hessian_width, training_hessian_width)
+      .middleCols(head * head_width, head_width) +=
+      ConstRows(from.data() + at, training_hessian_width, training_hessian_width)
+          .middleCols(head * head_width, head_width) *
+      matrix;
 }
 
 // The loss does not change under q -> exp(e A) q, k -> exp(-e A^T) k, nor under v -> exp(e B) v,

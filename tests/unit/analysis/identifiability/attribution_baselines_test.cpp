@@ -25,7 +25,8 @@ LayerHeads three_heads() {
   return heads;
 }
 
-constexpr double rounding = 1e-14;  // sums of at most some tens of numbers of the order of 1
+constexpr double attribution_baselines_rounding =
+    1e-14;  // sums of at most some tens of numbers of the order of 1
 
 TEST(RawAttention, is_the_mean_over_heads) {
   const auto heads = three_heads();
@@ -34,7 +35,7 @@ TEST(RawAttention, is_the_mean_over_heads) {
     for (int i = 0; i < 6; ++i)
       EXPECT_NEAR(mean(j, i), (heads[0].weights(j, i) + heads[1].weights(j, i) + heads[2].weights(j, i)) / 3,
                   1e-16);
-  EXPECT_NEAR(mean.row(2).sum(), 1, rounding);
+  EXPECT_NEAR(mean.row(2).sum(), 1, attribution_baselines_rounding);
 }
 
 TEST(Rollout, is_the_product_of_the_layers) {
@@ -47,8 +48,8 @@ TEST(Rollout, is_the_product_of_the_layers) {
   Matrix one(2, 2), both(2, 2);
   one << 1, 0, 0.25, 0.75;
   both << 0.7, 0.3, 0.4, 0.6;
-  EXPECT_LT((layers[0] - one).norm(), rounding);
-  EXPECT_LT((layers[1] - both).norm(), rounding);
+  EXPECT_LT((layers[0] - one).norm(), attribution_baselines_rounding);
+  EXPECT_LT((layers[1] - both).norm(), attribution_baselines_rounding);
   EXPECT_TRUE(rollout({}).empty());
 }
 
@@ -61,7 +62,7 @@ TEST(Rollout, keeps_rows_that_sum_to_1_and_causality) {
   }
   for (const double step : {1.0, 0.25})
     for (const auto& layer : rollout(attention, step)) {
-      EXPECT_LT((layer.rowwise().sum().array() - 1).abs().maxCoeff(), rounding);
+      EXPECT_LT((layer.rowwise().sum().array() - 1).abs().maxCoeff(), attribution_baselines_rounding);
       for (int j = 0; j < 8; ++j)
         for (int i = j + 1; i < 8; ++i) EXPECT_EQ(layer(j, i), 0);
     }
@@ -70,8 +71,8 @@ TEST(Rollout, keeps_rows_that_sum_to_1_and_causality) {
 TEST(Rollout, with_a_depth_step_mixes_that_much) {
   const Matrix a = random_attention(5, 1);
   const Matrix mixed = with_residual(a, 0.25);
-  EXPECT_LT((mixed - (Matrix::Identity(5, 5) + 0.25 * a) / 1.25).norm(), rounding);
-  EXPECT_LT((with_residual(a) - 0.5 * (Matrix::Identity(5, 5) + a)).norm(), rounding);
+  EXPECT_LT((mixed - (Matrix::Identity(5, 5) + 0.25 * a) / 1.25).norm(), attribution_baselines_rounding);
+  EXPECT_LT((with_residual(a) - 0.5 * (Matrix::Identity(5, 5) + a)).norm(), attribution_baselines_rounding);
   EXPECT_EQ(with_residual(a, 0), Matrix::Identity(5, 5));
 }
 
@@ -82,9 +83,9 @@ TEST(Rollout, is_the_attribution_of_frozen_heads_that_only_mix_tokens) {
   for (const double step : {1.0, 0.5}) {
     Eigen::MatrixXd jacobian = Eigen::MatrixXd::Identity(7, 7);
     for (const auto& a : attention)
-      jacobian = test::product(Eigen::MatrixXd::Identity(7, 7) + step * a, jacobian);
+      jacobian = fluxformer::test::product(Eigen::MatrixXd::Identity(7, 7) + step * a, jacobian);
     const Matrix c = contributions_of_norms(jacobian.transpose());
-    EXPECT_LT((c.transpose() - rollout(attention, step).back()).norm(), rounding);
+    EXPECT_LT((c.transpose() - rollout(attention, step).back()).norm(), attribution_baselines_rounding);
   }
 }
 
@@ -98,7 +99,7 @@ TEST(NormBasedAttention, is_the_norm_of_the_sum_over_heads) {
         for (int k = 0; k < 10; ++k)
           for (int v = 0; v < 4; ++v)
             sum[static_cast<std::size_t>(k)] += head.weights(j, i) * head.values(i, v) * head.output(v, k);
-      EXPECT_NEAR(found(j, i), test::norm(sum), rounding);
+      EXPECT_NEAR(found(j, i), fluxformer::test::norm(sum), attribution_baselines_rounding);
     }
 }
 
@@ -107,7 +108,7 @@ TEST(NormBasedAttention, of_heads_that_cancel_is_0) {
   heads.pop_back();
   heads[1] = heads[0];
   heads[1].output *= -1;
-  EXPECT_LT(norm_based_attention(heads).norm(), rounding);
+  EXPECT_LT(norm_based_attention(heads).norm(), attribution_baselines_rounding);
 }
 
 TEST(NormBasedAttention, of_unit_vectors_under_the_identity_is_attention) {
@@ -115,9 +116,9 @@ TEST(NormBasedAttention, of_unit_vectors_under_the_identity_is_attention) {
   head.weights = random_attention(6, 1);
   head.values = normal_matrix(6, 4, 2).rowwise().normalized();
   head.output = Matrix::Identity(4, 4);
-  EXPECT_LT((norm_based_attention({head}) - head.weights).norm(), rounding);
+  EXPECT_LT((norm_based_attention({head}) - head.weights).norm(), attribution_baselines_rounding);
   head.values *= 3;
-  EXPECT_LT((norm_based_attention({head}) - 3 * head.weights).norm(), 3 * rounding);
+  EXPECT_LT((norm_based_attention({head}) - 3 * head.weights).norm(), 3 * attribution_baselines_rounding);
 }
 
 TEST(Attention, of_no_heads_or_other_sizes_is_refused) {
@@ -135,7 +136,8 @@ TEST(ScoresOfInputs, are_means_over_the_output_tokens_that_are_read) {
   for (std::size_t i = 0; i < 4; ++i) {
     const auto column = static_cast<int>(i);
     EXPECT_EQ(of_last[i], m(3, column));
-    EXPECT_NEAR(of_all[i], (m(0, column) + m(1, column) + m(2, column) + m(3, column)) / 4, rounding);
+    EXPECT_NEAR(of_all[i], (m(0, column) + m(1, column) + m(2, column) + m(3, column)) / 4,
+                attribution_baselines_rounding);
   }
   EXPECT_THROW(scores_of_inputs(m, std::vector<int>{}), BadInput);
   EXPECT_THROW(scores_of_inputs(m, std::vector<int>{4}), BadInput);

@@ -16,7 +16,7 @@ namespace {
 using namespace test;
 using Eigen::MatrixXd;
 
-constexpr double rounding = 1e-12;  // the specification's; numbers are of size 1 to 100
+constexpr double effective_attention_rounding = 1e-12;  // the specification's; numbers are of size 1 to 100
 constexpr auto linear = EffectivePart::linear;
 constexpr auto simplex = EffectivePart::simplex;
 
@@ -45,7 +45,7 @@ TEST(EffectiveAttention, has_the_output_of_the_raw_one_and_no_larger_norm) {
   for (const auto& head : various_heads())
     for (const auto part : {linear, simplex}) {
       const Matrix effective = effective_attention(head, part), t = transformed(head);
-      EXPECT_LT(largest(effective * t - head.weights * t), rounding);
+      EXPECT_LT(largest(effective * t - head.weights * t), effective_attention_rounding);
       EXPECT_LE(effective.norm(), head.weights.norm() * (1 + 1e-15));
       for (Index i = 0; head.causal && i < head.tokens(); ++i)
         EXPECT_EQ(effective.row(i).tail(head.tokens() - i - 1).norm(), 0);
@@ -58,7 +58,7 @@ TEST(EffectiveAttention, taken_twice_is_taken_once) {
       const Matrix once = effective_attention(head, part);
       auto again = head;
       again.weights = once;
-      EXPECT_LT(largest(effective_attention(again, part) - once), rounding);
+      EXPECT_LT(largest(effective_attention(again, part) - once), effective_attention_rounding);
     }
 }
 
@@ -108,7 +108,7 @@ TEST(EffectiveAttention, of_causal_rows_is_that_of_the_visible_tokens_alone) {
         auto alone = head.first(i + 1);
         alone.causal = false;
         const Matrix row = effective_attention(alone, part).row(i);
-        EXPECT_LT(largest(effective.row(i).head(i + 1) - row), rounding) << i;
+        EXPECT_LT(largest(effective.row(i).head(i + 1) - row), effective_attention_rounding) << i;
       }
     }
   }

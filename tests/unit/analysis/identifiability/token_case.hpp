@@ -9,8 +9,8 @@ namespace fluxformer::identifiability {
 
 /// Independent standard normal entries.
 inline Matrix normal_matrix(int rows, int columns, unsigned seed) {
-  const auto values =
-      test::random_vector(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns), seed);
+  const auto values = fluxformer::test::random_vector(
+      static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns), seed);
   return Eigen::Map<const Matrix>(values.data(), rows, columns);
 }
 

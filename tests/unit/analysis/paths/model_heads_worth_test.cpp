@@ -13,16 +13,16 @@
 namespace fluxformer::paths {
 namespace {
 
-using namespace test;
+using namespace fluxformer::test;
 using Eigen::Index;
 using identifiability::ModelHeads;
 
-constexpr int tokens = 7, features = 3;
+constexpr int model_heads_worth_tokens = 7, features = 3;
 
 ModelSpec classifier() {
   ModelSpec model = small_model(2);
   model.features = features;
-  model.tokens = tokens;
+  model.tokens = model_heads_worth_tokens;
   model.classes = 4;
   return model;
 }
@@ -32,7 +32,7 @@ struct Probed {
     probe = std::make_unique<ModelProbe>(parameters, line, 1, 2, Precision::dbl);
   }
   Batch batch(int length) const {
-    return {.input = random_vector(static_cast<std::size_t>(tokens * features), 5),
+    return {.input = random_vector(static_cast<std::size_t>(model_heads_worth_tokens * features), 5),
             .length = {length},
             .label = {2},
             .weight = {1},
@@ -44,7 +44,7 @@ struct Probed {
     const auto& logits = probe->forward(u);
     return loss_of({}, logits.data(), 4, 2, 1, nullptr);
   }
-  TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
+  TokenLine line = TokenLine::even(MPI_COMM_SELF, model_heads_worth_tokens, 1);
   Parameters parameters;
   std::unique_ptr<ModelProbe> probe;
 };
@@ -67,7 +67,7 @@ TEST(ModelHeadsWorth, SlopesOfGatesAreThoseOfDifferences) {
   const auto parameters = some_parameters();
   Probed whole(parameters);
   const auto heads = all_heads({parameters.spec.attention.heads, parameters.spec.attention.heads});
-  for (const int length : {tokens, 4}) {
+  for (const int length : {model_heads_worth_tokens, 4}) {
     const auto slopes = gate_slopes(*whole.probe, whole.batch(length));
     ASSERT_EQ(slopes.size(), heads.size());
     for (std::size_t k = 0; k < heads.size(); ++k) {
@@ -86,7 +86,7 @@ TEST(ModelHeadsWorth, SilencedHeadsAddNothing) {
   const std::vector<HeadPlace> lost{{1, 0}, {0, 1}};
   silence(left, lost);
   EXPECT_EQ(left.values, gated(gated(parameters, lost[0], 0), lost[1], 0).values);
-  EXPECT_NE(Probed(left).loss(tokens), Probed(parameters).loss(tokens));
+  EXPECT_NE(Probed(left).loss(model_heads_worth_tokens), Probed(parameters).loss(model_heads_worth_tokens));
   EXPECT_THROW(silence(left, std::vector<HeadPlace>{{2, 0}}), BadInput);
   EXPECT_THROW(silence(left, std::vector<HeadPlace>{{0, parameters.spec.attention.heads}}), BadInput);
 }

@@ -9,14 +9,14 @@
 namespace fluxformer::paths {
 namespace {
 
-constexpr int dimension = 3;
+constexpr int path_examples_dimension = 3;
 
 /// Numbers that say example, path and dimension.
 PathExamples numbered(int count, int paths, double first) {
   PathExamples examples;
-  examples.inputs.resize(count, Eigen::Index{paths} * dimension);
+  examples.inputs.resize(count, Eigen::Index{paths} * path_examples_dimension);
   for (int k = 0; k < count; ++k)
-    for (int c = 0; c < paths * dimension; ++c) examples.inputs(k, c) = first + 1000 * k + c;
+    for (int c = 0; c < paths * path_examples_dimension; ++c) examples.inputs(k, c) = first + 1000 * k + c;
   examples.targets = Eigen::VectorXd::LinSpaced(count, -1, 1);
   return examples;
 }
@@ -24,7 +24,7 @@ PathExamples numbered(int count, int paths, double first) {
 PathTask numbered_task(const std::vector<int>& heads) {
   PathTask task;
   task.heads = heads;
-  task.dimension = dimension;
+  task.dimension = path_examples_dimension;
   const int paths = path_count(heads);
   for (int path = 0; path < paths; ++path) task.path_names.push_back(std::to_string(path));
   task.train = numbered(2, paths, 0);
@@ -61,9 +61,9 @@ TEST(WithHeads, picks_the_columns_of_the_paths_that_are_left) {
   const std::vector<std::vector<int>> kept{{1}, {2, 0}, {0, 1}};
   const auto smaller = with_heads(task, kept);
   EXPECT_EQ(smaller.heads, (std::vector<int>{1, 2, 2}));
-  EXPECT_EQ(smaller.dimension, dimension);
+  EXPECT_EQ(smaller.dimension, path_examples_dimension);
   ASSERT_EQ(smaller.path_names.size(), 4u);
-  ASSERT_EQ(smaller.train.inputs.cols(), 4 * dimension);
+  ASSERT_EQ(smaller.train.inputs.cols(), 4 * path_examples_dimension);
   ASSERT_EQ(smaller.test.inputs.rows(), 5);
   for (int path = 0; path < 4; ++path) {
     const auto h = heads_of_path(path, smaller.heads);
@@ -71,7 +71,7 @@ TEST(WithHeads, picks_the_columns_of_the_paths_that_are_left) {
     const int before = (of(0) * 3 + of(1)) * 2 + of(2);
     EXPECT_EQ(smaller.path_names[static_cast<std::size_t>(path)], std::to_string(before));
     const auto columns = [&](const PathExamples& examples, int which) {
-      return examples.inputs.middleCols(which * dimension, dimension);
+      return examples.inputs.middleCols(which * path_examples_dimension, path_examples_dimension);
     };
     EXPECT_EQ(columns(smaller.train, path), columns(task.train, before));
     EXPECT_EQ(columns(smaller.test, path), columns(task.test, before));
@@ -93,8 +93,10 @@ TEST(WithHeads, may_double_a_head) {
   const auto task = numbered_task({2});
   const auto doubled = with_heads(task, {{1, 1}});
   EXPECT_EQ(doubled.heads, task.heads);
-  EXPECT_EQ(doubled.train.inputs.leftCols(dimension), task.train.inputs.rightCols(dimension));
-  EXPECT_EQ(doubled.train.inputs.rightCols(dimension), task.train.inputs.rightCols(dimension));
+  EXPECT_EQ(doubled.train.inputs.leftCols(path_examples_dimension),
+            task.train.inputs.rightCols(path_examples_dimension));
+  EXPECT_EQ(doubled.train.inputs.rightCols(path_examples_dimension),
+            task.train.inputs.rightCols(path_examples_dimension));
 }
 
 TEST(WithHeads, refuses_heads_that_there_are_not) {

@@ -17,21 +17,22 @@ using namespace test;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr int examples = 7, others = 5, paths = 3, dimension = 4;
+constexpr int examples = 7, others = 5, paths = 3, path_kernels_dimension = 4;
 constexpr double variance = 1.7;
 // Sums of some ten products of numbers of size 1.
-constexpr double round_off = 1e-13;
+constexpr double path_kernels_round_off = 1e-13;
 
 /// C_{pi pi'}(mu, nu)
 double block(const RowMatrix& a, const RowMatrix& b, int p, int q, int mu, int nu) {
   double sum = 0;
-  for (int d = 0; d < dimension; ++d) sum += a(mu, p * dimension + d) * b(nu, q * dimension + d);
-  return variance / (dimension * paths) * sum;
+  for (int d = 0; d < path_kernels_dimension; ++d)
+    sum += a(mu, p * path_kernels_dimension + d) * b(nu, q * path_kernels_dimension + d);
+  return variance / (path_kernels_dimension * paths) * sum;
 }
 
 TEST(PathKernels, are_sums_over_pairs_of_paths) {
-  const auto x = random_matrix(examples, paths * dimension, 1),
-             other = random_matrix(others, paths * dimension, 2);
+  const auto x = random_matrix(examples, paths * path_kernels_dimension, 1),
+             other = random_matrix(others, paths * path_kernels_dimension, 2);
   const MatrixXd u = random_covariance(paths, 3), m = random_covariance(examples, 4);
   const PathKernels kernels(x, paths, variance);
   const MatrixXd k = kernels.kernel(u), slope = kernels.contract(m),
@@ -52,10 +53,11 @@ TEST(PathKernels, are_sums_over_pairs_of_paths) {
         alone[mu] += u(p, q) * block(other, other, p, q, mu, mu);
       }
     }
-  EXPECT_LT((k - wanted).cwiseAbs().maxCoeff(), round_off);
-  EXPECT_LT((slope - (contracted + contracted.transpose()) / 2).cwiseAbs().maxCoeff(), 10 * round_off);
-  EXPECT_LT((cross - across).cwiseAbs().maxCoeff(), round_off);
-  EXPECT_LT((own - alone).cwiseAbs().maxCoeff(), round_off);
+  EXPECT_LT((k - wanted).cwiseAbs().maxCoeff(), path_kernels_round_off);
+  EXPECT_LT((slope - (contracted + contracted.transpose()) / 2).cwiseAbs().maxCoeff(),
+            10 * path_kernels_round_off);
+  EXPECT_LT((cross - across).cwiseAbs().maxCoeff(), path_kernels_round_off);
+  EXPECT_LT((own - alone).cwiseAbs().maxCoeff(), path_kernels_round_off);
 }
 
 TEST(PathKernels, are_the_same_from_pairs_and_from_inputs) {
@@ -74,7 +76,7 @@ TEST(PathKernels, are_the_same_from_pairs_and_from_inputs) {
 }
 
 TEST(PathKernels, of_positive_weights_are_positive) {
-  const auto x = random_matrix(examples, paths * dimension, 1);
+  const auto x = random_matrix(examples, paths * path_kernels_dimension, 1);
   const MatrixXd k = PathKernels(x, paths).kernel(random_covariance(paths, 3));
   EXPECT_EQ(k, k.transpose());
   const VectorXd values = k.selfadjointView<Eigen::Lower>().eigenvalues();
@@ -82,7 +84,8 @@ TEST(PathKernels, of_positive_weights_are_positive) {
 }
 
 TEST(PathPredictor, interpolates_where_nothing_is_noise) {
-  const auto x = random_matrix(examples, paths * dimension, 1);  // fewer examples than inputs: K is regular
+  const auto x =
+      random_matrix(examples, paths * path_kernels_dimension, 1);  // fewer examples than inputs: K is regular
   const MatrixXd u = random_covariance(paths, 3), k = PathKernels(x, paths).kernel(u);
   const VectorXd y = random_matrix(examples, 1, 9);
   const auto same = predict(k, y, 1e-10, cross_kernel(x, x, u), own_kernel(x, u));

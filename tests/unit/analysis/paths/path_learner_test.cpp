@@ -17,7 +17,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 /// Examples behind each other: D x (B T).
-MatrixXd examples(const LearnerShape& shape, int count) {
+MatrixXd path_learner_examples(const LearnerShape& shape, int count) {
   const RandomStream stream(5, "tokens");
   MatrixXd x(shape.dimension, Index{shape.tokens} * count);
   for (Index k = 0; k < x.size(); ++k) x.data()[k] = stream.normal(static_cast<std::uint64_t>(k));
@@ -34,7 +34,7 @@ TEST(PathLearner, OutputsAreThoseOfAttentionedInputs) {
     PathLearner<double> learner(shape, count);
     const auto q = learner.weights().initial(3);
     learner.set(q);
-    const MatrixXd x = examples(shape, count);
+    const MatrixXd x = path_learner_examples(shape, count);
     const auto attention = learner.weights().attention(q);
     const auto inputs = attentioned_inputs(attention, count, [&](int k) -> MatrixXd {
       return x.middleCols(Index{k} * shape.tokens, shape.tokens);
@@ -50,7 +50,7 @@ TEST(PathLearner, GradientIsThatOfDifferences) {
   for (const auto& shape : {shape_of(1, 2), shape_of(2, 3), shape_of(3, 2)}) {
     PathLearner<double> learner(shape, count);
     const auto q = learner.weights().initial(3);
-    const MatrixXd x = examples(shape, count);
+    const MatrixXd x = path_learner_examples(shape, count);
     const VectorXd y = VectorXd::LinSpaced(count, -1, 1);
     std::vector<double> gradient(q.size());
     learner.set(q);
@@ -83,7 +83,7 @@ TEST(PathLearner, FloatsAreAsGoodAsFloats) {
   const auto q = exact.weights().initial(8);
   exact.set(q);
   fast.set(q);
-  const MatrixXd x = examples(shape, 2);  // fewer than there is room for
+  const MatrixXd x = path_learner_examples(shape, 2);  // fewer than there is room for
   const VectorXd y = VectorXd::Ones(2);
   std::vector<double> gradient(q.size());
   std::vector<float> rounded(q.size());

@@ -17,7 +17,7 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double temperature = 0.01;
+constexpr double published_theory_temperature = 0.01;
 
 struct Published {
   PathTask task;
@@ -25,10 +25,12 @@ struct Published {
 
   explicit Published(MarkovVariant variant) : task(markov_task(published_markov(variant))) {}
   SaddlePoint at(double width) const {
-    return theory.solve(network_of_width(task.heads, width), temperature);
+    return theory.solve(network_of_width(task.heads, width), published_theory_temperature);
   }
   /// In per cent.
-  double accuracy(const MatrixXd& u) const { return 100 * theory.judge(u, temperature).accuracy; }
+  double accuracy(const MatrixXd& u) const {
+    return 100 * theory.judge(u, published_theory_temperature).accuracy;
+  }
   double accuracy(double width) const { return accuracy(at(width).order.u[0]); }
   double gaussian_process() const {
     const int paths = path_count(task.heads);
@@ -53,7 +55,8 @@ const Published& two_paths() {
 double accuracy_of_heads(const PathTask& task, const std::vector<std::vector<int>>& kept) {
   const auto part = with_heads(task, kept);
   const int paths = path_count(part.heads);
-  return 100 * TaskTheory(part).judge(MatrixXd::Identity(paths, paths), temperature).accuracy;
+  return 100 *
+         TaskTheory(part).judge(MatrixXd::Identity(paths, paths), published_theory_temperature).accuracy;
 }
 
 constexpr double printed = 0.0501;  // accuracies have one decimal
@@ -123,7 +126,7 @@ TEST(PublishedTheory, has_the_actions_of_the_published_draws) {
   }
   const auto& theory = four_paths().theory;
   EXPECT_NEAR(kernel_energy(theory.kernels().kernel(MatrixXd::Identity(4, 4)),
-                            four_paths().task.train.targets, temperature)
+                            four_paths().task.train.targets, published_theory_temperature)
                   .value,
               152.9735782226, ten);
 }
@@ -131,7 +134,7 @@ TEST(PublishedTheory, has_the_actions_of_the_published_draws) {
 TEST(PublishedTheory, has_the_virials_of_the_published_draws) {
   const auto expect = [](const Published& one, double width, double wanted) {
     const auto network = network_of_width(one.task.heads, width);
-    for (const double z : one.theory.virials_at(network, temperature, one.at(width).order))
+    for (const double z : one.theory.virials_at(network, published_theory_temperature, one.at(width).order))
       EXPECT_NEAR(z, wanted, 5.001e-7) << width;  // printed digits
   };
   expect(four_paths(), 10, 10.229292);
@@ -167,7 +170,7 @@ TEST(PublishedTheory, needs_the_head_of_random_weights_in_the_last_layer_least) 
   const auto scores = head_scores(u, {2, 2});
   for (std::size_t k = 0; k < wanted.size(); ++k)
     EXPECT_NEAR(scores[k], wanted[k], 0.00501);  // printed digits
-  const auto left = four_paths().theory.ablated_accuracies(u, temperature);
+  const auto left = four_paths().theory.ablated_accuracies(u, published_theory_temperature);
   EXPECT_NEAR(100 * left[0], four_paths().accuracy(u), 1);
   EXPECT_TRUE(std::isnan(left[2]));  // the second of layer 1: none is left there
 }
@@ -175,8 +178,8 @@ TEST(PublishedTheory, needs_the_head_of_random_weights_in_the_last_layer_least) 
 TEST(PublishedTheory, departs_from_the_gaussian_process_as_printed) {
   const auto& theory = four_paths().theory;
   const MatrixXd one = MatrixXd::Identity(4, 4);
-  const auto energy =
-      kernel_energy_and_slope(theory.kernels().kernel(one), four_paths().task.train.targets, temperature);
+  const auto energy = kernel_energy_and_slope(theory.kernels().kernel(one), four_paths().task.train.targets,
+                                              published_theory_temperature);
   const MatrixXd g = theory.kernels().contract(energy.slope);
   // N, |U - I|, and what the first order in 1/N leaves of it
   const std::vector<std::array<double, 3>> wanted = {

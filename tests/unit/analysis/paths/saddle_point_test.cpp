@@ -20,8 +20,8 @@ using namespace test;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr int count = 12, dimension = 9, others = 6;
-constexpr double temperature = 0.05;
+constexpr int count = 12, saddle_point_dimension = 9, saddle_point_others = 6;
+constexpr double saddle_point_temperature = 0.05;
 // Minima are polished until the gradient is round-off (1e-13 of the width); what follows from them is then as good.
 constexpr double exact = 1e-11;
 
@@ -34,7 +34,7 @@ struct Solved {
 };
 
 Solved solve(const PathNetwork& network, const PathExamples& known, const RowMatrix& unknown,
-             double noise = temperature) {
+             double noise = saddle_point_temperature) {
   const PathKernels kernels(known.inputs, network.paths(), network.input_variance);
   const PathAction action(network, kernels, known.targets, noise);
   Solved solved{.point = saddle_point(action), .kernel = {}, .prediction = {}, .identities = {}};
@@ -48,8 +48,8 @@ Solved solve(const PathNetwork& network, const PathExamples& known, const RowMat
 }
 
 Solved solve(const PathNetwork& network) {
-  return solve(network, random_examples(count, network.paths(), dimension, 3),
-               random_matrix(others, network.paths() * dimension, 4));
+  return solve(network, random_examples(count, network.paths(), saddle_point_dimension, 3),
+               random_matrix(saddle_point_others, network.paths() * saddle_point_dimension, 4));
 }
 
 void expect_same(const Solved& one, const Solved& other) {
@@ -72,9 +72,9 @@ TEST(SaddlePoint, has_equal_virials_in_all_layers_and_in_the_data) {
 
 TEST(SaddlePoint, is_reached_from_random_starts) {
   const auto network = network_of_width({2, 2}, 10);
-  const auto known = random_examples(count, 4, dimension, 3);
+  const auto known = random_examples(count, 4, saddle_point_dimension, 3);
   const PathKernels kernels(known.inputs, 4);
-  const PathAction action(network, kernels, known.targets, temperature);
+  const PathAction action(network, kernels, known.targets, saddle_point_temperature);
   const auto first = saddle_point(action);
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto again = saddle_point(action, {}, coordinates_of(random_order(network, seed)));
@@ -103,8 +103,8 @@ MatrixXd kronecker(const MatrixXd& a, const MatrixXd& b) {
 
 TEST(SaddlePoint, turns_with_the_heads) {
   const auto network = network_of_width({2, 3}, 10);
-  const auto known = random_examples(count, 6, dimension, 3);
-  const auto unknown = random_matrix(others, 6 * dimension, 4);
+  const auto known = random_examples(count, 6, saddle_point_dimension, 3);
+  const auto unknown = random_matrix(saddle_point_others, 6 * saddle_point_dimension, 4);
   const auto before = solve(network, known, unknown);
   MatrixXd swapped = MatrixXd::Zero(2, 2);
   swapped << 0, 1, 1, 0;
@@ -118,14 +118,14 @@ TEST(SaddlePoint, turns_with_the_heads) {
 }
 
 TEST(SaddlePoint, does_not_mind_that_all_heads_of_a_layer_stand_twice) {
-  const auto known = random_examples(count, 6, dimension, 3);
-  const auto unknown = random_matrix(others, 6 * dimension, 4);
+  const auto known = random_examples(count, 6, saddle_point_dimension, 3);
+  const auto unknown = random_matrix(saddle_point_others, 6 * saddle_point_dimension, 4);
   const auto once = solve(network_of_width({2, 3}, 10), known, unknown);
   const PathTask task{.heads = {2, 3},
-                      .dimension = dimension,
+                      .dimension = saddle_point_dimension,
                       .path_names = std::vector<std::string>(6),
                       .train = known,
-                      .test = {unknown, VectorXd::Ones(others)}};
+                      .test = {unknown, VectorXd::Ones(saddle_point_others)}};
   for (const auto& kept :
        {std::vector<std::vector<int>>{{0, 1, 0, 1}, {0, 1, 2}}, {{0, 1}, {0, 1, 2, 0, 1, 2}}}) {
     const auto twice = with_heads(task, kept);
@@ -155,7 +155,7 @@ TEST(SaddlePoint, of_single_heads_without_noise_is_the_root_of_a_polynomial) {
       const MatrixXd c = PathKernels(known.inputs, 1).kernel(MatrixXd::Ones(1, 1));
       const double r0 = known.targets.dot(c.llt().solve(known.targets)) / count,
                    zeta = zeta_of(layers, count / width, r0 / network.prior_variance(1));
-      const auto order = solve(network, known, random_matrix(others, 20, 4), 1e-12).point.order;
+      const auto order = solve(network, known, random_matrix(saddle_point_others, 20, 4), 1e-12).point.order;
       EXPECT_NEAR(order.readout, network.readout_variance * zeta, 1e-9 * order.readout);
       for (int l = 1; l <= layers; ++l) {
         const double wanted = std::pow(zeta, layers + 2 - l) * network.prior_variance(l);
@@ -165,17 +165,18 @@ TEST(SaddlePoint, of_single_heads_without_noise_is_the_root_of_a_polynomial) {
 }
 
 TEST(SaddlePoint, departs_from_the_gaussian_process_by_the_first_order_of_the_inverse_width) {
-  const auto known = random_examples(count, 6, dimension, 3);
+  const auto known = random_examples(count, 6, saddle_point_dimension, 3);
   const PathKernels kernels(known.inputs, 6);
   const MatrixXd one = MatrixXd::Identity(6, 6);
-  const auto energy = kernel_energy_and_slope(kernels.kernel(one), known.targets, temperature);
+  const auto energy = kernel_energy_and_slope(kernels.kernel(one), known.targets, saddle_point_temperature);
   const MatrixXd g = kernels.contract(energy.slope);
   std::vector<double> left;
   for (const double width : {1e4, 1e5}) {
     // U_1 = I - sum_l (1/N_l) I (x) ptr(G) - tr(G)/N_a I; two layers of 2 and 3 heads
     const MatrixXd first =
         one - (g + kronecker(MatrixXd::Identity(2, 2), partial_trace(g, 2)) + g.trace() * one) / width;
-    const PathAction action(network_of_width({2, 3}, width), kernels, known.targets, temperature);
+    const PathAction action(network_of_width({2, 3}, width), kernels, known.targets,
+                            saddle_point_temperature);
     left.push_back((saddle_point(action).order.u[0] - first).norm());
   }
   // What is left is O(1/N^2), up to O(1/N^3): a hundredth at ten times the width, off by some 1/N.
@@ -183,9 +184,9 @@ TEST(SaddlePoint, departs_from_the_gaussian_process_by_the_first_order_of_the_in
 }
 
 TEST(SaddlePoint, tells_when_it_was_not_found) {
-  const auto known = random_examples(count, 4, dimension, 3);
+  const auto known = random_examples(count, 4, saddle_point_dimension, 3);
   const PathKernels kernels(known.inputs, 4);
-  const PathAction action(network_of_width({2, 2}, 10), kernels, known.targets, temperature);
+  const PathAction action(network_of_width({2, 2}, 10), kernels, known.targets, saddle_point_temperature);
   EXPECT_THROW(saddle_point(action, {.iterations = 1, .newton_steps = 0}), NumericalFailure);
 }
 

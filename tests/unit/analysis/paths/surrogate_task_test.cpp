@@ -17,7 +17,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-const MatrixXd& weights_of(const FrozenAttention& attention, int layer, int head) {
+const MatrixXd& surrogate_task_weights_of(const FrozenAttention& attention, int layer, int head) {
   return std::get<BilinearHead>(attention.head(layer, head)).weights;
 }
 
@@ -75,12 +75,13 @@ TEST(SurrogateTask, has_the_heads_of_its_rule) {
   for (int f = 0; f < 16; ++f) match(f, f) = 0.5;
   for (int position = 16; position < 20; ++position) match(position, position) = 4;
   match(20, 22) = match(21, 22) = 4;  // keys of slots 0 and 1, queries of slot 2
-  EXPECT_EQ(weights_of(attention, 0, 0), match);
-  EXPECT_EQ(weights_of(attention, 1, 0), MatrixXd::Zero(26, 26));
+  EXPECT_EQ(surrogate_task_weights_of(attention, 0, 0), match);
+  EXPECT_EQ(surrogate_task_weights_of(attention, 1, 0), MatrixXd::Zero(26, 26));
   TorchStream stream(settings.seeds.heads);
   for (int layer = 0; layer < 2; ++layer)
     for (int head = 1; head < 4; ++head)
-      EXPECT_EQ(weights_of(attention, layer, head), MatrixXd(stream.normals(26, 26))) << layer << head;
+      EXPECT_EQ(surrogate_task_weights_of(attention, layer, head), MatrixXd(stream.normals(26, 26)))
+          << layer << head;
 }
 
 TEST(SurrogateTask, has_named_paths) {

@@ -33,7 +33,7 @@ double box_muller(const double* u, std::size_t j) {
 }
 
 // Radii are below 9 (u has 53 bits): some round-offs of the functions.
-constexpr double round_off = 1e-14;
+constexpr double torch_stream_round_off = 1e-14;
 
 TEST(TorchStream, makes_a_uniform_number_of_the_low_53_bits_of_two_words) {
   std::mt19937 words(27);
@@ -50,7 +50,7 @@ TEST(TorchStream, turns_whole_blocks_into_normal_numbers) {
     TorchStream one(5), other(5);
     const auto u = uniforms(one, count), z = fill(other, count);
     for (std::size_t k = 0; k < count; ++k)
-      ASSERT_NEAR(z[k], box_muller(&u[k - k % 16], k % 16), round_off) << k;
+      ASSERT_NEAR(z[k], box_muller(&u[k - k % 16], k % 16), torch_stream_round_off) << k;
     EXPECT_EQ(one.uniform(), other.uniform());
   }
 }
@@ -60,9 +60,9 @@ TEST(TorchStream, draws_an_incomplete_last_block_anew) {
     TorchStream one(5), other(5);
     const auto u = uniforms(one, count), again = uniforms(one, 16), z = fill(other, count);
     for (std::size_t k = 0; k + 16 < count; ++k)
-      ASSERT_NEAR(z[k], box_muller(&u[k - k % 16], k % 16), round_off) << k;
+      ASSERT_NEAR(z[k], box_muller(&u[k - k % 16], k % 16), torch_stream_round_off) << k;
     for (std::size_t j = 0; j < 16; ++j)
-      ASSERT_NEAR(z[count - 16 + j], box_muller(again.data(), j), round_off) << j;
+      ASSERT_NEAR(z[count - 16 + j], box_muller(again.data(), j), torch_stream_round_off) << j;
     EXPECT_EQ(one.uniform(), other.uniform());
   }
 }

@@ -36,10 +36,10 @@ struct Noise {
   std::vector<double> added;
 };
 
-constexpr InputSpace both[] = {InputSpace::embedded, InputSpace::features};
+constexpr InputSpace perturbations_both[] = {InputSpace::embedded, InputSpace::features};
 
 TEST(InputNoise, is_that_of_the_sample_in_any_batch) {
-  for (const auto space : both) {
+  for (const auto space : perturbations_both) {
     const Noise all({0, 1, 2, 3, 4}, 5, space, 0.1), some({3, 1}, 3, space, 0.1);
     // (x + noise) - x is rounded, and x itself by the products of its batch.
     EXPECT_LT(test::relative_difference(some.of(0), all.of(3)), rounding);
@@ -53,7 +53,7 @@ TEST(InputNoise, is_that_of_the_sample_in_any_batch) {
 TEST(InputNoise, is_normal_with_the_deviation_its_level_says) {
   std::vector<long> keys(60);
   for (std::size_t b = 0; b < keys.size(); ++b) keys[b] = static_cast<long>(b);
-  for (const auto space : both) {
+  for (const auto space : perturbations_both) {
     const Noise noise(keys, 60, space, 0.2);
     double sum = 0, squares = 0, fourth = 0, n = 0;
     for (int b = 0; b < 60; ++b) {
@@ -72,7 +72,7 @@ TEST(InputNoise, is_normal_with_the_deviation_its_level_says) {
 }
 
 TEST(InputNoise, of_another_level_is_the_same_draw) {
-  for (const auto space : both) {
+  for (const auto space : perturbations_both) {
     const Noise one({0, 1, 2}, 3, space, 0.1), two({0, 1, 2}, 3, space, 0.2);
     EXPECT_LT(test::relative_difference(two.added, test::plus(one.added, 1, one.added)), 10 * rounding);
     const Noise other({0, 1, 2}, 3, space, 0.1, 2);
@@ -81,7 +81,7 @@ TEST(InputNoise, of_another_level_is_the_same_draw) {
 }
 
 TEST(InputNoise, leaves_fillers_and_padding_alone) {
-  for (const auto space : both) {
+  for (const auto space : perturbations_both) {
     const Noise noise({1, 2}, 4, space, 0.3);
     EXPECT_EQ(noise.of(2).size() + noise.of(3).size(), 0U);
     std::size_t moved = 0, real = 0;

@@ -19,7 +19,7 @@ namespace {
 using test::ProbeCase;
 using test::ProbeSpec;
 
-constexpr double rounding = 1e-12;
+constexpr double sensitivity_rounding = 1e-12;
 
 const ProbeSpec transport{.norm = Norm::none, .alpha = 0, .rho = 0, .cells = 4};
 const ProbeSpec field{.norm = Norm::none, .kind = ModelKind::pde, .kappa = 0.2, .cells = 4};
@@ -80,7 +80,7 @@ TEST(Growth, of_a_mode_under_diffusion_is_its_factor) {
   const double factor = 1 - 4 * kappa * h * std::pow(std::sin(std::numbers::pi * mode / (2 * n)), 2);
   for (const auto& growth : {moved.growth(), moved.tangent_growth()})
     for (std::size_t i = 0; i < 5; ++i)
-      EXPECT_NEAR(growth[i], std::pow(factor, static_cast<double>(i)), rounding);
+      EXPECT_NEAR(growth[i], std::pow(factor, static_cast<double>(i)), sensitivity_rounding);
 }
 
 TEST(Growth, of_a_small_perturbation_is_that_of_the_tangent_to_first_order) {
@@ -183,8 +183,8 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   EXPECT_GT(m.loss[1], m.loss[0]);
   double unmoved = 0;
   for (int b = 0; b < 5; ++b) unmoved += c.input.slab_block(worst, b).squaredNorm();
-  EXPECT_NEAR(unmoved, 4, rounding);
-  EXPECT_NEAR(test::dot(worst, worst), 4, rounding);  // 0 on filler and padding
+  EXPECT_NEAR(unmoved, 4, sensitivity_rounding);
+  EXPECT_NEAR(test::dot(worst, worst), 4, sensitivity_rounding);  // 0 on filler and padding
 }
 
 TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
@@ -203,11 +203,11 @@ TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
   ResponseMeter response(1, 4, 3);
   response.add(0, c.input, places, there, c.model.probe.forward(u).data(), jacobian.logits().data());
   response.reduce(MPI_COMM_SELF);
-  EXPECT_NEAR(meter.worst_sensitivity(), response.measures().sensitivity[0], rounding);
+  EXPECT_NEAR(meter.worst_sensitivity(), response.measures().sensitivity[0], sensitivity_rounding);
   EXPECT_EQ(meter.samples(), 3);
   double mean = 0;
   for (int b = 0; b < 3; ++b) mean += jacobian.singular_values(b)[1] / 3;
-  EXPECT_NEAR(meter.singular_values()[1], mean, rounding);
+  EXPECT_NEAR(meter.singular_values()[1], mean, sensitivity_rounding);
 }
 
 TEST(Responses, of_two_samples_by_hand) {
@@ -227,11 +227,11 @@ TEST(Responses, of_two_samples_by_hand) {
   EXPECT_EQ(m.samples, 2);
   EXPECT_EQ(m.accuracy, (std::vector<double>{0, 0.5, 0.5}));  // the first of equals
   EXPECT_EQ(meter.correct_by_sample(), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 1, 1}));
-  EXPECT_NEAR(m.input_change[1], (0.1 + 0.2) / 2, rounding);
-  EXPECT_NEAR(m.sensitivity[1], (0.2 / 0.1 + 0.2 / 0.2) / 2, rounding);
+  EXPECT_NEAR(m.input_change[1], (0.1 + 0.2) / 2, sensitivity_rounding);
+  EXPECT_NEAR(m.sensitivity[1], (0.2 / 0.1 + 0.2 / 0.2) / 2, sensitivity_rounding);
   const double first = std::log(2 + 2 * std::exp(-3)), second = std::log(3 + std::exp(6));
-  EXPECT_NEAR(m.loss[1], (first + second) / 2, rounding);
-  EXPECT_NEAR(m.loss[2], first, rounding);
+  EXPECT_NEAR(m.loss[1], (first + second) / 2, sensitivity_rounding);
+  EXPECT_NEAR(m.loss[2], first, sensitivity_rounding);
   EXPECT_EQ(m.not_finite, (std::vector<long>{0, 0, 1}));
   EXPECT_TRUE(std::isnan(m.sensitivity[0]));
 }

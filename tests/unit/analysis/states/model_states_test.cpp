@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-constexpr double rounding = 1e-12;
+constexpr double model_states_rounding = 1e-12;
 
 TEST(TokenNorms, are_root_mean_squares_and_not_there_for_padding) {
   const auto line = TokenLine::even(MPI_COMM_SELF, 3, 1);
@@ -22,10 +22,10 @@ TEST(TokenNorms, are_root_mean_squares_and_not_there_for_padding) {
   context.mask.length = {3, 1};
   const std::vector<double> u{3, 4, 1, 1, 0, 0, 7, 7, 6, 8, 7, 7};  // [token][sample][channel]
   const auto first = token_norms(context, u.data(), 0), second = token_norms(context, u.data(), 1);
-  EXPECT_NEAR(first[0], 5 / std::sqrt(2), rounding);
+  EXPECT_NEAR(first[0], 5 / std::sqrt(2), model_states_rounding);
   EXPECT_EQ(first[1], 0);
-  EXPECT_NEAR(first[2], 10 / std::sqrt(2), rounding);
-  EXPECT_NEAR(second[0], 1, rounding);
+  EXPECT_NEAR(first[2], 10 / std::sqrt(2), model_states_rounding);
+  EXPECT_NEAR(second[0], 1, model_states_rounding);
   EXPECT_TRUE(std::isnan(second[1]));
   EXPECT_TRUE(std::isnan(second[2]));
 }
@@ -52,7 +52,7 @@ TEST(ModelStates, are_measured_at_all_rows_and_at_the_ends_of_layers) {
   ASSERT_EQ(found.by_layer.norm.size(), 3u);
   for (std::size_t l = 0; l < 3; ++l) EXPECT_EQ(found.by_layer.norm[l], found.by_row.norm[3 * l]);
   EXPECT_EQ(found.by_layer.samples, 5);
-  EXPECT_NEAR(found.by_layer.drift[0], 0, rounding);
+  EXPECT_NEAR(found.by_layer.drift[0], 0, model_states_rounding);
   EXPECT_GT(found.by_layer.drift[2], 1e-6);
   EXPECT_GT(found.by_layer.step_change[1], 1e-6);
   // All tokens of all samples give the norm; a sample of the first two alone its norms by token.
@@ -60,10 +60,10 @@ TEST(ModelStates, are_measured_at_all_rows_and_at_the_ends_of_layers) {
   const auto one = measure_states(m.samples.with({0}, 2), m.probe, 1);
   double squares = 0;
   for (std::size_t token = 0; token < 6; ++token) {
-    EXPECT_NEAR(one.token_norms[3 * 6 + token], found.token_norms[3 * 6 + token], rounding);
+    EXPECT_NEAR(one.token_norms[3 * 6 + token], found.token_norms[3 * 6 + token], model_states_rounding);
     squares += one.token_norms[3 * 6 + token] * one.token_norms[3 * 6 + token] / 6;
   }
-  EXPECT_NEAR(std::sqrt(squares), one.by_row.norm[3], rounding);
+  EXPECT_NEAR(std::sqrt(squares), one.by_row.norm[3], model_states_rounding);
   EXPECT_TRUE(one.accuracy == 0 || one.accuracy == 1);
 }
 
@@ -81,13 +81,13 @@ TEST(ModelStates, of_each_sample_are_those_of_the_sample_alone_in_the_order_of_t
     EXPECT_EQ(found.correct_by_sample[place], alone.accuracy);
     accuracy += alone.accuracy / 3;
     for (std::size_t l = 0; l < 3; ++l) {
-      EXPECT_NEAR(found.norm_by_sample[place * 3 + l], alone.by_layer.norm[l], rounding);
-      EXPECT_NEAR(found.drift_by_sample[place * 3 + l], alone.by_layer.drift[l], rounding);
+      EXPECT_NEAR(found.norm_by_sample[place * 3 + l], alone.by_layer.norm[l], model_states_rounding);
+      EXPECT_NEAR(found.drift_by_sample[place * 3 + l], alone.by_layer.drift[l], model_states_rounding);
       drift[l] += found.drift_by_sample[place * 3 + l] / 3;
     }
   }
-  EXPECT_NEAR(found.accuracy, accuracy, rounding);
-  for (std::size_t l = 0; l < 3; ++l) EXPECT_NEAR(found.by_layer.drift[l], drift[l], rounding);
+  EXPECT_NEAR(found.accuracy, accuracy, model_states_rounding);
+  for (std::size_t l = 0; l < 3; ++l) EXPECT_NEAR(found.by_layer.drift[l], drift[l], model_states_rounding);
 }
 
 TEST(Alignment, of_a_model_with_itself_is_symmetric_and_1_at_the_same_depth) {

@@ -14,7 +14,7 @@ namespace {
 
 using test::random_vector;
 
-constexpr double rounding = 1e-13;  // sums of some hundred numbers of order 1
+constexpr double state_measures_rounding = 1e-13;  // sums of some hundred numbers of order 1
 
 TokenLine line_of(int nx, int ny = 1) {
   return TokenLine::even(MPI_COMM_SELF, nx, ny);
@@ -58,16 +58,16 @@ TEST(StateMeasures, of_two_tokens_by_hand) {
   const SlabContext context{&line, 1, 2};
   const auto m = measures_of(context, {{3, 4, 0, 0}, {4, -3, 0, 0}});
   EXPECT_EQ(m.samples, 1);
-  EXPECT_NEAR(m.norm[1], std::sqrt(25.0 / 4), rounding);
-  EXPECT_NEAR(m.token_variance[1], 2 * (4 + 2.25) / 4, rounding);  // means 2, -1.5
-  EXPECT_NEAR(m.dirichlet_energy[1], 0.5 * 25 / 4, rounding);
-  EXPECT_NEAR(m.drift[1], 1, rounding);
-  EXPECT_NEAR(m.step_change[1], std::sqrt(1.0 + 49) / 5, rounding);
+  EXPECT_NEAR(m.norm[1], std::sqrt(25.0 / 4), state_measures_rounding);
+  EXPECT_NEAR(m.token_variance[1], 2 * (4 + 2.25) / 4, state_measures_rounding);  // means 2, -1.5
+  EXPECT_NEAR(m.dirichlet_energy[1], 0.5 * 25 / 4, state_measures_rounding);
+  EXPECT_NEAR(m.drift[1], 1, state_measures_rounding);
+  EXPECT_NEAR(m.step_change[1], std::sqrt(1.0 + 49) / 5, state_measures_rounding);
   // Means 1.75 and 0.25: covariance 0 - 4 * 1.75 * 0.25, variances 25 - 4 * 1.75^2 and 25 - 4 * 0.25^2.
-  EXPECT_NEAR(m.correlation[1], -1.75 / std::sqrt(12.75 * 24.75), rounding);
-  EXPECT_NEAR(m.drift[0], 0, rounding);
-  EXPECT_NEAR(m.step_change[0], 0, rounding);
-  EXPECT_NEAR(m.correlation[0], 1, rounding);
+  EXPECT_NEAR(m.correlation[1], -1.75 / std::sqrt(12.75 * 24.75), state_measures_rounding);
+  EXPECT_NEAR(m.drift[0], 0, state_measures_rounding);
+  EXPECT_NEAR(m.step_change[0], 0, state_measures_rounding);
+  EXPECT_NEAR(m.correlation[0], 1, state_measures_rounding);
 }
 
 TEST(StateMeasures, see_the_neighbours_on_a_grid) {
@@ -75,7 +75,7 @@ TEST(StateMeasures, see_the_neighbours_on_a_grid) {
   const SlabContext context{&line, 1, 1};
   const auto m = measures_of(context, {{1, 2, 4, 8}});
   // East: 1 and 4, south: 3 and 6.
-  EXPECT_NEAR(m.dirichlet_energy[0], 0.5 * (1 + 16 + 9 + 36) / 4, rounding);
+  EXPECT_NEAR(m.dirichlet_energy[0], 0.5 * (1 + 16 + 9 + 36) / 4, state_measures_rounding);
 }
 
 TEST(StateMeasures, are_means_over_samples_of_any_size) {
@@ -83,9 +83,9 @@ TEST(StateMeasures, are_means_over_samples_of_any_size) {
   const auto line = line_of(2);
   const SlabContext context{&line, 2, 1};
   const auto m = measures_of(context, {{1, 1000, 2, 2000}, {2, -1000, 4, -2000}});
-  EXPECT_NEAR(m.drift[1], 1, rounding);
-  EXPECT_NEAR(m.step_change[1], 1.5, rounding);
-  EXPECT_NEAR(m.correlation[1], 0, rounding);
+  EXPECT_NEAR(m.drift[1], 1, state_measures_rounding);
+  EXPECT_NEAR(m.step_change[1], 1.5, state_measures_rounding);
+  EXPECT_NEAR(m.correlation[1], 0, state_measures_rounding);
   EXPECT_EQ(m.samples, 2);
 }
 
@@ -100,11 +100,11 @@ TEST(StateMeasures, take_what_does_not_exist_as_0_and_a_drift_as_1) {
   const SlabContext context{&line, 2, 1};
   // Sample 0 goes from zero to non-zero; sample 1 ends constant, with a mean that is not exactly 0.1.
   const auto m = measures_of(context, {{0, 0.1, 0, 0.2, 0, 0.3}, {1, 0.1, 2, 0.1, 4, 0.1}});
-  EXPECT_NEAR(m.drift[0], 0.5, rounding);
+  EXPECT_NEAR(m.drift[0], 0.5, state_measures_rounding);
   EXPECT_EQ(m.step_change[0], 0);
-  EXPECT_NEAR(m.correlation[0], 0.5, rounding);
-  EXPECT_NEAR(m.drift[1], (1 + 1 - 0.6 / std::sqrt(3 * 0.14)) / 2, rounding);
-  EXPECT_NEAR(m.step_change[1], std::sqrt(0.05 / 0.14) / 2, rounding);
+  EXPECT_NEAR(m.correlation[0], 0.5, state_measures_rounding);
+  EXPECT_NEAR(m.drift[1], (1 + 1 - 0.6 / std::sqrt(3 * 0.14)) / 2, state_measures_rounding);
+  EXPECT_NEAR(m.step_change[1], std::sqrt(0.05 / 0.14) / 2, state_measures_rounding);
   EXPECT_EQ(m.correlation[1], 0);
 }
 
@@ -126,7 +126,7 @@ class StateMeasuresOf : public testing::Test {
 
 TEST_F(StateMeasuresOf, padding_does_not_matter) {
   const auto plain = measures_of_samples({0, 1, 2, 3}, 0), padded = measures_of_samples({0, 1, 2, 3}, 7);
-  EXPECT_LT(test::relative_difference(all_numbers(padded), all_numbers(plain)), rounding);
+  EXPECT_LT(test::relative_difference(all_numbers(padded), all_numbers(plain)), state_measures_rounding);
 }
 
 TEST_F(StateMeasuresOf, a_sample_of_length_0_is_left_out) {
@@ -135,7 +135,7 @@ TEST_F(StateMeasuresOf, a_sample_of_length_0_is_left_out) {
   context.mask.length = {5, 0, 4, 1};
   const auto m = measures_of(context, u);
   EXPECT_LT(test::relative_difference(all_numbers(m), all_numbers(measures_of_samples({0, 2, 3}, 0))),
-            rounding);
+            state_measures_rounding);
   EXPECT_EQ(m.samples, 3);
 }
 
@@ -152,7 +152,7 @@ TEST_F(StateMeasuresOf, examples_are_pooled_samples_or_real_tokens) {
   ASSERT_EQ(pooled.rows(), 3);
   ASSERT_EQ(rows.rows(), 5 + 2 + 1);
   for (int j = 0; j < width; ++j) {
-    EXPECT_NEAR(pooled(1, j), (at(0, 1, j) + at(1, 1, j)) / 2, rounding);
+    EXPECT_NEAR(pooled(1, j), (at(0, 1, j) + at(1, 1, j)) / 2, state_measures_rounding);
     EXPECT_EQ(pooled(2, j), at(0, 3, j));
     EXPECT_EQ(rows(4, j), at(4, 0, j));
     EXPECT_EQ(rows(6, j), at(1, 1, j));

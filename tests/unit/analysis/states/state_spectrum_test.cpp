@@ -17,7 +17,7 @@ namespace {
 
 using namespace test;
 
-constexpr double rounding = 1e-13;  // bidiagonalisation of matrices of some ten rows
+constexpr double state_spectrum_rounding = 1e-13;  // bidiagonalisation of matrices of some ten rows
 
 /// Of one slab [token][sample][channel].
 SpectrumMeter spectrum_of(const SlabContext& context, const std::vector<double>& u) {
@@ -32,9 +32,9 @@ TEST(StateSpectrum, of_two_tokens_by_hand) {
   const SlabContext context{&line, 1, 3};
   const auto found = spectrum_of(context, {0, 3, 0, 1, 0, 0});  // singular values 3 and 1
   ASSERT_EQ(found.singular_values().size(), 2u);
-  EXPECT_NEAR(found.singular_values()[0], 3 / std::sqrt(10), rounding);
-  EXPECT_NEAR(found.singular_values()[1], 1 / std::sqrt(10), rounding);
-  EXPECT_NEAR(found.effective_rank()[0], 4 / std::pow(3, 0.75), rounding);  // p = 3/4, 1/4
+  EXPECT_NEAR(found.singular_values()[0], 3 / std::sqrt(10), state_spectrum_rounding);
+  EXPECT_NEAR(found.singular_values()[1], 1 / std::sqrt(10), state_spectrum_rounding);
+  EXPECT_NEAR(found.effective_rank()[0], 4 / std::pow(3, 0.75), state_spectrum_rounding);  // p = 3/4, 1/4
 }
 
 TEST(StateSpectrum, tokens_that_are_alike_have_rank_one_and_orthogonal_ones_full_rank) {
@@ -47,10 +47,12 @@ TEST(StateSpectrum, tokens_that_are_alike_have_rank_one_and_orthogonal_ones_full
     orthogonal[x * 7 + x + 2] = x % 2 == 0 ? 4 : -4;
   }
   const auto one = spectrum_of(context, alike), full = spectrum_of(context, orthogonal);
-  EXPECT_NEAR(one.effective_rank()[0], 1, 40 * rounding);  // -p ln p of four p of the size of round-off
-  EXPECT_NEAR(one.singular_values()[0], 1, rounding);
-  EXPECT_NEAR(full.effective_rank()[0], 5, rounding);
-  for (const double sigma : full.singular_values()) EXPECT_NEAR(sigma, 1 / std::sqrt(5), rounding);
+  EXPECT_NEAR(one.effective_rank()[0], 1,
+              40 * state_spectrum_rounding);  // -p ln p of four p of the size of round-off
+  EXPECT_NEAR(one.singular_values()[0], 1, state_spectrum_rounding);
+  EXPECT_NEAR(full.effective_rank()[0], 5, state_spectrum_rounding);
+  for (const double sigma : full.singular_values())
+    EXPECT_NEAR(sigma, 1 / std::sqrt(5), state_spectrum_rounding);
 }
 
 TEST(StateSpectrum, is_a_mean_over_samples_that_ignores_padding_and_fillers) {
@@ -66,9 +68,9 @@ TEST(StateSpectrum, is_a_mean_over_samples_that_ignores_padding_and_fillers) {
   for (std::size_t token = 0; token < 4; ++token) first.insert(first.end(), &u[token * 6], &u[token * 6 + 2]);
   const auto alone = spectrum_of({&line, 1, 2}, first);
   // The second sample is a single token: rank 1, and a second singular value of 0.
-  EXPECT_NEAR(both.effective_rank()[0], (alone.effective_rank()[0] + 1) / 2, rounding);
-  EXPECT_NEAR(both.singular_values()[0], (alone.singular_values()[0] + 1) / 2, rounding);
-  EXPECT_NEAR(both.singular_values()[1], alone.singular_values()[1] / 2, rounding);
+  EXPECT_NEAR(both.effective_rank()[0], (alone.effective_rank()[0] + 1) / 2, state_spectrum_rounding);
+  EXPECT_NEAR(both.singular_values()[0], (alone.singular_values()[0] + 1) / 2, state_spectrum_rounding);
+  EXPECT_NEAR(both.singular_values()[1], alone.singular_values()[1] / 2, state_spectrum_rounding);
 }
 
 TEST(StateSpectrum, does_not_depend_on_scale_and_zero_has_none) {
@@ -78,9 +80,9 @@ TEST(StateSpectrum, does_not_depend_on_scale_and_zero_has_none) {
   const auto before = spectrum_of(context, u);
   for (double& value : u) value *= -1e-3;
   const auto after = spectrum_of(context, u);
-  EXPECT_NEAR(after.effective_rank()[0], before.effective_rank()[0], rounding);
+  EXPECT_NEAR(after.effective_rank()[0], before.effective_rank()[0], state_spectrum_rounding);
   for (std::size_t k = 0; k < 4; ++k)
-    EXPECT_NEAR(after.singular_values()[k], before.singular_values()[k], rounding);
+    EXPECT_NEAR(after.singular_values()[k], before.singular_values()[k], state_spectrum_rounding);
   const auto zero = spectrum_of(context, std::vector<double>(24, 0.0));
   EXPECT_EQ(zero.effective_rank()[0], 0);
   EXPECT_EQ(zero.singular_values(), std::vector<double>(4, 0.0));
@@ -106,9 +108,9 @@ TEST(StateSpectrum, keeps_as_many_values_as_asked_for) {
     meter.reduce(MPI_COMM_SELF);
     const auto values = meter.singular_values();
     ASSERT_EQ(values.size(), modes);
-    EXPECT_NEAR(values[0], 3 / std::sqrt(10), rounding);
+    EXPECT_NEAR(values[0], 3 / std::sqrt(10), state_spectrum_rounding);
     EXPECT_EQ(values.back() == 0, modes == 3);
-    EXPECT_NEAR(meter.effective_rank()[0], 4 / std::pow(3, 0.75), rounding);  // of all values
+    EXPECT_NEAR(meter.effective_rank()[0], 4 / std::pow(3, 0.75), state_spectrum_rounding);  // of all values
   }
 }
 
@@ -121,7 +123,8 @@ TEST(StateSpectrum, of_a_model_starts_with_that_of_its_embedding) {
   ASSERT_EQ(found.effective_rank().size(), 3u);
   std::vector<double> u;
   samples.for_batches([&](const Batch& batch) { probe.embed(batch, u); });
-  EXPECT_NEAR(found.effective_rank()[0], spectrum_of(probe.counted(), u).effective_rank()[0], rounding);
+  EXPECT_NEAR(found.effective_rank()[0], spectrum_of(probe.counted(), u).effective_rank()[0],
+              state_spectrum_rounding);
   EXPECT_GT(std::abs(found.effective_rank()[2] - found.effective_rank()[0]), 1e-6);
 }
 

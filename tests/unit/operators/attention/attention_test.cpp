@@ -15,9 +15,9 @@ namespace {
 using namespace test;
 
 /// (kernel, Sinkhorn iterations or `softmax` or `linear`, layer norm, mask)
-using Setting = std::tuple<Kernel, int, bool, Mask>;
+using AttentionSetting = std::tuple<Kernel, int, bool, Mask>;
 
-class AttentionTerm : public testing::TestWithParam<std::tuple<Size, Setting>> {
+class AttentionTerm : public testing::TestWithParam<std::tuple<Size, AttentionSetting>> {
  protected:
   static Problem make() {
     const auto& [size, setting] = GetParam();
@@ -126,29 +126,30 @@ TEST_P(AttentionTerm, adjoint_in_single_precision_differs_by_single_round_off) {
             1e-4 * norm(tangent) + 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Softmax, AttentionTerm,
-                         testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
-                                          testing::Values(Setting{Kernel::dot, 0, true, Mask::none},
-                                                          Setting{Kernel::dot, 0, true, Mask::both},
-                                                          Setting{Kernel::l2, 0, false, Mask::weights},
-                                                          Setting{Kernel::l2, 0, true, Mask::causal},
-                                                          Setting{Kernel::dot, 0, false,
-                                                                  Mask::weights_and_padding})));
-INSTANTIATE_TEST_SUITE_P(Linear, AttentionTerm,
-                         testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
-                                          testing::Values(Setting{Kernel::dot, linear, true, Mask::none},
-                                                          Setting{Kernel::dot, linear, true, Mask::both},
-                                                          Setting{Kernel::dot, linear, false, Mask::causal},
-                                                          Setting{Kernel::dot, linear, true,
-                                                                  Mask::weights_and_padding})));
+INSTANTIATE_TEST_SUITE_P(
+    Softmax, AttentionTerm,
+    testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
+                     testing::Values(AttentionSetting{Kernel::dot, 0, true, Mask::none},
+                                     AttentionSetting{Kernel::dot, 0, true, Mask::both},
+                                     AttentionSetting{Kernel::l2, 0, false, Mask::weights},
+                                     AttentionSetting{Kernel::l2, 0, true, Mask::causal},
+                                     AttentionSetting{Kernel::dot, 0, false, Mask::weights_and_padding})));
+INSTANTIATE_TEST_SUITE_P(
+    Linear, AttentionTerm,
+    testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
+                     testing::Values(AttentionSetting{Kernel::dot, linear, true, Mask::none},
+                                     AttentionSetting{Kernel::dot, linear, true, Mask::both},
+                                     AttentionSetting{Kernel::dot, linear, false, Mask::causal},
+                                     AttentionSetting{Kernel::dot, linear, true,
+                                                      Mask::weights_and_padding})));
 INSTANTIATE_TEST_SUITE_P(
     Sinkhorn, AttentionTerm,
     testing::Combine(testing::Values(tiny, odd, vit),
-                     testing::Values(Setting{Kernel::dot, 1, true, Mask::weights},
-                                     Setting{Kernel::dot, 2, true, Mask::none},
-                                     Setting{Kernel::dot, 3, true, Mask::weights_and_padding},
-                                     Setting{Kernel::l2, 4, true, Mask::weights_and_padding},
-                                     Setting{Kernel::l2, 5, false, Mask::padding})));
+                     testing::Values(AttentionSetting{Kernel::dot, 1, true, Mask::weights},
+                                     AttentionSetting{Kernel::dot, 2, true, Mask::none},
+                                     AttentionSetting{Kernel::dot, 3, true, Mask::weights_and_padding},
+                                     AttentionSetting{Kernel::l2, 4, true, Mask::weights_and_padding},
+                                     AttentionSetting{Kernel::l2, 5, false, Mask::padding})));
 
 }  // namespace
 }  // namespace fluxformer

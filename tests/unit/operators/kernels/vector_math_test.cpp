@@ -29,8 +29,8 @@ class VectorMath : public testing::Test {
   }
 };
 
-using Arithmetic = testing::Types<float, double>;
-TYPED_TEST_SUITE(VectorMath, Arithmetic);
+using VectorMathArithmetic = testing::Types<float, double>;
+TYPED_TEST_SUITE(VectorMath, VectorMathArithmetic);
 
 long double normal_cdf(long double x) {
   return erfcl(-x / sqrtl(2)) / 2;

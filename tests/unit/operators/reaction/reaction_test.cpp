@@ -17,13 +17,13 @@ namespace {
 
 using namespace test;
 
-struct Case {
+struct ReactionCase {
   int tokens, samples, width, hidden;
 };
 
-class ReactionTerm : public testing::TestWithParam<std::tuple<Case, Activation, bool>> {
+class ReactionTerm : public testing::TestWithParam<std::tuple<ReactionCase, Activation, bool>> {
  protected:
-  Case size = std::get<0>(GetParam());
+  ReactionCase size = std::get<0>(GetParam());
   ReactionSettings settings{size.hidden, std::get<1>(GetParam()), std::get<2>(GetParam()), false};
   TokenLine line = TokenLine::even(MPI_COMM_SELF, size.tokens, 1);
   SlabContext context{&line, size.samples, size.width};
@@ -161,13 +161,13 @@ std::string case_name(const testing::TestParamInfo<ReactionTerm::ParamType>& tes
 }
 
 // 553 rows of width 5: more than one block, the last one not full; hidden 1201: small blocks.
-INSTANTIATE_TEST_SUITE_P(Sizes, ReactionTerm,
-                         testing::Combine(testing::Values(Case{3, 1, 5, 7}, Case{7, 79, 5, 7},
-                                                          Case{5, 13, 9, 1201}, Case{1, 1, 3, 1}),
-                                          testing::Values(Activation::gelu_erf, Activation::gelu_tanh,
-                                                          Activation::relu),
-                                          testing::Bool()),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, ReactionTerm,
+    testing::Combine(testing::Values(ReactionCase{3, 1, 5, 7}, ReactionCase{7, 79, 5, 7},
+                                     ReactionCase{5, 13, 9, 1201}, ReactionCase{1, 1, 3, 1}),
+                     testing::Values(Activation::gelu_erf, Activation::gelu_tanh, Activation::relu),
+                     testing::Bool()),
+    case_name);
 
 TEST(Reaction, first_half_uses_the_weights_of_the_first_half) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 3, 1);
