@@ -68,7 +68,7 @@ endif()
 
 # Not exported: projects that use the libraries choose their own warnings.
 add_library(fluxformer_warnings INTERFACE)
-target_compile_options(fluxformer_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+target_compile_options(fluxformer_warnings INTERFACE -Wall -Wextra -Wpedantic $<$<NOT:$<BOOL:$<TARGET_PROPERTY:FLUXFORMER_MAY_SHADOW>>>:-Wshadow> -Wnon-virtual-dtor
   -Woverloaded-virtual
   # g++ 12 warns inside its own headers: AVX-512 intrinsics (GCC bug 105593), std::string + "..." (105651, 105329)
   -Wno-maybe-uninitialized -Wno-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
