@@ -32,8 +32,8 @@ struct Size {
 inline const Size tiny{1, 1, 1, 1}, odd{7, 3, 15, 3}, wide{19, 2, 62, 2}, vit{49, 3, 32, 2},
     runs{139, 1, 6, 2};
 
-struct Problem {
-  Problem(const Size& s, const AttentionSettings& base, Mask mask)
+struct AttentionProblem {
+  AttentionProblem(const Size& s, const AttentionSettings& base, Mask mask)
       : size(s), settings(base), line(TokenLine::even(MPI_COMM_SELF, s.tokens, 1)), p(s.width, 5) {
     settings.heads = s.heads;
     whole = {s.tokens, s.samples, s.width, make_mask(mask, s.tokens, s.samples)};

@@ -16,7 +16,7 @@ using namespace test;
 /// Everything a term computes, concatenated.
 std::vector<double> everything(SlabTerm<double>& term, const LayerWeights<const double>& weights,
                                const LayerWeights<double>& gradient, std::vector<double>& gradient_values,
-                               const Problem& problem) {
+                               const AttentionProblem& problem) {
   const auto &u = problem.u, &v = problem.v, &w = problem.w;
   std::vector<double> rhs(u.size()), tangent(u.size()), bar(u.size()), all;
   std::fill(gradient_values.begin(), gradient_values.end(), 0.0);
@@ -41,8 +41,8 @@ TEST(ChangingLengths, are_seen_by_attention_at_each_call) {
   for (const int iterations : {0, 2, 3})
     for (const bool causal : {false, true}) {
       if (causal && iterations > 0) continue;
-      const Problem problem(odd, make_settings(Kernel::l2, iterations, true),
-                            causal ? Mask::causal : Mask::none);
+      const AttentionProblem problem(odd, make_settings(Kernel::l2, iterations, true),
+                                     causal ? Mask::causal : Mask::none);
       std::vector<double> values(problem.p.flat.size());
       const auto weights = problem.p.view<const double>(problem.p.flat.data(), &problem.p.flat.back());
       const auto gradient = problem.p.view<double>(values.data(), &values.back());
@@ -61,7 +61,7 @@ TEST(ChangingLengths, are_seen_by_attention_at_each_call) {
 }
 
 TEST(ChangingLengths, are_seen_by_token_diffusion_at_each_call) {
-  const Problem problem(odd, {}, Mask::none);
+  const AttentionProblem problem(odd, {}, Mask::none);
   const double kappa = 0.3;
   double kappa_bar = 0;
   LayerWeights<const double> weights;

@@ -104,7 +104,7 @@ void expect_the_same_numbers(Subject<T>& subject) {
 
 template <class T>
 void expect_of_attention(const Size& size, const AttentionSettings& settings, Mask mask) {
-  const Problem problem(size, settings, mask);
+  const AttentionProblem problem(size, settings, mask);
   const auto& p = problem.p;
   const auto rounded = rounded_to<T>(p.flat);
   std::vector<double> gradient(p.flat.size());

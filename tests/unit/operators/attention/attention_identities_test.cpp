@@ -16,13 +16,13 @@ namespace {
 
 using namespace test;
 
-Problem plain(const Size& size, Mask mask = Mask::none) {
+AttentionProblem plain(const Size& size, Mask mask = Mask::none) {
   return {size, make_settings(Kernel::dot, 0, true), mask};
 }
 
 TEST(Attention, rows_of_the_kernel_sum_to_one) {
   for (const Mask mask : {Mask::none, Mask::both, Mask::weights_and_padding}) {
-    const Problem problem = plain(vit, mask);
+    const AttentionProblem problem = plain(vit, mask);
     SplitAttention<double> split(problem.line, problem.whole, problem.settings);
     const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
     for (std::size_t row = 0; row < k.size(); row += 49) {
@@ -35,7 +35,7 @@ TEST(Attention, rows_of_the_kernel_sum_to_one) {
 }
 
 TEST(Attention, many_sinkhorn_steps_make_the_kernel_doubly_stochastic) {
-  const Problem problem(odd, make_settings(Kernel::l2, 400, true), Mask::none);
+  const AttentionProblem problem(odd, make_settings(Kernel::l2, 400, true), Mask::none);
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
   for (std::size_t block = 0; block < k.size(); block += 49)
@@ -52,7 +52,7 @@ TEST(Attention, many_sinkhorn_steps_make_the_kernel_doubly_stochastic) {
 
 // sum_y w_y (q_x . k_y) v_y = q_x (sum_y w_y k_y^T v_y): doubling the query's weights doubles the mixing.
 TEST(Attention, linear_is_a_product_of_queries_with_one_matrix) {
-  Problem problem(vit, make_settings(Kernel::dot, linear, true), Mask::weights_and_padding);
+  AttentionProblem problem(vit, make_settings(Kernel::dot, linear, true), Mask::weights_and_padding);
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto before = split.matrix(problem.p, problem.u, problem.size.heads);
   const auto offsets = problem.p.offsets();
@@ -65,7 +65,7 @@ TEST(Attention, linear_is_a_product_of_queries_with_one_matrix) {
 }
 
 TEST(Attention, linear_weights_of_hidden_tokens_are_exactly_zero) {
-  const Problem problem(vit, make_settings(Kernel::dot, linear, true), Mask::both);
+  const AttentionProblem problem(vit, make_settings(Kernel::dot, linear, true), Mask::both);
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
   for (std::size_t i = 0; i < k.size(); ++i) {
@@ -76,13 +76,13 @@ TEST(Attention, linear_weights_of_hidden_tokens_are_exactly_zero) {
 }
 
 TEST(Attention, identical_tokens_are_a_fixed_point_of_the_mixing) {
-  Problem problem = plain(vit);
+  AttentionProblem problem = plain(vit);
   const std::size_t row = problem.u.size() / 49;
   for (std::size_t i = row; i < problem.u.size(); ++i) problem.u[i] = problem.u[i - row];
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto all = split.rhs(problem.p, problem.u);
   // A single token: k = 1, A = W_O (W_V N(u) + b_V) + b_O.
-  Problem one = plain({1, vit.samples, vit.width, vit.heads});
+  AttentionProblem one = plain({1, vit.samples, vit.width, vit.heads});
   one.u.assign(problem.u.begin(), problem.u.begin() + static_cast<std::ptrdiff_t>(row));
   const auto alone = SplitAttention<double>(one.line, one.whole, one.settings).rhs(one.p, one.u);
   for (std::size_t t = 0; t < 49; ++t) {
@@ -93,7 +93,7 @@ TEST(Attention, identical_tokens_are_a_fixed_point_of_the_mixing) {
 }
 
 TEST(Attention, is_equivariant_under_permutations_of_the_tokens) {
-  const Problem problem = plain(vit);
+  const AttentionProblem problem = plain(vit);
   const std::size_t row = problem.u.size() / 49;
   const auto shuffled = [&](const std::vector<double>& x) {
     std::vector<double> y(x.size());
@@ -110,7 +110,7 @@ TEST(Attention, is_equivariant_under_permutations_of_the_tokens) {
 
 TEST(Attention, of_a_causal_mask_sees_exactly_nothing_of_later_tokens) {
   for (const Size& size : {vit, runs}) {
-    const Problem problem = plain(size, Mask::causal);
+    const AttentionProblem problem = plain(size, Mask::causal);
     SplitAttention<double> split(problem.line, problem.whole, problem.settings);
     const auto before = split.rhs(problem.p, problem.u);
     const std::size_t row = problem.u.size() / static_cast<std::size_t>(size.tokens);
@@ -130,8 +130,8 @@ TEST(Attention, of_a_causal_mask_sees_exactly_nothing_of_later_tokens) {
 TEST(Attention, is_not_changed_by_padding) {
   for (const int iterations : {softmax, linear, 3, 4}) {
     const auto settings = make_settings(iterations == linear ? Kernel::dot : Kernel::l2, iterations, true);
-    Problem padded({vit.tokens, 1, vit.width, vit.heads}, settings, Mask::none);
-    Problem bare({31, 1, vit.width, vit.heads}, settings, Mask::none);
+    AttentionProblem padded({vit.tokens, 1, vit.width, vit.heads}, settings, Mask::none);
+    AttentionProblem bare({31, 1, vit.width, vit.heads}, settings, Mask::none);
     padded.whole.mask.length = {31};
     std::copy(bare.u.begin(), bare.u.end(), padded.u.begin());
     auto with = SplitAttention<double>(padded.line, padded.whole, padded.settings).rhs(padded.p, padded.u);
@@ -143,7 +143,7 @@ TEST(Attention, is_not_changed_by_padding) {
 }
 
 TEST(Attention, survives_logits_far_beyond_the_range_of_exp) {
-  Problem problem = plain(vit);
+  AttentionProblem problem = plain(vit);
   problem.settings.layer_norm = false;
   for (double& value : problem.u) value *= 100;  // logits of some 1e4
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
@@ -154,7 +154,7 @@ TEST(Attention, survives_logits_far_beyond_the_range_of_exp) {
 
 TEST(Attention, does_not_hide_a_state_that_is_not_a_number) {
   for (const Mask mask : {Mask::none, Mask::causal}) {
-    Problem problem = plain(odd, mask);
+    AttentionProblem problem = plain(odd, mask);
     problem.u[4] = NAN;  // token 0 of sample 0, which all tokens see
     const auto out =
         SplitAttention<double>(problem.line, problem.whole, problem.settings).rhs(problem.p, problem.u);
@@ -164,7 +164,7 @@ TEST(Attention, does_not_hide_a_state_that_is_not_a_number) {
 }
 
 TEST(Attention, gives_the_same_bits_twice) {
-  const Problem problem = plain(vit, Mask::padding);
+  const AttentionProblem problem = plain(vit, Mask::padding);
   SplitAttention<double> first(problem.line, problem.whole, problem.settings);
   SplitAttention<double> second(problem.line, problem.whole, problem.settings);
   std::vector<double> a, b;

@@ -106,12 +106,12 @@ using Setting = std::tuple<int, bool, Mask>;
 
 class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Setting>> {
  protected:
-  static Problem make() {
+  static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
     const auto& [normalisation, layer_norm, mask] = setting;
     return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask};
   }
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   const AttentionPoint at = random_attention_point(problem.whole, 5),
                        one = random_attention_point(problem.whole, 15),
                        other = random_attention_point(problem.whole, 25);
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
 enum class Base { apart, result, vector };
 
 std::vector<std::vector<double>> results_over(Base base) {
-  const Problem problem(odd, make_settings(Kernel::dot, 0, true), Mask::both);
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::both);
   const AttentionPoint at = random_attention_point(problem.whole, 5),
                        direction = random_attention_point(problem.whole, 15);
   const SlabContext context{&problem.line, odd.samples, odd.width, problem.whole.mask};
@@ -249,7 +249,7 @@ TEST(AttentionSecondOrderCalls, add_to_a_base_that_may_be_result_or_vector) {
 }
 
 TEST(AttentionSecondOrderCalls, vary_with_alpha_where_alpha_is_zero) {
-  const Problem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
   AttentionPoint at = random_attention_point(problem.whole, 5);
   at.weights.back() = 0;
   const AttentionPoint direction = random_attention_point(problem.whole, 15);
@@ -260,7 +260,7 @@ TEST(AttentionSecondOrderCalls, vary_with_alpha_where_alpha_is_zero) {
 }
 
 TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
-  const Problem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
   const AttentionPoint at = random_attention_point(problem.whole, 5),
                        direction = random_attention_point(problem.whole, 15);
   const SlabContext context{&problem.line, odd.samples, odd.width, {}};
@@ -288,7 +288,7 @@ TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
 }
 
 TEST(AttentionSecondOrderCalls, at_one_state_leave_those_at_another_alone) {
-  const Problem problem({49, 23, 32, 2}, make_settings(Kernel::dot, 0, true), Mask::padding);
+  const AttentionProblem problem({49, 23, 32, 2}, make_settings(Kernel::dot, 0, true), Mask::padding);
   const AttentionPoint at = random_attention_point(problem.whole, 5),
                        elsewhere = random_attention_point(problem.whole, 35),
                        direction = random_attention_point(problem.whole, 15);

@@ -19,7 +19,7 @@ using AttentionSetting = std::tuple<Kernel, int, bool, Mask>;
 
 class AttentionTerm : public testing::TestWithParam<std::tuple<Size, AttentionSetting>> {
  protected:
-  static Problem make() {
+  static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
     const auto& [kernel, iterations, layer_norm, mask] = setting;
     return {size, make_settings(kernel, iterations, layer_norm), mask};
@@ -27,7 +27,7 @@ class AttentionTerm : public testing::TestWithParam<std::tuple<Size, AttentionSe
 };
 
 TEST_P(AttentionTerm, equals_the_plain_reference) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto expected = problem.reference_rhs();
   // Sums of up to 139 terms and exponentials of round-off-perturbed logits of a few units: some 1e-14.
@@ -39,21 +39,21 @@ TEST_P(AttentionTerm, equals_the_plain_reference) {
 }
 
 TEST_P(AttentionTerm, in_single_precision_differs_by_single_round_off) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<float> split(problem.line, problem.whole, problem.settings);
   // 6e-8 per operation, over sums of products of up to 62 channels and logits of up to about 10.
   EXPECT_LT(relative_difference(split.rhs(problem.p, problem.u), problem.reference_rhs()), 2e-5);
 }
 
 TEST_P(AttentionTerm, matrix_equals_the_plain_reference) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
   EXPECT_LT(relative_difference(k, problem.reference_matrix()), 1e-13);
 }
 
 TEST_P(AttentionTerm, tangent_is_the_derivative) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto base = split.rhs(problem.p, problem.u);
   const auto tangent = split.tangent(problem.p, problem.u, problem.v);
@@ -76,7 +76,7 @@ TEST_P(AttentionTerm, tangent_is_the_derivative) {
 }
 
 TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   std::vector<double> gradient;
   const auto tangent = split.tangent(problem.p, problem.u, problem.v, -0.37);
@@ -86,7 +86,7 @@ TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
 }
 
 TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   std::vector<double> gradient;
   const double scale = 1.7;
@@ -113,7 +113,7 @@ TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
 }
 
 TEST_P(AttentionTerm, adjoint_in_single_precision_differs_by_single_round_off) {
-  const Problem problem = make();
+  const AttentionProblem problem = make();
   SplitAttention<double> exact(problem.line, problem.whole, problem.settings);
   SplitAttention<float> single(problem.line, problem.whole, problem.settings);
   std::vector<double> expected, found;
