@@ -44,7 +44,7 @@ class CompareChain(ProgramTest):
     def compare(self, decks, *arguments, code=0):
         """Output of the script, by stage: {name: lines}; OUT is the folder out of the test."""
         done = subprocess.run([os.path.join(ROOT, "jobscripts", "compare.sh"), os.path.join("input", decks), self.path("out"), *arguments],
-                              env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY}, capture_output=True, text=True, timeout=300, check=False,
+                              env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY}, capture_output=True, text=True, timeout=1200, check=False,
                               stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         stages = re.split(r"^== (.*)$", done.stdout, flags=re.MULTILINE)
