@@ -105,8 +105,8 @@ function(fluxformer_library name)
   install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-# fluxformer_unity(target): with FLUXFORMER_UNITY, the sources of a folder are compiled six at a time: a whole build takes about half of
-# the time, a build after a change more. run.sh and test.sh switch it on in a new build folder.
+# fluxformer_unity(target): with FLUXFORMER_UNITY, the sources of a folder are compiled six at a time: a whole build takes less time, a
+# build after a change more. run.sh and test.sh switch it on in a new build folder.
 function(fluxformer_unity target)
   if(NOT FLUXFORMER_UNITY)
     return()
@@ -120,11 +120,11 @@ function(fluxformer_unity target)
     cmake_path(GET source PARENT_PATH folder)
     if(NOT folder STREQUAL last_folder)
       set(last_folder "${folder}")
+      string(MD5 group "${folder}")
       set(count 0)
     endif()
     math(EXPR part "${count} / 6")
     math(EXPR count "${count} + 1")
-    string(MD5 group "${folder}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}_${part}")
   endforeach()
 endfunction()
