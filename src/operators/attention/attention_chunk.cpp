@@ -19,7 +19,7 @@ int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
     most_tokens = std::max(most_tokens, static_cast<std::size_t>(context.line->block(rank).count()));
   const std::size_t per_sample = 6 * most_tokens * static_cast<std::size_t>(context.width) * number_size;
   const auto all = static_cast<std::size_t>(context.samples), width = static_cast<std::size_t>(context.width);
-  const std::size_t rows = 4 * width * width * number_size > cache ? 256 : 1;
+  const std::size_t rows = 4 * width * width * number_size > cache ? 1024 : 1;
   const std::size_t least = (rows + most_tokens - 1) / most_tokens;
   const std::size_t fit = std::min(std::max(cache / per_sample, least), all);
   const std::size_t chunks = (all + fit - 1) / fit;

@@ -43,8 +43,9 @@ Reaction<T>::Reaction(const SlabContext& context, const ReactionSettings& settin
   constexpr std::size_t budget = 512 * 1024 / sizeof(T);
   // Where the weights are larger than the cache, a block must be large enough to be worth reading them again.
   const std::size_t fit = budget / (2 * width_ + hidden_);
-  const std::size_t least = 2 * width_ * hidden_ > 2 * budget ? 256 : 16;
-  block_ = std::clamp<std::size_t>(fit / 16 * 16, least, 512);
+  const std::size_t least = 2 * width_ * hidden_ > 2 * budget ? 1024 : 16;
+  const std::size_t block = std::max(std::min<std::size_t>(fit / 16 * 16, 512), least);
+  block_ = std::min(block, static_cast<std::size_t>(std::max(context.rows(), 1)));
 }
 
 template <class T>
