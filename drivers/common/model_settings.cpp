@@ -8,6 +8,7 @@
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
+#include "operators/kernels/bfloat16_product.hpp"
 
 namespace fluxformer {
 namespace {
@@ -162,7 +163,16 @@ EquationSpec equation_spec(const Settings& settings, const ModelSpec& model) {
 }
 
 Precision precision_of(const Settings& settings) {
-  return settings.word("run.precision") == "single" ? Precision::single : Precision::dbl;
+  const auto& word = settings.word("run.precision");
+  if (word == "mixed" && !has_bfloat16_products())
+    throw BadInput(
+        "run.precision = mixed: this processor has no products of bfloat16 numbers (avx512_bf16), or the "
+        "program was built "
+        "without libxsmm, which makes kernels of them; mixed_emulated rounds the same way, but is slow");
+  return word == "double"   ? Precision::dbl
+         : word == "single" ? Precision::single
+         : word == "mixed"  ? Precision::mixed
+                            : Precision::mixed_emulated;
 }
 
 }  // namespace fluxformer

@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
 
 /// Depth cells, speed, epsilon, scheme. Throws BadInput.
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model);
-/// run.precision
+/// run.precision. Throws BadInput for one that this processor does not have.
 Precision precision_of(const Settings& settings);
 
 }  // namespace fluxformer

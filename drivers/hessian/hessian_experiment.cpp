@@ -87,7 +87,8 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
       solver_(problem.comm()) {
   if (precision_of(settings) != Precision::dbl)
-    throw BadInput("run.precision = single: second derivatives are computed in double; use double");
+    throw BadInput("run.precision = " + settings.word("run.precision") +
+                   ": second derivatives are computed in double; use double");
   if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
   if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");

@@ -45,7 +45,8 @@ class Identifiability final : public Comparison {
 Identifiability::Identifiability(const Settings& settings, const CompareProblem& problem)
     : problem_(problem) {
   if (precision_of(settings) != Precision::dbl)
-    throw BadInput("run.precision = single: ranks of matrices are counted in double; use double");
+    throw BadInput("run.precision = " + settings.word("run.precision") +
+                   ": ranks of matrices are counted in double; use double");
   const auto measures =
       word_list(settings, "identifiability.measures", {"weights", "identity", "attribution"});
   if (measures.empty()) throw BadInput("identifiability.measures: must not be empty");

@@ -93,9 +93,9 @@ void ScalingRecord::add(const Repetition& mine) {
 
 void ScalingRecord::measure_machine() {
   if (!settings_.flag("scaling.machine")) return;
-  const double peak = precision_of(settings_) == Precision::single
-                          ? product_rate<float>(product_side, context_.comm)
-                          : product_rate<double>(product_side, context_.comm);
+  const double peak = precision_of(settings_) == Precision::dbl
+                          ? product_rate<double>(product_side, context_.comm)
+                          : product_rate<float>(product_side, context_.comm);
   peak_ = gathered(peak, context_.comm);
   for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
   message_seconds_ = message_seconds(sizes_, context_.comm);

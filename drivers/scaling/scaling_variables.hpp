@@ -21,7 +21,7 @@ inline const io::Variable repetition =
 inline const io::Attribute study{"study", "name of the study"}, workload{"workload", "evolve or train"},
     mode{"mode", "strong (the same problem on any number of ranks) or weak (grown with them)"},
     over{"over", "what is split over the ranks: depth, tokens or samples"},
-    precision{"precision", "arithmetic of the kernels, single or double"}, nodes{"nodes", "number of nodes"},
+    precision{"precision", "arithmetic of the kernels: run.precision"}, nodes{"nodes", "number of nodes"},
     ranks_depth{"ranks_depth", "ranks along depth"}, ranks_token{"ranks_token", "ranks over tokens"},
     groups{"groups", "groups of ranks that share the samples"}, layers{"layers", "number of layers"},
     cells{"cells", "depth cells"}, tokens{"tokens", "tokens per sample"},

@@ -1,13 +1,24 @@
 #include "model/make_depth_model.hpp"
 
+#include <stdexcept>
+
 #include "model/slab/slab_model.hpp"
 
 namespace fluxformer {
 
 std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
                                              Precision precision) {
-  if (precision == Precision::single) return std::make_unique<SlabModel<float>>(parameters, context);
-  return std::make_unique<SlabModel<double>>(parameters, context);
+  switch (precision) {
+    case Precision::dbl:
+      return std::make_unique<SlabModel<double>>(parameters, context);
+    case Precision::single:
+      return std::make_unique<SlabModel<float>>(parameters, context);
+    case Precision::mixed:
+      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16);
+    case Precision::mixed_emulated:
+      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16_as_float);
+  }
+  throw std::logic_error("unknown precision");
 }
 
 }  // namespace fluxformer

@@ -2,7 +2,8 @@
 
 namespace fluxformer {
 
-/// The arithmetic of the kernels. States, parameters and gradients are double in any case.
-enum class Precision { single, dbl };
+/// The arithmetic of the kernels. States, parameters and gradients are double in any case. Mixed: single, but the linear maps of attention
+/// and reaction multiply numbers rounded to bfloat16; `mixed_emulated` rounds the same on processors without such products.
+enum class Precision { single, dbl, mixed, mixed_emulated };
 
 }  // namespace fluxformer

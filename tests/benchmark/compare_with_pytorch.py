@@ -6,7 +6,7 @@
 forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
           ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
 training  a whole step in float and double - embedding, positions, layers, mean, classifier, cross entropy, all gradients, clipping, AdamW -
-          against PyTorch's; the same network, and batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
+          against PyTorch's; mixed precision against its float; the same network, and batch 8, 256 tokens, width 128, 8 heads, 12 layers, ffn 512.
 depth     24 steps of the classical Runge-Kutta method through the field of the small network, weights interpolated between 6 knots, and the
           gradient of all weights: TSAdjoint, with and without the stages' activations, against back-propagation through the same
           loop.
@@ -217,8 +217,8 @@ def main():
                     options.rounds)
     if options.only in (None, "training"):
         for name, size in (("small", SMALL), ("large", LARGE)):
-            for kind, dtype in (("float", torch.float32), ("double", torch.float64)):
-                compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", kind,
+            for kind, peak, dtype in (("float", "float", torch.float32), ("mixed", "float", torch.float32), ("double", "double", torch.float64)):
+                compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", peak,
                         lambda: training_time(size, dtype), options.rounds)
     for kind, dtype in (("double", torch.float64), ("float", torch.float32)):
         if options.only in (None, "depth"):

@@ -25,6 +25,7 @@ void right_hand_side(benchmark::State& state, Precision precision) {
 }
 BENCHMARK_CAPTURE(right_hand_side, double, Precision::dbl)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(right_hand_side, float, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(right_hand_side, mixed, Precision::mixed)->Unit(benchmark::kMillisecond);
 
 /// All layers of BERT-base, one after the other, on one slab.
 template <Precision precision>

@@ -29,8 +29,10 @@ void training_step(benchmark::State& state, const bench::Size& size, Precision p
   state.counters["kept MB"] = training.kept_megabytes();
 }
 BENCHMARK_CAPTURE(training_step, small_float, small, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small_mixed, small, Precision::mixed)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, small_double, small, Precision::dbl)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, large_float, large, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large_mixed, large, Precision::mixed)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, large_double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
 
 /// One term's evaluation, including what it stores, and its adjoint with parameter gradients.

@@ -46,11 +46,11 @@ void projection_adjoint(const double* u, const double* f, const double* w, int r
 }  // namespace
 
 template <class T>
-SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context)
+SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands)
     : parameters_((parameters.spec.validate(), parameters)),
       context_(context),
       weights_(parameters),
-      terms_(parameters.spec, context, layer_),
+      terms_(parameters.spec, context, layer_, operands),
       norm_(context),
       kappa_(parameters),
       sub_layers_(terms_.compose(kappa_.largest)) {}

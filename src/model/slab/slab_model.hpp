@@ -16,8 +16,8 @@ namespace fluxformer {
 template <class T>
 class SlabModel final : public DepthModel {
  public:
-  /// Both are borrowed. Throws BadInput as the terms do.
-  SlabModel(const Parameters& parameters, const SlabContext& context);
+  /// Both are borrowed; `operands`: of the linear maps of attention and reaction. Throws BadInput as the terms do.
+  SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands = Operands::exact);
 
   const ModelSpec& spec() const override { return parameters_.spec; }
   const SlabContext& context() const override { return context_; }

@@ -26,13 +26,14 @@ KappaRange::KappaRange(const Parameters& parameters)
 }
 
 template <class T>
-SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer)
+SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer,
+                        Operands operands)
     : spec_(spec),
       context_(context),
       layer_(layer),
-      attention_(context, spec.attention),
-      reaction_(context, reaction_of(spec, false)),
-      first_reaction_(context, reaction_of(spec, true)) {
+      attention_(context, spec.attention, operands),
+      reaction_(context, reaction_of(spec, false), operands),
+      first_reaction_(context, reaction_of(spec, true), operands) {
   if (!context.mask.causal) diffusion_ = std::make_unique<TokenDiffusion<T>>(context);
 }
 

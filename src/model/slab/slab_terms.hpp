@@ -33,7 +33,8 @@ class SlabTerms {
  public:
   /// `spec` and `context` are borrowed, as is `layer`, the number of the present layer (for dropout). Throws
   /// BadInput as the terms do.
-  SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer);
+  SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer,
+            Operands operands = Operands::exact);
 
   /// The sub-layers in their order; token diffusion takes part where `largest_kappa` is positive. Throws
   /// BadInput for token diffusion with a causal mask.

@@ -50,11 +50,11 @@ void refuse_bad_mask(const SlabContext& context) {
 }  // namespace
 
 template <class T>
-Attention<T>::Attention(const SlabContext& context, const AttentionSettings& settings)
+Attention<T>::Attention(const SlabContext& context, const AttentionSettings& settings, Operands operands)
     : context_(context), settings_(settings) {
   refuse_bad_settings(context, settings);
   refuse_bad_mask(context);
-  work_ = std::make_unique<Work>(context, settings);
+  work_ = std::make_unique<Work>(context, settings, operands);
 }
 
 template <class T>

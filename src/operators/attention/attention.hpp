@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "operators/kernels/linear_map.hpp"
 #include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
@@ -44,8 +45,9 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
  public:
   /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
   /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
-  /// are read at each call and may change between calls (new lengths are not checked again).
-  Attention(const SlabContext& context, const AttentionSettings& settings);
+  /// are read at each call and may change between calls (new lengths are not checked again). `operands`: of the linear maps.
+  Attention(const SlabContext& context, const AttentionSettings& settings,
+            Operands operands = Operands::exact);
   ~Attention() override;
 
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;

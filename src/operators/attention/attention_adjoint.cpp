@@ -89,8 +89,7 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   const AttentionWeights<double>& to = gradient->attention;
   bar.product.resize(2 * width * width);
   T* const turned = bar.product.data() + width * width;  // sum_rows mix seed^T
-  set_product(row_major(turned, width, width), row_major<const T>(chunk.mix.data(), width, r, ld),
-              row_major<const T>(bar.seed.data(), r, width));
+  chunk.w_o.gradient(r, Stored::transposed, chunk.mix.data(), ld, bar.seed.data(), Into::set, turned);
   turn(turned, width, width, width, bar.product.data(), width);
   bar.sums.assign(width, T(0));
   simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
@@ -155,15 +154,13 @@ void Backwards<T>::pull_kernel() {
 template <class T>
 void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar) {
   const std::size_t r = chunk.rows(), width = chunk.width;
-  const auto q_bar = row_major<const T>(bar.q.data(), width, r, chunk.ld);
-  const auto kv_bar = row_major<const T>(bar.kv.data(), r, 2 * width);
-  const T* const w_kv = p.w_qkv + width * width;
   if (gradient != nullptr) {
     const AttentionWeights<double>& to = gradient->attention;
-    const auto x = row_major<const T>(chunk.x.data(), r, width);
     bar.product.resize(3 * width * width);
-    set_product(row_major(bar.product.data(), width, width), q_bar, x);
-    set_product(row_major(bar.product.data() + width * width, 2 * width, width), kv_bar.transpose(), x);
+    chunk.w_q.gradient(r, Stored::transposed, bar.q.data(), chunk.ld, chunk.x.data(), Into::set,
+                       bar.product.data());
+    chunk.w_kv.gradient(r, Stored::plain, bar.kv.data(), 2 * width, chunk.x.data(), Into::set,
+                        bar.product.data() + width * width);
     simd::set_sum(1.0, bar.product.data(), 3 * width * width, to.w_qkv, to.w_qkv);
     for (std::size_t c = 0; c < width; ++c) {
       const T* const row = bar.q.data() + c * chunk.ld;
@@ -174,9 +171,8 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
     simd::set_sum(1.0, bar.sums.data(), 2 * width, to.b_qkv + width, to.b_qkv + width);
   }
   bar.x.resize(r * width);
-  auto x_bar = row_major(bar.x.data(), r, width);
-  set_product(x_bar, q_bar.transpose(), row_major(p.w_qkv, width, width));
-  set_product(x_bar, kv_bar, row_major(w_kv, 2 * width, width), Into::add);
+  chunk.w_q.apply_transpose(r, Stored::transposed, bar.q.data(), chunk.ld, Into::set, bar.x.data());
+  chunk.w_kv.apply_transpose(r, bar.kv.data(), Into::add, bar.x.data());
   if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, base, u_bar);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width,

@@ -39,7 +39,7 @@ HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& setti
 
 template <class T>
 AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
-                                  const AttentionSettings& attention_settings)
+                                  const AttentionSettings& attention_settings, Operands operands)
     : context(slab_context),
       settings(attention_settings),
       half_steps(settings.normalisation == Normalisation::sinkhorn ? settings.sinkhorn_iterations : 1),
@@ -49,6 +49,9 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
       heads(static_cast<std::size_t>(settings.heads)),
       tokens(static_cast<std::size_t>(context.line->block().count())),
       ring(*context.line),
+      w_q(operands),
+      w_kv(operands),
+      w_o(operands),
       most_(samples_at_a_time(context, sizeof(T))) {
   const std::size_t all = static_cast<std::size_t>(most_) * tokens;
   ld = all + simd::lanes<T>;
@@ -113,7 +116,8 @@ void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, cons
 
 template <class T>
 void AttentionChunk<T>::set_maps(const AttentionWeights<const T>& weights) {
-  w_qkv.set(weights.w_qkv, 3 * width, width);
+  w_q.set(weights.w_qkv, width, width);
+  w_kv.set(weights.w_qkv + width * width, 2 * width, width);
   w_o.set(weights.w_o, width, width);
 }
 
@@ -121,11 +125,11 @@ template <class T>
 void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const double* u) {
   normalise(weights, u, x.data());
   const std::size_t r = rows();
-  w_qkv.apply(r, Stored::plain, x.data(), width, 0, width, projected.data(), width);
+  w_q.apply(r, x.data(), projected.data());
   turn(projected.data(), r, width, width, q.data(), ld);
   for (std::size_t c = 0; c < width; ++c)
     for (std::size_t i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
-  w_qkv.apply(r, Stored::plain, x.data(), width, width, 2 * width, kv.data(), 2 * width);
+  w_kv.apply(r, x.data(), kv.data());
   const T* const b_kv = weights.b_qkv + width;
   for (std::size_t first = 0; first < r * 2 * width; first += 2 * width)
     for (std::size_t c = 0; c < 2 * width; ++c) kv[first + c] += b_kv[c];
@@ -147,7 +151,7 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 template <class T>
 void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale,
                                    const double* base, double* out) {
-  w_o.apply(rows(), Stored::transposed, lanes.data(), ld, 0, width, projected.data(), width);
+  w_o.apply(rows(), Stored::transposed, lanes.data(), ld, projected.data());
   scatter(projected.data(), b_o, scale, base, out);
 }
 

@@ -21,7 +21,8 @@ struct AttentionChunk : AttentionForward<T> {
   using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
       Forward::potential;
   /// Throws as Attention; `slab_context` is borrowed.
-  AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings);
+  AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings,
+                 Operands operands);
 
   const SlabContext& context;
   const AttentionSettings settings;
@@ -31,7 +32,7 @@ struct AttentionChunk : AttentionForward<T> {
   std::size_t width, heads, tokens, ld;
   TokenRing<T> ring;
 
-  LinearMap<T> w_qkv, w_o;
+  LinearMap<T> w_q, w_kv, w_o;
   std::vector<T> projected;    ///< the output, or queries before they are turned, [row][width]
   std::vector<T> top, sum;     ///< running sums, [head][row]
   std::vector<T> weight_term;  ///< beta of this rank's tokens, without potentials: log w; linear: w

@@ -46,9 +46,9 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, cons
   }
   dot.q.resize(width * ld);
   dot.kv.resize(r * (2 * width + heads));
-  chunk.w_qkv.apply(r, Stored::plain, dot.x.data(), width, 0, width, chunk.projected.data(), width);
+  chunk.w_q.apply(r, dot.x.data(), chunk.projected.data());
   turn(chunk.projected.data(), r, width, width, dot.q.data(), ld);
-  chunk.w_qkv.apply(r, Stored::plain, dot.x.data(), width, width, 2 * width, dot.kv.data(), 2 * width);
+  chunk.w_kv.apply(r, dot.x.data(), dot.kv.data());
   dot.half_norm.assign(heads * ld, T(0));
   if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
   if (chunk.half_steps > 1) {

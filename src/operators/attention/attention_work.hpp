@@ -72,7 +72,8 @@ struct AttentionAdjointTape final : AttentionTape<AttentionAdjoint<T>> {
 template <class T>
 struct Attention<T>::Work {
   /// Buffers as large as a chunk of `context` needs.
-  Work(const SlabContext& context, const AttentionSettings& settings) : chunk(context, settings) {}
+  Work(const SlabContext& context, const AttentionSettings& settings, Operands operands)
+      : chunk(context, settings, operands) {}
 
   AttentionChunk<T> chunk;
   AttentionTangentWork<T> dot;

@@ -1,58 +1,98 @@
 #include "operators/kernels/linear_map.hpp"
 
+#include <stdexcept>
+#include <type_traits>
+
 #include "operators/kernels/turn.hpp"
 
 namespace fluxformer {
+namespace {
+
+enum Direction : std::size_t { forward, backward, gradients };
+
+}  // namespace
+
+template <class T>
+LinearMap<T>::LinearMap(Operands operands) {
+  if (operands == Operands::exact) return;
+  if constexpr (!std::is_same_v<T, float>) throw std::logic_error("only floats are rounded to bfloat16");
+  rounded_.assign(3, Bfloat16Product(operands == Operands::bfloat16 ? Bfloat16Product::By::processor
+                                                                    : Bfloat16Product::By::floats));
+}
 
 template <class T>
 void LinearMap<T>::set(const T* w, std::size_t out, std::size_t in) {
   w_ = w;
   out_ = out;
   in_ = in;
-  is_turned_ = has_kernel<T>(in, out);
-  if (!is_turned_) return;
-  turned_.resize(in * out);
-  turn(w, out, in, in, turned_.data(), out);
+  forward_is_set_ = backward_is_set_ = false;
 }
 
 template <class T>
-void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, std::size_t first,
-                         std::size_t count, T* y, std::size_t y_stride) {
+void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, T* y) {
+  if constexpr (std::is_same_v<T, float>)
+    if (!exact()) {
+      auto& product = rounded_[forward];
+      if (!forward_is_set_) product.set_right(in_, out_, Stored::transposed, w_, in_);
+      forward_is_set_ = true;
+      return product(rows, stored, x, x_stride, Into::set, y, out_);
+    }
+  const bool turned = has_kernel<T>(in_, out_);
+  if (turned && !forward_is_set_) {
+    turned_.resize(in_ * out_);
+    turn(w_, out_, in_, in_, turned_.data(), out_);
+    forward_is_set_ = true;
+  }
   forward_({.rows = static_cast<int>(rows),
-            .columns = static_cast<int>(count),
+            .columns = static_cast<int>(out_),
             .depth = static_cast<int>(in_),
             .a_stride = static_cast<int>(x_stride),
-            .b_stride = static_cast<int>(is_turned_ ? out_ : in_),
-            .c_stride = static_cast<int>(y_stride),
+            .b_stride = static_cast<int>(turned ? out_ : in_),
+            .c_stride = static_cast<int>(out_),
             .a = stored,
-            .b = is_turned_ ? Stored::plain : Stored::transposed},
-           x, is_turned_ ? turned_.data() + first : w_ + first * in_, y);
+            .b = turned ? Stored::plain : Stored::transposed},
+           x, turned ? turned_.data() : w_, y);
 }
 
 template <class T>
-void LinearMap<T>::apply_transpose(std::size_t rows, const T* y, Into into, T* x) {
-  const int in = static_cast<int>(in_), out = static_cast<int>(out_);
+void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride,
+                                   Into into, T* x) {
+  if constexpr (std::is_same_v<T, float>)
+    if (!exact()) {
+      auto& product = rounded_[backward];
+      if (!backward_is_set_) product.set_right(out_, in_, Stored::plain, w_, in_);
+      backward_is_set_ = true;
+      return product(rows, stored, y, y_stride, into, x, in_);
+    }
   backward_({.rows = static_cast<int>(rows),
-             .columns = in,
-             .depth = out,
-             .a_stride = out,
-             .b_stride = in,
-             .c_stride = in,
+             .columns = static_cast<int>(in_),
+             .depth = static_cast<int>(out_),
+             .a_stride = static_cast<int>(y_stride),
+             .b_stride = static_cast<int>(in_),
+             .c_stride = static_cast<int>(in_),
+             .a = stored,
              .into = into},
             y, w_, x);
 }
 
 template <class T>
-void LinearMap<T>::add_gradient(std::size_t rows, const T* y, const T* x, T* g) {
-  const int in = static_cast<int>(in_), out = static_cast<int>(out_);
-  gradient_({.rows = out,
-             .columns = in,
+void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x,
+                            Into into, T* g) {
+  const Stored turned = stored == Stored::plain ? Stored::transposed : Stored::plain;
+  if constexpr (std::is_same_v<T, float>)
+    if (!exact()) {
+      auto& product = rounded_[gradients];
+      product.set_right(rows, in_, Stored::plain, x, in_);
+      return product(out_, turned, y, y_stride, into, g, in_);
+    }
+  gradient_({.rows = static_cast<int>(out_),
+             .columns = static_cast<int>(in_),
              .depth = static_cast<int>(rows),
-             .a_stride = out,
-             .b_stride = in,
-             .c_stride = in,
-             .a = Stored::transposed,
-             .into = Into::add},
+             .a_stride = static_cast<int>(y_stride),
+             .b_stride = static_cast<int>(in_),
+             .c_stride = static_cast<int>(in_),
+             .a = turned,
+             .into = into},
             y, x, g);
 }
 

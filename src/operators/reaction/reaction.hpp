@@ -35,7 +35,7 @@ template <class T>
 class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
   /// `context` is borrowed.
-  Reaction(const SlabContext& context, const ReactionSettings& settings);
+  Reaction(const SlabContext& context, const ReactionSettings& settings, Operands operands = Operands::exact);
 
   void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
   void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,

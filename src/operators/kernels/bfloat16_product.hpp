@@ -1,0 +1,52 @@
+#pragma once
+
+// Products of float matrices whose numbers are rounded to bfloat16 first: 8 significant bits instead of 24, the same range. Products of two
+// such numbers are exact in float, and sums are taken in float.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "operators/kernels/product.hpp"
+
+namespace fluxformer {
+
+/// Whether the processor multiplies bfloat16 numbers by itself (avx512_bf16), and the library that makes kernels for it is built in.
+bool has_bfloat16_products();
+
+/// y[i] := x[i] rounded to the nearest bfloat16, halves to even, as the upper half of a float. NaN stays NaN, and what is beyond the
+/// largest number becomes infinite.
+void round_to_bfloat16(const float* x, std::size_t count, std::uint16_t* y);
+
+/// c = (or +=) a b for one b and many a. Keeps b as the kernels want it. Not thread-safe.
+class Bfloat16Product {
+ public:
+  /// Whether rounded numbers are multiplied by the processor or, slowly and on any, as floats: the same up to the order of sums.
+  enum class By { processor, floats };
+  explicit Bfloat16Product(By by) : by_(by) {}
+
+  /// Copies b [depth][columns], or b stored as its transpose, rows `stride` apart; it is rounded here.
+  void set_right(std::size_t depth, std::size_t columns, Stored stored, const float* b, std::size_t stride);
+  /// c[row][j] = (or +=) sum_k a[row][k] b[k][j]; `a` stored as transposed: a[k][row].
+  void operator()(std::size_t rows, Stored stored, const float* a, std::size_t a_stride, Into into, float* c,
+                  std::size_t c_stride);
+
+ private:
+  using Kernel = void(const std::uint16_t* b, const std::uint16_t* a, float* c);
+
+  std::size_t even_depth() const { return depth_ + depth_ % 2; }
+  void by_processor(const ProductShape& shape, float* c);
+
+  By by_;
+  std::size_t depth_ = 0, columns_ = 0;
+  std::vector<std::uint32_t>
+      right_;  // pairs of b's numbers below each other, [depth / 2][column]; the depth is made even by zeros
+  std::vector<std::uint16_t> left_;  // a, [row][depth]
+  std::vector<float> turned_;
+  ProductShape shape_;
+  Kernel* kernel_ = nullptr;                       // of shape_
+  std::vector<float> right_values_, left_values_;  // for By::floats
+  Product<float> of_floats_;
+};
+
+}  // namespace fluxformer

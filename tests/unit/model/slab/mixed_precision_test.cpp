@@ -1,0 +1,75 @@
+// run.precision = mixed: the map of a layer, its tangent and adjoint with factors of the linear maps rounded to bfloat16.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "operators/kernels/bfloat16_product.hpp"
+#include "tests/support/small_problem.hpp"
+#include "tests/support/test_vectors.hpp"
+#include "tests/unit/model/layer_settings.hpp"
+
+namespace fluxformer {
+namespace {
+
+using namespace test;
+
+/// Half a unit of eight significant bits: the relative error of one rounding.
+constexpr double rounding = 0x1p-9;
+
+/// What a layer does in one arithmetic.
+struct LayerDerivatives {
+  LayerDerivatives(const Setting& setting, Precision precision) {
+    auto spec = problem_of(setting);
+    spec.precision = precision;
+    Problem problem(MPI_COMM_WORLD, spec);
+    const std::size_t size = problem.context.size();
+    const Whole u = random_vector(size, 6), v = random_vector(size, 7), w = random_vector(size, 8);
+    const auto increment = [&](Whole& to) { problem.model->increment(at, h, u.data(), to.data()); };
+    value.resize(size);
+    increment(value);
+    tangent.resize(size);
+    problem.model->increment_tangent(at, h, u.data(), v.data(), tangent.data());
+    adjoint.resize(size);
+    gradient.resize(problem.parameters.values.size());
+    problem.model->increment_adjoint(at, h, u.data(), w.data(), adjoint.data(), gradient);
+    forward = std::inner_product(w.begin(), w.end(), tangent.begin(), 0.0);
+    backward = std::inner_product(v.begin(), v.end(), adjoint.begin(), 0.0);
+    size_of_pairing = norm(w) * norm(tangent);
+  }
+  Whole value, tangent, adjoint, gradient;
+  double forward = 0, backward = 0, size_of_pairing = 0;  // <w, J v>, <J^T w, v>
+};
+
+class MixedPrecision : public testing::TestWithParam<Setting> {};
+
+TEST_P(MixedPrecision, differs_from_double_by_the_rounding_of_factors) {
+  const LayerDerivatives exact(GetParam(), Precision::dbl), mixed(GetParam(), Precision::mixed_emulated);
+  // To first order the errors of successive products add up: a layer has up to six in a row (macaron: two of either half of the reaction,
+  // values, output), a derivative those and their counterparts, of two rounded factors each.
+  EXPECT_LT(relative_difference(mixed.value, exact.value), 12 * rounding);
+  EXPECT_GT(relative_difference(mixed.value, exact.value), rounding / 64) << "nothing was rounded";
+  EXPECT_LT(relative_difference(mixed.tangent, exact.tangent), 24 * rounding);
+  EXPECT_LT(relative_difference(mixed.adjoint, exact.adjoint), 24 * rounding);
+  EXPECT_LT(relative_difference(mixed.gradient, exact.gradient), 24 * rounding);
+  // Tangent and adjoint round different numbers.
+  EXPECT_LT(std::abs(mixed.forward - mixed.backward), 24 * rounding * mixed.size_of_pairing);
+}
+
+TEST_P(MixedPrecision, is_the_same_by_the_processor_and_emulated) {
+  if (!has_bfloat16_products()) GTEST_SKIP() << "no avx512_bf16";
+  const LayerDerivatives own(GetParam(), Precision::mixed), emulated(GetParam(), Precision::mixed_emulated);
+  // Sums in another order differ by round-off of float; where that carries a number over the middle between two bfloat16 numbers, it becomes
+  // the other one, but few do.
+  EXPECT_LT(relative_difference(own.value, emulated.value), rounding / 2);
+  EXPECT_LT(relative_difference(own.adjoint, emulated.adjoint), rounding / 2);
+  EXPECT_LT(relative_difference(own.gradient, emulated.gradient), rounding / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(EverySetting, MixedPrecision, testing::ValuesIn(every_setting()),
+                         [](const auto& setting) { return name_of(setting.param); });
+
+}  // namespace
+}  // namespace fluxformer
