@@ -161,7 +161,7 @@ solve() {
 
 mkdir -p "$out"
 mpi_environment "$ranks"
-models=() controls=() trained=() results=()
+models=() controls=() trained=() trained_controls=() results=()
 for kind in transformer pde distilled linear mlp; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
   case $kind in linear | mlp) has hessian || continue ;; esac # its controls
@@ -180,10 +180,10 @@ for kind in transformer pde distilled linear mlp; do
     fi
     find_results "${kind}_$seed" train $kind "${own[@]}"
     needed_stage "train $kind, seed $seed" solve "${kind}_$seed"
-    trained+=("$out/${kind}_$seed.h5")
+    case $kind in linear | mlp) trained_controls+=("$out/${kind}_$seed.h5") ;; *) trained+=("$out/${kind}_$seed.h5") ;; esac
   done
 done
-results+=("${trained[@]}")
+results+=("${trained[@]}" "${trained_controls[@]}")
 if has evolve && has pde; then
   inputs=("$out/pde_${seeds[0]}.h5")
   find_results evolve evolve evolve --model.file="${inputs[0]}"
@@ -192,7 +192,7 @@ if has evolve && has pde; then
 fi
 for name in "${experiments[@]}"; do
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds
-  if [ "$name" = hessian ]; then own+=("${controls[@]}"); fi
+  if [ "$name" = hessian ]; then own+=("${controls[@]}") inputs+=("${trained_controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds; fi # it trains its own models
   find_results "$name" "$name" "$name" "${own[@]}"
   needed_stage "$name" solve "$name"

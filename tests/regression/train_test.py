@@ -57,6 +57,8 @@ class Learning(TrainTest):
             "sgd": ("--train.optimiser=sgd", "--train.rate=0.2", "--train.schedule=steps"),
             "adam": ("--train.optimiser=adam", "--train.schedule=constant"),
             "squares": ("--train.loss=mean_squared_error", "--run.precision=single"),
+            "mixed": ("--run.precision=mixed_emulated",),
+            "mixed_implicit": ("--run.precision=mixed_emulated", "--train.gradient=adjoint", "--adjoint.method=cn"),
             "adjoint": ("--train.gradient=adjoint", "--adjoint.method=3bs", "--adjoint.keep=segments"),
             "disk": ("--train.gradient=adjoint", "--adjoint.keep=disk", "--mesh.cells=8"),
             "implicit": ("--train.gradient=adjoint", "--adjoint.method=cn", "--model.kind=pde", "--mesh.cells=8",
@@ -238,6 +240,11 @@ class OutputFile(TrainTest):
 
 
 class Refusals(TrainTest):
+    def test_mixed_precision_is_refused_where_the_processor_has_none(self):
+        end = self.run_program("train", "--data.set=digits", "--quiet", "--run.precision=mixed", "--output.file=out.h5", ranks=2,
+                               environment={"LIBXSMM_TARGET": "snb"})
+        self.assert_refused(end, "run.precision = mixed", "avx512_bf16", "mixed_emulated")
+
     def test_values_are_named_with_what_is_allowed(self):
         adjoint = "--train.gradient=adjoint"
         cases = [

@@ -54,7 +54,7 @@ class Sized(Measured):
         if run.settings.get("attention.causal") or run.settings.get("data.set") in ("20news", "topics", "tokens"):
             raise RunError(f"{run.path}: tokens that are causal or may be padded, whose attention does less work than the formula says")
         sizes = {name: facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")}
-        case = Case(**sizes, passes=1.0, number=4 if facts["precision"] == "single" else 8,
+        case = Case(**sizes, passes=1.0, number=8 if facts["precision"] == "double" else 4,
                     summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])
         filled = facts["groups"] * -(-facts["samples"] // facts["groups"])  # all groups work on as many samples
         self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops * facts["samples"] / filled)

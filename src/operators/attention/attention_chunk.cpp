@@ -38,9 +38,9 @@ HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& setti
 }  // namespace
 
 template <class T>
-AttentionChunk<T>::AttentionChunk(const SlabContext& slab_context,
-                                  const AttentionSettings& attention_settings, Operands operands)
-    : context(slab_context),
+AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings,
+                                  Operands operands)
+    : context(borrowed),
       settings(attention_settings),
       half_steps(settings.normalisation == Normalisation::sinkhorn ? settings.sinkhorn_iterations : 1),
       shape(shape_of<T>(context, settings)),
@@ -176,7 +176,7 @@ int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sam
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
-  return Forward::bytes() + ring.bytes() +
+  return Forward::bytes() + ring.bytes() + w_q.bytes() + w_kv.bytes() + w_o.bytes() +
          bytes_of(projected, top, sum, weight_term, my_index_, their_index_);
 }
 

@@ -20,9 +20,8 @@ struct AttentionChunk : AttentionForward<T> {
   using Forward = AttentionForward<T>;  ///< what an adjoint needs
   using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
       Forward::potential;
-  /// Throws as Attention; `slab_context` is borrowed.
-  AttentionChunk(const SlabContext& slab_context, const AttentionSettings& attention_settings,
-                 Operands operands);
+  /// Throws as Attention; the context is borrowed.
+  AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings, Operands operands);
 
   const SlabContext& context;
   const AttentionSettings settings;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
-#include <string>
 
 #include "operators/kernels/turn.hpp"
 
@@ -13,6 +12,8 @@
 
 namespace fluxformer {
 namespace {
+
+using Kernel = void(const std::uint16_t* b, const std::uint16_t* a, float* c);
 
 /// The bits of x rounded to bfloat16, in the upper half of the word; the lower half is arbitrary.
 std::uint32_t rounded_bits(float x) {
@@ -39,14 +40,34 @@ void round_rows(const float* x, std::size_t rows, std::size_t columns, std::size
   }
 }
 
+/// Of one shape; null if the library makes none, as for a processor without such products.
+Kernel* kernel_for([[maybe_unused]] const ProductShape& s) {
+#ifdef FLUXFORMER_XSMM
+  // Made for older processors, they would compute by other means.
+  if (__builtin_cpu_supports("avx512bf16") == 0 || libxsmm_get_target_archid() < LIBXSMM_X86_AVX512_CPX)
+    return nullptr;
+  const int flags = LIBXSMM_GEMM_FLAG_VNNI_A, prefetch = LIBXSMM_PREFETCH_NONE;
+  const float one = 1, keep = s.into == Into::add ? 1.0F : 0.0F;
+  // Its matrices are column-major: its first factor is b.
+  return reinterpret_cast<Kernel*>(libxsmm_bsmmdispatch(s.columns, s.rows, s.depth, &s.b_stride, &s.a_stride,
+                                                        &s.c_stride, &one, &keep, &flags, &prefetch));
+#else
+  return nullptr;
+#endif
+}
+
+/// Columns of b that a kernel takes at a time: it reads them again for every few rows of c, from half of a second-level cache of 1 MiB.
+std::size_t columns_at_a_time(std::size_t depth) {
+  constexpr std::size_t step = 64, cache = 512 * 1024;
+  return std::max(step, cache / (sizeof(std::uint16_t) * depth) / step * step);
+}
+
 }  // namespace
 
 bool has_bfloat16_products() {
-#ifdef FLUXFORMER_XSMM
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
+  return kernel_for(
+             {.rows = 16, .columns = 16, .depth = 16, .a_stride = 16, .b_stride = 16, .c_stride = 16}) !=
+         nullptr;
 }
 
 void round_to_bfloat16(const float* x, std::size_t count, std::uint16_t* y) {
@@ -94,38 +115,31 @@ void Bfloat16Product::operator()(std::size_t rows, Stored stored, const float* a
     a_stride = depth_;
   }
   round_rows(a, rows, depth_, a_stride, left_.data(), even);
-  const ProductShape shape{.rows = static_cast<int>(rows),
-                           .columns = static_cast<int>(columns_),
-                           .depth = static_cast<int>(even),
-                           .a_stride = static_cast<int>(even),
-                           .b_stride = static_cast<int>(columns_),
-                           .c_stride = static_cast<int>(c_stride),
-                           .into = into};
-  if (by_ == By::processor) return by_processor(shape, c);
-  left_values_.resize(left_.size());
-  for (std::size_t i = 0; i < left_.size(); ++i) left_values_[i] = value_of(left_[i]);
-  of_floats_(shape, left_values_.data(), right_values_.data(), c);
+  ProductShape shape{.rows = static_cast<int>(rows),
+                     .columns = static_cast<int>(columns_),
+                     .depth = static_cast<int>(even),
+                     .a_stride = static_cast<int>(even),
+                     .b_stride = static_cast<int>(columns_),
+                     .c_stride = static_cast<int>(c_stride),
+                     .into = into};
+  if (by_ == By::floats) {
+    left_values_.resize(left_.size());
+    for (std::size_t i = 0; i < left_.size(); ++i) left_values_[i] = value_of(left_[i]);
+    return of_floats_(shape, left_values_.data(), right_values_.data(), c);
+  }
+  const std::size_t most = columns_at_a_time(even);
+  for (std::size_t first = 0; first < columns_; first += most) {
+    shape.columns = static_cast<int>(std::min(most, columns_ - first));
+    auto* const kernel = kernel_for(shape);
+    if (kernel == nullptr) throw std::logic_error("this processor does not multiply bfloat16 numbers");
+    kernel(reinterpret_cast<const std::uint16_t*>(right_.data() + first), left_.data(), c + first);
+  }
 }
 
-#ifdef FLUXFORMER_XSMM
-void Bfloat16Product::by_processor(const ProductShape& s, float* c) {
-  if (!(s == shape_)) {
-    shape_ = s;
-    const int flags = LIBXSMM_GEMM_FLAG_VNNI_A, prefetch = LIBXSMM_PREFETCH_NONE;
-    const float one = 1, keep = s.into == Into::add ? 1.0F : 0.0F;
-    // Its matrices are column-major: its first factor is b.
-    kernel_ = reinterpret_cast<Kernel*>(libxsmm_bsmmdispatch(
-        s.columns, s.rows, s.depth, &s.b_stride, &s.a_stride, &s.c_stride, &one, &keep, &flags, &prefetch));
-    if (kernel_ == nullptr)
-      throw std::runtime_error("libxsmm makes no bfloat16 kernel of " + std::to_string(s.rows) + " x " +
-                               std::to_string(s.depth) + " x " + std::to_string(s.columns));
-  }
-  kernel_(reinterpret_cast<const std::uint16_t*>(right_.data()), left_.data(), c);
+std::size_t Bfloat16Product::bytes() const {
+  return sizeof(float) *
+             (right_.capacity() + turned_.capacity() + right_values_.capacity() + left_values_.capacity()) +
+         sizeof(std::uint16_t) * left_.capacity();
 }
-#else
-void Bfloat16Product::by_processor(const ProductShape& /*shape*/, float* /*c*/) {
-  throw std::logic_error("products of bfloat16 numbers are not built in");
-}
-#endif
 
 }  // namespace fluxformer

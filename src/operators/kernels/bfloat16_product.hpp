@@ -21,7 +21,8 @@ void round_to_bfloat16(const float* x, std::size_t count, std::uint16_t* y);
 /// c = (or +=) a b for one b and many a. Keeps b as the kernels want it. Not thread-safe.
 class Bfloat16Product {
  public:
-  /// Whether rounded numbers are multiplied by the processor or, slowly and on any, as floats: the same up to the order of sums.
+  /// Whether rounded numbers are multiplied by the processor or, slowly and on any, as floats: the same up to the
+  /// order of sums, and subnormal numbers, which the processor takes for 0.
   enum class By { processor, floats };
   explicit Bfloat16Product(By by) : by_(by) {}
 
@@ -31,11 +32,11 @@ class Bfloat16Product {
   void operator()(std::size_t rows, Stored stored, const float* a, std::size_t a_stride, Into into, float* c,
                   std::size_t c_stride);
 
- private:
-  using Kernel = void(const std::uint16_t* b, const std::uint16_t* a, float* c);
+  /// Memory held.
+  std::size_t bytes() const;
 
+ private:
   std::size_t even_depth() const { return depth_ + depth_ % 2; }
-  void by_processor(const ProductShape& shape, float* c);
 
   By by_;
   std::size_t depth_ = 0, columns_ = 0;
@@ -43,8 +44,6 @@ class Bfloat16Product {
       right_;  // pairs of b's numbers below each other, [depth / 2][column]; the depth is made even by zeros
   std::vector<std::uint16_t> left_;  // a, [row][depth]
   std::vector<float> turned_;
-  ProductShape shape_;
-  Kernel* kernel_ = nullptr;                       // of shape_
   std::vector<float> right_values_, left_values_;  // for By::floats
   Product<float> of_floats_;
 };

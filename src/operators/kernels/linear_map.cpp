@@ -96,6 +96,13 @@ void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::si
             y, x, g);
 }
 
+template <class T>
+std::size_t LinearMap<T>::bytes() const {
+  std::size_t total = turned_.capacity() * sizeof(T);
+  for (const auto& product : rounded_) total += product.bytes();
+  return total;
+}
+
 template class LinearMap<float>;
 template class LinearMap<double>;
 

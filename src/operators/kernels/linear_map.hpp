@@ -45,6 +45,9 @@ class LinearMap {
     gradient(rows, Stored::plain, y, out_, x, Into::add, g);
   }
 
+  /// Memory held.
+  std::size_t bytes() const;
+
  private:
   bool exact() const { return rounded_.empty(); }
 

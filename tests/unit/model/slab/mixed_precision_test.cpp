@@ -16,8 +16,8 @@ namespace {
 
 using namespace test;
 
-/// Half a unit of eight significant bits: the relative error of one rounding.
-constexpr double rounding = 0x1p-9;
+/// The largest relative error of rounding to eight significant bits.
+constexpr double rounding = 0x1p-8;
 
 /// What a layer does in one arithmetic.
 struct LayerDerivatives {
@@ -48,14 +48,15 @@ class MixedPrecision : public testing::TestWithParam<Setting> {};
 TEST_P(MixedPrecision, differs_from_double_by_the_rounding_of_factors) {
   const LayerDerivatives exact(GetParam(), Precision::dbl), mixed(GetParam(), Precision::mixed_emulated);
   // To first order the errors of successive products add up: a layer has up to six in a row (macaron: two of either half of the reaction,
-  // values, output), a derivative those and their counterparts, of two rounded factors each.
-  EXPECT_LT(relative_difference(mixed.value, exact.value), 12 * rounding);
-  EXPECT_GT(relative_difference(mixed.value, exact.value), rounding / 64) << "nothing was rounded";
-  EXPECT_LT(relative_difference(mixed.tangent, exact.tangent), 24 * rounding);
-  EXPECT_LT(relative_difference(mixed.adjoint, exact.adjoint), 24 * rounding);
-  EXPECT_LT(relative_difference(mixed.gradient, exact.gradient), 24 * rounding);
+  // values, output), a derivative those and their counterparts, of two rounded factors each. Their
+  // errors are independent; half of the sum of the largest is not reached.
+  EXPECT_LT(relative_difference(mixed.value, exact.value), 6 * rounding);
+  EXPECT_GT(relative_difference(mixed.value, exact.value), rounding / 128) << "nothing was rounded";
+  EXPECT_LT(relative_difference(mixed.tangent, exact.tangent), 12 * rounding);
+  EXPECT_LT(relative_difference(mixed.adjoint, exact.adjoint), 12 * rounding);
+  EXPECT_LT(relative_difference(mixed.gradient, exact.gradient), 12 * rounding);
   // Tangent and adjoint round different numbers.
-  EXPECT_LT(std::abs(mixed.forward - mixed.backward), 24 * rounding * mixed.size_of_pairing);
+  EXPECT_LT(std::abs(mixed.forward - mixed.backward), 12 * rounding * mixed.size_of_pairing);
 }
 
 TEST_P(MixedPrecision, is_the_same_by_the_processor_and_emulated) {
@@ -63,9 +64,9 @@ TEST_P(MixedPrecision, is_the_same_by_the_processor_and_emulated) {
   const LayerDerivatives own(GetParam(), Precision::mixed), emulated(GetParam(), Precision::mixed_emulated);
   // Sums in another order differ by round-off of float; where that carries a number over the middle between two bfloat16 numbers, it becomes
   // the other one, but few do.
-  EXPECT_LT(relative_difference(own.value, emulated.value), rounding / 2);
-  EXPECT_LT(relative_difference(own.adjoint, emulated.adjoint), rounding / 2);
-  EXPECT_LT(relative_difference(own.gradient, emulated.gradient), rounding / 2);
+  EXPECT_LT(relative_difference(own.value, emulated.value), rounding / 4);
+  EXPECT_LT(relative_difference(own.adjoint, emulated.adjoint), rounding / 4);
+  EXPECT_LT(relative_difference(own.gradient, emulated.gradient), rounding / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(EverySetting, MixedPrecision, testing::ValuesIn(every_setting()),
