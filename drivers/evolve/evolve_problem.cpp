@@ -49,6 +49,18 @@ EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equ
   return s;
 }
 
+/// run.precision. Throws BadInput for one that is too coarse for the steady state u*.
+Precision precision_for(const Settings& settings) {
+  const auto precision = precision_of(settings);
+  const bool solved = settings.word("depth.scheme") != "shift" || settings.real("equation.epsilon") > 0;
+  if (is_mixed(precision) && solved && settings.real("front.threshold") > 0)
+    throw BadInput("run.precision = " + settings.word("run.precision") +
+                   ": the steady state that fronts are measured against is solved for, and residuals cannot "
+                   "become smaller than its "
+                   "rounding; use single, or front.threshold = 0");
+  return precision;
+}
+
 }  // namespace
 
 EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms)
@@ -56,7 +68,7 @@ EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm, const std:
       parameters(make_parameters(settings, inflow.shape(), comm)),
       mesh(comm, mesh_spec(settings, inflow, parameters)),
       slab(slab_context(parameters.spec, mesh, inflow)),
-      model(make_depth_model(parameters, slab, precision_of(settings))),
+      model(make_depth_model(parameters, slab, precision_for(settings))),
       equation(make_equation(settings, parameters, slab, *model, more_terms)),
       solver_settings(evolve_settings(settings, equation.spec())),
       solver(mesh, equation, solver_settings),

@@ -21,6 +21,11 @@ bool implicit_in_depth(const Settings& settings) {
 }  // namespace
 
 void refuse_what_training_ignores(const Settings& settings) {
+  if (implicit_in_depth(settings) && is_mixed(precision_of(settings)))
+    throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
+                   ": residuals of implicit methods cannot become smaller than the "
+                   "rounding of run.precision = " +
+                   settings.word("run.precision") + "; use an explicit method, or single");
   if (settings.real("equation.epsilon") > 0)
     throw BadInput(
         "equation.epsilon: training solves the steady state by a march through depth, which cannot handle "

@@ -90,12 +90,8 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
                           : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
-  // Round-off of the kernels.
-  const auto precision = precision_of(settings);
-  if (precision == Precision::single)
-    s.newton_tolerance = s.linear_tolerance = 1e-5;
-  else if (precision != Precision::dbl)
-    s.newton_tolerance = s.linear_tolerance = 4e-3;
+  if (precision_of(settings) == Precision::single)
+    s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
   return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s);
 }
 

@@ -6,4 +6,9 @@ namespace fluxformer {
 /// and reaction multiply numbers rounded to bfloat16; `mixed_emulated` rounds the same on processors without such products.
 enum class Precision { single, dbl, mixed, mixed_emulated };
 
+/// Whether numbers are rounded to bfloat16 somewhere.
+constexpr bool is_mixed(Precision precision) {
+  return precision == Precision::mixed || precision == Precision::mixed_emulated;
+}
+
 }  // namespace fluxformer

@@ -187,6 +187,7 @@ class Refusals(ProgramTest):
             (["--attention.causal=true", "--equation.kappa=0.1"], ["kappa", "causal"]),
             (["--attention.causal=true", "--attention.normalisation=sinkhorn"], ["sinkhorn", "causal"]),
             (["--attention.normalisation=linear", "--attention.kernel=l2"], ["linear", "attention.kernel = dot"]),
+            (["--depth.scheme=upwind", "--run.precision=mixed_emulated"], ["run.precision = mixed_emulated", "front.threshold"]),
             (["--depth.scheme=upwind", "--depth.norm=post"], ["depth.norm"]),
             (["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),
             (["--equation.c=0"], ["equation.c"]),
