@@ -19,6 +19,7 @@ enum class Operands { exact, bfloat16, bfloat16_as_float };
 template <class T>
 class LinearMap {
  public:
+  /// Throws std::logic_error for rounded operands of double.
   explicit LinearMap(Operands operands = Operands::exact);
 
   /// For the next calls: `w` is [out][in], and must outlive them. What it is turned into is made when needed, O(out in).
