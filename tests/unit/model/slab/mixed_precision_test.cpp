@@ -72,5 +72,23 @@ TEST_P(MixedPrecision, is_the_same_by_the_processor_and_emulated) {
 INSTANTIATE_TEST_SUITE_P(EverySetting, MixedPrecision, testing::ValuesIn(every_setting()),
                          [](const auto& setting) { return name_of(setting.param); });
 
+TEST(MixedPrecisionOfTerms, rounds_in_attention_and_in_the_reaction) {
+  for (const auto part : {Mechanism::attention, Mechanism::reaction}) {
+    const auto field = [&](Precision precision) {
+      auto spec = problem_of({Norm::pre, Order::sequential, true, Subflow::euler, false});
+      spec.precision = precision;
+      Problem problem(MPI_COMM_WORLD, spec);
+      const Whole u = random_vector(problem.context.size(), 6);
+      Whole f(u.size(), 0.0);
+      problem.model->add_field(part, at, 1, u.data(), f.data());
+      return f;
+    };
+    const double difference = relative_difference(field(Precision::mixed_emulated), field(Precision::single));
+    EXPECT_GT(difference, rounding / 64);
+    EXPECT_LT(difference,
+              3 * rounding);  // two products in a row, of two rounded factors each, and the logits
+  }
+}
+
 }  // namespace
 }  // namespace fluxformer
