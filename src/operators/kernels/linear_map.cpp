@@ -6,18 +6,13 @@
 #include "operators/kernels/turn.hpp"
 
 namespace fluxformer {
-namespace {
-
-enum Direction : std::size_t { forward, backward, gradients };
-
-}  // namespace
 
 template <class T>
 LinearMap<T>::LinearMap(Operands operands) {
   if (operands == Operands::exact) return;
   if constexpr (!std::is_same_v<T, float>) throw std::logic_error("only floats are rounded to bfloat16");
-  rounded_.assign(3, Bfloat16Product(operands == Operands::bfloat16 ? Bfloat16Product::By::processor
-                                                                    : Bfloat16Product::By::floats));
+  rounded_.emplace(operands == Operands::bfloat16 ? Bfloat16Product::By::processor
+                                                  : Bfloat16Product::By::floats);
 }
 
 template <class T>
@@ -31,8 +26,8 @@ void LinearMap<T>::set(const T* w, std::size_t out, std::size_t in) {
 template <class T>
 void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, T* y) {
   if constexpr (std::is_same_v<T, float>)
-    if (!exact()) {
-      auto& product = rounded_[forward];
+    if (rounded_) {
+      auto& product = rounded_->forward;
       if (!forward_is_set_) product.set_right(in_, out_, Stored::transposed, w_, in_);
       forward_is_set_ = true;
       return product(rows, stored, x, x_stride, Into::set, y, out_);
@@ -58,8 +53,8 @@ template <class T>
 void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride,
                                    Into into, T* x) {
   if constexpr (std::is_same_v<T, float>)
-    if (!exact()) {
-      auto& product = rounded_[backward];
+    if (rounded_) {
+      auto& product = rounded_->backward;
       if (!backward_is_set_) product.set_right(out_, in_, Stored::plain, w_, in_);
       backward_is_set_ = true;
       return product(rows, stored, y, y_stride, into, x, in_);
@@ -80,8 +75,8 @@ void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::si
                             Into into, T* g) {
   const Stored turned = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
-    if (!exact()) {
-      auto& product = rounded_[gradients];
+    if (rounded_) {
+      auto& product = rounded_->gradient;
       product.set_right(rows, in_, Stored::plain, x, in_);
       return product(out_, turned, y, y_stride, into, g, in_);
     }
@@ -99,7 +94,7 @@ void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::si
 template <class T>
 std::size_t LinearMap<T>::bytes() const {
   std::size_t total = turned_.capacity() * sizeof(T);
-  for (const auto& product : rounded_) total += product.bytes();
+  if (rounded_) total += rounded_->forward.bytes() + rounded_->backward.bytes() + rounded_->gradient.bytes();
   return total;
 }
 

@@ -3,6 +3,7 @@
 // The linear map of a layer, y = W x for many rows x, with weights stored as [out][in].
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "operators/kernels/bfloat16_product.hpp"
@@ -40,7 +41,6 @@ class LinearMap {
   /// gaps.
   void gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x, Into into,
                 T* g);
-
   /// += of y and x without gaps.
   void add_gradient(std::size_t rows, const T* y, const T* x, T* g) {
     gradient(rows, Stored::plain, y, out_, x, Into::add, g);
@@ -50,14 +50,17 @@ class LinearMap {
   std::size_t bytes() const;
 
  private:
-  bool exact() const { return rounded_.empty(); }
+  struct Rounded {
+    explicit Rounded(Bfloat16Product::By by) : forward(by), backward(by), gradient(by) {}
+    Bfloat16Product forward, backward, gradient;
+  };
 
   const T* w_ = nullptr;
   std::size_t out_ = 0, in_ = 0;
   std::vector<T> turned_;  // W^T, [in][out]
   bool forward_is_set_ = false, backward_is_set_ = false;
   Product<T> forward_, backward_, gradient_;
-  std::vector<Bfloat16Product> rounded_;  // forward, backward, gradient; or none
+  std::optional<Rounded> rounded_;  // none: operands are exact
 };
 
 extern template class LinearMap<float>;
