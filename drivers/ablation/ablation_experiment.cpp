@@ -92,6 +92,10 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
     throw BadInput(
         "ablation.seeds, ablation.models, ablation.residual, ablation.norm: none of them may be empty");
 
+  if (settings.count("mesh.ranks_depth") > 1)
+    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
+                   ": every rank needs the whole model to measure its states");
+
   // The first training is built completely; for the other variants only the model can still be invalid.
   const TrainProblem first(settings_of(variants_.front(), seeds_.front()), context.comm);
   for (const auto& variant : variants_) {

@@ -43,8 +43,7 @@ void look(const Settings& settings, const TrainProblem& problem, const std::vect
   auto parameters = problem.parameters;
   parameters.values = weights;
   const auto samples = problem.samples(*problem.test, problem.members.testing);
-  ModelProbe probe(parameters, problem.line, samples.capacity(), problem.march->depth().cells,
-                   precision_of(settings));
+  ModelProbe probe(parameters, problem.line, samples.capacity(), problem.depth.cells, precision_of(settings));
   run.testing = problem.members.testing;
   run.tested = states::measure_states(samples, probe, 0);
 }

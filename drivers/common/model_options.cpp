@@ -31,7 +31,7 @@ void declare_model_options(Options& options) {
            .minimum = 0});
   declare({.name = "mesh.ranks_depth",
            .fallback = 0L,
-           .doc = "evolve: MPI ranks along depth; 0: chosen for least communication",
+           .doc = "MPI ranks along depth; 0: evolve chooses for least communication, train takes 1",
            .minimum = 0,
            .role = Role::free});
   declare({.name = "mesh.ranks_token",

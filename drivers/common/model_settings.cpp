@@ -1,9 +1,11 @@
 #include "drivers/common/model_settings.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/reductions.hpp"
 #include "drivers/common/data_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
@@ -72,14 +74,15 @@ void override_coefficients(const Settings& settings, Parameters& parameters) {
   if (settings.given("equation.alpha")) parameters.values[layout.alpha()] = settings.real("equation.alpha");
   if (settings.given("equation.rho")) parameters.values[layout.rho()] = settings.real("equation.rho");
   if (!settings.given("equation.kappa")) return;
-  for (int knot = 1; knot <= parameters.spec.knots; ++knot)
-    for (double& kappa : parameters.view("layers/" + std::to_string(knot) + "/kappa"))
-      kappa = settings.real("equation.kappa");
+  for (const auto& view : layout.views())
+    if (view.name == "kappa")
+      std::ranges::fill(parameters.view(view.path()), settings.real("equation.kappa"));
 }
 
-Parameters read_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
+Parameters read_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm,
+                           const ShareOf& share) {
   const auto& file = settings.word("model.file");
-  auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "));
+  auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "), share);
   const auto& spec = parameters.spec;
   require_same(settings, spec, file);
   if (input.features > 0 && spec.features != input.features)
@@ -103,14 +106,18 @@ Parameters read_parameters(const Settings& settings, const InputShape& input, MP
 
 }  // namespace
 
-Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm) {
-  if (!settings.word("model.file").empty()) return read_parameters(settings, input, comm);
+Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm,
+                           const ShareOf& share_of) {
+  if (!settings.word("model.file").empty()) return read_parameters(settings, input, comm, share_of);
   const auto spec = spec_of(settings, input);
-  require_memory(comm, parameter_count(spec) * sizeof(double),
+  const auto share = share_of ? share_of(spec) : ParameterShare{};
+  double bytes = parameter_count(spec, share) * sizeof(double);
+  largest_over_ranks({&bytes, 1}, comm);
+  require_memory(comm, bytes,
                  "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) +
                      ", " + std::to_string(spec.knots) + " sets of weights, " + std::to_string(spec.tokens) +
                      " positions");
-  Parameters parameters(spec);
+  Parameters parameters(spec, share);
   if (settings.word("model.initial") == "standard") {
     initialise_standard(parameters, static_cast<std::uint64_t>(settings.integer("model.seed")),
                         settings.real("equation.kappa"), settings.real("equation.alpha"),

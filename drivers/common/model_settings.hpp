@@ -10,14 +10,16 @@
 
 #include "base/settings.hpp"
 #include "model/equation.hpp"
+#include "model/model_file.hpp"
 #include "model/parameters.hpp"
 #include "model/precision.hpp"
 
 namespace fluxformer {
 
-/// The model parameters: read from model.file (deck keys that contradict the file are refused), or
+/// The model parameters, or a share of them: read from model.file (deck keys that contradict the file are refused), or
 /// initialised. Collective over `comm`. Throws BadInput.
-Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm);
+Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm,
+                           const ShareOf& share = {});
 
 /// The keys of role `model` that describe a model, except equation.alpha, rho and kappa, which override a
 /// model file if given, and attention.iterations for attention without iterations.

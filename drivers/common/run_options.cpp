@@ -34,6 +34,16 @@ Option seed_option(std::string doc) {
   return {.name = "run.seed", .fallback = 1L, .doc = std::move(doc), .minimum = 0};
 }
 
+Option memory_option() {
+  return {
+      .name = "run.memory",
+      .fallback = 0.0,
+      .doc = "memory that a rank may take, by the estimate made before the start; 0: what the machine has",
+      .unit = "GB",
+      .minimum = 0,
+      .role = Role::free};
+}
+
 Option time_limit_option(std::string doc) {
   return {.name = "run.time_limit",
           .fallback = 0.0,

@@ -16,6 +16,8 @@ Option overwrite_option();
 Option precision_option();
 /// run.seed; `doc`: what it seeds.
 Option seed_option(std::string doc);
+/// run.memory.
+Option memory_option();
 /// run.time_limit; `doc`: what happens at the limit.
 Option time_limit_option(std::string doc = "wall time after which the run checkpoints and ends; 0: none");
 /// checkpoint.restart, for find_checkpoint.

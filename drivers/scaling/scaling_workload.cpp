@@ -46,11 +46,11 @@ class Training final : public ScalingWorkload {
   std::string describe() const override { return problem_.describe(); }
   const ModelSpec& model() const override { return problem_.parameters.spec; }
   Size size() const override {
-    return {.cells = problem_.march->depth().cells,
+    return {.cells = problem_.depth.cells,
             .tokens = problem_.line.tokens(),
             .samples = batch_,
-            .parameters = static_cast<long>(problem_.parameters.values.size()),
-            .ranks_depth = 1,
+            .parameters = static_cast<long>(problem_.parameters.layout.size_of_model()),
+            .ranks_depth = problem_.ranks.stages,
             .ranks_token = problem_.line.size(),
             .groups = problem_.ranks.replica.count};
   }
@@ -93,11 +93,10 @@ Settings scaled(const Settings& settings, int ranks) {
   const auto& over = settings.word("scaling.over");
   const auto refuse = [&](const std::string& why) { throw BadInput("scaling.over = " + over + ": " + why); };
   if (evolves && over == "samples") refuse("evolve keeps all samples on each rank; split depth or tokens");
-  if (!evolves && over == "depth") refuse("train does not split depth; split samples or tokens");
 
   if (settings.integer("mesh.ranks_token") == 0 && settings.integer("mesh.ranks_depth") == 0) {
     set("mesh.ranks_token", over == "tokens" ? long{ranks} : 1L);
-    if (evolves) set("mesh.ranks_depth", over == "depth" ? long{ranks} : 1L);
+    set("mesh.ranks_depth", over == "depth" ? long{ranks} : 1L);
   }
   const auto grow = [&](const char* key) { set(key, std::max(1L, settings.integer(key)) * ranks); };
   if (weak && over == "depth") {

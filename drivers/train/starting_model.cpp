@@ -13,9 +13,6 @@
 #include "model/model_variables.hpp"
 
 namespace fluxformer {
-namespace {
-
-/// What the data and the task decide of the model.
 InputShape model_input(const Settings& settings, const data::Dataset& data,
                        const std::optional<MaskedTraining>& masked) {
   auto shape = shape_of(data);
@@ -30,8 +27,6 @@ InputShape model_input(const Settings& settings, const data::Dataset& data,
   shape.own_word_matrix = settings.word("train.word_matrix") == "own";
   return shape;
 }
-
-}  // namespace
 
 std::vector<std::string> words_of_model(const data::Dataset& data,
                                         const std::optional<MaskedTraining>& masked) {
@@ -78,9 +73,9 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
 
 Reheaded starting_model(const Settings& settings, const data::Dataset& data,
                         const std::optional<MaskedTraining>& masked, const std::optional<Parameters>& teacher,
-                        MPI_Comm comm) {
+                        const ShareOf& share, MPI_Comm comm) {
   const auto input = model_input(settings, data, masked);
-  auto made = make_parameters(settings, input, comm);
+  auto made = make_parameters(settings, input, comm, share);
   if (!settings.word("model.file").empty())
     return with_heads(made, input.classes, {.present = input.word_head, .own_matrix = input.own_word_matrix},
                       static_cast<std::uint64_t>(settings.integer("model.seed")));

@@ -14,6 +14,7 @@
 #include "model/distillation.hpp"
 #include "model/heads.hpp"
 #include "model/loss.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 
@@ -31,10 +32,14 @@ std::vector<std::string> words_of_model(const data::Dataset& data,
 std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data,
                                        const std::optional<MaskedTraining>& masked, MPI_Comm comm);
 
+/// What the data and the task decide of the model. Throws BadInput.
+InputShape model_input(const Settings& settings, const data::Dataset& data,
+                       const std::optional<MaskedTraining>& masked);
+
 /// Like make_parameters, with the heads that the task needs: from a model file what fits is kept, else the teacher's embedding,
 /// final norm and heads are copied if distill.copy says so. Collective; throws BadInput.
 Reheaded starting_model(const Settings& settings, const data::Dataset& data,
                         const std::optional<MaskedTraining>& masked, const std::optional<Parameters>& teacher,
-                        MPI_Comm comm);
+                        const ShareOf& share, MPI_Comm comm);
 
 }  // namespace fluxformer

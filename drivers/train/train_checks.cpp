@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/reductions.hpp"
 #include "drivers/common/model_settings.hpp"
 
 namespace fluxformer {
@@ -34,10 +35,6 @@ void refuse_what_training_ignores(const Settings& settings) {
     throw BadInput("depth.scheme = " + settings.word("depth.scheme") +
                    ": training marches through depth; leave the key out and choose train.gradient = adjoint "
                    "with adjoint.method");
-  if (settings.count("mesh.ranks_depth") > 1)
-    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
-                   ": training does not split depth; its ranks share the samples of a batch, and tokens with "
-                   "mesh.ranks_token");
 }
 
 void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
@@ -52,24 +49,29 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
 }
 
 void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
-                                const TokenLine& line, int samples) {
-  constexpr double copies = 5;  // values, gradient, variables, two moments
+                                const KeptStates& kept) {
+  // Values, gradient, variables, two moments; and the weights of another stage on their way into a file.
+  const double copies = kept.one_stage ? 5 : 6;
   constexpr double of_each_cell =
       64;  // bytes for its place among the weights and for what refers to its state
   // The state of a batch at the entry of every depth cell (adjoints may keep fewer: of every layer), and one hidden
   // layer of the reaction.
   const auto& spec = parameters.spec;
-  const int cells = equation_spec(settings, spec).depth.cells;
-  const int kept = settings.word("train.gradient") == "backprop" ? cells : std::min(cells, spec.layers);
-  const double states = static_cast<double>(line.block().count()) * samples *
-                        (static_cast<double>(spec.width) * kept + spec.ffn);
-  require_memory(comm,
-                 sizeof(double) * copies * static_cast<double>(parameters.values.size()) +
-                     sizeof(float) * states + of_each_cell * cells,
-                 "model.width = " + std::to_string(spec.width) +
-                     ", mesh.layers = " + std::to_string(spec.layers) +
-                     ", mesh.cells = " + std::to_string(cells) + ", " + std::to_string(samples) +
-                     " samples of a batch and " + std::to_string(line.tokens()) + " tokens");
+  const auto depth = equation_spec(settings, spec).depth;
+  const int cells = kept.cells.count(),
+            layers = std::max(1, static_cast<int>(static_cast<long>(cells) * depth.layers / depth.cells));
+  const int rows_kept = settings.word("train.gradient") == "backprop" ? cells : std::min(cells, layers);
+  const double states =
+      kept.rows * (static_cast<double>(spec.width) * rows_kept * kept.micro_batches + spec.ffn);
+  double bytes = sizeof(double) * copies * static_cast<double>(parameters.values.size()) +
+                 sizeof(float) * states + of_each_cell * cells;
+  largest_over_ranks({&bytes, 1}, comm);
+  constexpr double giga = 1e9;
+  require_memory(comm, bytes,
+                 "model.width = " + std::to_string(spec.width) + ", mesh.layers = " +
+                     std::to_string(spec.layers) + ", mesh.cells = " + std::to_string(depth.cells) +
+                     ", train.batch = " + std::to_string(settings.count("train.batch")),
+                 giga * settings.real("run.memory"));
 }
 
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line) {

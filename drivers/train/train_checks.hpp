@@ -20,9 +20,16 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 /// Not collective.
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line);
 
-/// Refuses a training whose parameters, with gradient and moments, and whose batch do not fit into memory.
-/// `samples`: of a batch, on this rank's group. Collective over `comm`.
+/// What a rank keeps of the states of its micro-batches.
+struct KeptStates {
+  DepthRange cells;       ///< of its stage
+  int micro_batches = 1;  ///< at a time
+  int rows = 0;           ///< of a slab: tokens x samples
+  bool one_stage = true;  ///< the only one of the depth
+};
+/// Refuses a training whose parameters, with gradient and moments, and whose states do not fit into the memory of a rank, or
+/// into run.memory. Collective over `comm`.
 void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
-                                const TokenLine& line, int samples);
+                                const KeptStates& states);
 
 }  // namespace fluxformer

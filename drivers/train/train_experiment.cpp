@@ -161,7 +161,7 @@ Report TrainExperiment::run() {
   auto claim = frame_.claim({.continues_output = continued && continues_output(),
                              .side_files = train_side_files(settings_, problem_),
                              .bytes = least_output_bytes(problem_),
-                             .datasets = problem_.parameters.layout.views().size()});
+                             .datasets = ParameterLayout(problem_.parameters.spec).views().size()});
   TrainRecord record(settings_, context_, problem_, std::move(claim), continued ? &*continued : nullptr);
   if (frame_.root() && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_

@@ -238,6 +238,7 @@ void declare_training(Options& options) {
   declare_minimised(options);
   declare_regularisation(options);
   declare_descent(options);
+  declare_sharing(options);
   declare_gradient(options);
 }
 

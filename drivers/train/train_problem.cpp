@@ -1,24 +1,25 @@
 #include "drivers/train/train_problem.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <iomanip>
 #include <numeric>
 #include <sstream>
 
 #include "base/rank_of.hpp"
+#include "base/reductions.hpp"
 #include "data/text/naive_bayes.hpp"
 #include "drivers/train/train_checks.hpp"
-#include "model/backpropagation.hpp"
+#include "drivers/train/train_stages.hpp"
 #include "model/make_depth_model.hpp"
 #include "operators/kernels/blas.hpp"
-#include "solvers/adjoint/adjoint_march.hpp"
 
 namespace fluxformer {
 namespace {
 
 RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
   refuse_what_training_ignores(settings);
-  return {comm, std::max(1, settings.count("mesh.ranks_token"))};
+  return {comm, std::max(1, settings.count("mesh.ranks_token")),
+          std::max(1, settings.count("mesh.ranks_depth"))};
 }
 
 /// `key` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
@@ -67,35 +68,14 @@ Batches make_batches(const Settings& settings, const data::Dataset& data, const 
           settings.real("train.noise")};
 }
 
-SlabContext training_context(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
-                             const TokenLine& line, int samples, const Dropout* dropout) {
-  require_memory_of_training(comm, settings, parameters, line, samples);
+SlabContext training_context(const Parameters& parameters, const TokenLine& line, int samples,
+                             const Dropout* dropout) {
   SlabContext context{&line, samples, parameters.spec.width, {}, dropout};
   context.mask.causal = parameters.spec.causal;
   return context;
 }
 
-std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings) {
-  const auto equation = equation_spec(settings, model.spec());
-  if (settings.word("train.gradient") == "backprop")
-    return std::make_unique<Backpropagation>(model, equation.depth, equation.speed);
-  AdjointSettings s;
-  s.method = settings.word("adjoint.method");
-  s.theta = settings.real("adjoint.theta");
-  const auto& keep = settings.word("adjoint.keep");
-  const int segment = settings.count("adjoint.segment");
-  s.tapes = keep == "tapes";
-  if (keep == "segments" || keep == "disk")
-    s.every = segment > 0 ? segment
-                          : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
-  s.on_disk = keep == "disk";
-  s.folder = settings.word("adjoint.folder");
-  if (precision_of(settings) == Precision::single)
-    s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
-  return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s);
-}
-
-TrainerSettings trainer_settings(const Settings& settings, const Parameters& parameters,
+TrainerSettings trainer_settings(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
                                  const TokenLine& line, bool diffuses, long steps) {
   TrainerSettings s;
   s.optimiser = {method_named(settings.word("train.optimiser")),
@@ -115,8 +95,15 @@ TrainerSettings trainer_settings(const Settings& settings, const Parameters& par
   s.coefficients = {trained && diffuses, trained, trained};
   s.clip = settings.real("train.clip");
   s.smoothness = settings.real("train.smoothness");
-  s.largest_kappa = largest_kappa(settings, parameters, line);
+  s.largest_kappa = collectively(comm, [&] { return largest_kappa(settings, parameters, line); });
   return s;
+}
+
+/// Whether there is diffusion over tokens anywhere in the depth.
+bool diffuses_somewhere(MPI_Comm comm, const DepthModel& model) {
+  double kappa = model.largest_kappa();
+  largest_over_ranks({&kappa, 1}, comm);
+  return kappa > 0;
 }
 
 std::optional<MaskedTraining> make_masked(const Settings& settings, const data::Dataset& train,
@@ -144,27 +131,35 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       members(draw_members(settings, *train, *test)),
       masked(make_masked(settings, *train, members)),
       teacher_parameters(read_teacher(settings, *train, masked, world)),
-      start(starting_model(settings, *train, masked, teacher_parameters, world)),
+      start(starting_model(
+          settings, *train, masked, teacher_parameters,
+          share_of_stage(settings, model_input(settings, *train, masked), ranks.stages, ranks.stage), world)),
       parameters(start.parameters),
       line(checked_line(settings, *train, ranks)),
+      depth(equation_spec(settings, parameters.spec).depth),
+      stage_cells(
+          cells_of_stages(settings, parameters.spec, model_input(settings, *train, masked), ranks.stages)),
+      cells(stage_cells[static_cast<std::size_t>(ranks.stage)]),
       batches(make_batches(settings, *train, members, ranks.replica)),
+      through_stages(pipeline_settings(settings, batches.capacity(), ranks.stages)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab(training_context(world, settings, parameters, line, batches.capacity(),
+      slab(training_context(parameters, line,
+                            micro_batch_size(batches.capacity(), through_stages.micro_batches),
                             settings.real("train.dropout") > 0 ? &dropout : nullptr)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
-      march(make_march(*model, settings)),
-      evaluator(parameters, slab, *march, loss_of_settings(settings)),
-      trainer(world, parameters, evaluator,
-              trainer_settings(settings, parameters, line, model->largest_kappa() > 0, total_steps())) {
-  parameters.spec.cells = march->depth().cells;
-  if (slab.dropout != nullptr) evaluator.set_dropout(dropout);
-  add_distillation(settings);
+      teacher(make_teacher(settings)),
+      distillation(make_distillation(settings)),
+      slots(make_slots(settings)),
+      trainer(ranks.of_training(world), parameters, make_pipeline(),
+              trainer_settings(world, settings, parameters, line, diffuses_somewhere(world, *model),
+                               total_steps())) {
+  parameters.spec.cells = depth.cells;
   measure_baselines();
 }
 
 void TrainProblem::measure_baselines() {
   if (masked) {
-    guesses = masked->counted({comm, line, *test, members.testing, batches.capacity()});
+    guesses = masked->counted({ranks.of_training(comm).stage, line, *test, members.testing, slab.samples});
     if (!members.validation.empty())
       samples(*train, members.validation);  // refuses them now, not after an epoch
     return;
@@ -177,16 +172,39 @@ void TrainProblem::measure_baselines() {
   });
 }
 
-void TrainProblem::add_distillation(const Settings& settings) {
-  if (!teacher_parameters) return;
-  teacher = std::make_unique<Teacher>(*teacher_parameters, slab, precision_of(settings));
-  distillation = std::make_unique<Distillation>(*teacher, parameters, slab, march->depth(),
-                                                distillation_weights(settings));
-  evaluator.add_depth_loss(*distillation);
+std::unique_ptr<Teacher> TrainProblem::make_teacher(const Settings& settings) const {
+  if (!teacher_parameters) return nullptr;
+  return std::make_unique<Teacher>(*teacher_parameters, slab, precision_of(settings));
+}
+
+std::unique_ptr<Distillation> TrainProblem::make_distillation(const Settings& settings) const {
+  if (teacher == nullptr) return nullptr;
+  return std::make_unique<Distillation>(*teacher, parameters, slab, depth, distillation_weights(settings));
+}
+
+std::vector<Slot> TrainProblem::make_slots(const Settings& settings) {
+  const int count =
+      most_in_flight(through_stages.schedule, ranks.stage, ranks.stages, through_stages.micro_batches);
+  require_memory_of_training(comm, settings, parameters, {cells, count, slab.rows(), ranks.stages == 1});
+  std::vector<Slot> made(static_cast<std::size_t>(count));
+  for (auto& slot : made) {
+    slot.march = make_march(*model, settings, cells);
+    slot.evaluator =
+        std::make_unique<GradientEvaluator>(parameters, slab, *slot.march, loss_of_settings(settings));
+    if (slab.dropout != nullptr) slot.evaluator->set_dropout(dropout);
+    if (distillation != nullptr) slot.evaluator->add_depth_loss(*distillation);
+  }
+  return made;
+}
+
+Pipeline TrainProblem::make_pipeline() const {
+  std::vector<GradientEvaluator*> evaluators;
+  for (const auto& slot : slots) evaluators.push_back(slot.evaluator.get());
+  return {ranks.of_training(comm).depth, std::move(evaluators), through_stages};
 }
 
 SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const {
-  const SampleSet plain{comm, line, data, chosen, batches.capacity()};
+  const SampleSet plain{ranks.of_training(comm).stage, line, data, chosen, slab.samples};
   return masked ? masked->masked(plain) : plain;
 }
 
@@ -199,9 +217,9 @@ Batch TrainProblem::batch(long step) {
 std::string TrainProblem::describe() const {
   std::ostringstream text;
   const auto& spec = parameters.spec;
-  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << march->depth().cells
-       << " depth cells, " << spec.knots << " sets of weights, width " << spec.width << ", "
-       << trainer.trained() << " trained parameters\n"
+  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << depth.cells << " depth cells, "
+       << spec.knots << " sets of weights, width " << spec.width << ", " << trainer.trained()
+       << " trained parameters\n"
        << train->name() << ": " << members.training.size() << " samples to train on, "
        << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
        << line.tokens_x() << " x " << line.tokens_y() << " tokens, ";
@@ -210,8 +228,15 @@ std::string TrainProblem::describe() const {
   else
     text << spec.classes << " classes\n";
   text << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
-       << " group(s) of " << line.size() << " rank(s), " << batches.capacity() << " samples each; "
-       << blas_description();
+       << " group(s) of " << line.size() * ranks.stages << " rank(s), " << batches.capacity()
+       << " samples each; " << blas_description();
+  if (ranks.stages > 1) {
+    text << '\n' << ranks.stages << " stages of depth: cells";
+    for (const auto& range : stage_cells) text << ' ' << range.first << '-' << range.last;
+    text << "; " << through_stages.micro_batches << " micro-batches of " << slab.samples
+         << " samples, of which stages wait for the others " << std::setprecision(3)
+         << 100 * bubble(ranks.stages, through_stages.micro_batches) << " % of a step at least";
+  }
   if (baseline) text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the test texts";
   if (guesses)
     text << "\nof the masked test words the most frequent word is " << 100 * guesses->unigram

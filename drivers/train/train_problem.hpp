@@ -1,6 +1,7 @@
 #pragma once
 
-// The problem of `train`: data, model, march through depth and trainer, built from the settings.
+// The problem of `train`: data, model, march through depth and trainer, built from the settings. A rank has the part of the
+// model that its stage of depth needs.
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,12 @@ namespace fluxformer {
 /// Samples of the two splits, by index: those to train on, those set apart from them, and those to test on.
 struct Members {
   std::vector<std::size_t> training, validation, testing;
+};
+
+/// What the activations of one micro-batch need.
+struct Slot {
+  std::unique_ptr<DepthMarch> march;
+  std::unique_ptr<GradientEvaluator> evaluator;
 };
 
 /// Everything that `train` needs to take its first step. Later members borrow earlier ones.
@@ -42,23 +49,29 @@ class TrainProblem {
   Members members;
   std::optional<MaskedTraining> masked;          ///< train.objective = masked
   std::optional<Parameters> teacher_parameters;  ///< none without distillation
-  Reheaded start;  ///< before the training; `parameters` are those of the training
+  Reheaded start;  ///< before the training; `parameters` are those of the training, of this rank's stage
   Parameters& parameters;
   TokenLine line;
+  const DepthCells depth;
+  const std::vector<DepthRange> stage_cells;  ///< of all stages
+  const DepthRange cells;                     ///< of this rank's stage
   Batches batches;
+  const PipelineSettings through_stages;
   Dropout dropout;
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
-  std::unique_ptr<DepthMarch> march;
   std::unique_ptr<Teacher> teacher;            ///< none without distillation
   std::unique_ptr<Distillation> distillation;  ///< none without distillation
-  GradientEvaluator evaluator;
+  std::vector<Slot> slots;
   Trainer trainer;
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
   std::optional<CountedGuesses> guesses;  ///< masked words
 
  private:
-  void add_distillation(const Settings& settings);
+  std::unique_ptr<Teacher> make_teacher(const Settings& settings) const;
+  std::unique_ptr<Distillation> make_distillation(const Settings& settings) const;
+  std::vector<Slot> make_slots(const Settings& settings);
+  Pipeline make_pipeline() const;
   void measure_baselines();
 };
 

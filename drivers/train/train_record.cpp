@@ -115,7 +115,7 @@ std::vector<std::string> train_side_files(const Settings& settings, const TrainP
 
 std::uint64_t least_output_bytes(const TrainProblem& problem) {
   const auto row = [](const auto& columns) { return 1 + columns.size(); };
-  return 8 * (problem.parameters.values.size() +
+  return 8 * (problem.parameters.layout.size_of_model() +
               static_cast<std::uint64_t>(problem.total_steps()) * row(course::step_columns()) +
               static_cast<std::uint64_t>(problem.epochs) * row(course::epoch_columns()));
 }
@@ -209,30 +209,11 @@ io::HistoryHeader TrainRecord::header() const {
   return head;
 }
 
-void TrainRecord::describe(io::ArchiveWriter& archive) const {
-  for (const auto& [name, value] : header().run) archive.attribute(name, value);
-  write_model(archive, problem_.parameters);
-  const auto words = words_of_model(*problem_.train, problem_.masked);
-  if (!words.empty()) archive.words(model_file::embedding_vocabulary, words, model_file::vocabulary_meaning);
-}
-
 void TrainRecord::write_courses(io::ArchiveWriter& archive) const {
   write_rows(archive, axes::step, steps_, &course::StepRow::step, course::step_columns());
   write_rows(archive, axes::epoch, epochs_, &course::EpochRow::epoch, course::epoch_columns());
   if (steps_.empty()) return;
   for (const auto& [name, value] : header().of_group) archive.attribute(name, value, course::group);
-}
-
-void TrainRecord::write_weights(const std::string& what) const {
-  collectively(context_.comm, [&] {
-    if (!root_) return;
-    io::ArchiveWriter archive(MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
-    describe(archive);
-    write_optimiser(archive, problem_.trainer.optimiser(settings_.flag("output.preconditioner")
-                                                            ? Preconditioner::kept
-                                                            : Preconditioner::left_out));
-    archive.finish(names::done);
-  });
 }
 
 void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
@@ -244,6 +225,9 @@ std::string TrainRecord::finish(const std::string& status, const std::string& me
                                 const std::vector<std::pair<std::string, double>>& seconds) {
   io::ArchiveWriter archive(std::move(claim_));
   describe(archive);
+  problem_.trainer.stages().for_each_stage(problem_.parameters, [&](const auto& views, const double* values) {
+    write_model_arrays(archive, views, values);
+  });
   write_courses(archive);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);

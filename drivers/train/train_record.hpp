@@ -60,6 +60,7 @@ class TrainRecord {
 
  private:
   io::HistoryHeader header() const;
+  /// The run and the model, without its arrays.
   void describe(io::ArchiveWriter& archive) const;
   /// Runs `work` on the history file, if there is one. A failure ends only the history; the training
   /// continues.

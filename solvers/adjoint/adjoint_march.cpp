@@ -28,12 +28,12 @@ void require_valid(const AdjointSettings& settings) {
 
 struct AdjointMarch::Impl {
   using Trajectory = AdjointStepper::Trajectory;
-  Impl(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& s)
-      : field(model, depth, speed), settings(s) {
+  Impl(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& s, DepthRange cells_of_march)
+      : field(model, depth, speed), settings(s), range(cells_of_march) {
     require_valid(settings);
     if (!AdjointMethod(settings).layer_map())
       require_field(model.spec(), "adjoint.method = " + settings.method);
-    const int cells = depth.cells;
+    const int cells = range.count();
     stride = settings.every == 0 ? cells : std::min(settings.every, cells);
     segments = (cells + stride - 1) / stride;
     if (settings.on_disk)
@@ -51,7 +51,7 @@ struct AdjointMarch::Impl {
   /// interpolated when needed, which costs little compared with the stage itself.
   void prepare() {
     std::vector<DepthPoint> points;
-    for (int cell = 1; cell <= field.depth().cells; ++cell) points.push_back(field.entry(cell));
+    for (int cell = range.first; cell <= range.last; ++cell) points.push_back(field.entry(cell));
     field.model().prepare(points);
   }
   void require_tapes() {
@@ -73,14 +73,16 @@ struct AdjointMarch::Impl {
     if (!with) with.emplace(field, settings, Trajectory::kept, tapes);
     return *with;
   }
-  int first(int segment) const { return segment * stride; }
-  int count(int segment) const { return std::min(stride, field.depth().cells - first(segment)); }
+  /// The row that a segment starts from, and its cells.
+  int first(int segment) const { return range.first - 1 + segment * stride; }
+  int count(int segment) const { return std::min(stride, range.last - first(segment)); }
   void note_bytes() {
     most_bytes = std::max(most_bytes, store->bytes() + tapes.bytes() + (with ? with->bytes() : 0));
   }
 
   MarchField field;
   AdjointSettings settings;
+  DepthRange range;
   int stride = 1, segments = 1;
   AdjointStepper::Tapes tapes;
   // Two integrators, so that a march without a trajectory leaves the kept trajectory intact.
@@ -91,8 +93,9 @@ struct AdjointMarch::Impl {
   std::size_t most_bytes = 0;
 };
 
-AdjointMarch::AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings)
-    : impl_(std::make_unique<Impl>(model, depth, speed, settings)) {}
+AdjointMarch::AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings,
+                           DepthRange range)
+    : impl_(std::make_unique<Impl>(model, depth, speed, settings, range)) {}
 AdjointMarch::~AdjointMarch() = default;
 
 DepthModel& AdjointMarch::model() const {
@@ -101,6 +104,10 @@ DepthModel& AdjointMarch::model() const {
 
 DepthCells AdjointMarch::depth() const {
   return impl_->field.depth();
+}
+
+DepthRange AdjointMarch::range() const {
+  return impl_->range;
 }
 
 std::size_t AdjointMarch::kept_bytes() const {

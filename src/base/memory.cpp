@@ -40,12 +40,15 @@ double memory_per_rank(MPI_Comm comm) {
   return share;
 }
 
-void require_memory(MPI_Comm comm, double bytes, const std::string& what) {
+void require_memory(MPI_Comm comm, double bytes, const std::string& what, double allowed) {
   const double there = memory_per_rank(comm);
-  if (bytes <= there) return;
+  if (bytes <= there && (allowed == 0 || bytes <= allowed)) return;
   std::ostringstream text;
-  text << std::setprecision(3) << what << ": needs about " << bytes / 1e9 << " GB on each rank, which has "
-       << there / 1e9 << " GB";
+  text << std::setprecision(3) << what << ": needs about " << bytes / 1e9 << " GB on each rank, which ";
+  if (bytes > there)
+    text << "has " << there / 1e9 << " GB";
+  else
+    text << "may take " << allowed / 1e9 << " GB (run.memory)";
   throw BadInput(text.str());
 }
 

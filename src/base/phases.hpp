@@ -10,8 +10,8 @@
 
 namespace fluxformer {
 
-enum class Phase { compute, ghosts, ring, reduction, output };
-inline constexpr std::array phase_names = {"compute", "ghosts", "ring", "reduction", "output"};
+enum class Phase { compute, ghosts, ring, reduction, pipeline, output };
+inline constexpr std::array phase_names = {"compute", "ghosts", "ring", "reduction", "pipeline", "output"};
 
 /// Since the counts were last reset. Messages are those this rank sends; a collective call counts as one,
 /// with the bytes of its buffer.

@@ -194,25 +194,40 @@ std::vector<double> ArchiveReader::packed(const std::string& dataset, const Fiel
   return numbers;
 }
 
+void ArchiveReader::pieces(const std::string& dataset, const FlatPart& part, double* memory) const {
+  require_shape(dataset, shape(dataset), {part.size});
+  collectively(comm_, [&] {
+    blaming(called_, [&] { read_pieces(open_numbers(shared_file(), dataset), part, memory); });
+  });
+}
+
+void ArchiveReader::require_shape(const std::string& dataset, const std::vector<std::size_t>& found,
+                                  const std::vector<std::size_t>& expected) const {
+  if (found != expected)
+    throw BadInput(called_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
+                   shape_text(expected));
+}
+
+hid_t ArchiveReader::shared_file() const {
+  if (!shared_.open()) {
+    const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+    h5(H5Pset_fapl_mpio(access, comm_, MPI_INFO_NULL), "H5Pset_fapl_mpio");
+    h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
+    shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), "opening it with MPI-IO"));
+  }
+  return shared_;
+}
+
 void ArchiveReader::read(const std::string& dataset, const FieldSlab& slab, double* packed,
                          std::optional<std::size_t> time) const {
   std::vector<std::size_t> expected(slab.shape().begin(), slab.shape().end());
   const auto found = shape(dataset);
   if (time) expected.insert(expected.begin(), found.empty() ? 0 : std::max(found[0], *time + 1));
-  if (found != expected)
-    throw BadInput(called_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
-                   shape_text(expected));
+  require_shape(dataset, found, expected);
   const std::size_t pieces = slab.pieces(comm_);
   collectively(comm_, [&] {
-    blaming(called_, [&] {
-      if (!shared_.open()) {
-        const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-        h5(H5Pset_fapl_mpio(access, comm_, MPI_INFO_NULL), "H5Pset_fapl_mpio");
-        h5(H5Pset_all_coll_metadata_ops(access, true), "H5Pset_all_coll_metadata_ops");
-        shared_ = FileHandle(h5(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access), "opening it with MPI-IO"));
-      }
-      read_slab(open_numbers(shared_, dataset), slab, time.value_or(0), packed, pieces);
-    });
+    blaming(called_,
+            [&] { read_slab(open_numbers(shared_file(), dataset), slab, time.value_or(0), packed, pieces); });
   });
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/field_slab.hpp"
+#include "io/flat_part.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
@@ -65,6 +66,8 @@ class ArchiveReader {
   /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
   void field(const std::string& dataset, const FieldPart& part, double* memory,
              std::optional<std::size_t> time = {}) const;
+  /// This rank's pieces of a list of `part.size` numbers. BadInput if the dataset has another shape.
+  void pieces(const std::string& dataset, const FlatPart& part, double* memory) const;
   /// For a dataset that holds a selection of a field: the rank's numbers in file order, as
   /// ArchiveWriter::write_packed takes them.
   std::vector<double> packed(const std::string& dataset, const FieldPart& part,
@@ -74,8 +77,12 @@ class ArchiveReader {
   /// Reads on rank 0 and broadcasts; any failure is attributed to the file.
   std::string from_file(const std::function<std::string()>& read) const;
   Array read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const;
+  void require_shape(const std::string& dataset, const std::vector<std::size_t>& found,
+                     const std::vector<std::size_t>& expected) const;
   void read(const std::string& dataset, const FieldSlab& slab, double* packed,
             std::optional<std::size_t> time) const;
+  /// The file as all ranks have it open; within a collective call.
+  hid_t shared_file() const;
   std::optional<AttributeValue> attribute(const std::string& name, const std::string& object) const;
   AttributeValue required(const std::string& name, const std::string& object) const;
 

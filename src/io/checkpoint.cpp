@@ -42,6 +42,12 @@ void CheckpointWriter::put(const NumbersItem& item, const std::vector<double>& v
   });
 }
 
+void CheckpointWriter::put(const NumbersItem& item, const FlatPart& part, const double* memory) {
+  std::uint64_t digest = 0;
+  for (const auto& piece : part.pieces) digest += digest_of(memory + piece.at, piece.count, piece.first);
+  create(item.name, {part.size}, digest, [&](hid_t dataset) { write_pieces(dataset, part, memory); });
+}
+
 void CheckpointWriter::put(const NumbersItem& item, const FieldPart& part, const double* memory) {
   const FieldSlab slab = collectively(file_.comm(), [&] { return FieldSlab(part); });
   create(item.name, slab.shape(), slab.digest(memory),
@@ -114,6 +120,13 @@ std::vector<double> CheckpointReader::numbers(const NumbersItem& item, std::size
   auto values = reader_.array(stored(item.name), {size}).values;
   require_range(item, values);
   return values;
+}
+
+void CheckpointReader::part(const NumbersItem& item, const FlatPart& part, double* memory) const {
+  reader_.pieces(stored(item.name), part, memory);
+  collectively(reader_.comm(), [&] {
+    for (const auto& piece : part.pieces) require_range(item, std::span(memory + piece.at, piece.count));
+  });
 }
 
 std::vector<double> CheckpointReader::rows(const NumbersItem& item, std::size_t width) const {

@@ -15,6 +15,7 @@
 
 #include "io/archive_reader.hpp"
 #include "io/field_slab.hpp"
+#include "io/flat_part.hpp"
 #include "io/output_file.hpp"
 
 namespace fluxformer::io {
@@ -52,6 +53,8 @@ class CheckpointWriter {
   void put(const RealItem& item, double value) { put_value(item.name, value); }
   /// Numbers known to all ranks (rank 0's are written).
   void put(const NumbersItem& item, const std::vector<double>& values);
+  /// A list of which each rank passes some pieces: each number once.
+  void put(const NumbersItem& item, const FlatPart& part, const double* memory);
   /// A field from the rank's memory [cell][token][sample][channel].
   void put(const NumbersItem& item, const FieldPart& part, const double* memory);
   /// Marks it complete and renames it; the existing checkpoint becomes the previous generation.
@@ -87,6 +90,8 @@ class CheckpointReader {
   double real(const RealItem& item) const;
   /// Exactly this many numbers.
   std::vector<double> numbers(const NumbersItem& item, std::size_t size) const;
+  /// This rank's pieces of a list of `part.size` numbers.
+  void part(const NumbersItem& item, const FlatPart& part, double* memory) const;
   /// As many rows as there are, of this many numbers.
   std::vector<double> rows(const NumbersItem& item, std::size_t width) const;
   void field(const NumbersItem& item, const FieldPart& part, double* memory) const;

@@ -7,23 +7,24 @@
 
 namespace fluxformer {
 
-Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double speed)
+Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range)
     : model_(model),
       depth_(depth),
+      range_(range),
       step_(depth.spacing() / speed),
-      states_(static_cast<std::size_t>(depth.cells)),
-      tapes_(static_cast<std::size_t>(depth.cells)),
+      states_(static_cast<std::size_t>(range.count())),
+      tapes_(static_cast<std::size_t>(range.count())),
       next_(model.context().size()) {
   require_marchable(model.spec(), depth, speed);
   std::vector<DepthPoint> points;
-  for (int cell = 1; cell <= depth.cells; ++cell) points.push_back(point(cell));
+  for (int cell = range.first; cell <= range.last; ++cell) points.push_back(point(cell));
   model_.prepare(points);
 }
 
 void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   const std::size_t size = model_.context().size();
   if (keep == Keep::activations) return forward_keeping(u, row);
-  for (int cell = 1; cell <= depth_.cells; ++cell) {
+  for (int cell = range_.first; cell <= range_.last; ++cell) {
     std::copy_n(u, size, next_.data());
     model_.add_map(point(cell), step_, 1.0, u, u, next_.data());
     std::copy_n(next_.data(), size, u);
@@ -35,7 +36,7 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
   const std::size_t size = model_.context().size(), count = states_.size();
   states_.front().assign(u, u + size);
   for (std::size_t i = 0; i < count; ++i) {
-    const int cell = static_cast<int>(i) + 1;
+    const int cell = range_.first + static_cast<int>(i);
     double* to = u;
     if (i + 1 < count) {
       states_[i + 1].resize(size);
@@ -50,8 +51,8 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
 void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
   const std::size_t size = model_.context().size();
   double *from = u_bar, *to = next_.data();
-  for (int cell = depth_.cells; cell >= 1; --cell) {
-    const auto i = static_cast<std::size_t>(cell - 1);
+  for (int cell = range_.last; cell >= range_.first; --cell) {
+    const auto i = static_cast<std::size_t>(cell - range_.first);
     model_.map_adjoint(point(cell), step_, states_[i].data(), *tapes_[i], from, to, gradient);
     if (row) row(cell - 1, states_[i].data(), to);
     std::swap(from, to);

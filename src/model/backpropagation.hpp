@@ -15,10 +15,13 @@ class Backpropagation final : public DepthMarch {
  public:
   /// `model` is borrowed. Throws BadInput for speed <= 0, M not a multiple of S with constant weights, and
   /// norm post or residual off with h != 1.
-  Backpropagation(DepthModel& model, DepthCells depth, double speed);
+  Backpropagation(DepthModel& model, DepthCells depth, double speed)
+      : Backpropagation(model, depth, speed, all_cells(depth)) {}
+  Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range);
 
   DepthModel& model() const override { return model_; }
   DepthCells depth() const override { return depth_; }
+  DepthRange range() const override { return range_; }
   void forward(double* u, Keep keep, const RowVisitor& row) override;
   void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;
   std::size_t kept_bytes() const override;
@@ -29,9 +32,10 @@ class Backpropagation final : public DepthMarch {
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
   DepthCells depth_;
+  DepthRange range_;
   double step_;                               // h / c
-  std::vector<std::vector<double>> states_;   // u_0 .. u_{M-1}
-  std::vector<std::unique_ptr<Tape>> tapes_;  // of cells 1 .. M
+  std::vector<std::vector<double>> states_;   // that the cells of the range start from
+  std::vector<std::unique_ptr<Tape>> tapes_;  // of these cells
   std::vector<double> next_;
 };
 

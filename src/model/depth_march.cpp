@@ -1,8 +1,16 @@
 #include "model/depth_march.hpp"
 
 #include "base/error.hpp"
+#include "model/depth_weights.hpp"
 
 namespace fluxformer {
+
+ParameterShare share_of(const ModelSpec& spec, DepthCells depth, DepthRange range) {
+  return {.first_knot = knots_at(spec, cell_entry(range.first, depth.layers, depth.cells)).lower,
+          .last_knot = knots_at(spec, cell_exit(range.last, depth.layers, depth.cells)).upper,
+          .embedding = range.first == 1,
+          .head = range.last == depth.cells};
+}
 
 void require_marchable(const ModelSpec& spec, DepthCells depth, double speed) {
   if (!(speed > 0)) throw BadInput("equation.c must be > 0 to march through depth");

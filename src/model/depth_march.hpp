@@ -17,6 +17,19 @@ struct DepthCells {
   double spacing() const { return static_cast<double>(layers) / cells; }
 };
 
+/// Cells first .. last of a depth, both included: those of a march.
+struct DepthRange {
+  int first = 1, last = 1;
+  int count() const { return last - first + 1; }
+};
+inline DepthRange all_cells(DepthCells depth) {
+  return {1, depth.cells};
+}
+
+/// The parameters that a march through these cells needs: embedding and head at the ends of the depth, and all knots
+/// between which the cells lie.
+ParameterShare share_of(const ModelSpec& spec, DepthCells depth, DepthRange range);
+
 /// Throws BadInput for speed <= 0, cells that are not a multiple of the layers with constant weights, and
 /// norm post or residual off with h != 1.
 void require_marchable(const ModelSpec& spec, DepthCells depth, double speed);
@@ -29,20 +42,22 @@ using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 /// What a forward march stores: nothing, or what `backward` needs.
 enum class Keep { nothing, activations };
 
-/// A march over all cells of a model that can be transposed. One slab per rank; not split over depth.
+/// A march over a range of cells of a model that can be transposed. One slab per rank.
 class DepthMarch {
  public:
   virtual ~DepthMarch() = default;
   /// The model it marches with (borrowed), and its cells.
   virtual DepthModel& model() const = 0;
   virtual DepthCells depth() const = 0;
+  /// The cells i .. j that it marches through.
+  virtual DepthRange range() const = 0;
 
-  /// Marches u (in: u_0, out: u_M) and calls `row` for rows 1..M.
+  /// Marches u (in: u_{i-1}, out: u_j) and calls `row` for rows i .. j.
   /// Collective over the token line; throws NumericalFailure (agreed over it) if a solve fails. Does not
   /// check for states that are not finite: the loss shows them.
   virtual void forward(double* u, Keep keep, const RowVisitor& row) = 0;
-  /// u_bar (in: the adjoint of u_M, out: of u_0); gradient += this rank's share of the gradient with respect
-  /// to the parameters. `row` is called with i = M-1 .. 0, after cell i+1 has made all its contributions to
+  /// u_bar (in: the adjoint of u_j, out: of u_{i-1}); gradient += this rank's share of the gradient with respect
+  /// to the parameters. `row` is called with j-1 .. i-1, each after the cell behind it has made all its contributions to
   /// `gradient`. One call for each `forward` that kept activations. Collective over the token line.
   virtual void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) = 0;
   /// After the parameters changed. Not collective.

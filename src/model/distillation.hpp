@@ -58,7 +58,10 @@ class Distillation final : public DepthLoss {
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights);
 
-  void begin(const Batch& batch) override { teacher_.observe(batch, weights_.attention > 0); }
+  void begin(const Batch& batch) override {
+    teacher_.observe(batch, weights_.attention > 0);
+    student_.refresh();
+  }
   bool looks_at(int row) const override { return row % cells_per_layer_ == 0; }
   double add(int row, const Batch& batch, const double* u, double* u_bar,
              std::span<double> gradient) override;

@@ -9,23 +9,68 @@ constexpr std::uint64_t embedding_site = 0;  // of dropout; layers have the othe
 
 }  // namespace
 
+/// Reports the pieces of the gradient, from the last block to the first; all blocks contribute to alpha and rho.
+class GradientEvaluator::Pieces {
+ public:
+  Pieces(const GradientEvaluator& of, const GradientReady& ready)
+      : of_(of),
+        layout_(of.parameters_.layout),
+        ready_(ready),
+        range_(of.march_.range()),
+        done_(layout_.block_offset(layout_.last_knot() + 1)),
+        reached_(range_.last + 1) {}
+
+  /// All that is complete when the backward march has reached `row`.
+  void reach(int row) {
+    while (reached_ > row) {
+      --reached_;
+      if (reached_ == range_.last) {
+        tell(done_, layout_.alpha());  // final norm and head
+      } else {
+        const std::size_t first = std::min(done_, of_.first_complete(reached_));
+        tell(first, done_);
+        done_ = first;
+      }
+      if (reached_ == range_.first - 1) tell(layout_.alpha(), layout_.size());
+    }
+  }
+  /// All that is left, after the embedding.
+  void finish() {
+    reach(range_.first - 1);
+    tell(0, done_);
+    done_ = 0;
+  }
+
+ private:
+  void tell(std::size_t first, std::size_t end) const {
+    if (ready_ && first < end) ready_(first, end - first);
+  }
+  const GradientEvaluator& of_;
+  const ParameterLayout& layout_;
+  const GradientReady& ready_;
+  DepthRange range_;
+  std::size_t done_;
+  int reached_;
+};
+
 GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march,
                                      const Loss& loss)
-    : parameters_(parameters),
-      context_(context),
-      march_(march),
-      embedding_(parameters, context),
-      task_(make_task(parameters, context, loss)),
-      tape_(task_->make_tape()),
-      u_(context.size()),
-      u_bar_(context.size()) {}
+    : parameters_(parameters), context_(context), march_(march), u_(context.size()), u_bar_(context.size()) {
+  if (march.range().first == 1) embedding_.emplace(parameters, context);
+  if (march.range().last < march.depth().cells) return;
+  task_ = make_task(parameters, context, loss);
+  tape_ = task_->make_tape();
+}
 
-void GradientEvaluator::embed_batch(const Batch& batch, bool training) {
+void GradientEvaluator::begin_batch(const Batch& batch, bool training) {
   context_.mask.length = batch.length;
-  embedding_.forward(batch.input.data(), u_.data(), embedded_);
-  if (dropout_ == nullptr) return;
-  dropout_->set_keys(training ? batch.key : std::vector<long>{});
-  dropout_->apply(context_, embedding_site, u_.data());
+  if (dropout_ != nullptr) dropout_->set_keys(training ? batch.key : std::vector<long>{});
+}
+
+void GradientEvaluator::embed_batch(const Batch& batch) {
+  if (!embedding_) return;
+  embedding_->forward(batch.input.data(), u_.data(), embedded_);
+  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_.data());
 }
 
 void GradientEvaluator::begin_depth_losses(const Batch& batch) {
@@ -41,78 +86,82 @@ double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const do
 }
 
 Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
-  embed_batch(batch, false);
+  begin_batch(batch, false);
+  embed_batch(batch);
   const bool depth_losses = terms == LossTerms::all;
+  const auto range = march_.range();
   double depth_loss = 0;
   const auto look = [&](int row, const double* u) {
-    if (depth_losses) depth_loss += add_depth_losses(row, batch, u, nullptr, {});
+    const bool of_next = row == range.last && !has_loss();
+    if (depth_losses && !of_next) depth_loss += add_depth_losses(row, batch, u, nullptr, {});
   };
   if (depth_losses) begin_depth_losses(batch);
-  look(0, u_.data());
+  look(range.first - 1, u_.data());
   march_.forward(u_.data(), Keep::nothing, look);
-  auto result = task_->value(batch, u_.data(), *tape_);
+  Evaluation result;
+  if (has_loss()) result = task_->value(batch, u_.data(), *tape_);
   result.depth_loss = depth_loss;
   return result;
 }
 
 std::size_t GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
-  if (row == 0) return layout.block_offset(0);
-  // The last knot that cells 1 .. row use, at their exits and in between.
+  if (row < march_.range().first) return layout.block_offset(layout.first_knot());
+  // The last knot that cells up to `row` use, at their exits and in between.
   const auto depth = march_.depth();
   const auto last = knots_at(parameters_.spec, cell_exit(row, depth.layers, depth.cells)).upper;
   return layout.block_offset(last + 1);
 }
 
-Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gradient,
-                                       const GradientReady& ready) {
-  std::fill(gradient.begin(), gradient.end(), 0.0);
-  const auto& layout = parameters_.layout;
-  const int cells = march_.depth().cells;
-  const auto tell = [&](std::size_t first, std::size_t end) {
-    if (ready && first < end) ready(first, end - first);
-  };
-  // Blocks become complete from the last to the first; all of them contribute to alpha and rho.
-  const std::size_t coefficients = layout.alpha();
-  std::size_t done = layout.block_offset(parameters_.spec.knots);
-  int reached = cells + 1;
-  /// Reports all that is complete when the backward march has reached `row`; -1: after the embedding.
-  const auto reach = [&](int row) {
-    while (reached > row) {
-      --reached;
-      if (reached == cells) {
-        tell(done, coefficients);  // final norm and head
-      } else if (reached >= 0) {
-        const std::size_t first = std::min(done, first_complete(reached));
-        tell(first, done);
-        done = first;
-      } else {
-        tell(0, done);
-      }
-      if (reached == 0) tell(coefficients, layout.size());
-    }
-  };
+void GradientEvaluator::forward(const Batch& batch) {
+  begin_batch(batch, true);
+  embed_batch(batch);
+  march_.forward(u_.data(), Keep::activations, {});
+}
 
+Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gradient,
+                                       const GradientReady& ready) {
+  Pieces pieces(*this, ready);
+  const int last = march_.range().last;
   Evaluation result;
   try {
-    embed_batch(batch, true);
+    begin_batch(batch, true);
     begin_depth_losses(batch);
-    march_.forward(u_.data(), Keep::activations, {});
-    result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::Keeps::nothing);
-    reach(cells);
-    result.depth_loss += add_depth_losses(cells, batch, u_.data(), u_bar_.data(), gradient);
+    if (has_loss()) {
+      result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::Keeps::nothing);
+      pieces.reach(last);
+      result.depth_loss += add_depth_losses(last, batch, u_.data(), u_bar_.data(), gradient);
+    }
     march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
       result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
-      reach(row);
+      pieces.reach(row);
     });
-    if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
-    embedding_.pull(batch.input.data(), u_bar_.data(), gradient, embedded_);
-    reach(-1);
+    if (embedding_) {
+      if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
+      embedding_->pull(batch.input.data(), u_bar_.data(), gradient, embedded_);
+    }
+    pieces.finish();
   } catch (...) {
-    reach(-1);
+    pieces.finish();
     throw;
   }
   return result;
+}
+
+void GradientEvaluator::pass_on(const GradientReady& ready) const {
+  Pieces(*this, ready).finish();
+}
+
+Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gradient,
+                                       const GradientReady& ready) {
+  std::fill(gradient.begin(), gradient.end(), 0.0);
+  try {
+    forward(batch);
+  } catch (...) {
+    pass_on(ready);
+    throw;
+  }
+  return backward(batch, gradient, ready);
 }
 
 }  // namespace fluxformer

@@ -1,9 +1,11 @@
 #pragma once
 
-// Loss and gradient of one batch: embedding, march through depth, readout, and the transpose of all three.
+// Loss and gradient of one batch: embedding, march through depth, readout, and the transpose of all three; or those of
+// them that a stage of depth has.
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +23,8 @@ class DepthLoss {
   virtual ~DepthLoss() = default;
   /// Before the rows of a batch. Collective over the token line.
   virtual void begin(const Batch& batch) = 0;
-  /// Whether it depends on row i (0: the embedded input, M: the last).
+  /// Whether it depends on row i (0: the embedded input, M: the last). Rows of a stage are those that its cells start
+  /// from, and M.
   virtual bool looks_at(int row) const = 0;
   /// Its value at that row, this rank's share. u_bar (if not null) += its derivative with respect to u,
   /// gradient (then not empty) += that with respect to the parameters. Collective over the token line.
@@ -35,7 +38,8 @@ using GradientReady = std::function<void(std::size_t first, std::size_t count)>;
 /// Everything that is minimised, or the loss of the labels alone, without the depth losses.
 enum class LossTerms { all, labels };
 
-/// Forward and backward pass of one replica. Its ranks share the tokens of the batch.
+/// Forward and backward pass of one replica. Its ranks share the tokens of the batch. A march through some of the cells
+/// makes it a stage: it embeds if the first cell is among them, and has the loss if the last one is.
 class GradientEvaluator {
  public:
   /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.
@@ -46,6 +50,13 @@ class GradientEvaluator {
   /// Borrowed; called in the order they were added.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
+  bool embeds() const { return embedding_.has_value(); }
+  bool has_loss() const { return task_ != nullptr; }
+  /// The state that `forward` and `evaluate` start from (unless they embed) and end with; the adjoint that `backward` starts from (unless it has
+  /// the loss) and ends with.
+  std::vector<double>& u() { return u_; }
+  std::vector<double>& u_bar() { return u_bar_; }
+
   /// Loss without gradient. Collective over the token line, as all below.
   Evaluation evaluate(const Batch& batch, LossTerms terms = LossTerms::all);
   /// gradient (the flat vector) := this rank's share: the sum over the token line and over the ranks that
@@ -53,12 +64,19 @@ class GradientEvaluator {
   /// in the same order on all ranks, also after an exception (then with whatever the piece holds: other ranks
   /// wait for it). The pieces cover the vector.
   Evaluation gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
+  /// The two halves of it, for one batch; gradient +=.
+  void forward(const Batch& batch);
+  Evaluation backward(const Batch& batch, std::span<double> gradient, const GradientReady& ready = {});
+  /// Calls `ready` for all pieces, as `backward` would have.
+  void pass_on(const GradientReady& ready) const;
   /// Of the last call, [sample][class].
   const std::vector<double>& logits() const { return tape_->logits; }
   DepthMarch& march() const { return march_; }
 
  private:
-  void embed_batch(const Batch& batch, bool training);
+  class Pieces;
+  void begin_batch(const Batch& batch, bool training);
+  void embed_batch(const Batch& batch);
   void begin_depth_losses(const Batch& batch);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
@@ -68,7 +86,7 @@ class GradientEvaluator {
   const Parameters& parameters_;
   SlabContext& context_;
   DepthMarch& march_;
-  Embedding embedding_;
+  std::optional<Embedding> embedding_;
   EmbeddingTape embedded_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<TaskTape> tape_;

@@ -19,9 +19,8 @@ std::string listed(const std::set<std::string>& names) {
   return text.empty() ? "nothing" : text;
 }
 
-bool same(const Parameters& a, const Parameters& b, const ParameterView& view) {
-  return a.layout.has(view.path()) && b.layout.has(view.path()) &&
-         a.layout.at(view.path()).shape == b.layout.at(view.path()).shape;
+bool same(const ParameterLayout& a, const ParameterLayout& b, const ParameterView& view) {
+  return a.has(view.path()) && b.has(view.path()) && a.at(view.path()).shape == b.at(view.path()).shape;
 }
 
 }  // namespace
@@ -32,17 +31,19 @@ Reheaded with_heads(const Parameters& from, int classes, const WordHead& word_he
   spec.classes = classes;
   if (classes == 0) spec.head_transform = {};
   if (word_head.present != spec.word_head.present) spec.word_head = word_head;
-  Reheaded made{Parameters(spec), ""};
+  Reheaded made{Parameters(spec, from.layout.share()), ""};
   auto& to = made.parameters;
   initialise_standard(to, seed, 0, 1, 1);
   std::set<std::string> kept, fresh, left;
-  for (const auto& view : to.layout.views()) {
-    const bool keep = same(from, to, view);
+  const ParameterLayout before(from.spec), after(spec);  // of the whole models
+  for (const auto& view : after.views()) {
+    const bool keep = same(before, after, view);
     (keep ? kept : fresh).insert(group_of(view));
-    if (keep) std::ranges::copy(from.view(view.path()), to.view(view.path()).begin());
+    if (keep && to.layout.has(view.path()))
+      std::ranges::copy(from.view(view.path()), to.view(view.path()).begin());
   }
-  for (const auto& view : from.layout.views())
-    if (!same(from, to, view)) left.insert(group_of(view));
+  for (const auto& view : before.views())
+    if (!same(before, after, view)) left.insert(group_of(view));
   kept.erase("equation");
   if (!fresh.empty() || !left.empty())
     made.report = "kept: " + listed(kept) + "; new: " + listed(fresh) + "; left out: " + listed(left);

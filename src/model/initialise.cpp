@@ -41,9 +41,8 @@ void set_identity(Parameters& parameters, const std::string& name, double scale)
 void initialise_standard(Parameters& parameters, std::uint64_t seed, double kappa, double alpha, double rho) {
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   const RandomStream all(seed, "weights");
-  for (std::size_t which = 0; which < parameters.layout.views().size(); ++which) {
-    const auto& view = parameters.layout.views()[which];
-    const auto stream = all.item(which);
+  for (const auto& view : parameters.layout.views()) {
+    const auto stream = all.item(view.place);
     double* const w = parameters.values.data() + view.offset;
     if (view.name == "position" || view.name == "segment" || view.name == "class_token") {
       for (std::size_t j = 0; j < view.size(); ++j) w[j] = 0.02 * stream.normal(j);
@@ -77,8 +76,8 @@ void set_linear_reaction(Parameters& parameters, double rate) {
   if (spec.activation != Activation::relu || spec.ffn < 2 * spec.width)
     throw BadInput("a linear reaction needs model.activation = relu and model.ffn >= 2 model.width");
   const auto d = static_cast<std::size_t>(spec.width), f = static_cast<std::size_t>(spec.ffn);
-  for (int knot = 1; knot <= spec.knots; ++knot) {
-    const auto group = "layers/" + std::to_string(knot) + "/";
+  for (int knot = parameters.layout.first_knot(); knot <= parameters.layout.last_knot(); ++knot) {
+    const auto group = "layers/" + std::to_string(knot + 1) + "/";
     const auto w_1 = parameters.view(group + "W_1"), w_2 = parameters.view(group + "W_2");
     std::fill(w_1.begin(), w_1.end(), 0.0);
     std::fill(w_2.begin(), w_2.end(), 0.0);

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/reductions.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -181,24 +182,40 @@ void require_places(const io::ArchiveReader& archive, const ParameterLayout& lay
 
 }  // namespace
 
-void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
-  each_attribute(parameters.spec, WriteAttribute{archive});
+void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
+  each_attribute(spec, WriteAttribute{archive});
+}
+
+void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
+                        const double* values) {
   std::vector<io::SmallArray> arrays;
-  for (const auto& view : parameters.layout.views())
+  for (const auto& view : views)
     arrays.push_back({.path = dataset(view),
                       .shape = {view.shape.begin(), view.shape.end()},
-                      .data = parameters.values.data() + view.offset,
+                      .data = values == nullptr ? nullptr : values + view.offset,
                       .with_digest = true});
   archive.arrays(arrays);
 }
 
-Parameters read_model(const io::ArchiveReader& archive) {
+void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
+  write_model_attributes(archive, parameters.spec);
+  write_model_arrays(archive, parameters.layout.views(), parameters.values.data());
+}
+
+Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of) {
   const auto spec = read_spec(archive);
-  require_memory(archive.comm(), parameter_count(spec) * sizeof(double), archive.called());
-  Parameters parameters(spec);
-  require_places(archive, parameters.layout);
-  for (const auto& view : parameters.layout.views()) {
-    const auto values = parameters.view(view.path());
+  const auto share = share_of ? share_of(spec) : ParameterShare{};
+  double bytes = parameter_count(spec, share) * sizeof(double);
+  largest_over_ranks({&bytes, 1}, archive.comm());
+  require_memory(archive.comm(), bytes, archive.called());
+  Parameters parameters(spec, share);
+  const ParameterLayout whole(spec);
+  require_places(archive, whole);
+  auto mine = parameters.layout.views().begin();
+  for (const auto& view : whole.views()) {
+    std::span<double> values;  // empty where this rank has no share in it
+    if (mine != parameters.layout.views().end() && mine->place == view.place)
+      values = {parameters.values.data() + mine++->offset, view.size()};
     const bool optional = view.name == model_file::kappa || view.group == "equation";
     if (optional && !archive.has(dataset(view))) {
       std::fill(values.begin(), values.end(), view.name == model_file::kappa ? 0.0 : 1.0);
@@ -208,7 +225,7 @@ Parameters read_model(const io::ArchiveReader& archive) {
     const auto array = archive.array(dataset(view), shape);
     if (!std::all_of(array.values.begin(), array.values.end(), [](double x) { return std::isfinite(x); }))
       throw BadInput(archive.called() + ": " + dataset(view) + " holds numbers that are not finite");
-    std::copy(array.values.begin(), array.values.end(), values.begin());
+    if (!values.empty()) std::copy(array.values.begin(), array.values.end(), values.begin());
   }
   return parameters;
 }

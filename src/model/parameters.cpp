@@ -12,20 +12,39 @@ std::size_t ParameterView::size() const {
                          [](std::size_t n, int extent) { return n * static_cast<std::size_t>(extent); });
 }
 
-void ParameterLayout::add(const std::string& group, const std::string& name, std::vector<int> shape) {
-  views_.push_back({group, name, std::move(shape), size_});
-  size_ += views_.back().size();
+void ParameterLayout::add(bool held, const std::string& group, const std::string& name,
+                          std::vector<int> shape) {
+  ParameterView view{group, name, std::move(shape), size_, whole_.views, whole_.size};
+  const std::size_t size = view.size();
+  ++whole_.views;
+  whole_.size += size;
+  if (!held) return;
+  views_.push_back(std::move(view));
+  size_ += size;
 }
 
-ParameterLayout::ParameterLayout(const ModelSpec& spec)
-    : own_halves_(spec.own_halves), kappa_per_channel_(spec.kappa_per_channel), norm_eps_(spec.norm_eps) {
+ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& share)
+    : own_halves_(spec.own_halves),
+      kappa_per_channel_(spec.kappa_per_channel),
+      norm_eps_(spec.norm_eps),
+      share_(share) {
+  if (share.last_knot < 0) share_.last_knot = spec.knots - 1;
   const int d = spec.width, f = spec.ffn;
+  bool held = share.embedding;
+  const auto add = [&](const std::string& group, const std::string& name, std::vector<int> shape) {
+    this->add(held, group, name, std::move(shape));
+  };
   if (spec.features > 0) {
     add("embedding", "W", {d, spec.features});
     add("embedding", "b", {d});
   }
   if (spec.class_token) add("embedding", "class_token", {d});
-  if (spec.vocabulary > 0) add("embedding", "words", {spec.vocabulary, d});
+  if (spec.vocabulary > 0) {
+    held = share.embedding || share.words ||
+           (share.head && spec.word_head.present && !spec.word_head.own_matrix);
+    add("embedding", "words", {spec.vocabulary, d});
+    held = share.embedding;
+  }
   if (spec.segments > 0) add("embedding", "segment", {spec.segments, d});
   if (spec.tokens > 0) add("embedding", "position", {spec.tokens, d});
   const auto norm = [&](const std::string& group, const std::string& prefix) {
@@ -45,6 +64,8 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
   };
   for (int knot = 1; knot <= spec.knots; ++knot) {
     const std::string group = "layers/" + std::to_string(knot);
+    held = knot - 1 >= share_.first_knot && knot - 1 <= share_.last_knot;
+    const std::size_t before = whole_.size;
     norm(group, "norm1_");
     for (const char* name : {"W_Q", "W_K", "W_V"}) add(group, name, {d, d});
     for (const char* name : {"b_Q", "b_K", "b_V"}) add(group, name, {d});
@@ -53,8 +74,9 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
     reaction(group, "", "norm2");
     if (own_halves_) reaction(group, "half_", "norm");
     add(group, "kappa", {kappa_per_channel_ ? d : 1});
-    if (knot == 1) block_size_ = size_ - first_block_;
+    block_size_ = whole_.size - before;
   }
+  held = share.head;
   if (spec.has_final_norm()) norm("final_norm", "");
   const auto transform = [&](const std::string& group, const HeadTransform& which) {
     if (!which.present) return;
@@ -73,19 +95,20 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec)
     add("word_head", "b", {spec.vocabulary});
   }
   alpha_ = size_;
+  held = true;
   add("equation", "alpha", {1});
   add("equation", "rho", {1});
 }
 
-double parameter_count(const ModelSpec& spec) {
+double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
   const double d = spec.width, f = spec.ffn;
   const double reaction = 2 * d + f * d + f + d * f + d;
   const double block =
       2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
   const auto only = [](bool there, double count) { return there ? count : 0.0; };
+  const double words = d * spec.vocabulary;
   const double embedding = only(spec.features > 0, d * spec.features + d) + only(spec.class_token, d) +
-                           d * spec.vocabulary + d * spec.segments + d * spec.tokens +
-                           only(spec.embedding_norm, 2 * d);
+                           words + d * spec.segments + d * spec.tokens + only(spec.embedding_norm, 2 * d);
   const auto transform = [&](const HeadTransform& t) {
     return only(t.present, d * d + d + only(t.norm, 2 * d));
   };
@@ -94,7 +117,12 @@ double parameter_count(const ModelSpec& spec) {
       only(spec.classes > 0, spec.classes * (d + 1) + transform(spec.head_transform)) +
       only(spec.word_head.present,
            spec.vocabulary * (only(spec.word_head.own_matrix, d) + 1) + transform(spec.word_head.transform));
-  return embedding + block * spec.knots + head + 2;
+  const double knots =
+      share.last_knot < 0 ? spec.knots - share.first_knot : share.last_knot + 1.0 - share.first_knot;
+  const bool guesses_by_words =
+      share.words || (share.head && spec.word_head.present && !spec.word_head.own_matrix);
+  return (share.embedding ? embedding : only(guesses_by_words, words)) + block * knots +
+         only(share.head, head) + 2;
 }
 
 namespace {

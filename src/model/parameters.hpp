@@ -15,33 +15,49 @@
 
 namespace fluxformer {
 
+/// The part of a model's parameters that a rank holds: by default all of them. alpha and rho are in every part; the word
+/// table is where the embedding is, and with the head that guesses words by it.
+struct ParameterShare {
+  int first_knot = 0, last_knot = -1;  ///< 0-based, both included; -1: the last of the model
+  bool embedding = true, head = true;  ///< what stands before the first layer and behind the last
+  bool words = false;                  ///< the word table, in any case
+};
+
 /// A named array within the flat vector.
 struct ParameterView {
   std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "word_head", "equation"
   std::string name;   ///< "W_Q", ...
   std::vector<int> shape;
   std::size_t offset = 0;
+  /// Of the model with all its parameters: how many arrays, and how many numbers, come before this one.
+  std::size_t place = 0, offset_in_model = 0;
   /// The product of the extents.
   std::size_t size() const;
   std::string path() const { return group + "/" + name; }
 };
 
-/// The number of parameters, also where it is too large for memory or for a whole number.
-double parameter_count(const ModelSpec& spec);
+/// The number of parameters of a share, also where it is too large for memory or for a whole number.
+double parameter_count(const ModelSpec& spec, const ParameterShare& share = {});
 
-/// Where each array lies; depends on the spec only, not on ranks.
+/// Where each array of a share lies.
 class ParameterLayout {
  public:
   /// Lays out what a model of this spec has: no embedding without features or words, and so on.
-  explicit ParameterLayout(const ModelSpec& spec);
+  explicit ParameterLayout(const ModelSpec& spec, const ParameterShare& share = {});
+  const ParameterShare& share() const { return share_; }
   std::size_t size() const { return size_; }
+  /// Numbers of the whole model.
+  std::size_t size_of_model() const { return whole_.size; }
   const std::vector<ParameterView>& views() const { return views_; }
   /// Throws std::out_of_range for an unknown name.
   const ParameterView& at(const std::string& path) const;
   bool has(const std::string& path) const;
-  /// Offset of the block of knot k = 0 .. knots-1.
+  /// The knots of the share, 0-based.
+  int first_knot() const { return share_.first_knot; }
+  int last_knot() const { return share_.last_knot; }
+  /// Offset of the block of a knot of the share, or of what follows the last.
   std::size_t block_offset(int knot) const {
-    return first_block_ + block_size_ * static_cast<std::size_t>(knot);
+    return first_block_ + block_size_ * static_cast<std::size_t>(knot - share_.first_knot);
   }
   std::size_t block_size() const { return block_size_; }
   std::size_t alpha() const { return alpha_; }
@@ -53,16 +69,23 @@ class ParameterLayout {
   LayerWeights<P> layer(P* block, Coefficient<P>* coefficients, Coefficient<P>* alpha_rho) const;
 
  private:
-  void add(const std::string& group, const std::string& name, std::vector<int> shape);
+  struct Extent {
+    std::size_t views = 0, size = 0;
+  };
+  /// The next array of the model, which the share holds or not.
+  void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
   bool own_halves_, kappa_per_channel_;
   double norm_eps_;
+  ParameterShare share_;
+  Extent whole_;
   std::vector<ParameterView> views_;
   std::size_t size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
 };
 
-/// Replicated: every rank holds all of them.
+/// The parameters of a model, or a share of them.
 struct Parameters {
-  explicit Parameters(const ModelSpec& model) : spec(model), layout(model), values(layout.size(), 0.0) {}
+  explicit Parameters(const ModelSpec& model, const ParameterShare& share = {})
+      : spec(model), layout(model, share), values(layout.size(), 0.0) {}
   /// The array of this path, "layers/1/W_Q" say. Throws std::out_of_range for an unknown one.
   std::span<double> view(const std::string& path);
   std::span<const double> view(const std::string& path) const;

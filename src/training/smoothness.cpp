@@ -1,14 +1,17 @@
 #include "training/smoothness.hpp"
 
+#include <algorithm>
+
 namespace fluxformer {
 
-double add_smoothness(const Parameters& parameters, double strength, std::span<double> gradient) {
+double add_smoothness(const Parameters& parameters, double strength, std::span<double> gradient,
+                      int first_pair) {
   const auto& spec = parameters.spec;
   if (strength == 0 || spec.knots < 2 || spec.layers < 2) return 0;
   const double spacing = static_cast<double>(spec.layers - 1) / (spec.knots - 1);
   const auto& layout = parameters.layout;
   double sum = 0;
-  for (int knot = 0; knot + 1 < spec.knots; ++knot) {
+  for (int knot = std::max(first_pair, layout.first_knot()); knot < layout.last_knot(); ++knot) {
     const std::size_t lower = layout.block_offset(knot), upper = layout.block_offset(knot + 1);
     for (std::size_t j = 0; j < layout.block_size(); ++j) {
       const double slope = (parameters.values[upper + j] - parameters.values[lower + j]) / spacing;

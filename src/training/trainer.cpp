@@ -1,7 +1,10 @@
 #include "training/trainer.hpp"
 
 #include <cmath>
+#include <exception>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
@@ -17,9 +20,18 @@ std::vector<char> decays_of(const Trainable& trainable) {
   return decays;
 }
 
-double norm_of(const std::vector<double>& x) {
-  const double* const values = x.data();
-  return std::sqrt(simd::sum_over<double>(x.size(), [values](auto at) { return at(values) * at(values); }));
+/// Throws BadInput on all ranks if one of them finds something to refuse in its share.
+Trainable agreed_trainable(MPI_Comm comm, const Parameters& parameters, const TrainedCoefficients& which) {
+  std::optional<Trainable> made;
+  collectively(comm, [&] { made.emplace(parameters, which); });
+  return *std::move(made);
+}
+
+std::size_t trained_of(const Trainable& trainable, const StageParameters& stages) {
+  std::size_t trained = 0;
+  for (const auto& piece : stages.owned())
+    for (std::size_t j = piece.at; j < piece.at + piece.count; ++j) trained += trainable.moves(j) ? 1 : 0;
+  return static_cast<std::size_t>(std::llround(stages.total(static_cast<double>(trained))));
 }
 
 // What a checkpoint holds of a training.
@@ -31,43 +43,68 @@ constexpr io::NumbersItem variables{"raw"}, first_moment{"first_moment"},
 
 Trainer::Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
                  const TrainerSettings& settings)
-    : comm_(comm),
+    : Trainer(TrainingRanks::without_stages(comm), parameters, Pipeline(MPI_COMM_SELF, {&evaluator}, {}),
+              settings) {}
+
+Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pipeline,
+                 const TrainerSettings& settings)
+    : ranks_(ranks),
       parameters_(parameters),
-      evaluator_(evaluator),
+      pipeline_(std::move(pipeline)),
       settings_(settings),
-      trainable_(parameters, settings.coefficients),
+      stages_(ranks, parameters),
+      trainable_(agreed_trainable(ranks.all, parameters, settings.coefficients)),
+      trained_(trained_of(trainable_, stages_)),
       optimiser_(settings.optimiser, decays_of(trainable_)),
-      sum_(comm, settings.bucket),
+      sum_(ranks.stage, settings.bucket),
       raw_(trainable_.raw(parameters.values)),
       gradient_(parameters.values.size()) {}
+
+bool Trainer::speaks() const {
+  // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
+  return pipeline_.has_loss() && pipeline_.march().model().context().line->rank() == 0;
+}
+
+double Trainer::gradient_norm() const {
+  double squares = 0;
+  for (const auto& piece : stages_.owned()) {
+    const double* const values = gradient_.data() + piece.at;
+    squares += simd::sum_over<double>(piece.count, [values](auto at) { return at(values) * at(values); });
+  }
+  return std::sqrt(stages_.total(squares));
+}
+
+void Trainer::refresh() {
+  for (auto* slot : pipeline_.slots()) slot->march().refresh();
+}
 
 StepReport Trainer::step(const Batch& batch) {
   StepReport report;
   report.step = steps();
   Evaluation own;
   try {
-    // A march may fail on one replica only. It still passes on all pieces, so that the collective calls
+    // A march may fail on one replica or stage only. It still passes on all pieces, so that the collective calls
     // match.
-    own = collectively(comm_, [&] {
-      return evaluator_.gradient(
+    own = collectively(ranks_.all, [&] {
+      return pipeline_.gradient(
           batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
     });
   } catch (const Error&) {
     sum_.finish();
     throw;
   }
-  // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
-  const auto& line = *evaluator_.march().model().context().line;
-  if (line.rank() != 0) own.loss = own.correct = 0;
+  if (!speaks()) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
-  sum_over_ranks(sums, comm_);
+  sum_over_ranks(sums, ranks_.all);
   sum_.finish();
   report.loss = sums[0];
   report.depth_loss = sums[1];
   report.accuracy = sums[2];
-  report.penalty = add_smoothness(parameters_, settings_.smoothness, gradient_);
+  report.penalty =
+      stages_.total(add_smoothness(parameters_, settings_.smoothness, gradient_, stages_.first_pair()));
+  stages_.sum(gradient_);
   trainable_.pull(parameters_.values, gradient_);
-  report.gradient_norm = norm_of(gradient_);
+  report.gradient_norm = gradient_norm();
   report.rate = settings_.schedule.rate(report.step);
   if (!std::isfinite(report.loss + report.depth_loss) || !std::isfinite(report.gradient_norm))
     throw NumericalFailure(
@@ -77,45 +114,57 @@ StepReport Trainer::step(const Batch& batch) {
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  evaluator_.march().refresh();
+  refresh();
   return report;
 }
 
 Evaluation Trainer::evaluate(const SampleSet& samples) {
   double sums[2] = {0, 0};
-  const bool speaks = evaluator_.march().model().context().line->rank() == 0;
-  samples.for_batches([&](const Batch& batch) {
-    const auto part = evaluator_.evaluate(batch, LossTerms::labels);
-    if (!speaks) return;
-    sums[0] += part.loss;
-    sums[1] += part.correct;
+  // A stage that fails goes on, as the others wait for its states.
+  collectively(ranks_.all, [&] {
+    std::exception_ptr failure;
+    samples.for_batches([&](const Batch& batch) {
+      try {
+        const auto part = pipeline_.evaluate(batch);
+        sums[0] += part.loss;
+        sums[1] += part.correct;
+      } catch (...) {
+        if (failure == nullptr) failure = std::current_exception();
+      }
+    });
+    pipeline_.settle();
+    if (failure != nullptr) std::rethrow_exception(failure);
   });
-  sum_over_ranks(sums, comm_);
+  if (!speaks()) sums[0] = sums[1] = 0;
+  sum_over_ranks(sums, ranks_.all);
   return {.loss = sums[0], .correct = sums[1]};
 }
 
 OptimiserRecord Trainer::optimiser(Preconditioner which) const {
-  return {settings_.schedule.rate(steps()), optimiser_.stability_threshold(),
-          which == Preconditioner::kept ? optimiser_.preconditioner() : std::vector<double>{}};
+  OptimiserRecord record{settings_.schedule.rate(steps()), optimiser_.stability_threshold(), {}};
+  if (which == Preconditioner::left_out) return record;
+  const auto mine = optimiser_.preconditioner();
+  if (!mine.empty()) record.preconditioner = stages_.gathered(mine);
+  return record;
 }
 
 void Trainer::save(io::CheckpointWriter& checkpoint) const {
   const auto& state = optimiser_.state();
   checkpoint.put(steps_done, state.steps);
-  checkpoint.put(variables, raw_);
-  checkpoint.put(first_moment, state.first);
-  if (!state.second.empty()) checkpoint.put(second_moment, state.second);
+  checkpoint.put(variables, stages_.written(), raw_.data());
+  checkpoint.put(first_moment, stages_.written(), state.first.data());
+  if (!state.second.empty()) checkpoint.put(second_moment, stages_.written(), state.second.data());
 }
 
 void Trainer::load(const io::CheckpointReader& checkpoint) {
   auto state = optimiser_.state();
   state.steps = checkpoint.integer(steps_done);
-  state.first = checkpoint.numbers(first_moment, state.first.size());
-  if (!state.second.empty()) state.second = checkpoint.numbers(second_moment, state.second.size());
-  raw_ = checkpoint.numbers(variables, raw_.size());
+  checkpoint.part(first_moment, stages_.held(), state.first.data());
+  if (!state.second.empty()) checkpoint.part(second_moment, stages_.held(), state.second.data());
+  checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  evaluator_.march().refresh();
+  refresh();
 }
 
 }  // namespace fluxformer

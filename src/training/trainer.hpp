@@ -1,7 +1,7 @@
 #pragma once
 
-// Data-parallel stochastic gradient descent: each replica computes the gradient of its share of the batch,
-// the gradients are summed during the backward pass, and every rank takes the same step.
+// Stochastic gradient descent on ranks that share samples, tokens and depth: each group of ranks computes the gradient of its
+// share of the batch, the gradients are summed during the backward pass, and every rank takes the step of its parameters.
 
 #include <mpi.h>
 
@@ -11,8 +11,11 @@
 #include "training/gradient_sum.hpp"
 #include "training/optimiser.hpp"
 #include "training/optimiser_record.hpp"
+#include "training/pipeline.hpp"
 #include "training/schedule.hpp"
+#include "training/stage_parameters.hpp"
 #include "training/trainable.hpp"
+#include "training/training_ranks.hpp"
 
 namespace fluxformer {
 
@@ -40,23 +43,29 @@ struct StepReport {
   double rate = 0;
 };
 
-/// Every member is collective over `comm`.
+/// Every member is collective over all ranks.
 class Trainer {
  public:
-  /// `comm` holds all ranks of all replicas; the rest is borrowed. Throws BadInput.
+  /// Without stages of depth: `comm` holds all ranks of all replicas; the rest is borrowed. Throws BadInput.
   Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
+          const TrainerSettings& settings);
+  /// `parameters` are those of this rank's stage (borrowed), `pipeline` is its part of the pipeline. Throws BadInput (agreed).
+  Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pipeline,
           const TrainerSettings& settings);
 
   /// One step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or gradient
   /// is not finite or the march of some replica fails; the parameters are then those before the step.
   StepReport step(const Batch& batch);
   long steps() const { return optimiser_.state().steps; }
-  /// Of the optimiser as it is now; Optimiser::preconditioner only if asked for. Not collective.
+  /// Of the optimiser as it is now; Optimiser::preconditioner only if asked for, on rank 0.
   OptimiserRecord optimiser(Preconditioner which) const;
-  /// Entries of the parameter vector that are trained.
-  std::size_t trained() const { return trainable_.trained(); }
+  /// Entries of the parameter vector of the whole model that are trained.
+  std::size_t trained() const { return trained_; }
+  const StageParameters& stages() const { return stages_; }
+  const Pipeline& pipeline() const { return pipeline_; }
 
-  /// Mean task loss and accuracy; `samples` are on the token lines of the evaluator, as many at a time.
+  /// Mean task loss and accuracy; `samples` are on the token lines of the ranks of a stage, as many at a time as a
+  /// micro-batch has.
   Evaluation evaluate(const SampleSet& samples);
 
   /// Everything that the next step depends on.
@@ -64,11 +73,18 @@ class Trainer {
   void load(const io::CheckpointReader& checkpoint);
 
  private:
-  MPI_Comm comm_;
+  /// Whether this rank tells the loss of its samples.
+  bool speaks() const;
+  /// Of the gradient of the whole model.
+  double gradient_norm() const;
+  void refresh();
+  TrainingRanks ranks_;
   Parameters& parameters_;
-  GradientEvaluator& evaluator_;
+  Pipeline pipeline_;
   TrainerSettings settings_;
+  StageParameters stages_;
   Trainable trainable_;
+  std::size_t trained_;
   Optimiser optimiser_;
   GradientSum sum_;
   std::vector<double> raw_, gradient_;

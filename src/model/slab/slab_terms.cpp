@@ -17,8 +17,8 @@ ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
 
 KappaRange::KappaRange(const Parameters& parameters)
     : least(std::numeric_limits<double>::infinity()), largest(0) {
-  for (int knot = 1; knot <= parameters.spec.knots; ++knot)
-    for (const double kappa : parameters.view("layers/" + std::to_string(knot) + "/kappa")) {
+  for (int knot = parameters.layout.first_knot(); knot <= parameters.layout.last_knot(); ++knot)
+    for (const double kappa : parameters.view("layers/" + std::to_string(knot + 1) + "/kappa")) {
       if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
       least = std::min(least, kappa);
       largest = std::max(largest, kappa);

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
 #include "model/depth_weights.hpp"
+#include "model/initialise.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -69,6 +71,47 @@ TEST(ParameterLayout, shapes_are_those_of_the_formulas) {
   post.norm = Norm::post;
   EXPECT_FALSE(
       ParameterLayout(post).has("final_norm/gain"));  // with post-norm the state is already normalised
+}
+
+ModelSpec with_word_head(bool own_matrix) {
+  auto m = parameters_full_model();
+  m.features = 0;
+  m.vocabulary = 20;
+  m.word_head = {.present = true, .own_matrix = own_matrix};
+  return m;
+}
+
+TEST(ParameterLayout, shares_hold_what_the_whole_has_there_and_together_all_of_it) {
+  for (const auto& spec : {parameters_full_model(), with_word_head(false), with_word_head(true)}) {
+    Parameters whole(spec);
+    initialise_standard(whole, 7, 0.1, 0.9, 0.8);
+    std::set<std::string> seen;
+    for (const ParameterShare share : {ParameterShare{0, 1, true, false}, ParameterShare{1, 1, false, false},
+                                       ParameterShare{1, 2, false, true}}) {
+      Parameters part(spec, share);
+      initialise_standard(part, 7, 0.1, 0.9, 0.8);
+      EXPECT_EQ(part.layout.size_of_model(), whole.values.size());
+      EXPECT_EQ(parameter_count(spec, share), static_cast<double>(part.values.size()));
+      std::size_t next = 0;
+      for (const auto& view : part.layout.views()) {
+        EXPECT_EQ(view.offset, next) << view.path();
+        next += view.size();
+        EXPECT_EQ(view.offset_in_model, whole.layout.at(view.path()).offset) << view.path();
+        EXPECT_TRUE(std::ranges::equal(part.view(view.path()), whole.view(view.path()))) << view.path();
+        seen.insert(view.path());
+      }
+      EXPECT_EQ(next, part.values.size());
+      for (int knot = share.first_knot; knot <= share.last_knot; ++knot)
+        EXPECT_EQ(part.layout.block_offset(knot),
+                  part.layout.at("layers/" + std::to_string(knot + 1) + "/norm1_gain").offset);
+      const bool tied = spec.word_head.present && !spec.word_head.own_matrix;
+      EXPECT_EQ(part.layout.has("embedding/words"),
+                spec.vocabulary > 0 && (share.embedding || (share.head && tied)));
+      EXPECT_EQ(part.layout.has("embedding/position"), share.embedding);
+      EXPECT_EQ(part.layout.has("final_norm/gain"), share.head);
+    }
+    EXPECT_EQ(seen.size(), whole.layout.views().size());
+  }
 }
 
 TEST(ParameterLayout, a_layer_is_made_of_its_named_arrays) {

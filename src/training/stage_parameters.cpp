@@ -1,0 +1,139 @@
+#include "training/stage_parameters.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "base/reductions.hpp"
+#include "base/transfers.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr int share_tag = 3;
+
+std::vector<ParameterShare> all_shares(MPI_Comm depth, const ParameterShare& mine) {
+  const int own[] = {mine.first_knot, mine.last_knot, mine.embedding ? 1 : 0, mine.head ? 1 : 0,
+                     mine.words ? 1 : 0};
+  constexpr int numbers = 5;
+  std::vector<int> all(numbers * static_cast<std::size_t>(RankOf(depth).ranks));
+  check_mpi(MPI_Allgather(own, numbers, MPI_INT, all.data(), numbers, MPI_INT, depth));
+  std::vector<ParameterShare> shares;
+  for (std::size_t at = 0; at < all.size(); at += numbers)
+    shares.push_back({all[at], all[at + 1], all[at + 2] != 0, all[at + 3] != 0, all[at + 4] != 0});
+  return shares;
+}
+
+}  // namespace
+
+StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& parameters)
+    : ranks_(ranks),
+      spec_(parameters.spec),
+      stage_(RankOf(ranks.depth).rank),
+      shares_(all_shares(ranks.depth, parameters.layout.share())) {
+  // Which stages hold each array of the model, by its place.
+  std::map<std::size_t, std::vector<int>> holders;
+  for (int stage = 0; stage < stages(); ++stage) {
+    const auto layout = layout_of(stage);
+    for (const auto& view : layout.views()) holders[view.place].push_back(stage);
+  }
+  for (const auto& [place, who] : holders) owner_.push_back(who.front());
+  const bool writes = RankOf(ranks.stage).root();
+  held_.size = written_.size = parameters.layout.size_of_model();
+  io::FlatPart own;
+  for (const auto& view : parameters.layout.views()) {
+    const io::FlatPart::Piece piece{view.offset_in_model, view.size(), view.offset};
+    held_.add(piece);
+    if (owner_[view.place] == stage_) own.add(piece);
+  }
+  owned_ = own.pieces;
+  if (writes) written_.pieces = owned_;
+  // One communicator for each set of stages that hold arrays together, in an order that is the same on all.
+  std::map<std::vector<int>, std::vector<std::size_t>> sets;
+  for (const auto& [place, who] : holders)
+    if (who.size() > 1) sets[who].push_back(place);
+  for (const auto& [who, places] : sets) {
+    const bool mine = std::ranges::find(who, stage_) != who.end();
+    MPI_Comm made = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(ranks.depth, mine ? 0 : MPI_UNDEFINED, stage_, &made));
+    if (!mine) continue;
+    Shared shared;
+    shared.holders = Communicator(made);
+    io::FlatPart pieces;
+    for (const auto& view : parameters.layout.views())
+      if (std::ranges::binary_search(places, view.place))
+        pieces.add({view.offset_in_model, view.size(), view.offset});
+    shared.pieces = pieces.pieces;
+    shared.count = pieces.count();
+    shared_.push_back(std::move(shared));
+  }
+}
+
+void StageParameters::sum(std::span<double> gradient) const {
+  for (const auto& shared : shared_) {
+    buffer_.resize(shared.count);
+    auto to = buffer_.begin();
+    for (const auto& piece : shared.pieces)
+      to = std::copy_n(gradient.begin() + static_cast<std::ptrdiff_t>(piece.at), piece.count, to);
+    sum_over_ranks(buffer_, shared.holders);
+    auto from = buffer_.begin();
+    for (const auto& piece : shared.pieces) {
+      std::copy_n(from, piece.count, gradient.begin() + static_cast<std::ptrdiff_t>(piece.at));
+      from += static_cast<std::ptrdiff_t>(piece.count);
+    }
+  }
+}
+
+double StageParameters::total(double of_stage) const {
+  if (stages() > 1) sum_over_ranks({&of_stage, 1}, ranks_.depth);
+  return of_stage;
+}
+
+int StageParameters::first_pair() const {
+  const auto mine = static_cast<std::size_t>(stage_);
+  return stage_ == 0 ? shares_[mine].first_knot
+                     : std::max(shares_[mine].first_knot, shares_[mine - 1].last_knot);
+}
+
+ParameterLayout StageParameters::layout_of(int stage) const {
+  return ParameterLayout(spec_, shares_[static_cast<std::size_t>(stage)]);
+}
+
+const double* StageParameters::of_stage(int stage, std::span<const double> mine,
+                                        std::vector<double>& received) const {
+  const bool root = RankOf(ranks_.all).root();
+  if (stage == 0) return root ? mine.data() : nullptr;
+  if (stage == stage_ && RankOf(ranks_.stage).root()) send_numbers(mine, 0, share_tag, ranks_.depth);
+  if (!root) return nullptr;
+  received.resize(layout_of(stage).size());
+  receive_numbers(received, stage, share_tag, ranks_.depth);
+  return received.data();
+}
+
+void StageParameters::for_each_stage(const Parameters& mine, const Visit& visit) const {
+  std::vector<double> received;
+  for (int stage = 0; stage < stages(); ++stage) {
+    std::vector<ParameterView> views;
+    const auto layout = layout_of(stage);
+    for (const auto& view : layout.views())
+      if (owner_[view.place] == stage) views.push_back(view);
+    visit(views, of_stage(stage, mine.values, received));
+  }
+}
+
+std::vector<double> StageParameters::gathered(std::span<const double> mine) const {
+  std::vector<double> whole, received;
+  if (RankOf(ranks_.all).root()) whole.resize(held_.size);
+  for (int stage = 0; stage < stages(); ++stage) {
+    const double* const from = of_stage(stage, mine, received);
+    if (from == nullptr) continue;
+    const auto layout = layout_of(stage);
+    for (const auto& view : layout.views())
+      std::copy_n(from + view.offset, view.size(),
+                  whole.begin() + static_cast<std::ptrdiff_t>(view.offset_in_model));
+  }
+  return whole;
+}
+
+}  // namespace fluxformer

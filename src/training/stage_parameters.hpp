@@ -1,0 +1,71 @@
+#pragma once
+
+// The parameters of the stages of a depth: what they hold together, and what each of them answers for.
+
+#include <mpi.h>
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/handle.hpp"
+#include "io/flat_part.hpp"
+#include "model/parameters.hpp"
+#include "training/training_ranks.hpp"
+
+namespace fluxformer {
+
+/// Arrays that several stages hold (knots that cells on both sides of a border use, a word table that embeds and guesses,
+/// alpha and rho) belong to the first of them.
+class StageParameters {
+ public:
+  /// Collective over ranks.depth. `parameters`: this stage's share.
+  StageParameters(const TrainingRanks& ranks, const Parameters& parameters);
+
+  int stage() const { return stage_; }
+  int stages() const { return static_cast<int>(shares_.size()); }
+  const std::vector<ParameterShare>& shares() const { return shares_; }
+
+  /// gradient (of this stage's share, already summed over the ranks of the stage): arrays that several stages hold become
+  /// their sum over these. Collective over the depth.
+  void sum(std::span<double> gradient) const;
+  /// Places in the model of what this rank holds; of what it writes, each number being written once.
+  const io::FlatPart& held() const { return held_; }
+  const io::FlatPart& written() const { return written_; }
+  /// The entries of the flat vector that belong to this stage.
+  const std::vector<io::FlatPart::Piece>& owned() const { return owned_; }
+  /// The sum over the stages of a number of each; the same on all ranks. Collective over the depth.
+  double total(double of_stage) const;
+  /// The first knot k of which this stage adds what knots k and k + 1 have together.
+  int first_pair() const;
+
+  /// Calls visit(views, values) for the arrays that belong to each stage, in order: on rank 0 of all ranks with the values
+  /// of that stage's share (views' offsets), on the others with null. Collective over all ranks.
+  using Visit = std::function<void(const std::vector<ParameterView>& views, const double* values)>;
+  void for_each_stage(const Parameters& mine, const Visit& visit) const;
+  /// The whole vector on rank 0 of all ranks, empty elsewhere. Collective.
+  std::vector<double> gathered(std::span<const double> mine) const;
+
+ private:
+  /// Arrays that the same stages hold, more than one.
+  struct Shared {
+    Communicator holders;
+    std::vector<io::FlatPart::Piece> pieces;
+    std::size_t count = 0;
+  };
+  ParameterLayout layout_of(int stage) const;
+  /// The vector of a stage on rank 0 of all ranks (`mine`, or what it receives), null elsewhere.
+  const double* of_stage(int stage, std::span<const double> mine, std::vector<double>& received) const;
+
+  TrainingRanks ranks_;
+  ModelSpec spec_;
+  int stage_ = 0;
+  std::vector<ParameterShare> shares_;
+  std::vector<int> owner_;  // the stage, for each array of the model
+  std::vector<Shared> shared_;
+  io::FlatPart held_, written_;
+  std::vector<io::FlatPart::Piece> owned_;
+  mutable std::vector<double> buffer_;
+};
+
+}  // namespace fluxformer

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""`train` with stages of depth: every grid of ranks gives the losses, the gradients and the weights of one rank; checkpoints are read on
+any grid; a model that is too large for a rank is trained by two; what cannot be shared is refused.
+"""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from program import TrainTest, together  # noqa: E402
+
+# Twenty steps on six layers. Weights move by their gradients, clipped now and then; Adam would enlarge the round-off in gradients that
+# are 0 (of b_K).
+STEPS = ("--mesh.layers=6", "--train.samples=168", "--train.epochs=2", "--train.optimiser=sgd", "--train.rate=0.2",
+         "--train.clip=0.7")
+ADAM = ("--train.optimiser=adam", "--train.rate=1e-2", "--train.epsilon=1e-3")
+PDE = ("--model.kind=pde", "--model.knots=3", "--mesh.cells=12", "--equation.kappa=0.05")
+RK4 = ("--train.gradient=adjoint", "--adjoint.method=4")
+TEXTS = ("--data.tokens=patches", "--data.set=topics", "--data.length=32", "--data.vocabulary=500", "--data.classes=4")
+MASKED = (*TEXTS, "--train.objective=masked")
+TEACHER = ("--distill.teacher=teacher.h5", "--distill.hidden=1", "--model.seed=5")
+
+# name -> settings, and grids: stages, ranks over tokens, groups, micro-batches (0: the default), schedule.
+CASES = {
+    "transformer": ((), [(2, 1, 1, 1), (1, 2, 1, 0), (2, 2, 1, 2), (2, 1, 2, 5), (6, 1, 1, 5, "gpipe"), (4, 2, 2, 0),
+                         (1, 1, 1, 5)]),
+    "no norm, smoothed labels": (("--depth.norm=none", "--train.label_smoothing=0.1", "--train.rate=0.05"),
+                                 [(4, 1, 1, 2), (2, 2, 2, 0)]),
+    "pde": ((*PDE, *ADAM, "--train.smoothness=0.01", "--train.dropout=0.1"), [(3, 2, 1, 5), (2, 1, 2, 2, "gpipe"), (6, 1, 1, 1)]),
+    "one stage a cell": (("--model.kind=pde", "--model.knots=5", "--mesh.layers=8", "--mesh.cells=16", *RK4), [(16, 1, 1, 2)]),
+    "adjoint march, no norm": ((*PDE, *RK4, "--depth.norm=none", "--train.smoothness=0.01", "--adjoint.keep=segments"),
+                               [(2, 2, 1, 5), (4, 1, 1, 2)]),
+    "implicit march": ((*PDE, "--train.gradient=adjoint", "--adjoint.method=cn", "--train.epochs=1"), [(2, 1, 1, 2)]),
+    "texts": ((*TEXTS, "--train.dropout=0.2", "--train.augment=0.2"), [(3, 2, 1, 5), (2, 2, 2, 0), (2, 1, 1, 1)]),
+    "masked words": ((*MASKED, "--train.rate=0.05"), [(2, 2, 1, 5), (4, 1, 1, 2), (3, 1, 2, 2, "gpipe")]),
+    "masked words, own matrix": ((*MASKED, "--train.word_matrix=own", *ADAM), [(2, 1, 2, 2)]),
+    "distillation": ((*PDE, *TEACHER, "--distill.attention=0.5"), [(2, 1, 1, 5), (6, 1, 1, 2)]),
+    "distillation, shared knots": (("--model.kind=pde", "--model.knots=2", *RK4, *TEACHER), [(3, 2, 1, 2), (2, 1, 2, 1)]),
+    "smooth layers": (("--train.smoothness=0.05",), [(3, 1, 1, 2)]),
+    "going on": (("--model.file=teacher.h5", "--run.seed=4"), [(2, 1, 1, 2), (3, 1, 2, 0)]),
+}
+
+
+def grid_settings(stages, tokens, groups, micro_batches, schedule="1f1b"):
+    return (f"--mesh.ranks_depth={stages}", f"--mesh.ranks_token={tokens}", f"--train.micro_batches={micro_batches}",
+            f"--train.pipeline={schedule}"), stages * tokens * groups
+
+
+class StagesTest(TrainTest):
+    def weights(self, name):
+        arrays = self.arrays(self.open(name)["model"])
+        return np.concatenate([array.ravel() for path, array in sorted(arrays.items()) if array.dtype.kind == "f"])
+
+    def assert_equal_training(self, first, second, tolerance=1e-10):
+        """The same to round-off: gradients are sums of some ten thousand terms in another order, over twenty steps."""
+        one, other = self.weights(first), self.weights(second)
+        self.assertLess(np.linalg.norm(one - other), tolerance * np.linalg.norm(one), f"{first} and {second}")
+        one, other = (self.arrays(self.open(name)["training"]) for name in (first, second))
+        for name in ("loss", "depth_loss", "penalty", "gradient_norm", "test_loss", "batch_accuracy", "test_accuracy"):
+            np.testing.assert_allclose(other[name], one[name], rtol=tolerance, atol=1e-12, err_msg=f"{name}: {first} and {second}")
+
+
+class Exactness(StagesTest):
+    def test_every_grid_gives_what_one_rank_gives(self):
+        self.train(*STEPS, "--output.file=teacher.h5")
+
+        def case(number, settings, grids):
+            one = f"{number}.h5"
+            self.train(*STEPS, *settings, f"--output.file={one}")
+            for k, grid in enumerate(grids):
+                arguments, ranks = grid_settings(*grid)
+                self.train(*STEPS, *settings, *arguments, f"--output.file={number}_{k}.h5", ranks=ranks)
+
+        together([lambda n=n, c=c: case(n, *c) for n, c in enumerate(CASES.values())])
+        for number, (name, (settings, grids)) in enumerate(CASES.items()):
+            for k, grid in enumerate(grids):
+                with self.subTest(name, grid=grid):
+                    self.assert_equal_training(f"{number}.h5", f"{number}_{k}.h5")
+                    self.assertNotEqual(self.open(f"{number}.h5")["training/gradient_norm"][0], 0)
+
+    def test_both_schedules_give_the_same_bits(self):
+        for schedule in ("1f1b", "gpipe"):
+            arguments, ranks = grid_settings(2, 1, 2, 5, schedule)
+            self.train(*STEPS, *arguments, f"--output.file={schedule}.h5", ranks=ranks)
+        self.assert_same_training("1f1b.h5", "gpipe.h5")
+
+
+class Files(StagesTest):
+    def test_a_training_goes_on_with_the_same_bits_and_on_another_grid(self):
+        settings = (*STEPS, *ADAM)
+        grid, ranks = grid_settings(2, 2, 1, 2)
+        self.train(*settings, *grid, "--output.file=whole.h5", ranks=ranks)
+        for step in (1, 2):  # the time limit comes after each step
+            end = self.run_program("train", "train.ini", "--quiet", *settings, *grid, "--run.time_limit=1e-6",
+                                   "--checkpoint.restart=auto", ranks=ranks)
+            self.assertEqual(end.code, 4, end)
+            self.assertIn(f"after {step} steps", end.err)
+        other, more = grid_settings(3, 1, 2, 0)
+        end = self.run_program("train", "train.ini", "--quiet", *settings, *other, "--run.time_limit=1e-6",
+                               "--checkpoint.restart=auto", "--output.file=out.h5", ranks=more)
+        self.assertIn("after 3 steps", end.err, end)
+        self.train(*settings, *grid, "--checkpoint.restart=auto", ranks=ranks)
+        self.assert_equal_training("whole.h5", "out.h5")
+
+        end = self.run_program("train", "train.ini", "--quiet", *settings, *grid, "--run.time_limit=1e-6", "--output.file=same.h5",
+                               ranks=ranks)
+        self.assertEqual(end.code, 4, end)
+        self.train(*settings, *grid, "--checkpoint.restart=auto", "--output.file=same.h5", ranks=ranks)
+        self.assert_same_training("whole.h5", "same.h5")
+
+    def test_copies_of_the_weights_are_those_of_one_rank(self):
+        settings = (*STEPS, *ADAM, "--output.snapshots=1", "--output.preconditioner=true")
+        grid, ranks = grid_settings(3, 1, 2, 2)
+        self.train(*settings, "--output.file=one.h5")
+        self.train(*settings, *grid, "--output.file=many.h5", ranks=ranks)
+        for copy in ("epoch0", "epoch1", "epoch2", "best"):
+            one, other = (self.arrays(self.open(f"{name}.{copy}.h5")) for name in ("one", "many"))
+            self.assertEqual(sorted(one), sorted(other))
+            for name in one:
+                np.testing.assert_allclose(other[name], one[name], rtol=1e-10, atol=1e-12, err_msg=f"{copy}: {name}")
+            if copy != "epoch0":
+                self.assertIn("optimiser/preconditioner", one)
+
+    def test_a_stop_by_a_signal(self):
+        grid, ranks = grid_settings(2, 1, 2, 2)
+        process = self.start("train", "train.ini", "--quiet", "--train.epochs=400", *grid, ranks=ranks)
+        self.assertTrue(self.wait_for("out.history.h5", process))
+        os.kill(process.pid, signal.SIGUSR1)
+        end = self.ended(process)
+        self.assertEqual(end.code, 4, end)
+        self.assertIn("stopped by signal", end.err)
+
+    def test_numbers_that_are_not_finite_end_all_stages(self):
+        grid, ranks = grid_settings(2, 1, 2, 5)
+        end = self.run_program("train", "train.ini", "--quiet", *STEPS, *grid, "--train.rate=1e200", "--train.clip=0", ranks=ranks)
+        self.assert_refused(end, "is not finite", code=3)
+
+
+class Memory(StagesTest):
+    # 36 blocks of 3 x 128^2 + ... numbers, and few activations: parameters and moments are most of it.
+    LARGE = ("--mesh.layers=12", "--model.width=128", "--model.ffn=512", "--train.batch=2", "--train.samples=8", "--train.epochs=1",
+             "--train.micro_batches=2", "--train.validation=0", "--train.test_samples=2")
+
+    def needed(self, *arguments, ranks=1):
+        """GB on each rank, as the refusal of a training with no memory says."""
+        end = self.run_program("train", "train.ini", *self.LARGE, *arguments, "--run.memory=1e-6", ranks=ranks)
+        self.assert_refused(end, "run.memory")
+        return float(re.search(r"needs about ([\d.e-]+) GB on each rank, which may take 1e-06 GB", end.err).group(1))
+
+    def test_two_stages_train_what_one_rank_refuses(self):
+        whole, half = self.needed(), self.needed("--mesh.ranks_depth=2", ranks=2)
+        # Values, gradient, variables and two moments are 5 numbers for each parameter, and at least 80 % of all.
+        self.train(*self.LARGE, "--output.file=whole.h5")
+        parameters = self.open("whole.h5")["training"].attrs["trained_parameters"]
+        self.assertGreater(5 * 8 * parameters, 0.8e9 * whole)
+        self.assertLess(half, 0.65 * whole)
+        cap = f"--run.memory={0.65 * whole}"
+        self.assert_refused(self.run_program("train", "train.ini", *self.LARGE, cap), f"needs about {whole:.3g} GB", "run.memory")
+        self.train(*self.LARGE, cap, "--mesh.ranks_depth=2", "--output.file=half.h5", ranks=2)
+        self.assertEqual(self.open("half.h5")["training"].attrs["trained_parameters"], parameters)
+
+
+class Refusals(StagesTest):
+    def test_what_cannot_be_shared(self):
+        def refused(*arguments, parts, ranks=2, experiment="train", deck="train.ini"):
+            self.assert_refused(self.run_program(experiment, deck, *arguments, ranks=ranks), *parts)
+
+        refused("--mesh.ranks_depth=3", parts=["mesh.ranks_depth = 3", "every stage needs a depth cell"], ranks=3)
+        refused("--mesh.ranks_depth=2", parts=["mesh.ranks_depth = 2, mesh.ranks_token = 1", "number of ranks, 3"], ranks=3)
+        refused("--mesh.ranks_depth=2", "--mesh.ranks_token=2", parts=["mesh.ranks_token = 2", "number of ranks, 2"])
+        refused("--mesh.ranks_depth=2", "--train.micro_batches=17", parts=["train.micro_batches = 17", "16 samples"])
+        refused("--train.pipeline=2f2b", parts=["train.pipeline"])
+        end = self.run_program("train", "train.ini", "--validate", "--mesh.ranks_depth=2", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        self.assertIn("2 stages of depth: cells 1-1 2-2; 8 micro-batches of 2 samples", end.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
