@@ -112,9 +112,10 @@ void describe_scaling(io::Description& description) {
   using namespace scaling;
   io::describe_archive(description);
   description.variables("/", {repetition, message_bytes});
-  description.attributes(group, {study,       workload, mode,       over,  precision, nodes,     ranks_depth,
-                                 ranks_token, groups,   layers,     cells, tokens,    samples,   width,
-                                 ffn,         heads,    parameters, steps, flops,     statistics});
+  description.attributes(group,
+                         {study,       workload, mode,          over,       precision, nodes,  ranks_depth,
+                          ranks_token, groups,   micro_batches, layers,     cells,     tokens, samples,
+                          width,       ffn,      heads,         parameters, steps,     flops,  statistics});
   description.variables(group, {step_seconds, flop_rate, peak_flop_rate, memory});
   description.variables(names::in(group, "<phase>"), {phase_seconds});
   description.attributes(names::in(group, "<phase>"), {messages, bytes});

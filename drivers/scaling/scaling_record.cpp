@@ -134,6 +134,7 @@ void ScalingRecord::describe_problem(ScalingFile& file) const {
   const std::pair<io::Attribute, long> numbers[] = {{scaling::ranks_depth, size.ranks_depth},
                                                     {scaling::ranks_token, size.ranks_token},
                                                     {scaling::groups, size.groups},
+                                                    {scaling::micro_batches, size.micro_batches},
                                                     {scaling::layers, model.layers},
                                                     {scaling::cells, size.cells},
                                                     {scaling::tokens, size.tokens},

@@ -52,7 +52,8 @@ class Training final : public ScalingWorkload {
             .parameters = static_cast<long>(problem_.parameters.layout.size_of_model()),
             .ranks_depth = problem_.ranks.stages,
             .ranks_token = problem_.line.size(),
-            .groups = problem_.ranks.replica.count};
+            .groups = problem_.ranks.replica.count,
+            .micro_batches = problem_.through_stages.micro_batches};
   }
   void run(const std::function<bool()>& after_step) override {
     long step = 0;

@@ -21,6 +21,7 @@ class ScalingWorkload {
   struct Size {
     long cells, tokens, samples, parameters;
     long ranks_depth, ranks_token, groups;  ///< `groups` of ranks share samples
+    long micro_batches = 1;
   };
   virtual ~ScalingWorkload() = default;
   /// The problem in a few lines; the structure of its model; its sizes.

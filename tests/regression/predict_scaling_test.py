@@ -66,6 +66,23 @@ class ModelTest(unittest.TestCase):
         parts = MACHINE.step(case(summed=8000), (4, 2, 2))
         self.assertAlmostEqual(parts["sum"], 4 * (SUM_ALPHA + 8000 / SUM_BETA), places=15)
 
+    def test_stages_of_a_training_wait_for_each_other(self):
+        train = case(cells=8, samples=16, passes=3.0, summed=8000, workload="train")
+        one = MACHINE.step(dataclasses.replace(train, micro_batches=1), (1, 1, 1))
+        self.assertEqual((one["bubble"], one["pipeline"], one["ghosts"]), (0, 0, 0))
+        # Sixteen micro-batches of a sample, each with the fixed costs of two cells; four stages.
+        parts = MACHINE.step(train, (4, 1, 1))
+        busy = 3 * (work(2, 64, 16, 64) + 15 * 2 * E)
+        self.assertAlmostEqual(parts["bubble"], 3 / 16 * busy, places=15)
+        slab = ALPHA + 8 * 64 * WIDTH / BETA
+        self.assertAlmostEqual(parts["pipeline"], 2 * 3 * slab, places=15)  # work on a micro-batch hides the others
+        self.assertEqual((parts["ghosts"], parts["sum"]), (0, 0))
+        self.assertAlmostEqual(sum(parts.values()), busy * (16 + 3) / 16 + 6 * slab, places=12)
+        # Five samples in two parts are computed as six; a stage's gradient is summed over its two groups.
+        uneven = MACHINE.step(dataclasses.replace(train, samples=10, micro_batches=2), (2, 1, 2))
+        self.assertAlmostEqual(uneven["sum"], SUM_ALPHA + 4000 / SUM_BETA, places=15)
+        self.assertAlmostEqual(uneven["bubble"], 3 / 2 * (work(4, 64, 6, 64) + 4 * E), places=15)
+
     def test_the_best_grid_is_the_fastest_and_needs_a_place_for_each_rank(self):
         many = case(cells=6, tokens=8)
         fastest = min((MACHINE.seconds(many, (d, 12 // d, 1)), d) for d in (2, 3, 6))[1]

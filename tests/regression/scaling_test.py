@@ -39,7 +39,7 @@ method = euler
 cfl = 1
 """
 TRAIN = SHORT + "workload = train\nover = samples\n" + TRAIN_DECK
-PHASES = ("compute", "ghosts", "ring", "reduction")
+PHASES = ("compute", "ghosts", "ring", "reduction", "pipeline")
 
 
 class ScalingTest(ProgramTest):
@@ -88,6 +88,25 @@ class ScalingTest(ProgramTest):
         # A forward pass and twice that backwards, through both layers; all groups have the same number of slots.
         rows = 28 * ranks * -(-16 // ranks)
         self.assertEqual(found.attrs["flops"], 3 * 2 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
+
+    def through_stages(self, stages, tokens, groups, micro_batches):
+        """Of a training whose stages hold six layers of width 8."""
+        ranks = stages * tokens * groups
+        found = self.scaling("train.ini", "--mesh.layers=6", f"--mesh.ranks_depth={stages}", f"--mesh.ranks_token={tokens}",
+                             f"--train.micro_batches={micro_batches}", ranks=ranks,
+                             output=f"stages{stages}{tokens}{groups}{micro_batches}.h5")
+        self.assertEqual([found.attrs[name] for name in ("ranks_depth", "ranks_token", "groups")], [stages, tokens, groups])
+        # Each micro-batch crosses each border between stages up and down, as the part of the tokens that a rank has.
+        size = -(-(-(-16 // groups)) // micro_batches)
+        links = 2 * (stages - 1) * micro_batches * groups
+        self.assert_sent(found, "pipeline", links * tokens, 8 * links * 28 * 8 * size)
+        # All slots are computed, fillers too; the ring and flops do not depend on the stages.
+        rows = 28 * size * micro_batches * groups
+        self.assertEqual(found.attrs["flops"], 3 * 6 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
+
+    def test_messages_of_stages_are_those_of_the_formula(self):
+        together([lambda grid=grid: self.through_stages(*grid)
+                  for grid in ((2, 1, 1, 1), (2, 1, 1, 8), (3, 2, 1, 5), (2, 2, 2, 3), (6, 1, 1, 4), (1, 1, 2, 4))])
 
     def test_messages_bytes_and_flops_are_those_of_the_formulas(self):
         together([lambda n=n, over=over: over(n) for n in (1, 2, 3, 8)
@@ -181,12 +200,12 @@ class ScalingTest(ProgramTest):
 
     def test_the_decks_run_and_the_table_of_sizes_fits_them(self):
         small = ("--scaling.repetitions=1", "--scaling.machine=false", "--model.width=16")
-        cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6, "output": 512}
+        cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6, "output": 512, "pipeline": 6}
         decks = {os.path.basename(path)[:-4]: path for path in glob.glob(os.path.join(ROOT, "input", "scaling", "*.ini"))}
         self.assertEqual(sorted(decks), sorted(cells))
 
         def runs(name):
-            less = {"attention": ["--mesh.tokens_x=64"], "train": []}.get(name, ["--inflow.samples=2"])
+            less = {"attention": ["--mesh.tokens_x=64"], "train": [], "pipeline": []}.get(name, ["--inflow.samples=2"])
             found = self.scaling(decks[name], *small, *less, ranks=2, output=f"{name}.h5")
             self.assertEqual((found.attrs["study"], found.attrs["cells"]), (name, cells[name]))
 
@@ -205,7 +224,7 @@ class ScalingTest(ProgramTest):
             self.assert_refused(self.run_program("scaling", deck, *arguments, ranks=ranks), *parts)
 
         refused("evolve.ini", "--scaling.over=samples", parts=["scaling.over = samples"])
-        refused("train.ini", "--scaling.over=depth", parts=["scaling.over = depth"])
+        refused("train.ini", "--scaling.over=depth", parts=["mesh.ranks_depth = 3", "every stage needs a depth cell"], ranks=3)
         refused("train.ini", "--scaling.over=tokens", "--scaling.mode=weak", parts=["fixed by the data"])
         refused("evolve.ini", "--train.batch=4", parts=["train.batch: needs scaling.workload = train"])
         refused("evolve.ini", "--mesh.layers=1", parts=["mesh.ranks_depth"])

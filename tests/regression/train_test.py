@@ -256,7 +256,7 @@ class Refusals(TrainTest):
             (2, ["--train.batch=153"], ["train.batch = 153", "152 samples"]),
             (3, ["--train.batch=2"], ["train.batch = 2", "3 groups of ranks"]),
             (3, ["--mesh.ranks_token=2"], ["mesh.ranks_token = 2", "divide", "3"]),
-            (2, ["--mesh.ranks_depth=2"], ["mesh.ranks_depth = 2", "mesh.ranks_token"]),
+            (2, ["--mesh.ranks_depth=3"], ["mesh.ranks_depth = 3", "mesh.ranks_token", "number of ranks, 2"]),
             (1, ["--mesh.tokens_x=5"], ["mesh.tokens_x = 5", "28"]),
             (1, ["--adjoint.method=4"], ["adjoint.method", "needs train.gradient = adjoint"]),
             (2, [adjoint, "--adjoint.method=cn", "--run.precision=mixed_emulated"], ["adjoint.method = cn", "mixed_emulated"]),

@@ -19,7 +19,7 @@ import numpy as np
 from fluxformer.experiments import keys_of
 from fluxformer.io import Run, RunError, Value
 
-PHASES = ("compute", "ghosts", "ring", "reduction")
+PHASES = ("compute", "ghosts", "ring", "reduction", "pipeline")
 SIZES = ("layers", "cells", "tokens", "samples", "width", "ffn", "heads")
 GROWN = {"depth": ("layers", "cells"), "tokens": ("tokens",), "samples": ("samples",)}  # in weak mode, with the ranks
 IDENTITY = ("study", "mode", "workload", "over", "precision")
@@ -74,8 +74,10 @@ class Measured:
         self.rate = run.numbers("scaling", "flop_rate")
         self.memory = run.numbers("scaling", "memory")[2]
         self.peak = run.numbers("scaling", "peak_flop_rate")[1] if "peak_flop_rate" in run.names("scaling") else np.nan
-        self.seconds = {phase: run.numbers("scaling", f"{phase}/seconds")[:, 1] for phase in PHASES}  # median over ranks
-        traffic = [run.described(f"scaling/{phase}") for phase in PHASES]
+        there = [phase for phase in PHASES if phase in run.names("scaling")]  # earlier files know no stages of depth
+        self.seconds = {phase: run.numbers("scaling", f"{phase}/seconds")[:, 1] if phase in there else np.zeros_like(self.step)
+                        for phase in PHASES}  # median over ranks
+        traffic = [run.described(f"scaling/{phase}") for phase in there]
         self.messages, self.bytes = (sum(phase[what] for phase in traffic) for what in ("messages", "bytes"))
         self.checkpoint = run.described("scaling/output")["bytes"] / run.numbers("scaling", "output/seconds")[:, 2]  # slowest rank
 

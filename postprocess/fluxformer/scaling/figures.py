@@ -12,7 +12,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from fluxformer.scaling.data import PHASES, Point, Study, number, ranks_of
 from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
-COLOURS = {"compute": "#cbd5e1", "ghosts": "#2563eb", "ring": "#0f9d78", "reduction": "#e4572e", "ranks differ": "#f1f5f9"}
+COLOURS = {"compute": "#cbd5e1", "ghosts": "#2563eb", "ring": "#0f9d78", "reduction": "#e4572e", "pipeline": "#8b5cf6",
+           "ranks differ": "#f1f5f9"}
 MOST_TICKS = 10  # rank counts named on an axis
 MOST_NAMES = 6  # files named in the footer
 

@@ -7,9 +7,14 @@ depth x token x group ranks a pass takes, with the rows = samples x tokens and t
     ring     token - 1 times for each cell, keys, values and a number per head of all rows of a rank, in as many messages
              as attention makes chunks of its samples; they travel while its kernel (b alone) works on a block: only the
              excess counts. train: one more message in the backward pass, not overlapped
-    ghosts   one cell's slab to the next rank in depth, sent while the other cells are computed: only the excess counts
+    ghosts   evolve: one cell's slab to the next rank in depth, sent while the other cells are computed: only the excess counts
 
-and a step one sum over all ranks: three numbers (evolve), or the gradient (train; assumed not to overlap).
+and a step one sum: of three numbers over all ranks (evolve), or of the gradient of a stage's cells over the ranks that share it (train;
+assumed not to overlap). A training on several ranks over depth cuts a group's samples into m micro-batches (each costs a cell its e):
+
+    bubble   (depth - 1) / m of the work: the stages wait for the first and the last micro-batches
+    pipeline 2 (depth - 1) messages of a micro-batch's state on the way up and down, and 2 m times what one takes longer than a
+             third of the work on it
 A message of s bytes takes alpha + s / beta, a sum of s bytes over P ranks log2(P) (alpha_sum + s / beta_sum): a tree.
 a: seconds per flop of the products with weights, with the passes over the state (LayerNorm, activation, updates), which at
 one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are fitted by non-negative least
@@ -31,7 +36,8 @@ from scipy.optimize import nnls
 WORK = ("rows", "attention", "cells")
 WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel",
          "cells": "fixed cost of a cell, which token ranks do not share", "ring": "keys and values around the ring",
-         "ghosts": "slabs to the next rank", "sum": "sum over ranks", "imbalance": "load imbalance"}
+         "ghosts": "slabs to the next rank", "sum": "sum over ranks", "imbalance": "load imbalance",
+         "bubble": "stages that wait for the first and the last micro-batches", "pipeline": "states and adjoints between stages"}
 
 Grid = tuple[int, int, int]    # ranks over depth, tokens, samples
 Wire = tuple[float, float]     # latency [s] and bandwidth [B/s]
@@ -51,6 +57,8 @@ class Case:
         Bytes of a travelling number.
     summed : int
         Bytes that are summed over the ranks in a step.
+    micro_batches : int
+        Of a training; 0: as many as the program takes.
     """
 
     workload: str
@@ -63,6 +71,7 @@ class Case:
     passes: float
     number: int
     summed: int
+    micro_batches: int = 0
 
     @property
     def pass_flops(self) -> float:
@@ -71,10 +80,18 @@ class Case:
         return self.cells * rows * (8 * self.width**2 + 4 * self.width * self.ffn + 4 * self.tokens * self.width)
 
 
-def work_of(case: Case, cells: float, tokens: float, samples: float) -> np.ndarray:
-    """The factors of a, b, e in a step of a rank with this many cells, tokens and samples."""
+def micro_batches_of(case: Case, grid: Grid) -> int:
+    """Into how many parts a group cuts its samples."""
+    if case.workload == "evolve":
+        return 1
+    depth, _, group = grid
+    return case.micro_batches or (1 if depth == 1 else min(math.ceil(case.samples / group), 4 * depth))
+
+
+def work_of(case: Case, cells: float, tokens: float, samples: float, parts: int = 1) -> np.ndarray:
+    """The factors of a, b, e in a step of a rank with this many cells, tokens and samples, the latter in parts."""
     rows = samples * tokens
-    once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, 1]
+    once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, parts]
     return case.passes * cells * np.array(once, dtype=float)
 
 
@@ -89,7 +106,9 @@ def chunks_of(case: Case, tokens: int, samples: int) -> int:
 def largest_share(case: Case, grid: Grid) -> Grid:
     """Cells, tokens and samples of the largest rank of depth x token x group."""
     depth, token, group = grid
-    return math.ceil(case.cells / depth), math.ceil(case.tokens / token), math.ceil(case.samples / group)
+    parts = micro_batches_of(case, grid)
+    samples = parts * math.ceil(math.ceil(case.samples / group) / parts)  # the last ones are filled up
+    return math.ceil(case.cells / depth), math.ceil(case.tokens / token), samples
 
 
 def fit_line(sizes: np.ndarray, seconds: np.ndarray) -> Wire:
@@ -116,7 +135,7 @@ class Machine:
     @staticmethod
     def fitted(runs: Iterable[tuple[Case, Grid, float]], message: Wire, sum_over_ranks: Wire) -> Machine:
         """Rates from runs: case, grid, seconds of the work of a step on the slowest rank."""
-        rows = [work_of(case, *largest_share(case, grid)) / seconds for case, grid, seconds in runs]
+        rows = [work_of(case, *largest_share(case, grid), micro_batches_of(case, grid)) / seconds for case, grid, seconds in runs]
         scale = np.max(rows, axis=0)  # columns of very different units
         return Machine(nnls(np.array(rows) / scale, np.ones(len(rows)))[0] / scale, message, sum_over_ranks)
 
@@ -132,20 +151,24 @@ class Machine:
         """{term: seconds} of a step; their sum is its time."""
         depth, token, group = grid
         cells, tokens, samples = largest_share(case, grid)
-        mean = work_of(case, case.cells / depth, case.tokens / token, case.samples / group) * self.rates
-        most = work_of(case, cells, tokens, samples) * self.rates
+        micro = micro_batches_of(case, grid)
+        mean = work_of(case, case.cells / depth, case.tokens / token, case.samples / group, micro) * self.rates
+        most = work_of(case, cells, tokens, samples, micro) * self.rates
         parts = dict(zip(WORK, mean))
         parts["imbalance"] = most.sum() - mean.sum()
         kernel = most[WORK.index("attention")] / (case.passes * cells * token)  # while one block is processed
-        chunks = chunks_of(case, tokens, samples)
+        chunks = micro * chunks_of(case, tokens, samples // micro)
         message = chunks * self.message_seconds(tokens * samples * (2 * case.width + case.heads) * case.number / chunks)
         parts["ring"] = case.passes * cells * (token - 1) * max(0.0, message - kernel)
         if case.workload == "train" and token > 1:
             parts["ring"] += cells * message
         inner = most.sum() / case.passes * (cells - 1) / cells  # all cells except the one that waits
-        slab = self.message_seconds(8 * tokens * samples * case.width)
-        parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > 1 else 0.0
-        parts["sum"] = self.sum_seconds(case.summed, depth * token * group)
+        slab = self.message_seconds(8 * tokens * samples * case.width / micro)
+        stages = depth if case.workload == "train" else 1
+        parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > stages else 0.0
+        parts["bubble"] = (stages - 1) / micro * most.sum()
+        parts["pipeline"] = 2 * (stages - 1) * slab + 2 * micro * max(0.0, slab - most.sum() / (3 * micro)) if stages > 1 else 0.0
+        parts["sum"] = self.sum_seconds(case.summed / stages, depth // stages * token * group)
         return parts
 
     def seconds(self, case: Case, grid: Grid) -> float:
@@ -155,11 +178,11 @@ class Machine:
     def best_grid(self, case: Case, ranks: int) -> Grid | None:
         """The fastest grid of this many ranks (in a tie, the one with the fewest ranks over tokens); None if there are more
         ranks than parts."""
-        others = [(part, ranks // part) for part in range(1, ranks + 1) if ranks % part == 0]
-        grids = [(depth, token, 1) for depth, token in others] if case.workload == "evolve" else \
-            [(1, token, group) for group, token in others]
-        grids = [(depth, token, group) for depth, token, group in grids
-                 if depth <= case.cells and token <= case.tokens and group <= case.samples]
+        def pairs(number: int) -> list[tuple[int, int]]:
+            return [(part, number // part) for part in range(1, number + 1) if number % part == 0]
+
+        grids = [(depth, token, group) for depth, others in pairs(ranks) for token, group in pairs(others)
+                 if depth <= case.cells and token <= case.tokens and group <= (case.samples if case.workload == "train" else 1)]
         return min(grids, key=lambda grid: (float(f"{self.seconds(case, grid):.6g}"), grid[1])) if grids else None
 
     def efficiency(self, case: Case, grid: Grid) -> float:

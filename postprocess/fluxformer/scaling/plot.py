@@ -27,7 +27,8 @@ EPILOG = """columns (T: median over the repetitions of the time of a step; n ran
   Gflop/s       of products, per rank; beside it the share of what a large product reaches there while all ranks do one
                 (- with scaling.machine = false)
   costs most    the phase besides compute with the largest share of a step, waiting included: ghosts (depth cells of
-                neighbours), ring (keys and values around the ranks), reduction (sums over ranks); medians over ranks
+                neighbours), ring (keys and values around the ranks), reduction (sums over ranks), pipeline (micro-batches
+                from and to the stages of depth of a training); medians over ranks
   messages      and bytes that all ranks send in a step; a sum over ranks counts as one message of each
   ranks differ  (figure) what the medians of the phases leave of a step: ranks spend their time differently
 
@@ -35,6 +36,7 @@ what to look at:
   - bars much longer than the difference: repeat on a machine of your own, or with more scaling.steps
   - efficiency falls, compute keeps its share: the ranks share memory bandwidth, caches or clock; see Gflop/s per rank
   - ghosts, ring or reduction grow: too little work per rank (more samples, tokens or cells), or ranks of unequal work
+  - pipeline is large: of P stages with m micro-batches each waits (P - 1) / (m + P - 1) of a step: a larger train.micro_batches
 
 examples:
   fluxformer plot out/scaling                               all studies of a folder (its own files, not those of folders below)

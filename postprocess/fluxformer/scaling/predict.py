@@ -55,8 +55,10 @@ class Sized(Measured):
             raise RunError(f"{run.path}: tokens that are causal or may be padded, whose attention does less work than the formula says")
         sizes = {name: facts[name] for name in ("workload", "cells", "tokens", "samples", "width", "ffn", "heads")}
         case = Case(**sizes, passes=1.0, number=8 if facts["precision"] == "double" else 4,
-                    summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"])
-        filled = facts["groups"] * -(-facts["samples"] // facts["groups"])  # all groups work on as many samples
+                    summed=24 if facts["workload"] == "evolve" else 8 * facts["parameters"],
+                    micro_batches=facts.get("micro_batches", 1))
+        parts = case.micro_batches or 1
+        filled = facts["groups"] * parts * -(-(-(-facts["samples"] // facts["groups"])) // parts)  # all are as large
         self.case = dataclasses.replace(case, passes=facts["flops"] / case.pass_flops * facts["samples"] / filled)
         self.grid: Grid = (facts["ranks_depth"], facts["ranks_token"], facts["groups"])
         self.kind = (facts["workload"], facts["precision"])

@@ -51,10 +51,12 @@ TEST(ExperimentOptions, may_change_in_a_continued_run_where_they_do_not_change_t
     for (const Option& option : options->all())
       if (option.role == Role::free) free.insert(option.name);
   }
-  const std::set<std::string> expected{
-      "adjoint.folder",  "data.directory",      "data.file",        "evolve.steady",     "evolve.stop",
-      "evolve.time",     "mesh.ranks_depth",    "mesh.ranks_token", "paths.ranks_point", "run.time_limit",
-      "scaling.machine", "scaling.repetitions", "scaling.steps",    "scaling.warm_up"};
+  const std::set<std::string> expected{"adjoint.folder",      "data.directory",   "data.file",
+                                       "evolve.steady",       "evolve.stop",      "evolve.time",
+                                       "mesh.ranks_depth",    "mesh.ranks_token", "paths.ranks_point",
+                                       "run.memory",          "run.time_limit",   "scaling.machine",
+                                       "scaling.repetitions", "scaling.steps",    "scaling.warm_up",
+                                       "train.micro_batches", "train.pipeline"};
   EXPECT_EQ(free, expected);
 }
 
