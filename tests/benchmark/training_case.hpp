@@ -7,31 +7,51 @@
 #include <memory>
 #include <vector>
 
+#include "base/rank_of.hpp"
 #include "model/backpropagation.hpp"
 #include "model/make_depth_model.hpp"
 #include "tests/benchmark/network.hpp"
+#include "training/stage_cells.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer::bench {
 
 inline constexpr int features = 16, classes = 10;
 
+/// What the ranks of a case share: the samples of a batch, or the depth.
+enum class Over { samples, depth };
+
 class TrainingCase {
  public:
-  /// Each rank of `comm` has size.batch / ranks samples of the batch.
-  TrainingCase(MPI_Comm comm, const Size& size, Precision precision)
-      : line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
-        context_{&line_, share(comm, size.batch), size.width, {}, nullptr},
-        parameters_(spec(size)) {
+  /// Each rank of `comm` has size.batch / ranks samples of the batch, or its share of the layers and all samples. They are
+  /// cut into micro-batches.
+  TrainingCase(MPI_Comm comm, const Size& size, Precision precision, Over over = Over::samples,
+               int micro_batches = 1)
+      : stages_(over == Over::depth ? RankOf(comm).ranks : 1),
+        stage_(over == Over::depth ? RankOf(comm).rank : 0),
+        samples_(over == Over::depth ? size.batch : size.batch / RankOf(comm).ranks),
+        line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
+        context_{&line_, micro_batch_size(samples_, micro_batches), size.width, {}, nullptr},
+        depth_{size.layers, size.layers},
+        range_(balanced_stages(size.layers, stages_)[static_cast<std::size_t>(stage_)]),
+        parameters_(spec(size), share_of(spec(size), depth_, range_)) {
     initialise_standard(parameters_, 1, 0, 1, 1);
     model_ = make_depth_model(parameters_, context_, precision);
-    march_ = std::make_unique<Backpropagation>(*model_, DepthCells{size.layers, size.layers}, 1);
-    evaluator_ = std::make_unique<GradientEvaluator>(parameters_, context_, *march_, Loss{});
+    std::vector<GradientEvaluator*> slots;
+    const PipelineSettings through{.schedule = PipelineSchedule::one_f_one_b, .micro_batches = micro_batches};
+    for (int k = 0; k < most_in_flight(through.schedule, stage_, stages_, micro_batches); ++k) {
+      marches_.push_back(std::make_unique<Backpropagation>(*model_, depth_, 1, range_));
+      evaluators_.push_back(
+          std::make_unique<GradientEvaluator>(parameters_, context_, *marches_.back(), Loss{}));
+      slots.push_back(evaluators_.back().get());
+    }
     TrainerSettings settings;
     settings.clip = 1;
     settings.schedule.decay = Decay::constant;
-    trainer_ = std::make_unique<Trainer>(comm, parameters_, *evaluator_, settings);
-    const auto samples = static_cast<std::size_t>(context_.samples);
+    const auto ranks =
+        over == Over::depth ? TrainingRanks{comm, MPI_COMM_SELF, comm} : TrainingRanks::without_stages(comm);
+    trainer_ = std::make_unique<Trainer>(ranks, parameters_, Pipeline(ranks.depth, slots, through), settings);
+    const auto samples = static_cast<std::size_t>(samples_);
     batch_.input.resize(samples * static_cast<std::size_t>(size.columns * size.rows * features));
     for (std::size_t j = 0; j < batch_.input.size(); ++j) batch_.input[j] = std::sin(static_cast<double>(j));
     for (std::size_t b = 0; b < samples; ++b) batch_.label.push_back(static_cast<int>(b) % classes);
@@ -39,14 +59,15 @@ class TrainingCase {
   }
 
   void step() { trainer_->step(batch_); }
-  double kept_megabytes() const { return 1e-6 * static_cast<double>(march_->kept_bytes()); }
+  /// Of the activations of all micro-batches that are kept at a time.
+  double kept_megabytes() const {
+    double bytes = 0;
+    for (const auto& march : marches_) bytes += static_cast<double>(march->kept_bytes());
+    return 1e-6 * bytes;
+  }
+  double parameter_megabytes() const { return 8e-6 * static_cast<double>(parameters_.values.size()); }
 
  private:
-  static int share(MPI_Comm comm, int batch) {
-    int ranks = 1;
-    MPI_Comm_size(comm, &ranks);
-    return batch / ranks;
-  }
   static ModelSpec spec(const Size& size) {
     auto model = model_spec(size);
     model.features = features;
@@ -54,12 +75,15 @@ class TrainingCase {
     model.classes = classes;
     return model;
   }
+  int stages_, stage_, samples_;
   TokenLine line_;
   SlabContext context_;
+  DepthCells depth_;
+  DepthRange range_;
   Parameters parameters_;
   std::unique_ptr<DepthModel> model_;
-  std::unique_ptr<Backpropagation> march_;
-  std::unique_ptr<GradientEvaluator> evaluator_;
+  std::vector<std::unique_ptr<Backpropagation>> marches_;
+  std::vector<std::unique_ptr<GradientEvaluator>> evaluators_;
   std::unique_ptr<Trainer> trainer_;
   Batch batch_;
 };
