@@ -30,6 +30,10 @@ RUNS = {
     "train": ("train", "train.ini", "--train.epochs=20", "--train.validation=0.2", "--train.dropout=0.2", "--output.snapshots=4",
               "--checkpoint.every=5"),
 }
+# A training whose depth is split, too: two stages x two ranks over tokens, or two stages x two groups of samples.
+RUNS |= {f"train, {words}": (*RUNS["train"], "--mesh.ranks_depth=2", f"--mesh.ranks_token={tokens}", "--train.micro_batches=3")
+         for words, tokens in (("2 x 2 x 1", 2), ("2 x 1 x 2", 1))}
+RANKS = {kind: 4 for kind in RUNS if "2 x" in kind}  # of runs that need so many
 
 Aim = collections.namedtuple("Aim", "share what is_it latest")  # events of files, and the most seconds behind one
 OUTPUTS = ("out.h5", "out.h5.part", "out.xdmf", "out.xdmf.part")

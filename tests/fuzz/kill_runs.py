@@ -20,17 +20,18 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from disturbed_runs import AIMS, RUNS, Disturbed, Lost, Undisturbed  # noqa: E402 (its folder is put on the path first)
+from disturbed_runs import AIMS, RANKS, RUNS, Disturbed, Lost, Undisturbed  # noqa: E402 (its folder is put on the path first)
 
 MOST_KILLS = 8  # of one run, so that every run comes to its end
 
 
-def campaign(kills, seed, ranks, folder, say=print):
-    """The counts of `kills` kills, and what was lost; [] if nothing was."""
+def campaign(kills, seed, ranks, folder, say=print, kinds=tuple(RUNS)):
+    """The counts of `kills` kills of runs of these kinds, and what was lost; [] if nothing was."""
     dice, count, lost, wholes = random.Random(seed), collections.Counter(), [], {}
     number = done = 0
     while done < kills:
-        kind, ranks_now = list(RUNS)[number % len(RUNS)], ranks[number // len(RUNS) % len(ranks)]
+        kind = kinds[number % len(kinds)]
+        ranks_now = RANKS.get(kind, ranks[number // len(kinds) % len(ranks)])
         if (kind, ranks_now) not in wholes:
             wholes[kind, ranks_now] = Undisturbed(os.path.join(folder, f"whole{len(wholes)}"), kind, ranks_now)
         here = os.path.join(folder, f"run{number}")
@@ -40,7 +41,7 @@ def campaign(kills, seed, ranks, folder, say=print):
             run = Disturbed(here, kind, ranks_now, wholes[kind, ranks_now], dice, number % 2 == 0, count)
             for _ in range(min(MOST_KILLS, kills - done)):
                 aim = dice.choices(list(AIMS), [one.share for one in AIMS.values()])[0]
-                if aim == "copies of the weights" and kind != "train":
+                if aim == "copies of the weights" and RUNS[kind][0] != "train":
                     aim = "the output"
                 goes_on = run.disturb(aim)
                 done = sum(value for key, value in count.items() if key[0] == "kills")
@@ -74,13 +75,14 @@ def main():
     parser.add_argument("--kills", type=int, default=200, metavar="N", help="kills (200)")
     parser.add_argument("--seed", type=int, default=1, metavar="K", help="of the random moments (1)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3], metavar="P", help="ranks of the runs, in turn (1 2 3)")
+    parser.add_argument("--kinds", nargs="+", default=list(RUNS), choices=list(RUNS), metavar="KIND", help=f"of runs: {', '.join(RUNS)}")
     parser.add_argument("--folder", help="where the runs write (default: a temporary one); kept if something is lost")
     options = parser.parse_args()
     folder = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="fluxformer-kills-")
     if os.path.isdir(folder) and os.listdir(folder):
         parser.error(f"--folder {folder}: is not empty")
     begun = time.monotonic()
-    count, lost = campaign(options.kills, options.seed, options.ranks, folder)
+    count, lost = campaign(options.kills, options.seed, options.ranks, folder, kinds=options.kinds)
     print(f"\n{table(count, lost)}\n{time.monotonic() - begun:.0f} s")
     if not lost:
         shutil.rmtree(folder)
