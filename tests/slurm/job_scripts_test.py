@@ -13,6 +13,9 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
 from program import ProgramTest  # noqa: E402
 
@@ -22,6 +25,11 @@ LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--ev
 # The same, writing nearly all the time.
 WRITING = (*LONG[:-2], "--output.every=0.25", "--inflow.every=0.75")
 RUN, SWEEP, CHAIN = (f"jobscripts/{name}.sbatch" for name in ("run", "sweep", "chain"))
+# A training whose depth is split among two ranks, then among two in each of two groups, then its tokens; the limit ends each part but the
+# last after a step.
+TRAINING = ("train", "train.ini", "--train.optimiser=sgd", "--train.epochs=1")
+LIMIT = ("--run.time_limit=1e-6",)
+GRIDS = ((2, ("--mesh.ranks_depth=2",), LIMIT), (4, ("--mesh.ranks_depth=2", "--train.micro_batches=3"), LIMIT), (2, ("--mesh.ranks_token=2",), ()))
 TABLE = """# four rows
 --mesh.layers=2   --run.seed=3
 --mesh.layers=3   # a comment behind
@@ -55,6 +63,12 @@ def setUpModule():
     job["cancelled"] = site.submit(CHAIN, *WRITING)
     job["cancelled mpirun"] = site.submit(CHAIN, *WRITING, FLUXFORMER_LAUNCHER="mpirun")
     job["killed"] = site.submit(RUN, *WRITING)
+    before = ()
+    for number, (ranks, grid, stop) in enumerate(GRIDS):
+        job[f"grid {number}"] = site.submit(f"--ntasks={ranks}", *before, RUN, *TRAINING, *grid, *stop, "--checkpoint.restart=auto",
+                                            "--output.file=out/grids.h5")
+        before = ("--dependency=afterany:" + job[f"grid {number}"],)
+    job["one grid"] = site.submit("--ntasks=1", RUN, *TRAINING, "--output.file=out/grid.h5")
 
 
 def log(name):
@@ -191,6 +205,23 @@ class JobScripts(ProgramTest):
             self.assertEqual(site.ended(number)["ExitCode"], "2:0")
             said = site.read(os.path.join(folder, f"wrong-{number}.log"))
             self.assertEqual((said.startswith(what), said.count("\n")), (True, 1), said)
+
+    def test_a_training_goes_on_over_other_stages_of_depth(self):
+        self.assert_done("grid 2")
+        self.assert_done("one grid")
+        for number, steps in ((0, 1), (1, 2)):
+            self.assertIn(f"after {steps} steps; continue with", log(f"grid {number}"))
+        self.assertIn("after 2 steps", log("grid 2"))
+        one, other = ({name: item[...] for name, item in self.arrays_of(name).items()} for name in ("out/grid.h5", "out/grids.h5"))
+        self.assertEqual(sorted(one), sorted(other))
+        for name in one:  # nine steps, with sums in other orders
+            np.testing.assert_allclose(other[name], one[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+    def arrays_of(self, name):
+        """name -> array of the model in a file of the site."""
+        found = {}
+        self.open(name)["model"].visititems(lambda path, item: found.update({path: item}) if isinstance(item, h5py.Dataset) else None)
+        return found
 
     def test_what_was_stopped_twice_goes_on_with_the_same_bits(self):
         self.assertEqual(driven.result(), ["PENDING", "PENDING"], "a dependant began before the chain was done")
