@@ -134,7 +134,7 @@ Report EvolveExperiment::run() {
   const auto continued = find_continuation(problem_.mesh.comm(), settings_);
   OutputClaim files{.continues_output = continued && continued->continues_output,
                     .bytes = least_output_bytes(settings_, problem_),
-                    .datasets = problem_.parameters.layout.views().size()};
+                    .datasets = ParameterLayout(problem_.parameters.spec).views().size()};
   if (settings_.word("output.fields") == "u")
     files.side_files = {io::side_car_path(settings_.word("output.file"))};
   auto claim = frame_.claim(files);

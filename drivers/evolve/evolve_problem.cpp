@@ -2,19 +2,21 @@
 
 #include <sstream>
 
+#include "base/error.hpp"
+#include "model/depth_march.hpp"
 #include "model/make_depth_model.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
 namespace {
 
-MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const Parameters& parameters) {
-  const auto depth = equation_spec(settings, parameters.spec).depth;
+MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const ModelSpec& model) {
+  const auto depth = equation_spec(settings, model).depth;
   return {.cells = depth.cells,
           .tokens_x = inflow.tokens_x(),
           .tokens_y = inflow.tokens_y(),
           .samples = inflow.samples(),
-          .width = parameters.spec.width,
+          .width = model.width,
           .ranks_depth = settings.count("mesh.ranks_depth"),
           .ranks_token = settings.count("mesh.ranks_token"),
           .periodic = settings.flag("mesh.periodic")};
@@ -25,6 +27,22 @@ SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow&
   context.mask.causal = model.causal;
   context.mask.length = inflow.lengths();
   return context;
+}
+
+/// The parameters that this rank needs: the inflow, the layers of its cells, and the head behind the last of them.
+ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model) {
+  auto share = share_of(model, {model.layers, mesh.total_cells()},
+                        {mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1});
+  share.embedding = true;  // the inflow is needed beyond the first rank: stencils reach two cells down
+  return share;
+}
+
+/// The model on all ranks, which agree on its coefficients.
+std::unique_ptr<DepthModel> make_shared_model(MPI_Comm comm, const Parameters& parameters,
+                                              const SlabContext& slab, Precision precision) {
+  auto model = collectively(comm, [&] { return make_depth_model(parameters, slab, precision); });
+  model->agree_on_coefficients(comm);
+  return model;
 }
 
 Equation make_equation(const Settings& settings, const Parameters& parameters, const SlabContext& slab,
@@ -65,10 +83,14 @@ Precision precision_for(const Settings& settings) {
 
 EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms)
     : inflow(settings, comm),
-      parameters(make_parameters(settings, inflow.shape(), comm)),
-      mesh(comm, mesh_spec(settings, inflow, parameters)),
+      parameters(make_parameters(settings, inflow.shape(), comm,
+                                 [&](const ModelSpec& spec) {
+                                   mesh_ = std::make_unique<Mesh>(comm, mesh_spec(settings, inflow, spec));
+                                   return share_of_mesh(*mesh_, spec);
+                                 })),
+      mesh(*mesh_),
       slab(slab_context(parameters.spec, mesh, inflow)),
-      model(make_depth_model(parameters, slab, precision_for(settings))),
+      model(make_shared_model(comm, parameters, slab, precision_for(settings))),
       equation(make_equation(settings, parameters, slab, *model, more_terms)),
       solver_settings(evolve_settings(settings, equation.spec())),
       solver(mesh, equation, solver_settings),
@@ -91,8 +113,8 @@ std::string EvolveProblem::describe() const {
   const auto& grid = mesh.grid();
   text << to_word(spec.kind) << ", " << spec.layers << " layers on " << mesh.total_cells() << " depth cells, "
        << inflow.tokens_x() << " x " << inflow.tokens_y() << " tokens, width " << spec.width << ", "
-       << inflow.samples() << (inflow.samples() == 1 ? " sample, " : " samples, ") << parameters.values.size()
-       << " parameters\n"
+       << inflow.samples() << (inflow.samples() == 1 ? " sample, " : " samples, ")
+       << parameters.layout.size_of_model() << " parameters\n"
        << to_word(equation.spec().scheme) << ", " << solver_settings.method
        << " to t = " << solver_settings.time << ", step " << solver.step_size() << "; ranks: " << grid.depth
        << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'

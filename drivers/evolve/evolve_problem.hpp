@@ -30,8 +30,14 @@ struct EvolveProblem {
 
   // Later members borrow earlier ones.
   Inflow inflow;
-  Parameters parameters;
-  Mesh mesh;
+
+ private:
+  std::unique_ptr<Mesh>
+      mesh_;  // made as soon as the sizes of the model are known, before its parameters are read
+
+ public:
+  Parameters parameters;  ///< those that this rank's cells need
+  Mesh& mesh;
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
   Equation equation;

@@ -12,6 +12,7 @@
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
+#include "training/stage_parameters.hpp"
 
 namespace fluxformer {
 namespace {
@@ -49,7 +50,8 @@ io::FieldPart field_part(const Mesh& mesh) {
 }
 
 std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem) {
-  const auto weights = settings.flag("output.model") ? problem.parameters.values.size() : std::size_t{0};
+  const auto weights =
+      settings.flag("output.model") ? problem.parameters.layout.size_of_model() : std::size_t{0};
   if (settings.word("output.fields") != "u" || settings.integer("output.compression") > 0) return 8 * weights;
   const auto& mesh = problem.mesh;
   const auto stored = [&](const char* stride, int size) {
@@ -86,11 +88,20 @@ EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFil
       fields_(settings.word("output.fields") == "u") {
   describe(context);
   define_axes();
-  if (settings.flag("output.model")) write_model(archive_, parameters);
+  if (settings.flag("output.model")) write_weights();
 }
 
 void EvolveRecord::describe(const RunContext& context) {
   for (const auto& [name, value] : run_attributes(settings_, context)) archive_.attribute(name, value);
+}
+
+void EvolveRecord::write_weights() {
+  write_model_attributes(archive_, parameters_.spec);
+  const TrainingRanks ranks{mesh_.comm(), mesh_.token_line().comm(), mesh_.depth_line()};
+  StageParameters(ranks, parameters_)
+      .for_each_stage(parameters_, [&](const auto& views, const double* values) {
+        write_model_arrays(archive_, views, values);
+      });
 }
 
 void EvolveRecord::define_axes() {

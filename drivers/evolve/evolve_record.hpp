@@ -60,6 +60,7 @@ class EvolveRecord {
  private:
   void describe(const RunContext& context);
   void define_axes();
+  void write_weights();
   void append_line(const std::vector<double>& line);
 
   const Settings& settings_;

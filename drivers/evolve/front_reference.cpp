@@ -1,14 +1,20 @@
 #include "drivers/evolve/front_reference.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "base/transfers.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/march/march.hpp"
 
 namespace fluxformer {
 namespace {
 
+constexpr int state_tag = 1;
+
+/// Each rank marches through its own cells, after those before it in depth, which pass on their last two slabs.
 std::vector<float> marched(const Mesh& mesh, const Equation& equation,
                            const std::vector<double>& inflow_slab) {
   const auto& spec = equation.spec();
@@ -16,12 +22,37 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
   settings.method = spec.scheme == DepthScheme::shift    ? "euler"
                     : spec.scheme == DepthScheme::upwind ? "beuler"
                                                          : "bdf2";
-  March march(equation.model(), spec.depth, spec.speed, settings);
+  const DepthRange cells{mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1};
+  March march(equation.model(), spec.depth, spec.speed, settings, cells);
+  const RankOf me(mesh.depth_line());
+  const std::size_t size = mesh.slab_size();
+  // Whether all went well so far; the slab in front of these cells, and the one before.
+  std::vector<double> from(1 + 2 * size, 0.0);
+  from[0] = 1;
+  std::copy(inflow_slab.begin(), inflow_slab.end(), from.begin() + 1);
   std::vector<float> reference;
-  reference.reserve(static_cast<std::size_t>(mesh.cells()) * mesh.slab_size());
-  march.run(inflow_slab.data(), [&](int cell, const double* slab) {
-    if (cell >= mesh.first_cell() && cell < mesh.first_cell() + mesh.cells())
-      reference.insert(reference.end(), slab, slab + mesh.slab_size());
+  collectively(mesh.comm(), [&] {
+    if (!me.root()) receive_numbers(from, me.rank - 1, state_tag, mesh.depth_line());
+    std::exception_ptr failure;
+    if (from[0] != 0) {
+      try {
+        const std::vector<double> start = from;
+        reference.reserve(static_cast<std::size_t>(mesh.cells()) * size);
+        march.run(
+            start.data() + 1,
+            [&](int, const double* slab) {
+              reference.insert(reference.end(), slab, slab + size);
+              std::copy_n(from.begin() + 1, size, from.begin() + 1 + static_cast<std::ptrdiff_t>(size));
+              std::copy_n(slab, size, from.begin() + 1);
+            },
+            start.data() + 1 + size);
+      } catch (...) {
+        failure = std::current_exception();
+        from[0] = 0;
+      }
+    }
+    if (me.rank + 1 < me.ranks) send_numbers(from, me.rank + 1, state_tag, mesh.depth_line());
+    if (failure != nullptr) std::rethrow_exception(failure);
   });
   return reference;
 }

@@ -21,7 +21,7 @@ class Evolving final : public ScalingWorkload {
     return {.cells = mesh.total_cells(),
             .tokens = mesh.token_line().tokens(),
             .samples = mesh.spec().samples,
-            .parameters = static_cast<long>(problem_.parameters.values.size()),
+            .parameters = static_cast<long>(problem_.parameters.layout.size_of_model()),
             .ranks_depth = mesh.grid().depth,
             .ranks_token = mesh.grid().token(),
             .groups = 1};

@@ -10,8 +10,8 @@
 
 namespace fluxformer {
 
-March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s)
-    : field(m, d, c), model(m), depth(d), settings(s), comm(field.comm()) {
+March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells)
+    : field(m, d, c), model(m), depth(d), range(cells), settings(s), comm(field.comm()) {
   if (settings.method != "euler") require_field(model.spec(), "march.method = " + settings.method);
   const auto size = static_cast<PetscInt>(model.context().size());
   check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
@@ -87,7 +87,7 @@ void March::Impl::make_stepper() {
   check(TSAdaptSetType(adapt, TSADAPTNONE));
   check(TSSetExactFinalTime(ts, TS_EXACTFINALTIME_STEPOVER));
   check(TSSetMaxTime(ts, std::numeric_limits<double>::max()));
-  check(TSSetMaxSteps(ts, depth.cells));
+  check(TSSetMaxSteps(ts, range.count()));
   check(TSSetErrorIfStepFails(ts, PETSC_FALSE));
   if (!layer_map && settings.method != "rk") {
     SNES newton = nullptr;
@@ -106,9 +106,9 @@ void March::Impl::show(int row_cell, const RowVisitor& row) {
 }
 
 void March::Impl::march_ts(const RowVisitor& row) {
-  cell = 1;
+  cell = range.first;
   visit = &row;
-  check(TSSetTime(ts, 0));
+  check(TSSetTime(ts, (range.first - 1) * depth.spacing()));
   check(TSSetStepNumber(ts, 0));
   check(TSSetTimeStep(ts, depth.spacing()));
   check(TSSolve(ts, u));
@@ -119,16 +119,20 @@ void March::Impl::march_ts(const RowVisitor& row) {
                            TSConvergedReasons[reason] + "); a smaller depth step (more mesh.cells) may help");
 }
 
-March::March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
-    : impl_(std::make_unique<Impl>(model, depth, speed, settings)) {}
+March::March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings,
+             DepthRange range)
+    : impl_(std::make_unique<Impl>(model, depth, speed, settings, range)) {}
 March::~March() = default;
 
-void March::run(const double* inflow, const RowVisitor& row) {
-  std::copy_n(inflow, impl_->model.context().size(), Writing(impl_->u).values);
-  if (impl_->settings.method == "bdf2")
+void March::run(const double* start, const RowVisitor& row, const double* older) {
+  const std::size_t size = impl_->model.context().size();
+  std::copy_n(start, size, Writing(impl_->u).values);
+  if (impl_->settings.method == "bdf2") {
+    if (impl_->range.first > 1) std::copy_n(older, size, Writing(impl_->older).values);
     impl_->march_bdf2(row);
-  else
-    impl_->march_ts(row);
+    return;
+  }
+  impl_->march_ts(row);
 }
 
 }  // namespace fluxformer

@@ -22,20 +22,23 @@ struct MarchSettings {
   double tolerance = 1e-13;  ///< of the Newton solves, relative
 };
 
-/// Forward only, states checked for non-finite numbers; for gradients see DepthMarch.
+/// Forward only, through a range of cells, states checked for non-finite numbers; for gradients see DepthMarch.
 class March {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for
   /// speed <= 0, for methods other than euler with norm post, sphere or residual off (there is no field), for
   /// M not a multiple of S with constant weights, and for norm post or residual off with h != c.
-  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings);
+  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
+      : March(model, depth, speed, settings, all_cells(depth)) {}
+  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings, DepthRange range);
   ~March();
   March(const March&) = delete;
   March& operator=(const March&) = delete;
 
-  /// Marches from the inflow slab. Collective over the token line. Throws NumericalFailure (agreed) if a
-  /// solve fails or the state is not finite.
-  void run(const double* inflow, const RowVisitor& row);
+  /// Marches from the slab in front of the first cell (the inflow, for cell 1); bdf2 needs `older`, the one before that, from
+  /// another cell. Collective over the token line. Throws NumericalFailure (agreed) if a solve fails or the state is not
+  /// finite.
+  void run(const double* start, const RowVisitor& row, const double* older = nullptr);
 
  private:
   struct Impl;

@@ -43,7 +43,7 @@ void March::Impl::make_newton() {
 
 void March::Impl::march_bdf2(const RowVisitor& row) {
   const double h = depth.spacing();
-  for (cell = 1; cell <= depth.cells; ++cell) {
+  for (cell = range.first; cell <= range.last; ++cell) {
     at_point = cell_exit(cell, depth.layers, depth.cells);
     if (cell == 1) {
       lead = 1 / h;  // backward Euler

@@ -13,7 +13,7 @@ namespace fluxformer {
 inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver within Newton's method
 
 struct March::Impl {
-  Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s);
+  Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells);
   void make_stepper();
   void make_newton();
   void march_ts(const RowVisitor& row);
@@ -23,6 +23,7 @@ struct March::Impl {
   MarchField field;
   DepthModel& model;
   DepthCells depth;
+  DepthRange range;
   MarchSettings settings;
   MPI_Comm comm;
   VecHandle u, residual;

@@ -90,6 +90,8 @@ class DepthModel {
   /// The attention kernel within the layer map G(u; h): [sample][head][local query][global key].
   virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
 
+  /// kappa is the largest and least of all ranks of `comm`, which may hold other knots. Until the next `refresh`. Collective.
+  virtual void agree_on_coefficients(MPI_Comm comm) = 0;
   /// kappa as of the last `refresh`.
   virtual EquationCoefficients coefficients() const = 0;
   /// 0: no token diffusion.

@@ -16,8 +16,9 @@ assumed not to overlap). A training on several ranks over depth cuts a group's s
     pipeline 2 (depth - 1) messages of a micro-batch's state on the way up and down, and 2 m times what one takes longer than a
              third of the work on it
 A message of s bytes takes alpha + s / beta, a sum of s bytes over P ranks log2(P) (alpha_sum + s / beta_sum): a tree.
+A training also updates the weights of its cells once a step, f for each cell, however many micro-batches there are.
 a: seconds per flop of the products with weights, with the passes over the state (LayerNorm, activation, updates), which at
-one width are proportional to them; b: per channel of a pair of tokens; e: per cell. They are fitted by non-negative least
+one width are proportional to them; b: per channel of a pair of tokens; e and f: per cell. They are fitted by non-negative least
 squares of relative residuals.
 Tokens are a line: a lattice is cut into rectangles, which may be less even. Neglected: diffusion over tokens and over depth,
 whose messages are a few rows of tokens, or one more slab.
@@ -33,9 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-WORK = ("rows", "attention", "cells")
+WORK = ("rows", "attention", "cells", "update")
 WORDS = {"rows": "products and passes over the state", "attention": "attention's kernel",
-         "cells": "fixed cost of a cell, which token ranks do not share", "ring": "keys and values around the ring",
+         "cells": "fixed cost of a cell, which token ranks do not share",
+         "update": "update of a cell's weights", "ring": "keys and values around the ring",
          "ghosts": "slabs to the next rank", "sum": "sum over ranks", "imbalance": "load imbalance",
          "bubble": "stages that wait for the first and the last micro-batches", "pipeline": "states and adjoints between stages"}
 
@@ -89,10 +91,11 @@ def micro_batches_of(case: Case, grid: Grid) -> int:
 
 
 def work_of(case: Case, cells: float, tokens: float, samples: float, parts: int = 1) -> np.ndarray:
-    """The factors of a, b, e in a step of a rank with this many cells, tokens and samples, the latter in parts."""
+    """The factors of a, b, e, f in a step of a rank with this many cells, tokens and samples, the latter in parts."""
     rows = samples * tokens
     once = [rows * (8 * case.width**2 + 4 * case.width * case.ffn), rows * case.tokens * case.width, parts]
-    return case.passes * cells * np.array(once, dtype=float)
+    updates = cells if case.workload == "train" else 0
+    return np.array([*(case.passes * cells * factor for factor in once), updates], dtype=float)
 
 
 def chunks_of(case: Case, tokens: int, samples: int) -> int:
@@ -123,20 +126,23 @@ class Machine:
 
     Attributes
     ----------
-    rates : ndarray, shape (3,)
-        a [s/flop], b [s per channel of a pair of tokens], e [s per cell].
+    rates : ndarray, shape (4,)
+        a [s/flop], b [s per channel of a pair of tokens], e [s per cell], f [s per cell]; 0 where they are left out.
     message, sum_over_ranks : tuple of float
         Latency [s] and bandwidth [B/s] of a message, and of one doubling of the ranks in a sum.
     """
 
     def __init__(self, rates: ArrayLike, message: Wire, sum_over_ranks: Wire) -> None:
-        self.rates, self.message, self.sum_over_ranks = np.asarray(rates), message, sum_over_ranks
+        self.rates = np.zeros(len(WORK))
+        self.rates[:len(np.asarray(rates))] = rates
+        self.message, self.sum_over_ranks = message, sum_over_ranks
 
     @staticmethod
     def fitted(runs: Iterable[tuple[Case, Grid, float]], message: Wire, sum_over_ranks: Wire) -> Machine:
         """Rates from runs: case, grid, seconds of the work of a step on the slowest rank."""
         rows = [work_of(case, *largest_share(case, grid), micro_batches_of(case, grid)) / seconds for case, grid, seconds in runs]
         scale = np.max(rows, axis=0)  # columns of very different units
+        scale[scale == 0] = 1  # evolve updates no weights
         return Machine(nnls(np.array(rows) / scale, np.ones(len(rows)))[0] / scale, message, sum_over_ranks)
 
     def message_seconds(self, size: float) -> float:
@@ -166,8 +172,9 @@ class Machine:
         slab = self.message_seconds(8 * tokens * samples * case.width / micro)
         stages = depth if case.workload == "train" else 1
         parts["ghosts"] = case.passes * max(0.0, slab - inner) if depth > stages else 0.0
-        parts["bubble"] = (stages - 1) / micro * most.sum()
-        parts["pipeline"] = 2 * (stages - 1) * slab + 2 * micro * max(0.0, slab - most.sum() / (3 * micro)) if stages > 1 else 0.0
+        passing = most.sum() - most[WORK.index("update")]
+        parts["bubble"] = (stages - 1) / micro * passing
+        parts["pipeline"] = 2 * (stages - 1) * slab + 2 * micro * max(0.0, slab - passing / (3 * micro)) if stages > 1 else 0.0
         parts["sum"] = self.sum_seconds(case.summed / stages, depth // stages * token * group)
         return parts
 

@@ -89,10 +89,11 @@ def on_network(machine: Machine, latency: float | None, bandwidth: float | None)
 
 def describe(machine: Machine) -> str:
     """Rates and network, in two lines."""
-    rows, kernel, cell = machine.rates
+    rows, kernel, cell, update = machine.rates
     rate = [f"{1e-9 / x:.3g} Gflop/s" if x > 0 else "too little to be seen" for x in (rows, kernel / 4)]
     return (f"on a rank: products with all passes over the state {rate[0]}, attention's kernel {rate[1]}, "
-            f"{1e6 * cell:.3g} us for each cell\n{describe_network(machine)}")
+            f"{1e6 * cell:.3g} us for each cell{f', {1e6 * update:.3g} us to update its weights' if update > 0 else ''}\n"
+            f"{describe_network(machine)}")
 
 
 def describe_network(machine: Machine) -> str:
@@ -103,7 +104,7 @@ def describe_network(machine: Machine) -> str:
 
 def note_unseen(machine: Machine) -> None:
     """Prints which terms the fit could not see."""
-    unseen = [WORDS[name] for name, rate in zip(WORK, machine.rates) if rate == 0]
+    unseen = [WORDS[name] for name, rate in zip(WORK, machine.rates) if rate == 0 and name != "update"]
     if unseen:
         print(f"note: {', '.join(unseen)} cannot be told from the rest in the runs that were fitted: more sizes would help")
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/reductions.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -60,6 +61,14 @@ void SlabModel<T>::refresh() {
   weights_.refresh();
   kappa_ = KappaRange(parameters_);
   sub_layers_ = terms_.compose(kappa_.largest);
+}
+
+template <class T>
+void SlabModel<T>::agree_on_coefficients(MPI_Comm comm) {
+  double extremes[] = {-kappa_.least, kappa_.largest};
+  largest_over_ranks(extremes, comm);
+  kappa_.least = -extremes[0];
+  kappa_.largest = extremes[1];
 }
 
 template <class T>

@@ -44,6 +44,7 @@ class SlabModel final : public DepthModel {
   void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) override;
   void attention_state(const DepthPoint& at, double h, const double* u, double* v) override;
   void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) override;
+  void agree_on_coefficients(MPI_Comm comm) override;
   EquationCoefficients coefficients() const override;
   void prepare(std::span<const DepthPoint> points) override { weights_.prepare(points); }
   void refresh() override;
