@@ -83,6 +83,14 @@ class ModelTest(unittest.TestCase):
         self.assertAlmostEqual(uneven["sum"], SUM_ALPHA + 4000 / SUM_BETA, places=15)
         self.assertAlmostEqual(uneven["bubble"], 3 / 2 * (work(4, 64, 6, 64) + 4 * E), places=15)
 
+    def test_micro_batches_share_an_update_of_the_weights(self):
+        update = 7e-5
+        machine = Machine([A, B, E, update], (ALPHA, BETA), (SUM_ALPHA, SUM_BETA))
+        train = case(cells=8, samples=16, passes=3.0, summed=8000, workload="train")
+        more = {name: seconds - MACHINE.step(train, (4, 1, 1))[name] for name, seconds in machine.step(train, (4, 1, 1)).items()}
+        self.assertAlmostEqual(sum(more.values()), 2 * update, places=15)  # of two cells, without a bubble
+        self.assertEqual(machine.step(case(), (1, 1, 1)), MACHINE.step(case(), (1, 1, 1)))  # evolve has none
+
     def test_the_best_grid_is_the_fastest_and_needs_a_place_for_each_rank(self):
         many = case(cells=6, tokens=8)
         fastest = min((MACHINE.seconds(many, (d, 12 // d, 1)), d) for d in (2, 3, 6))[1]

@@ -166,6 +166,23 @@ class Memory(StagesTest):
         self.assertEqual(self.open("half.h5")["training"].attrs["trained_parameters"], parameters)
 
 
+class Evolving(StagesTest):
+    def test_ranks_that_have_only_their_layers_solve_and_write_the_whole_model(self):
+        self.train(*STEPS, *PDE, "--output.file=model.h5")
+        self.write("evolve.ini", "[model]\nfile = model.h5\n[data]\ntokens = rows\n[inflow]\nsource = data\nsamples = 2\n"
+                   "[output]\nevery = 2\nlogits = true\n")
+        for scheme in ("shift", "upwind2"):  # whose references of fronts pass on one slab and two
+            for ranks in (1, 3, 12):
+                self.evolve(f"--depth.scheme={scheme}", f"--mesh.ranks_depth={ranks}", f"--output.file={scheme}{ranks}.h5", ranks=ranks,
+                            deck="evolve.ini")
+            for ranks in (3, 12):
+                self.assert_same_bits(f"{scheme}1.h5", f"{scheme}{ranks}.h5")
+                self.assert_same_model(f"{scheme}{ranks}.h5", "model.h5")
+                one, other = (self.open(f"{scheme}{n}.h5")["prediction/class_logits"][...] for n in (1, ranks))
+                np.testing.assert_array_equal(one, other)
+                self.assertGreater(np.abs(one).max(), 0)
+
+
 class Refusals(StagesTest):
     def test_what_cannot_be_shared(self):
         def refused(*arguments, parts, ranks=2, experiment="train", deck="train.ini"):
