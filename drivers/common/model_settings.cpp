@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/memory.hpp"
-#include "base/reductions.hpp"
 #include "drivers/common/data_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
@@ -110,13 +108,10 @@ Parameters make_parameters(const Settings& settings, const InputShape& input, MP
                            const ShareOf& share_of) {
   if (!settings.word("model.file").empty()) return read_parameters(settings, input, comm, share_of);
   const auto spec = spec_of(settings, input);
-  const auto share = share_of ? share_of(spec) : ParameterShare{};
-  double bytes = parameter_count(spec, share) * sizeof(double);
-  largest_over_ranks({&bytes, 1}, comm);
-  require_memory(comm, bytes,
-                 "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) +
-                     ", " + std::to_string(spec.knots) + " sets of weights, " + std::to_string(spec.tokens) +
-                     " positions");
+  const auto share = share_that_fits(
+      comm, spec, share_of,
+      "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) + ", " +
+          std::to_string(spec.knots) + " sets of weights, " + std::to_string(spec.tokens) + " positions");
   Parameters parameters(spec, share);
   if (settings.word("model.initial") == "standard") {
     initialise_standard(parameters, static_cast<std::uint64_t>(settings.integer("model.seed")),

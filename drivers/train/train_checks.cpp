@@ -61,16 +61,17 @@ void require_memory_of_training(MPI_Comm comm, const Settings& settings, const P
   const int cells = kept.cells.count(),
             layers = std::max(1, static_cast<int>(static_cast<long>(cells) * depth.layers / depth.cells));
   const int rows_kept = settings.word("train.gradient") == "backprop" ? cells : std::min(cells, layers);
-  const double states =
-      kept.rows * (static_cast<double>(spec.width) * rows_kept * kept.micro_batches + spec.ffn);
+  const double states = static_cast<double>(kept.tokens) * kept.samples *
+                        (static_cast<double>(spec.width) * rows_kept * kept.micro_batches + spec.ffn);
   double bytes = sizeof(double) * copies * static_cast<double>(parameters.values.size()) +
                  sizeof(float) * states + of_each_cell * cells;
   largest_over_ranks({&bytes, 1}, comm);
   constexpr double giga = 1e9;
   require_memory(comm, bytes,
                  "model.width = " + std::to_string(spec.width) + ", mesh.layers = " +
-                     std::to_string(spec.layers) + ", mesh.cells = " + std::to_string(depth.cells) +
-                     ", train.batch = " + std::to_string(settings.count("train.batch")),
+                     std::to_string(spec.layers) + ", mesh.cells = " + std::to_string(depth.cells) + ", " +
+                     std::to_string(kept.micro_batches) + " x " + std::to_string(kept.samples) +
+                     " samples of a batch and " + std::to_string(kept.tokens) + " tokens",
                  giga * settings.real("run.memory"));
 }
 

@@ -22,10 +22,10 @@ double largest_kappa(const Settings& settings, const Parameters& parameters, con
 
 /// What a rank keeps of the states of its micro-batches.
 struct KeptStates {
-  DepthRange cells;       ///< of its stage
-  int micro_batches = 1;  ///< at a time
-  int rows = 0;           ///< of a slab: tokens x samples
-  bool one_stage = true;  ///< the only one of the depth
+  DepthRange cells;             ///< of its stage
+  int micro_batches = 1;        ///< at a time
+  int tokens = 0, samples = 0;  ///< of a slab
+  bool one_stage = true;        ///< the only one of the depth
 };
 /// Refuses a training whose parameters, with gradient and moments, and whose states do not fit into the memory of a rank, or
 /// into run.memory. Collective over `comm`.

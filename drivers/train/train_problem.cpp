@@ -68,9 +68,10 @@ Batches make_batches(const Settings& settings, const data::Dataset& data, const 
           settings.real("train.noise")};
 }
 
-SlabContext training_context(const Parameters& parameters, const TokenLine& line, int samples,
-                             const Dropout* dropout) {
-  SlabContext context{&line, samples, parameters.spec.width, {}, dropout};
+SlabContext training_context(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
+                             const TokenLine& line, const KeptStates& kept, const Dropout* dropout) {
+  require_memory_of_training(comm, settings, parameters, kept);
+  SlabContext context{&line, kept.samples, parameters.spec.width, {}, dropout};
   context.mask.causal = parameters.spec.causal;
   return context;
 }
@@ -143,8 +144,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       batches(make_batches(settings, *train, members, ranks.replica)),
       through_stages(pipeline_settings(settings, batches.capacity(), ranks.stages)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab(training_context(parameters, line,
-                            micro_batch_size(batches.capacity(), through_stages.micro_batches),
+      slab(training_context(world, settings, parameters, line, kept_states(),
                             settings.real("train.dropout") > 0 ? &dropout : nullptr)),
       model(make_depth_model(parameters, slab, precision_of(settings))),
       teacher(make_teacher(settings)),
@@ -182,11 +182,17 @@ std::unique_ptr<Distillation> TrainProblem::make_distillation(const Settings& se
   return std::make_unique<Distillation>(*teacher, parameters, slab, depth, distillation_weights(settings));
 }
 
+KeptStates TrainProblem::kept_states() const {
+  return {.cells = cells,
+          .micro_batches = most_in_flight(through_stages.schedule, ranks.stage, ranks.stages,
+                                          through_stages.micro_batches),
+          .tokens = line.block().count(),
+          .samples = micro_batch_size(batches.capacity(), through_stages.micro_batches),
+          .one_stage = ranks.stages == 1};
+}
+
 std::vector<Slot> TrainProblem::make_slots(const Settings& settings) {
-  const int count =
-      most_in_flight(through_stages.schedule, ranks.stage, ranks.stages, through_stages.micro_batches);
-  require_memory_of_training(comm, settings, parameters, {cells, count, slab.rows(), ranks.stages == 1});
-  std::vector<Slot> made(static_cast<std::size_t>(count));
+  std::vector<Slot> made(static_cast<std::size_t>(kept_states().micro_batches));
   for (auto& slot : made) {
     slot.march = make_march(*model, settings, cells);
     slot.evaluator =

@@ -12,6 +12,7 @@
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/rank_layout.hpp"
 #include "drivers/train/starting_model.hpp"
+#include "drivers/train/train_checks.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
@@ -70,6 +71,7 @@ class TrainProblem {
  private:
   std::unique_ptr<Teacher> make_teacher(const Settings& settings) const;
   std::unique_ptr<Distillation> make_distillation(const Settings& settings) const;
+  KeptStates kept_states() const;
   std::vector<Slot> make_slots(const Settings& settings);
   Pipeline make_pipeline() const;
   void measure_baselines();

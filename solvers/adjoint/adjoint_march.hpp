@@ -43,6 +43,7 @@ class AdjointMarch final : public DepthMarch {
   /// (march_snes_..., march_ksp_...).
   AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings)
       : AdjointMarch(model, depth, speed, settings, all_cells(depth)) {}
+  /// Through a range of cells.
   AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings,
                DepthRange range);
   ~AdjointMarch() override;

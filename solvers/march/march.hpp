@@ -30,6 +30,7 @@ class March {
   /// M not a multiple of S with constant weights, and for norm post or residual off with h != c.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
       : March(model, depth, speed, settings, all_cells(depth)) {}
+  /// Through a range of cells.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings, DepthRange range);
   ~March();
   March(const March&) = delete;

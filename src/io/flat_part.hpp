@@ -11,6 +11,7 @@ namespace fluxformer::io {
 
 /// Places in a list in a file and in a rank's memory, both in ascending order.
 struct FlatPart {
+  /// Consecutive numbers.
   struct Piece {
     std::size_t first, count;  ///< of the list
     std::size_t at;            ///< where they are in memory
@@ -29,6 +30,7 @@ struct FlatPart {
     }
     pieces.push_back(piece);
   }
+  /// Numbers of all pieces.
   std::size_t count() const {
     std::size_t sum = 0;
     for (const auto& piece : pieces) sum += piece.count;

@@ -17,6 +17,7 @@ class Backpropagation final : public DepthMarch {
   /// norm post or residual off with h != 1.
   Backpropagation(DepthModel& model, DepthCells depth, double speed)
       : Backpropagation(model, depth, speed, all_cells(depth)) {}
+  /// Through a range of cells.
   Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range);
 
   DepthModel& model() const override { return model_; }

@@ -22,6 +22,7 @@ struct DepthRange {
   int first = 1, last = 1;
   int count() const { return last - first + 1; }
 };
+/// All cells of a depth.
 inline DepthRange all_cells(DepthCells depth) {
   return {1, depth.cells};
 }

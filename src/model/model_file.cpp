@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
@@ -202,13 +203,23 @@ void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
   write_model_arrays(archive, parameters.layout.views(), parameters.values.data());
 }
 
+ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const ShareOf& share_of,
+                               const std::string& what) {
+  const auto require = [&](double numbers) {
+    double bytes = numbers * sizeof(double);
+    largest_over_ranks({&bytes, 1}, comm);
+    require_memory(comm, bytes, what);
+  };
+  // Some rank has the mean of all, or one layer.
+  require(std::max(parameter_count(spec) / RankOf(comm).ranks, parameter_count(spec, {.last_knot = 0})));
+  const auto share = share_of ? share_of(spec) : ParameterShare{};
+  require(parameter_count(spec, share));
+  return share;
+}
+
 Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of) {
   const auto spec = read_spec(archive);
-  const auto share = share_of ? share_of(spec) : ParameterShare{};
-  double bytes = parameter_count(spec, share) * sizeof(double);
-  largest_over_ranks({&bytes, 1}, archive.comm());
-  require_memory(archive.comm(), bytes, archive.called());
-  Parameters parameters(spec, share);
+  Parameters parameters(spec, share_that_fits(archive.comm(), spec, share_of, archive.called()));
   const ParameterLayout whole(spec);
   require_places(archive, whole);
   auto mine = parameters.layout.views().begin();

@@ -25,6 +25,11 @@ void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterV
 /// The share of the parameters that a rank needs of a model; all, by default.
 using ShareOf = std::function<ParameterShare(const ModelSpec&)>;
 
+/// What `share` says of a model, all by default, if it fits into the memory; else throws BadInput "<what>: needs about ...". A model
+/// that fits on no number of these ranks is refused before `share` is asked. Collective.
+ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const ShareOf& share,
+                               const std::string& what);
+
 /// Reads them. Collective. Throws BadInput naming file and object if something is missing, has the wrong
 /// shape or is not a number. Without kappa, alpha and rho (imported weights) they are 0, 1 and 1, as in
 /// PyTorch. Throws BadInput, too, for a share that does not fit into the memory.

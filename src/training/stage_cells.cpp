@@ -22,7 +22,12 @@ std::vector<DepthRange> balanced_stages(int cells, int stages, EndWork ends) {
   std::vector<double> work(counts.size(), 1.0);
   work.front() += ends.first;
   work.back() += ends.last;
-  for (int cell = stages; cell < cells; ++cell) {
+  // Of very many cells most are shared evenly at once.
+  constexpr int one_by_one = 1000;
+  const int even =
+      std::max(0, cells / stages - one_by_one - static_cast<int>(std::min(ends.first + ends.last, 1e9)));
+  for (auto& count : counts) count += even;
+  for (int cell = stages * (1 + even); cell < cells; ++cell) {
     // From the back: the last of equals. Its activations are kept for the shortest time.
     const auto least = std::min_element(work.rbegin(), work.rend());
     const auto stage = work.size() - 1 - static_cast<std::size_t>(least - work.rbegin());

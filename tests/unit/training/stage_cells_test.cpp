@@ -36,6 +36,11 @@ TEST(StageCells, make_up_for_what_stands_at_the_ends) {
   EXPECT_EQ(counts(4, 2, {100, 0}), (std::vector{1, 3}));
 }
 
+TEST(StageCells, may_be_very_many) {
+  EXPECT_EQ(counts(2147483646, 1), (std::vector{2147483646}));
+  EXPECT_EQ(counts(2000000001, 2, {3.5, 0}), (std::vector{999999999, 1000000002}));
+}
+
 TEST(StageCells, cannot_be_shared_by_more_stages) {
   EXPECT_THROW(balanced_stages(3, 4), BadInput);
 }
