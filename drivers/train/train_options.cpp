@@ -209,7 +209,8 @@ void declare_output(Options& options) {
            .role = Role::output});
   declare({.name = "output.preconditioner",
            .fallback = false,
-           .doc = "weight snapshots hold the preconditioner of adam or adamw, too, as large as the model: "
+           .doc = "weight snapshots hold the preconditioner of adam or adamw, too, as large as the model, "
+                  "which rank 0 gathers: "
                   "hessian.epochs "
                   "then follows the preconditioned Hessian",
            .when = "output.snapshots != 0",

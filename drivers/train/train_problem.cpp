@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -146,10 +147,10 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
       slab(training_context(world, settings, parameters, line, kept_states(),
                             settings.real("train.dropout") > 0 ? &dropout : nullptr)),
-      model(make_depth_model(parameters, slab, precision_of(settings))),
+      model(collectively(world, [&] { return make_depth_model(parameters, slab, precision_of(settings)); })),
       teacher(make_teacher(settings)),
       distillation(make_distillation(settings)),
-      slots(make_slots(settings)),
+      slots(collectively(world, [&] { return make_slots(settings); })),
       trainer(ranks.of_training(world), parameters, make_pipeline(),
               trainer_settings(world, settings, parameters, line, diffuses_somewhere(world, *model),
                                total_steps())) {
@@ -179,7 +180,8 @@ std::unique_ptr<Teacher> TrainProblem::make_teacher(const Settings& settings) co
 
 std::unique_ptr<Distillation> TrainProblem::make_distillation(const Settings& settings) const {
   if (teacher == nullptr) return nullptr;
-  return std::make_unique<Distillation>(*teacher, parameters, slab, depth, distillation_weights(settings));
+  return std::make_unique<Distillation>(*teacher, parameters, slab, depth, distillation_weights(settings),
+                                        cells);
 }
 
 KeptStates TrainProblem::kept_states() const {
@@ -204,6 +206,9 @@ std::vector<Slot> TrainProblem::make_slots(const Settings& settings) {
 }
 
 Pipeline TrainProblem::make_pipeline() const {
+  agree(comm, ranks.stages == 1 || slab.size() <= std::numeric_limits<int>::max(),
+        "train.micro_batches = " + std::to_string(through_stages.micro_batches) +
+            ": the state of a micro-batch is too large for a message; take more of them");
   std::vector<GradientEvaluator*> evaluators;
   for (const auto& slot : slots) evaluators.push_back(slot.evaluator.get());
   return {ranks.of_training(comm).depth, std::move(evaluators), through_stages};

@@ -55,8 +55,8 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
   const int segment = settings.count("adjoint.segment");
   s.tapes = keep == "tapes";
   if (keep == "segments" || keep == "disk")
-    s.every = segment > 0 ? segment
-                          : std::max(1, static_cast<int>(std::lround(std::sqrt(equation.depth.cells / 8.0))));
+    s.every =
+        segment > 0 ? segment : std::max(1, static_cast<int>(std::lround(std::sqrt(cells.count() / 8.0))));
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
   if (precision_of(settings) == Precision::single)

@@ -21,6 +21,13 @@ March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s,
     make_stepper();
 }
 
+DepthPoint March::Impl::point(double s) const {
+  const double round_off = 1e-9 * depth.spacing();
+  for (const double end : {field.entry(cell).s, cell_exit(cell, depth.layers, depth.cells).s})
+    if (std::abs(s - end) < round_off) return field.stage_point(cell, end);
+  return field.stage_point(cell, s);
+}
+
 void March::Impl::make_stepper() {
   check(TSCreate(comm, ts.out()));
   check(TSSetProblemType(ts, TS_NONLINEAR));
@@ -52,7 +59,7 @@ void March::Impl::make_stepper() {
         [](TS, PetscReal s, Vec x, Vec f, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
-            me.field.field(me.field.stage_point(me.cell, s), 1 / me.field.speed(), x, f);
+            me.field.field(me.point(s), 1 / me.field.speed(), x, f);
           });
         },
         this));
@@ -64,7 +71,7 @@ void March::Impl::make_stepper() {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
             me.at = x;
-            me.at_point = me.field.stage_point(me.cell, s);
+            me.at_point = me.point(s);
             me.jacobian->changed();
           });
         },

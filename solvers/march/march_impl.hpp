@@ -14,6 +14,9 @@ inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver withi
 
 struct March::Impl {
   Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells);
+  /// Where PETSc evaluates a stage of the present cell. Its s adds up round-off: slightly beyond its exit a cell would use the next
+  /// knots, which this rank may not have.
+  DepthPoint point(double s) const;
   void make_stepper();
   void make_newton();
   void march_ts(const RowVisitor& row);

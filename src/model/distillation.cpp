@@ -1,5 +1,7 @@
 #include "model/distillation.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/reductions.hpp"
 #include "model/embedding.hpp"
@@ -37,14 +39,14 @@ Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision pr
   attention_.resize(layers);
 }
 
-void Teacher::observe(const Batch& batch, bool attention) {
+void Teacher::observe(const Batch& batch, bool attention, int last) {
   context_.mask.length = batch.length;
   const auto& s = parameters_.spec;
   const auto n = static_cast<std::size_t>(context_.line->tokens());
   const std::size_t plans = static_cast<std::size_t>(context_.samples * s.attention.heads) *
                             static_cast<std::size_t>(context_.line->block().count()) * n;
   embed(parameters_, context_, batch.input.data(), states_[0].data());
-  for (int layer = 1; layer <= s.layers; ++layer) {
+  for (int layer = 1; layer <= last; ++layer) {
     const auto l = static_cast<std::size_t>(layer);
     const DepthPoint at{layer, layer - 1.0};
     states_[l] = states_[l - 1];
@@ -53,12 +55,12 @@ void Teacher::observe(const Batch& batch, bool attention) {
     attention_[l - 1].resize(plans);
     model_->attention_matrix(at, 1.0, states_[l - 1].data(), attention_[l - 1].data());
   }
-  find_squares();
+  find_squares(last);
 }
 
-void Teacher::find_squares() {
+void Teacher::find_squares(int last) {
   squares_.assign(states_.size() * static_cast<std::size_t>(context_.samples), 0.0);
-  for (std::size_t l = 0; l < states_.size(); ++l)
+  for (std::size_t l = 0; l <= static_cast<std::size_t>(last); ++l)
     over_real_rows(context_, [&](int sample, std::size_t first) {
       double& square =
           squares_[l * static_cast<std::size_t>(context_.samples) + static_cast<std::size_t>(sample)];
@@ -71,12 +73,13 @@ void Teacher::find_squares() {
 }
 
 Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
-                           DepthCells depth, Weights weights)
+                           DepthCells depth, Weights weights, DepthRange cells)
     : teacher_(teacher),
       context_(context),
       depth_(depth),
       weights_(weights),
       cells_per_layer_(depth.cells / depth.layers),
+      last_layer_(std::min(depth.layers, (cells.last - 1) / std::max(1, cells_per_layer_) + 1)),
       student_(student) {
   const auto &mine = student.spec, &theirs = teacher.spec();
   const auto same = [](const char* key, int student_has, int teacher_has) {

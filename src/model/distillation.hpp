@@ -26,8 +26,8 @@ class Teacher {
   Teacher(Parameters parameters, const SlabContext& context, Precision precision);
   const ModelSpec& spec() const { return parameters_.spec; }
 
-  /// Collective over the token line.
-  void observe(const Batch& batch, bool attention);
+  /// Through the layers up to `last`. Collective over the token line.
+  void observe(const Batch& batch, bool attention, int last);
   /// After layer l = 0 .. S: a slab.
   const std::vector<double>& state(int l) const { return states_[static_cast<std::size_t>(l)]; }
   /// |U(l)|^2 of a sample, over all its real tokens.
@@ -41,7 +41,7 @@ class Teacher {
   Parameters parameters_;
   SlabContext context_;
   std::unique_ptr<DepthModel> model_;
-  void find_squares();
+  void find_squares(int last);
   std::vector<std::vector<double>> states_, attention_;
   std::vector<double> squares_;  // [layer][sample]
 };
@@ -53,13 +53,16 @@ class Distillation final : public DepthLoss {
   struct Weights {
     double hidden = 0, attention = 0;
   };
-  /// All are borrowed. Throws BadInput for a teacher of another number of layers, width (hidden) or heads
+  /// All are borrowed; `cells`: those of the stage whose states are looked at. Throws BadInput for a teacher of another number of layers, width (hidden) or heads
   /// (attention), for cells that do not end where layers do, and for order macaron (attention).
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
-               Weights weights);
+               Weights weights, DepthRange cells);
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
+               Weights weights)
+      : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
 
   void begin(const Batch& batch) override {
-    teacher_.observe(batch, weights_.attention > 0);
+    teacher_.observe(batch, weights_.attention > 0, last_layer_);
     student_.refresh();
   }
   bool looks_at(int row) const override { return row % cells_per_layer_ == 0; }
@@ -74,7 +77,7 @@ class Distillation final : public DepthLoss {
   const SlabContext& context_;
   DepthCells depth_;
   Weights weights_;
-  int cells_per_layer_;
+  int cells_per_layer_, last_layer_;  // the teacher's last layer that is looked at
   DepthWeights<double> student_;
   std::unique_ptr<AttentionMatch> match_;  // none without attention
 };

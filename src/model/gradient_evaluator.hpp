@@ -50,7 +50,6 @@ class GradientEvaluator {
   /// Borrowed; called in the order they were added.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
-  bool embeds() const { return embedding_.has_value(); }
   bool has_loss() const { return task_ != nullptr; }
   /// The state that `forward` and `evaluate` start from (unless they embed) and end with; the adjoint that `backward` starts from (unless it has
   /// the loss) and ends with.

@@ -60,6 +60,11 @@ SampleSet SampleSet::first(std::size_t count) const {
       .prepared(change_);
 }
 
+std::size_t SampleSet::batches() const {
+  const auto step = static_cast<std::size_t>(capacity_);
+  return (data::balanced_shard(size(), replica_.index, replica_.count).count + step - 1) / step;
+}
+
 void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) const {
   const auto shard = data::balanced_shard(size(), replica_.index, replica_.count);
   const auto step = static_cast<std::size_t>(capacity_);

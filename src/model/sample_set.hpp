@@ -60,6 +60,8 @@ class SampleSet {
   /// Index in the data set of the sample with this key.
   std::size_t member(long key) const { return members_[static_cast<std::size_t>(key)]; }
 
+  /// How many batches this replica's part has.
+  std::size_t batches() const;
   /// Calls visit(batch) for this replica's part, batch by batch. Batch::key is the place of a sample in
   /// `members`, its weight 1 / size(); the last batch is filled up with samples of weight 0. Collective over
   /// all ranks; `visit` may communicate over the token line only. What it throws on one rank all throw.

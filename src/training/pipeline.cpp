@@ -1,7 +1,6 @@
 #include "training/pipeline.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -66,13 +65,15 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
   return cut;
 }
 
-Pipeline::Neighbour::Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, std::size_t slots)
-    : comm_(comm), rank_(rank), tag_in_(tag_in), tag_out_(tag_out), sent_(slots, MPI_REQUEST_NULL) {}
+Pipeline::Neighbour::Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, std::size_t slots,
+                               std::size_t size)
+    : comm_(comm), rank_(rank), tag_in_(tag_in), tag_out_(tag_out), sent_(slots, MPI_REQUEST_NULL) {
+  if (exists()) next_.resize(size);
+}
 
-void Pipeline::Neighbour::expect(int slabs, std::size_t size) {
+void Pipeline::Neighbour::expect(int slabs) {
   if (!exists()) return;
   coming_ = slabs;
-  next_.resize(size);
   post();
 }
 
@@ -110,13 +111,9 @@ Pipeline::Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, Pipeli
       slots_(std::move(slots)),
       passes_(passes_of(settings.schedule, RankOf(depth).rank, RankOf(depth).ranks, settings.micro_batches)),
       below_(depth, RankOf(depth).root() ? MPI_PROC_NULL : RankOf(depth).rank - 1, state_tag, adjoint_tag,
-             slots_.size()),
+             slots_.size(), slots_.front()->u().size()),
       above_(depth, RankOf(depth).rank + 1 == RankOf(depth).ranks ? MPI_PROC_NULL : RankOf(depth).rank + 1,
-             adjoint_tag, state_tag, slots_.size()) {
-  agree(depth, slots_.front()->u().size() <= std::numeric_limits<int>::max(),
-        "train.micro_batches = " + std::to_string(settings.micro_batches) +
-            ": the state of a micro-batch is too large for a message; take more of them");
-}
+             adjoint_tag, state_tag, slots_.size(), slots_.front()->u().size()) {}
 
 void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradient,
                    const GradientReady& ready) {
@@ -147,18 +144,21 @@ void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradi
 
 Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, const GradientReady& ready) {
   std::fill(gradient.begin(), gradient.end(), 0.0);
-  const int last = settings_.micro_batches - 1;
-  const auto cut =
-      settings_.micro_batches > 1 ? cut_batch(batch, settings_.micro_batches) : std::vector<Batch>{};
-  const Batch* const micro = cut.empty() ? &batch : cut.data();
-  const std::size_t size = slots_.front()->u().size();
-  below_.expect(settings_.micro_batches, size);
-  above_.expect(settings_.micro_batches, size);
+  const int parts = settings_.micro_batches;
+  below_.expect(parts);
+  above_.expect(parts);
   sum_ = {};
   failure_ = nullptr;
+  std::vector<Batch> cut;
+  try {
+    if (parts > 1) cut = cut_batch(batch, parts);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
   for (const auto& pass : passes_) {
-    const bool final = pass.way == Pass::Way::backward && pass.micro_batch == last;
-    run(pass, micro[pass.micro_batch], gradient, final ? ready : GradientReady{});
+    const bool final = pass.way == Pass::Way::backward && pass.micro_batch + 1 == parts;
+    const auto& micro = cut.empty() ? batch : cut[static_cast<std::size_t>(pass.micro_batch)];
+    run(pass, micro, gradient, final ? ready : GradientReady{});
   }
   settle();
   if (failure_ != nullptr) std::rethrow_exception(failure_);
@@ -168,7 +168,7 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
 Evaluation Pipeline::evaluate(const Batch& batch) {
   auto& evaluator = *slots_.front();
   above_.release(0);
-  below_.expect(1, evaluator.u().size());
+  below_.expect(1);
   below_.take(evaluator.u());
   Evaluation result;
   failure_ = nullptr;
@@ -180,6 +180,13 @@ Evaluation Pipeline::evaluate(const Batch& batch) {
   above_.send(0, evaluator.u());
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   return result;
+}
+
+void Pipeline::pass_on() {
+  above_.release(0);
+  below_.expect(1);
+  below_.take(slots_.front()->u());
+  above_.send(0, slots_.front()->u());
 }
 
 void Pipeline::settle() {

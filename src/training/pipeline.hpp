@@ -31,8 +31,7 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches);
 class Pipeline {
  public:
   /// `depth` is a communicator of the ranks with the same samples and tokens, in the order of their stages. The evaluators are
-  /// of the same stage, most_in_flight of them, all borrowed. Throws BadInput (agreed) for a slab that is too large for
-  /// a message.
+  /// of the same stage, most_in_flight of them, all borrowed. A slab must fit into a message: 2^31 - 1 numbers.
   Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, PipelineSettings settings);
   Pipeline(Pipeline&&) = default;
 
@@ -43,20 +42,22 @@ class Pipeline {
   /// The loss of the labels of one batch of the size of a micro-batch, likewise. A stage that is behind may still be
   /// busy with it when this returns.
   Evaluation evaluate(const Batch& batch);
+  /// Takes part in the messages of `evaluate`, where this rank has no batch to evaluate.
+  void pass_on();
   /// Waits for what this rank has sent.
   void settle();
 
   bool has_loss() const { return slots_.front()->has_loss(); }
   DepthMarch& march() const { return slots_.front()->march(); }
-  const std::vector<GradientEvaluator*>& slots() const { return slots_; }
 
  private:
   /// A neighbour in depth, from which one kind of slabs comes, and to which the other goes.
   class Neighbour {
    public:
-    Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, std::size_t slots);
-    /// That so many slabs of this size will come, of which the first is waited for in the background.
-    void expect(int slabs, std::size_t size);
+    /// `size`: of a slab.
+    Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, std::size_t slots, std::size_t size);
+    /// That so many slabs will come, of which the first is waited for in the background.
+    void expect(int slabs);
     /// The next one; `slab` gives its room to the one after that.
     void take(std::vector<double>& slab);
     /// Sends it from where it is: it must not change before `release` of the slot.

@@ -37,7 +37,7 @@ double bubble(int stages, int micro_batches) {
 PipelineSchedule pipeline_schedule_named(const std::string& word) {
   if (word == "1f1b") return PipelineSchedule::one_f_one_b;
   if (word == "gpipe") return PipelineSchedule::gpipe;
-  throw BadInput("train.schedule_of_stages = " + word + ": 1f1b or gpipe");
+  throw BadInput("train.pipeline = " + word + ": 1f1b or gpipe");
 }
 
 }  // namespace fluxformer

@@ -13,31 +13,34 @@ namespace {
 
 constexpr int share_tag = 3;
 
-std::vector<ParameterShare> all_shares(MPI_Comm depth, const ParameterShare& mine) {
+/// Those of all stages.
+std::vector<ParameterLayout> all_layouts(MPI_Comm depth, const ModelSpec& spec, const ParameterShare& mine) {
   const int own[] = {mine.first_knot, mine.last_knot, mine.embedding ? 1 : 0, mine.head ? 1 : 0,
                      mine.words ? 1 : 0};
   constexpr int numbers = 5;
   std::vector<int> all(numbers * static_cast<std::size_t>(RankOf(depth).ranks));
   check_mpi(MPI_Allgather(own, numbers, MPI_INT, all.data(), numbers, MPI_INT, depth));
-  std::vector<ParameterShare> shares;
+  std::vector<ParameterLayout> layouts;
   for (std::size_t at = 0; at < all.size(); at += numbers)
-    shares.push_back({all[at], all[at + 1], all[at + 2] != 0, all[at + 3] != 0, all[at + 4] != 0});
-  return shares;
+    layouts.emplace_back(
+        spec, ParameterShare{all[at], all[at + 1], all[at + 2] != 0, all[at + 3] != 0, all[at + 4] != 0});
+  return layouts;
 }
 
 }  // namespace
 
 StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& parameters)
     : ranks_(ranks),
-      spec_(parameters.spec),
       stage_(RankOf(ranks.depth).rank),
-      shares_(all_shares(ranks.depth, parameters.layout.share())) {
+      layouts_(all_layouts(ranks.depth, parameters.spec, parameters.layout.share())) {
+  collectively(ranks.all, [&] {
+    if (!RankOf(ranks.all).root() || stages() == 1) return;
+    for (const auto& layout : layouts_) received_.resize(std::max(received_.size(), layout.size()));
+  });
   // Which stages hold each array of the model, by its place.
   std::map<std::size_t, std::vector<int>> holders;
-  for (int stage = 0; stage < stages(); ++stage) {
-    const auto layout = layout_of(stage);
-    for (const auto& view : layout.views()) holders[view.place].push_back(stage);
-  }
+  for (int stage = 0; stage < stages(); ++stage)
+    for (const auto& view : layout_of(stage).views()) holders[view.place].push_back(stage);
   for (const auto& [place, who] : holders) owner_.push_back(who.front());
   const bool writes = RankOf(ranks.stage).root();
   held_.size = written_.size = parameters.layout.size_of_model();
@@ -91,45 +94,37 @@ double StageParameters::total(double of_stage) const {
 }
 
 int StageParameters::first_pair() const {
-  const auto mine = static_cast<std::size_t>(stage_);
-  return stage_ == 0 ? shares_[mine].first_knot
-                     : std::max(shares_[mine].first_knot, shares_[mine - 1].last_knot);
+  const int first = layout_of(stage_).first_knot();
+  return stage_ == 0 ? first : std::max(first, layout_of(stage_ - 1).last_knot());
 }
 
-ParameterLayout StageParameters::layout_of(int stage) const {
-  return ParameterLayout(spec_, shares_[static_cast<std::size_t>(stage)]);
-}
-
-const double* StageParameters::of_stage(int stage, std::span<const double> mine,
-                                        std::vector<double>& received) const {
+const double* StageParameters::of_stage(int stage, std::span<const double> mine) const {
   const bool root = RankOf(ranks_.all).root();
   if (stage == 0) return root ? mine.data() : nullptr;
   if (stage == stage_ && RankOf(ranks_.stage).root()) send_numbers(mine, 0, share_tag, ranks_.depth);
   if (!root) return nullptr;
-  received.resize(layout_of(stage).size());
-  receive_numbers(received, stage, share_tag, ranks_.depth);
-  return received.data();
+  receive_numbers(std::span(received_).first(layout_of(stage).size()), stage, share_tag, ranks_.depth);
+  return received_.data();
 }
 
 void StageParameters::for_each_stage(const Parameters& mine, const Visit& visit) const {
-  std::vector<double> received;
   for (int stage = 0; stage < stages(); ++stage) {
     std::vector<ParameterView> views;
-    const auto layout = layout_of(stage);
-    for (const auto& view : layout.views())
+    for (const auto& view : layout_of(stage).views())
       if (owner_[view.place] == stage) views.push_back(view);
-    visit(views, of_stage(stage, mine.values, received));
+    visit(views, of_stage(stage, mine.values));
   }
 }
 
 std::vector<double> StageParameters::gathered(std::span<const double> mine) const {
-  std::vector<double> whole, received;
-  if (RankOf(ranks_.all).root()) whole.resize(held_.size);
+  std::vector<double> whole;
+  collectively(ranks_.all, [&] {
+    if (RankOf(ranks_.all).root()) whole.resize(held_.size);
+  });
   for (int stage = 0; stage < stages(); ++stage) {
-    const double* const from = of_stage(stage, mine, received);
+    const double* const from = of_stage(stage, mine);
     if (from == nullptr) continue;
-    const auto layout = layout_of(stage);
-    for (const auto& view : layout.views())
+    for (const auto& view : layout_of(stage).views())
       std::copy_n(from + view.offset, view.size(),
                   whole.begin() + static_cast<std::ptrdiff_t>(view.offset_in_model));
   }

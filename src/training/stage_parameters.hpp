@@ -19,12 +19,10 @@ namespace fluxformer {
 /// alpha and rho) belong to the first of them.
 class StageParameters {
  public:
-  /// Collective over ranks.depth. `parameters`: this stage's share.
+  /// Collective over all ranks. `parameters`: this stage's share.
   StageParameters(const TrainingRanks& ranks, const Parameters& parameters);
 
-  int stage() const { return stage_; }
-  int stages() const { return static_cast<int>(shares_.size()); }
-  const std::vector<ParameterShare>& shares() const { return shares_; }
+  int stages() const { return static_cast<int>(layouts_.size()); }
 
   /// gradient (of this stage's share, already summed over the ranks of the stage): arrays that several stages hold become
   /// their sum over these. Collective over the depth.
@@ -53,19 +51,18 @@ class StageParameters {
     std::vector<io::FlatPart::Piece> pieces;
     std::size_t count = 0;
   };
-  ParameterLayout layout_of(int stage) const;
+  const ParameterLayout& layout_of(int stage) const { return layouts_[static_cast<std::size_t>(stage)]; }
   /// The vector of a stage on rank 0 of all ranks (`mine`, or what it receives), null elsewhere.
-  const double* of_stage(int stage, std::span<const double> mine, std::vector<double>& received) const;
+  const double* of_stage(int stage, std::span<const double> mine) const;
 
   TrainingRanks ranks_;
-  ModelSpec spec_;
   int stage_ = 0;
-  std::vector<ParameterShare> shares_;
-  std::vector<int> owner_;  // the stage, for each array of the model
+  std::vector<ParameterLayout> layouts_;  // of all stages
+  std::vector<int> owner_;                // the stage, for each array of the model
   std::vector<Shared> shared_;
   io::FlatPart held_, written_;
   std::vector<io::FlatPart::Piece> owned_;
-  mutable std::vector<double> buffer_;
+  mutable std::vector<double> buffer_, received_;  // room for the largest share, on rank 0 of all ranks
 };
 
 }  // namespace fluxformer

@@ -74,10 +74,6 @@ double Trainer::gradient_norm() const {
   return std::sqrt(stages_.total(squares));
 }
 
-void Trainer::refresh() {
-  for (auto* slot : pipeline_.slots()) slot->march().refresh();
-}
-
 StepReport Trainer::step(const Batch& batch) {
   StepReport report;
   report.step = steps();
@@ -114,7 +110,7 @@ StepReport Trainer::step(const Batch& batch) {
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  refresh();
+  pipeline_.march().refresh();
   return report;
 }
 
@@ -123,15 +119,22 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
   // A stage that fails goes on, as the others wait for its states.
   collectively(ranks_.all, [&] {
     std::exception_ptr failure;
-    samples.for_batches([&](const Batch& batch) {
-      try {
-        const auto part = pipeline_.evaluate(batch);
-        sums[0] += part.loss;
-        sums[1] += part.correct;
-      } catch (...) {
-        if (failure == nullptr) failure = std::current_exception();
-      }
-    });
+    std::size_t shown = 0;
+    try {
+      samples.for_batches([&](const Batch& batch) {
+        ++shown;
+        try {
+          const auto part = pipeline_.evaluate(batch);
+          sums[0] += part.loss;
+          sums[1] += part.correct;
+        } catch (...) {
+          if (failure == nullptr) failure = std::current_exception();
+        }
+      });
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    for (; shown < samples.batches(); ++shown) pipeline_.pass_on();
     pipeline_.settle();
     if (failure != nullptr) std::rethrow_exception(failure);
   });
@@ -164,7 +167,7 @@ void Trainer::load(const io::CheckpointReader& checkpoint) {
   checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  refresh();
+  pipeline_.march().refresh();
 }
 
 }  // namespace fluxformer

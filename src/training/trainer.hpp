@@ -77,7 +77,6 @@ class Trainer {
   bool speaks() const;
   /// Of the gradient of the whole model.
   double gradient_norm() const;
-  void refresh();
   TrainingRanks ranks_;
   Parameters& parameters_;
   Pipeline pipeline_;

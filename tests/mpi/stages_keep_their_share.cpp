@@ -134,6 +134,12 @@ TEST(StagesOfDepth, share_a_failure_and_forget_it) {
     const SampleSet samples(MPI_COMM_SELF, run.line, data, {0, 1, 2, 3}, run.context.samples);
     EXPECT_THROW(run.trainer->evaluate(samples), NumericalFailure);
     at = never;
+    // A stage that cannot read its second batch.
+    int read = 0;
+    const auto unreadable = samples.prepared([&](Batch&) {
+      if (run.stage == run.stages - 1 && ++read == 2) throw BadInput("cannot be read");
+    });
+    EXPECT_THROW(run.trainer->evaluate(unreadable), BadInput);
     EXPECT_EQ(run.trainer->evaluate(samples).loss, untroubled.trainer->evaluate(samples).loss);
     EXPECT_EQ(run.step(0).loss, untroubled.step(0).loss);
     EXPECT_EQ(run.parameters.values, untroubled.parameters.values);

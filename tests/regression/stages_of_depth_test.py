@@ -11,9 +11,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
-from program import TrainTest, together  # noqa: E402
+from program import TrainTest, together, with_value  # noqa: E402
 
 # Twenty steps on six layers. Weights move by their gradients, clipped now and then; Adam would enlarge the round-off in gradients that
 # are 0 (of b_K).
@@ -183,6 +184,15 @@ class Evolving(StagesTest):
                 self.assertGreater(np.abs(one).max(), 0)
 
 
+    def test_round_off_in_depth_leads_to_no_layer_of_another_rank(self):
+        # Sums of a hundred steps of 0.1 end beyond knots that only the next rank has.
+        for ranks in (1, 5):
+            self.evolve("--mesh.layers=10", "--mesh.cells=100", "--model.knots=10", "--model.kind=pde", "--depth.scheme=upwind",
+                        f"--mesh.ranks_depth={ranks}", "--evolve.time=0.02", "--model.width=32", "--model.ffn=64",
+                        f"--output.file=fine{ranks}.h5", ranks=ranks)
+        self.assert_same_bits("fine1.h5", "fine5.h5")
+
+
 class Refusals(StagesTest):
     def test_what_cannot_be_shared(self):
         def refused(*arguments, parts, ranks=2, experiment="train", deck="train.ini"):
@@ -193,6 +203,10 @@ class Refusals(StagesTest):
         refused("--mesh.ranks_depth=2", "--mesh.ranks_token=2", parts=["mesh.ranks_token = 2", "number of ranks, 2"])
         refused("--mesh.ranks_depth=2", "--train.micro_batches=17", parts=["train.micro_batches = 17", "16 samples"])
         refused("--train.pipeline=2f2b", parts=["train.pipeline"])
+        self.train("--output.file=model.h5")
+        with h5py.File(self.path("model.h5"), "r+") as file:  # of the last layer, which only one of two stages has
+            with_value("model/layers/2/kappa", [-0.01])(file)
+        refused("--model.file=model.h5", "--mesh.ranks_depth=2", parts=["equation.kappa = -0.01", "must be >= 0"])
         end = self.run_program("train", "train.ini", "--validate", "--mesh.ranks_depth=2", ranks=2)
         self.assertEqual(end.code, 0, end)
         self.assertIn("2 stages of depth: cells 1-1 2-2; 8 micro-batches of 2 samples", end.out)
