@@ -101,7 +101,7 @@ TEST(Distillation, is_the_plain_sum_over_real_tokens) {
   auto& s = student;
   const auto d = static_cast<std::size_t>(s.context.width);
   const int heads = s.parameters.spec.attention.heads;
-  s.teacher.observe(b, true);
+  s.teacher.observe(b, true, s.teacher.spec().layers);
   std::vector<double> u(s.context.size()), k(static_cast<std::size_t>(3 * heads * tokens * tokens));
   double squares = 0, divergence = 0;
   std::vector<double> sizes(3), errors(3);
