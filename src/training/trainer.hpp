@@ -62,7 +62,6 @@ class Trainer {
   /// Entries of the parameter vector of the whole model that are trained.
   std::size_t trained() const { return trained_; }
   const StageParameters& stages() const { return stages_; }
-  const Pipeline& pipeline() const { return pipeline_; }
 
   /// Mean task loss and accuracy; `samples` are on the token lines of the ranks of a stage, as many at a time as a
   /// micro-batch has.
