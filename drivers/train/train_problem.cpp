@@ -210,6 +210,7 @@ Pipeline TrainProblem::make_pipeline() const {
         "train.micro_batches = " + std::to_string(through_stages.micro_batches) +
             ": the state of a micro-batch is too large for a message; take more of them");
   std::vector<GradientEvaluator*> evaluators;
+  evaluators.reserve(slots.size());
   for (const auto& slot : slots) evaluators.push_back(slot.evaluator.get());
   return {ranks.of_training(comm).depth, std::move(evaluators), through_stages};
 }

@@ -190,6 +190,7 @@ void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
                         const double* values) {
   std::vector<io::SmallArray> arrays;
+  arrays.reserve(views.size());
   for (const auto& view : views)
     arrays.push_back({.path = dataset(view),
                       .shape = {view.shape.begin(), view.shape.end()},
