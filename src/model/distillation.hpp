@@ -57,6 +57,7 @@ class Distillation final : public DepthLoss {
   /// (attention), for cells that do not end where layers do, and for order macaron (attention).
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights, DepthRange cells);
+  /// Of all cells.
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights)
       : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
