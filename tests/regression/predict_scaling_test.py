@@ -160,6 +160,22 @@ class ScriptTest(ProgramTest):
         for ending in (".png", ".pdf"):
             self.assertGreater(os.path.getsize(self.path("figures/prediction" + ending)), 1000)
 
+    def test_stages_that_are_predicted_get_the_micro_batches_of_the_program(self):
+        """Not those of the runs that were fitted, which had none."""
+        sizes = [(4, 16, 1), (4, 64, 8), (8, 256, 1), (2, 1024, 2), (16, 4, 1)]
+        runs = [self.measured(f"t{k}.h5", *size, workload="train") for k, size in enumerate(sizes)]
+        runs.append(self.measured("two.h5", 8, 64, 2, ranks=4, workload="train"))
+        with h5py.File(self.path(runs[0]), "r+") as file:
+            file["scaling"].attrs["parameters"] = 10**9  # only stages divide their sum
+        code, _, err = self.predict(*runs, "--tokens", 64, "--cells", 8, "--samples", 16, "--ranks", 8)
+        self.assertEqual(code, 0, err)
+        with open(self.path("figures/prediction.csv")) as stream:
+            row = next(csv.DictReader(stream))
+        grid = tuple(int(row[name]) for name in ("ranks_depth", "ranks_token", "groups"))
+        self.assertEqual(grid, (8, 1, 1))
+        asked = case(cells=8, samples=16, summed=8 * 10**9, workload="train")
+        self.assertAlmostEqual(float(row["step_s"]) / MACHINE.seconds(asked, grid), 1, places=6)
+
     def test_runs_that_disagree_are_noted(self):
         runs = self.fit()
         _, out, _ = self.predict(*runs, "--tokens", 64)
