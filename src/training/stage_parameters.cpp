@@ -63,25 +63,22 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
     if (!mine) continue;
     Shared shared;
     shared.holders = Communicator(made);
-    io::FlatPart pieces;
     for (const auto& view : parameters.layout.views())
       if (std::ranges::binary_search(places, view.place))
-        pieces.add({view.offset_in_model, view.size(), view.offset});
-    shared.pieces = pieces.pieces;
-    shared.count = pieces.count();
+        shared.part.add({view.offset_in_model, view.size(), view.offset});
     shared_.push_back(std::move(shared));
   }
 }
 
 void StageParameters::sum(std::span<double> gradient) const {
   for (const auto& shared : shared_) {
-    buffer_.resize(shared.count);
+    buffer_.resize(shared.part.count());
     auto to = buffer_.begin();
-    for (const auto& piece : shared.pieces)
+    for (const auto& piece : shared.part.pieces)
       to = std::copy_n(gradient.begin() + static_cast<std::ptrdiff_t>(piece.at), piece.count, to);
     sum_over_ranks(buffer_, shared.holders);
     auto from = buffer_.begin();
-    for (const auto& piece : shared.pieces) {
+    for (const auto& piece : shared.part.pieces) {
       std::copy_n(from, piece.count, gradient.begin() + static_cast<std::ptrdiff_t>(piece.at));
       from += static_cast<std::ptrdiff_t>(piece.count);
     }

@@ -48,8 +48,7 @@ class StageParameters {
   /// Arrays that the same stages hold, more than one.
   struct Shared {
     Communicator holders;
-    std::vector<io::FlatPart::Piece> pieces;
-    std::size_t count = 0;
+    io::FlatPart part;
   };
   const ParameterLayout& layout_of(int stage) const { return layouts_[static_cast<std::size_t>(stage)]; }
   /// The vector of a stage on rank 0 of all ranks (`mine`, or what it receives), null elsewhere.

@@ -144,7 +144,7 @@ class Files(StagesTest):
 
 
 class Memory(StagesTest):
-    # 36 blocks of 3 x 128^2 + ... numbers, and few activations: parameters and moments are most of it.
+    # Wide layers and few samples: parameters and moments are most of the memory.
     LARGE = ("--mesh.layers=12", "--model.width=128", "--model.ffn=512", "--train.batch=2", "--train.samples=8", "--train.epochs=1",
              "--train.micro_batches=2", "--train.validation=0", "--train.test_samples=2")
 
