@@ -2,25 +2,27 @@
 # What: trains a Transformer, a PDE model and one distilled from the Transformer for each of several seeds, runs the
 #       comparison experiments on them, and writes a report.
 # How:  from the top of the project, after the build:
-#           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]
+#           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [[EXPERIMENT:]--section.key=value ...]
 #       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment, for
 #       hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report), is
-#       skipped. A setting is passed to every experiment that has the key. When called again, results of the same deck, settings and
+#       skipped. A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
+#       When called again, results of the same deck, settings and
 #       models are not recomputed, and stopped trainings continue from their checkpoint; with more seeds only these are trained and
 #       compared, in files of their own (NAME_seeds_4_5.h5), which the report takes together. In a SLURM job the ranks are its tasks.
 # Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf.
 set -euo pipefail
+shopt -s extglob
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 . .ci/setup.sh
 export PYTHONPATH=$PWD/postprocess${PYTHONPATH:+:$PYTHONPATH}
 
-usage='jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--section.key=value ...]'
+usage='jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [[EXPERIMENT:]--section.key=value ...]'
 [ $# -ge 2 ] || die "$usage"
 decks=${1%/} out=${2%/}
 shift 2
 seeds="1 2 3" ranks=2 without=" " settings=()
 while [ $# -gt 0 ]; do
-  case $1 in
+  case ${1#+([a-z_]):} in
     --models.* | --model.file=* | --model.seed=* | --run.seed=* | --ablation.seeds=* | --output.* | --distill.teacher=* | --checkpoint.restart=*)
       die "$1: the script sets this itself"
       ;;
@@ -57,18 +59,19 @@ for deck in "$decks"/*.ini; do
 done
 
 # of_experiment[NAME]: the settings whose keys that experiment has, one per line
-declare -A of_experiment
+declare -A of_experiment taken
 for name in train evolve "${experiments[@]}"; do
   of_experiment[$name]=''
   [ ${#settings[@]} -gt 0 ] || continue
   help=$("$FLUXFORMER_BIN" "$name" --help)
   for setting in "${settings[@]}"; do
-    key=${setting#--}
-    if grep -q "^  ${key%%=*} " <<<"$help"; then of_experiment[$name]+=$setting$'\n'; fi
+    if [[ $setting != --* && ${setting%%:*} != "$name" ]]; then continue; fi
+    word=--${setting#*--} key=${setting#*--}
+    if grep -q "^  ${key%%=*} " <<<"$help"; then of_experiment[$name]+=$word$'\n' taken[$setting]=yes; fi
   done
 done
 for setting in "${settings[@]}"; do
-  printf '%s' "${of_experiment[@]}" | grep -xF -e "$setting" >/dev/null || die "$setting: no experiment here has this key"
+  [ "${taken[$setting]:-no}" = yes ] || die "$setting: no experiment here has this key"
 done
 
 run_program() {
