@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What: trains a Transformer, a PDE model and one distilled from the Transformer for each of several seeds, runs the
-#       comparison experiments on them, and writes a report.
+# What: trains a Transformer and PDE models (without and with LayerNorm, and one distilled from the Transformer) for each of several
+#       seeds, runs the comparison experiments on them, and writes a report.
 # How:  from the top of the project, after the build:
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [[EXPERIMENT:]--section.key=value ...]
-#       DECKS is a folder of decks: transformer.ini, pde.ini, distilled.ini, evolve.ini and one named after each experiment, for
-#       hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report), is
-#       skipped. A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
-#       When called again, results of the same deck, settings and
-#       models are not recomputed, and stopped trainings continue from their checkpoint; with more seeds only these are trained and
-#       compared, in files of their own (NAME_seeds_4_5.h5), which the report takes together. In a SLURM job the ranks are its tasks.
+#       DECKS is a folder of decks: transformer.ini, pde.ini, normed.ini, distilled.ini, evolve.ini and one named after each experiment,
+#       for hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report),
+#       is skipped. A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
+#       When called again, results of the same deck, settings and models are not recomputed, and stopped trainings continue from their
+#       checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which the report
+#       takes together. In a SLURM job the ranks are its tasks.
 # Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf.
 set -euo pipefail
 shopt -s extglob
@@ -54,7 +54,7 @@ has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
 experiments=()
 for deck in "$decks"/*.ini; do
   name=$(basename "$deck" .ini)
-  case $name in transformer | pde | distilled | linear | mlp | evolve) continue ;; esac
+  case $name in transformer | pde | normed | distilled | linear | mlp | evolve) continue ;; esac
   if has "$name"; then experiments+=("$name"); fi
 done
 
@@ -165,7 +165,7 @@ solve() {
 mkdir -p "$out"
 mpi_environment "$ranks"
 models=() controls=() trained=() trained_controls=() results=()
-for kind in transformer pde distilled linear mlp; do
+for kind in transformer pde normed distilled linear mlp; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
   case $kind in linear | mlp) has hessian || continue ;; esac # its controls
   case $kind in
@@ -175,7 +175,7 @@ for kind in transformer pde distilled linear mlp; do
   esac
   for seed in "${seeds[@]}"; do
     start=$seed
-    if [ $kind = pde ]; then start=$((1000 + seed)); fi # independent: other initial weights than the Transformer's
+    case $kind in pde | normed) start=$((1000 + seed)) ;; esac # independent: other initial weights than the Transformer's
     own=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")

@@ -115,7 +115,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Com
   const auto& pde = models.at(seed, name).parameters;
   const auto untrained = fluxformer::untrained(models.at(seed, name), draws_, models.seeds()[seed]);
 
-  const bool exchangeable = name == "independent";
+  const bool exchangeable = is_independent(name);
   auto paired =
       attention::heads_in_order({layers(), transformer.spec.attention.heads, pde.spec.attention.heads});
   auto paired_untrained = paired;

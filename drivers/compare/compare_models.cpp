@@ -34,7 +34,7 @@ std::string snapshot_path(const std::string& file, long epoch) {
 void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
                       const ComparedModel& teacher) {
   if (!origin.trained()) return;
-  if (name == "independent" && origin.distilled()) throw BadInput(key + ": was " + origin.text());
+  if (is_independent(name) && origin.distilled()) throw BadInput(key + ": was " + origin.text());
   if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on labels only");
   const auto file_name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
   const auto taught_by = origin.value("distill.teacher");
@@ -45,15 +45,17 @@ void require_coupling(const std::string& key, const std::string& name, const Mod
     throw BadInput(key + ": was trained on samples in a different order than " + teacher.file +
                    " (run.seed = " + origin.value("run.seed") + " and " + teacher.origin.value("run.seed") +
                    ")");
-  if (name == "independent" && origin.value("model.file").empty() &&
+  if (is_independent(name) && origin.value("model.file").empty() &&
       origin.value("model.seed") == teacher.origin.value("model.seed"))
     throw BadInput(key + ": was initialised with the same random numbers as " + teacher.file +
                    " (model.seed = " + origin.value("model.seed") + "), so it is not independent of it");
 }
 
-/// Checks that a control is one.
-void require_control(const std::string& key, const std::string& name, const Parameters& parameters) {
+/// Checks that a control, or a PDE model with normalisation, is one.
+void require_name(const std::string& key, const std::string& name, const Parameters& parameters) {
   const auto& spec = parameters.spec;
+  if (name == "normed" && spec.norm == Norm::none)
+    throw BadInput(key + ": has no normalisation (depth.norm of train)");
   if (name == "linear" && spec.attention.normalisation != Normalisation::linear)
     throw BadInput(key + ": its attention is not linear (attention.normalisation of train)");
   if (name != "mlp") return;
@@ -77,6 +79,8 @@ std::string other_tokens(const std::string& key, const ModelOrigin& origin, cons
 
 }  // namespace
 
+bool is_independent(const std::string& name) { return name == "independent" || name == "normed"; }
+
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   auto spec = teacher.spec;
   spec.kind = ModelKind::pde;
@@ -96,7 +100,7 @@ ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNee
   const bool alone = needs == ModelNeeds::states && !settings.word("models.independent").empty();
   if (settings.word("models.transformer").empty() && !alone)
     throw BadInput("models.transformer: no file given");
-  for (const std::string name : {transformer, "independent", "distilled", "linear", "mlp"}) {
+  for (const std::string name : {transformer, "independent", "normed", "distilled", "linear", "mlp"}) {
     const auto key = "models." + name;  // the controls are not known to every experiment
     if (settings.options()->find(key) != nullptr && !settings.word(key).empty()) read_files(settings, name);
   }
@@ -150,7 +154,7 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     if (name == "mlp") tokens_.back() = other_tokens(key, origin, settings);
     origin.require_data(key,
                         tokens_.back().empty() ? settings : settings.with({{"data.tokens", tokens_.back()}}));
-    if (control) require_control(key, name, model.parameters);
+    require_name(key, name, model.parameters);
     if (name != transformer && names_.front() == transformer)
       require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;

@@ -29,6 +29,9 @@ struct ComparedModel {
   ModelOrigin origin;
 };
 
+/// Whether models of this name are PDE models trained on the labels alone.
+bool is_independent(const std::string& name);
+
 /// The models of all seeds, read into the memory of every rank.
 class ComparedModels {
  public:
@@ -37,7 +40,7 @@ class ComparedModels {
   ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs);
 
   const std::vector<long>& seeds() const { return seeds_; }
-  /// Of transformer, independent, distilled, linear, mlp, inherited those that the deck asks for, in this order.
+  /// Of transformer, independent, normed, distilled, linear, mlp, inherited those that the deck asks for, in this order.
   const std::vector<std::string>& names() const { return names_; }
   /// `seed`: index into `seeds`. All seeds of a name have the same sizes and depth cells.
   const ComparedModel& at(std::size_t seed, const std::string& name) const;

@@ -38,6 +38,9 @@ void declare_models(Options& options) {
   declare({.name = "models.independent",
            .fallback = std::string(),
            .doc = "HDF5 file of a PDE model trained on labels only; empty: none"});
+  declare({.name = "models.normed",
+           .fallback = std::string(),
+           .doc = "HDF5 file of another one, with normalisation (depth.norm of train); empty: none"});
   declare(
       {.name = "models.distilled",
        .fallback = std::string(),

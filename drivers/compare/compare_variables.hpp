@@ -1,7 +1,7 @@
 #pragma once
 
 // What every comparison stores besides its own measures: /analysis/<experiment>/<model>/<measure>, over
-// seeds. <model> is transformer or the kind of PDE model: independent, distilled, inherited. Measures of a
+// seeds. <model> is transformer or the kind of PDE model: independent, normed, distilled, inherited. Measures of a
 // pair are stored with the PDE model.
 
 #include <string>

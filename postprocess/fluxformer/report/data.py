@@ -26,6 +26,7 @@ class Style(NamedTuple):
 MODELS = {
     "transformer": Style("Transformer", "#1b1f24", "o", "-"),
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
+    "normed": Style("PDE with LayerNorm", "#c2338f", "X", "-."),
     "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
     "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
     "softmax": Style("soft-max", "#1b1f24", "o", "-"),
@@ -41,6 +42,7 @@ MODELS = {
 }
 COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
+    "normed": "trained on the labels, too, with normalisation; its first weights are those of the independent one",
     "distilled": "trained to follow the Transformer: what it shares was asked for",
     "inherited": "not trained: the Transformer's own weights, interpolated in depth",
 }

@@ -16,7 +16,9 @@ def kind_of(run: Run) -> str:
         if run.settings.get("equation.alpha") == 0:
             return "mlp"
         return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
-    return "distilled" if run.settings.get("distill.teacher") else "independent"
+    if run.settings.get("distill.teacher"):
+        return "distilled"
+    return "independent" if run.settings.get("depth.norm") == "none" else "normed"
 
 
 def by_kind(trainings: list[Run]) -> dict[str, list[Run]]:
