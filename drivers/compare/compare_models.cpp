@@ -79,7 +79,9 @@ std::string other_tokens(const std::string& key, const ModelOrigin& origin, cons
 
 }  // namespace
 
-bool is_independent(const std::string& name) { return name == "independent" || name == "normed"; }
+bool is_independent(const std::string& name) {
+  return name == "independent" || name == "normed";
+}
 
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   auto spec = teacher.spec;

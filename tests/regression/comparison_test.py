@@ -58,6 +58,9 @@ class Frame(CompareTest):
                  (("--models.independent=models/distilled_{seed}.h5",), ("models.independent", "distilled")),
                  (("--models.distilled=models/independent_{seed}.h5",), ("models.distilled", "labels only")),
                  (("--models.independent=models/transformer_{seed}.h5",), ("models.independent", "transformer")),
+                 (("--models.normed=models/distilled_{seed}.h5",), ("models.normed", "distilled")),
+                 (("--models.normed=models/twin_{seed}.h5",), ("models.normed", "not independent", "model.seed")),
+                 (("--models.seeds=1", "--models.normed=models/bare.h5"), ("models.normed", "models/bare.h5", "no normalisation")),
                  (("--models.seeds=1", "--models.distilled=models/distilled_2.h5"), ("distilled from", "transformer_2.h5")),
                  (("--models.seeds=1", "--models.independent=models/independent_2.h5"), ("different order", "run.seed")),
                  (("--models.independent=models/twin_{seed}.h5",), ("not independent", "model.seed")),
@@ -73,7 +76,7 @@ class Frame(CompareTest):
 
         self.write("train.ini", TRAIN_DECK)
         for name, code, more in (("twin_1", 0, ("--model.seed=1", *PDE)), ("twin_2", 0, ("--model.seed=2", "--run.seed=2", *PDE)),
-                                 ("quick", 0, ("--equation.c=2",)), ("halted", 4, ("--run.time_limit=1e-6",))):
+                                 ("bare", 0, ("--model.seed=3", "--depth.norm=none", *PDE)), ("quick", 0, ("--equation.c=2",)), ("halted", 4, ("--run.time_limit=1e-6",))):
             end = self.run_program("train", "train.ini", "--quiet", *more, f"--output.file=models/{name}.h5")
             self.assertEqual(end.code, code, end)
 
@@ -120,6 +123,16 @@ class KnownAnswers(CompareTest):
         for name in ("norm", "token_variance", "dirichlet_energy", "drift", "step_change", "correlation", "accuracy",
                      "example_norm"):
             np.testing.assert_array_equal(flow[f"inherited/{name}"], flow[f"transformer/{name}"], err_msg=name)
+
+    def test_a_model_with_normalisation_is_measured_as_any_that_is_independent(self):
+        both = (*MODELS, "--models.independent=models/independent_{seed}.h5", "--models.normed=models/independent_{seed}.h5")
+        found = self.compare("attention", "--attention.matching=9", models=both)
+        # Paired by their likeness, not all as they come: two heads in two layers for two seeds.
+        self.assertTrue((found["normed/matched_head"] != [0, 1]).any())
+        for name in found:
+            if name.startswith("independent/") and not name.endswith("seconds"):
+                # Sums over some hundred rows, whose order of addition depends on where the rows lie in memory.
+                np.testing.assert_allclose(found[name.replace("independent", "normed")], found[name], rtol=1e-12, atol=1e-14, err_msg=name)
 
     def test_scores_are_means_over_their_samples(self):
         found = self.compare("attention", "--attention.matching=9")
