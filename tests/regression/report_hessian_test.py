@@ -95,8 +95,11 @@ class Files(HessianTest):
         sample.write_blocks(path, more="seeds = 1, 2, 3\n")
         self.assertEqual(self.opened(more, path)[0].of("hessian.blocks").seeds, [1, 2, 3, 4, 5])
 
-    def test_trainings_of_controls_are_told_from_transformers(self):
-        for more, kind in (("", "transformer"), ("[attention]\nnormalisation = linear\n", "linear"), ("[equation]\nalpha = 0\n", "mlp")):
+    def test_trainings_are_told_apart(self):
+        pde = "[model]\nkind = pde\n[depth]\nnorm = {}\n"
+        for more, kind in (("", "transformer"), ("[attention]\nnormalisation = linear\n", "linear"), ("[equation]\nalpha = 0\n", "mlp"),
+                           (pde.format("none"), "independent"), (pde.format("pre"), "normed"),
+                           (pde.format("none") + "[distill]\nteacher = a.h5\n", "distilled")):
             write_training(self.path("a.h5"), epochs=1, seed=1, settings=sample.sample.ROOT["settings"] + more)
             with open_run(self.path("a.h5")) as run:
                 self.assertEqual(kind_of(run), kind)

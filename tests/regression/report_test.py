@@ -51,7 +51,7 @@ class Page(ReportTest):
             cls.files.append(os.path.join(folder.name, name + ".h5"))
             write(cls.files[-1])
         for seed in (1, 2):
-            for kind, more in (("transformer", ""), ("pde", "[model]\nkind = pde\n")):
+            for kind, more in (("transformer", ""), ("pde", "[model]\nkind = pde\n[depth]\nnorm = none\n")):
                 cls.files.append(os.path.join(folder.name, f"{kind}_{seed}.h5"))
                 write_training(cls.files[-1], epochs=2, seed=seed, settings=SETTINGS + more)
         cls.figures = {}

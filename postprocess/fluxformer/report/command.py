@@ -85,7 +85,7 @@ class Chapter:
 def tally(chapters: list[Chapter]) -> str:
     """One sentence over all claims about independently trained models; over all claims if there are none about those."""
     every = [one for chapter in chapters for _, findings in chapter.weighed for one in findings]
-    found = [one for one in every if column(one.model) == "independent"] or every
+    found = [one for one in every if column(one.model) in ("independent", "normed")] or every
     about = "" if found is every else " about PDE models trained on the labels alone"
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))

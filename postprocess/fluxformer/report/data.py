@@ -97,8 +97,6 @@ def mean_and_spread(values: ArrayLike) -> str:
 OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
 # Settings that seeds added later may change.
 APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
-
-
 BY_SAMPLE = "_by_sample"
 
 
@@ -250,25 +248,6 @@ def data_name(data: tuple[str, str]) -> str:
     """The same in words."""
     name, tokens = data
     return ", ".join(filter(None, (DATA_SETS.get(name, name), TOKENS.get(tokens, tokens))))
-
-
-def seeds_of(run: Run) -> str:
-    """The seeds behind a run's numbers, as text."""
-    seeds = list(run.coordinate("seed")) if "seed" in run.coordinates else [run.attributes.get("seed")]
-    return ", ".join(str(int(seed)) for seed in seeds)
-
-
-def origins(runs: list[Run]) -> list[str]:
-    """Lines that lead from a figure back to its runs, one for those of the same deck and revision."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        deck = f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
-        groups.setdefault(f"{deck} · revision {run.revision}", []).append(run)
-    lines = []
-    for made, members in groups.items():
-        seeds = ", ".join(dict.fromkeys(seed for run in members for seed in seeds_of(run).split(", ")))
-        lines.append(f"{', '.join(run.path for run in members)} · {made} · seed{'s' * (',' in seeds)} {seeds}")
-    return lines
 
 
 class Study:

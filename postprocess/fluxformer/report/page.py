@@ -7,7 +7,8 @@ from html import escape
 
 from fluxformer.io import Value
 from fluxformer.report.claims import Rule
-from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS, origins
+from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS
+from fluxformer.report.origins import origins
 from fluxformer.report.style import Drawing, as_svg
 from fluxformer.report.verdicts import Weighed
 from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)

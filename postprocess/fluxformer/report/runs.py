@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fluxformer.io import Run, Value
-from fluxformer.report.data import COUPLINGS, MODELS, Study, mean_and_spread, seeds_of
+from fluxformer.report.data import COUPLINGS, MODELS, Study, mean_and_spread
+from fluxformer.report.origins import seeds_of
 from fluxformer.train.train import by_kind
 
 

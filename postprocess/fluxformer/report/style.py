@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from fluxformer.io import Run
 from fluxformer.style import SOFT, plain_numbers, plt  # chooses a back end that needs no display
-from fluxformer.report.data import MODELS, Style, number, origins, spread
+from fluxformer.report.data import MODELS, Style, number, spread
+from fluxformer.report.origins import origins
 
 WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
 PAPER = (11.69, 8.27)  # A4 landscape, inches
