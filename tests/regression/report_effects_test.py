@@ -204,13 +204,14 @@ class Words(ClaimTest):
         mine, theirs = np.array([2.0, 2.02, 1.99, 2.01]), np.full(4, 2.0)
         one, finding = self.of(mine, theirs, delta=0.05)
         self.assertEqual(finding.verdict, Verdict.NO_DIFFERENCE)
-        row, = detail_rows(one, [finding])
+        row, beside = detail_rows(one, [finding])
+        self.assertTrue(beside.cells[3].startswith("beside it: untrained model 2.0"), beside.cells[3])  # epoch 0
         ends = stats.ttest_1samp(mine - theirs, 0).confidence_interval(0.90)
         self.assertEqual(row.cells[4], f"+{(mine - theirs).mean():.3f} [−{-ends[0]:.3f}, {ends[1]:.3f}]")
         above = stats.ttest_1samp(mine - theirs, 0.05, alternative="less").pvalue  # the larger of the two, since the mean is positive
         self.assertEqual(row.cells[5], f"{above:.2g}, 0.05; flips 0.75")  # 12 of 16 flips of 0, 2, -1, 1 have a sum of at least 2
         one, finding = self.of([5.0, 5.1, 4.9], [2.0, 2.0, 2.0])
-        row, = detail_rows(one, [finding])
+        row, _ = detail_rows(one, [finding])
         self.assertEqual(row.cells[5], f"{stats.ttest_1samp([3.0, 3.1, 2.9], 0).pvalue:.2g}, 0.05; flips 0.25")
 
     def test_a_level_has_the_interval_of_its_own_verdict_and_the_samples_their_share(self):

@@ -63,7 +63,8 @@ class Claim:
 NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform": "uniform rows", "permuted": "permuted keys",
          "untrained": "untrained model", "null": "random value space", "gauss_newton": "Gauss-Newton part"}
 
-CONTROLS = ("uniform", "permuted", "untrained", "null", "gauss_newton")  # that any model may have
+NULLS = ("uniform", "permuted", "untrained", "null")
+CONTROLS = (*NULLS, "gauss_newton")  # that any model may have
 
 
 def name_of(control: str) -> str:

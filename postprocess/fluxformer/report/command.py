@@ -19,7 +19,7 @@ from fluxformer.report import paper as report_paper
 from fluxformer.io import Run
 from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
-from fluxformer.report.runs import model_rows, run_rows
+from fluxformer.report.runs import model_rows, run_rows, trainings_behind
 from fluxformer.report.sections import Section, sections
 from fluxformer.report.style import Drawing
 from fluxformer.report.summary import write_summary
@@ -94,12 +94,13 @@ def tally(chapters: list[Chapter]) -> str:
             + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
 
 
-def claims_section(chapters: list[Chapter], rule: Rule) -> str:
+def claims_section(chapters: list[Chapter], rule: Rule, runs: list[Run]) -> str:
     """The claims beside what was measured."""
     weighed = [chapter for chapter in chapters if chapter.weighed]
     parts = ["<h2>What the source says, and what was measured</h2>", f"<p><b>{tally(weighed)}</b></p>"]
     for chapter in weighed:
-        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", report_page.overview(chapter.weighed)]
+        parts += [f"<h3>{chapter.study.name}</h3>" if len(weighed) > 1 else "", report_page.overview(chapter.weighed, chapter.study, runs),
+                  report_page.trainings(trainings_behind(chapter.study, runs))]
     parts += ["<h3>How verdicts are given</h3>", report_page.legend(rule)]
     return "".join(parts)
 
@@ -113,7 +114,7 @@ def details_section(chapters: list[Chapter]) -> str:
 def write_page(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]) -> None:
     """Writes report.html."""
     judged = any(chapter.weighed for chapter in chapters)
-    sections = [("claims", "Claims", claims_section(chapters, rule))] if rule and judged else []
+    sections = [("claims", "Claims", claims_section(chapters, rule, runs))] if rule and judged else []
     sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
     sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
     sections.append(("runs", "Runs", "<h2>The runs</h2>" + report_page.runs(run_rows(runs))))

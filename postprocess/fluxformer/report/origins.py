@@ -1,8 +1,45 @@
-"""Where numbers of the report come from: the runs behind a figure, in text."""
+"""Where numbers of the report come from: the runs behind a figure or a claim, with deck and wall time, in text."""
 
 from __future__ import annotations
 
+import os
+from typing import NamedTuple
+
 from fluxformer.io import Run
+
+
+def deck_of(run: Run) -> str:
+    """The deck that a run was started with, in words."""
+    return f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
+
+
+def wall_time(run: Run) -> float:
+    """Of all phases of a run  [s]."""
+    return sum(run.timing.values())
+
+
+def duration(seconds: float) -> str:
+    """With its unit, in that which is easy to read."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+class Behind(NamedTuple):
+    """Files of one deck that a claim rests on."""
+    files: list[tuple[int, str]]  # place in the list of all runs, from 1; name without its folder
+    deck: str
+    cost: str                     # wall time of all files together
+
+
+def behind(some: list[Run], runs: list[Run]) -> list[Behind]:
+    """`some` of the `runs` by deck."""
+    by_deck: dict[str, list[Run]] = {}
+    for run in some:
+        by_deck.setdefault(deck_of(run), []).append(run)
+    return [Behind([(runs.index(run) + 1, os.path.basename(run.path)) for run in members], deck,
+                   duration(sum(wall_time(run) for run in members)) + (" together" if len(members) > 1 else ""))
+            for deck, members in by_deck.items()]
 
 
 def seeds_of(run: Run) -> str:
@@ -15,8 +52,7 @@ def origins(runs: list[Run]) -> list[str]:
     """Lines that lead from a figure back to its runs, one for those of the same deck and revision."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        deck = f"deck {run.deck_name}" if run.deck_name != "defaults" else f"no deck: fluxformer {run.attributes['experiment']} ..."
-        groups.setdefault(f"{deck} · revision {run.revision}", []).append(run)
+        groups.setdefault(f"{deck_of(run)} · revision {run.revision}", []).append(run)
     lines = []
     for made, members in groups.items():
         seeds = ", ".join(dict.fromkeys(seed for run in members for seed in seeds_of(run).split(", ")))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
-from fluxformer.io import Value
+from fluxformer.io import Run, Value
 from fluxformer.report.claims import Rule
-from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS
-from fluxformer.report.origins import origins
+from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS, Study
+from fluxformer.report.origins import Behind, behind, origins
+from fluxformer.report.runs import TRAINING, Training
 from fluxformer.report.style import Drawing, as_svg
 from fluxformer.report.verdicts import Weighed
-from fluxformer.report.wording import (columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words)
+from fluxformer.report.wording import columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
 
 TITLE = "A Transformer and PDE models of it, compared"
@@ -30,6 +31,7 @@ h3 { font-size: 1.15rem; margin: 2.2rem 0 .3rem; }
 h4 { font-size: 1rem; margin: 0 0 .2rem; }
 p { margin: .3rem 0 .8rem; max-width: 62rem; }
 .soft, figcaption, small { color: var(--soft); }
+small a { color: inherit; text-decoration-color: #cbd5e1; overflow-wrap: anywhere; }
 nav a { margin-right: 1.1rem; white-space: nowrap; }
 a { color: #1d4ed8; }
 .scroll { overflow-x: auto; }
@@ -45,6 +47,7 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 .weak { background: #fff; color: #4b5563; border-color: #cbd5e1; }
 .preliminary { border-style: dashed; }
 .claims { table-layout: fixed; }
+.claims td { line-height: 1.36; }
 .claims th:first-child { width: 24%; }
 .full { font-size: .78rem; table-layout: fixed; }
 .full tbody th { padding-top: 1.1rem; font-size: .87rem; }
@@ -91,19 +94,32 @@ def key(model: str) -> str:
     return f'<span class="key" style="background:{MODELS[model].colour}"></span>' if model in MODELS else ""
 
 
-def overview(weighed: Weighed) -> str:
-    """A row for each claim, a column for each kind of model, the verdict and the effect in every cell."""
+def overview(weighed: Weighed, study: Study, runs: list[Run]) -> str:
+    """A row for each claim, with the runs it rests on; a column for each kind of model, the verdict and the effect in every cell."""
     columns = columns_of(weighed)
     head = "".join(f"<th>{key(name)}{escape(label(name))}</th>" for name in columns)
     rows = ""
     for claim, findings in weighed:
-        rows += f"<tr><td>{escape(claim.sentence)}<br><small>{escape(claim.source)}</small></td>"
+        rows += (f"<tr><td>{escape(claim.sentence)}<br><small>{escape(claim.source)}"
+                 f"<br>{_rests_on(behind(study.comparisons[claim.experiment].runs, runs))}</small></td>")
         for name in columns:
             one = finding_of(findings, name)
             words = "<br>".join(escape(line) for line in in_short(claim, one)) if one else ""
             rows += f"<td>{verdict(one.verdict, one.words, one.preliminary)}<br><small>{words}</small></td>" if one else "<td></td>"
         rows += "</tr>"
     return f'<div class="scroll"><table class="claims"><thead><tr><th>the source says</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _rests_on(groups: list[Behind]) -> str:
+    """Files, with links to their commands, deck and wall time."""
+    return "; ".join(", ".join(f'<a href="#run-{place}">run {place}, {escape(name)}</a>' for place, name in one.files)
+                     + f" · {escape(one.deck)} · {one.cost}" for one in groups)
+
+
+def trainings(found: list[Training]) -> str:
+    """One line: what the trainings of the models cost that claims about a data set rest on."""
+    items = "; ".join(f'<a href="#run-{one.places[0]}">{escape(one.text)}</a>' if one.places else escape(one.text) for one in found)
+    return f"<p><small>{TRAINING}: {items}.</small></p>" if items else ""
 
 
 def details(weighed: Weighed) -> str:
@@ -144,12 +160,12 @@ def table(rows: Sequence[Sequence[Value]], numbers: Container[int] = ()) -> str:
 
 
 def runs(rows: list[tuple[Value, ...]]) -> str:
-    """Each run with its command. `rows`: as of runs.run_rows."""
+    """Each run with its command, numbered. `rows`: as of runs.run_rows."""
     (_, *names, _), *lines = rows
     text = ""
-    for path, *facts, command in lines:
+    for place, (path, *facts, command) in enumerate(lines, 1):
         known = " · ".join(f"{name} {fact}" for name, fact in zip(names, facts) if fact != "–")
-        text += f"<li><b>{escape(path)}</b> {escape(known)}<br><code>{escape(command)}</code></li>"
+        text += f'<li id="run-{place}">{place}. <b>{escape(path)}</b> {escape(known)}<br><code>{escape(command)}</code></li>'
     return f"<ul class=runs>{text}</ul>"
 
 

@@ -13,7 +13,8 @@ from fluxformer.style import INK, SOFT
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import MODELS
 from fluxformer.report.page import TITLE
-from fluxformer.report.runs import run_rows
+from fluxformer.report.origins import Behind, behind
+from fluxformer.report.runs import TRAINING, run_rows, trainings_behind
 from fluxformer.report.style import PAPER, add_page, plt
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
@@ -61,7 +62,17 @@ class TextPages:
         plt.close(self._figure)
 
 
-def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule) -> None:
+def _below(text: str, more: str) -> str:
+    """`more` below the lines of another text."""
+    return "\n" * (1 + text.count("\n")) + more
+
+
+def _rests_on(groups: list[Behind]) -> str:
+    """Files by their numbers among the runs, deck and wall time."""
+    return "; ".join(", ".join(f"run {place}, {name}" for place, name in one.files) + f" · {one.deck} · {one.cost}" for one in groups)
+
+
+def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule, runs: list[Run]) -> None:
     """The verdicts, as at the top of the page."""
     pages = TextPages(pdf, TITLE)
     for chapter in chapters:
@@ -71,13 +82,17 @@ def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule) -> None:
         pages.row([(LEFT, 60, chapter.study.name, INK, "bold"),
                    *((place, 30, label(name), MODELS[name].colour, "bold") for place, name in zip(places, columns))])
         for claim, findings in chapter.weighed:
-            row = [(LEFT, 54, claim.sentence, INK, "normal")]
+            said = textwrap.fill(claim.sentence, 54)
+            rests_on = _rests_on(behind(chapter.study.comparisons[claim.experiment].runs, runs))
+            row: list[Cell] = [(LEFT, 54, said, INK, "normal"), (LEFT, 54, _below(said, f"{claim.source}\n{rests_on}"), SOFT, "normal")]
             for place, name in zip(places, columns):
                 if one := finding_of(findings, name):
-                    said = one.words + (" (preliminary)" if one.preliminary else "")
-                    row.append((place, 99, said, COLOURS.get(one.verdict, SOFT), "bold"))
-                    row.append((place, int(17 * width), "\n" + "\n".join(in_short(claim, one)), SOFT, "normal"))
+                    verdict = textwrap.fill(one.words + (" (preliminary)" if one.preliminary else ""), int(14 * width))
+                    row.append((place, 99, verdict, COLOURS.get(one.verdict, SOFT), "bold"))
+                    row.append((place, int(17 * width), _below(verdict, "\n".join(in_short(claim, one))), SOFT, "normal"))
             pages.row(row)
+        if costs := trainings_behind(chapter.study, runs):
+            pages.row([(LEFT, 180, f"{TRAINING}: {'; '.join(one.text for one in costs)}.", SOFT, "normal")])
         pages.row([(LEFT, 10, " ", INK, "normal")])
     numbers, verdicts = rule_in_words(rule)
     for text in numbers:
@@ -124,10 +139,10 @@ def _models(pdf: PdfPages, chapters: list[Chapter]) -> None:
 
 def _runs(pdf: PdfPages, runs: list[Run]) -> None:
     pages = TextPages(pdf, "The runs")
-    for row in run_rows(runs)[1:]:
+    for place, row in enumerate(run_rows(runs)[1:], 1):
         path, experiment, revision, seeds, ranks, seconds, models, command = (str(cell) for cell in row)
         facts = f"{experiment}, revision {revision}, seeds {seeds}, {ranks} ranks, {seconds} s" + (f" ({models})" if models != "–" else "")
-        pages.row([(LEFT, 45, path, INK, "bold"), (LEFT + 3.0, 120, f"{facts}\n{command}", INK, "normal")])
+        pages.row([(LEFT, 45, f"{place}. {path}", INK, "bold"), (LEFT + 3.0, 120, f"{facts}\n{command}", INK, "normal")])
     pages.close()
 
 
@@ -136,7 +151,7 @@ def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]
     with PdfPages(path, metadata={"Title": TITLE, "CreationDate": None}) as pdf:
         judged = [chapter for chapter in chapters if chapter.weighed]
         if rule and judged:
-            _overview(pdf, judged, rule)
+            _overview(pdf, judged, rule, runs)
         _models(pdf, chapters)
         for chapter in chapters:
             for section, drawings in chapter.sections:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fluxformer.io import Run, Value
-from fluxformer.report.data import COUPLINGS, MODELS, Study, mean_and_spread
-from fluxformer.report.origins import seeds_of
+from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, mean_and_spread
+from fluxformer.report.origins import duration, seeds_of, wall_time
 from fluxformer.train.train import by_kind
+
+TRAINING = "Training of these models, wall time of all seeds together"
 
 
 def _last(run: Run, name: str) -> float:
@@ -31,7 +35,7 @@ def model_rows(study: Study) -> list[tuple[Value, ...]]:
         norm = facts.get("norm") or runs[0].settings.get("depth.norm", "–")
         rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
                      facts.get("knots", "–"), norm, mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
-                     mean_and_spread([sum(run.timing.values()) for run in runs])))
+                     mean_and_spread([wall_time(run) for run in runs])))
     return rows
 
 
@@ -50,12 +54,45 @@ def _count(value: int | None) -> str:
     return f"{int(value):,}".replace(",", " ") if value is not None else "–"
 
 
+def _places_text(places: list[int]) -> str:
+    """Of runs in their list: "run 3", "runs 3 to 5, 8"."""
+    starts = [one for one in places if one - 1 not in places]
+    ends = [one for one in places if one + 1 not in places]
+    parts = [f"{start}" if start == end else f"{start}, {end}" if end == start + 1 else f"{start} to {end}" for start, end in zip(starts, ends)]
+    return f"run{'s' * (len(places) > 1)} {', '.join(parts)}"
+
+
+class Training(NamedTuple):
+    """What the trainings of one kind of model cost."""
+    model: str
+    places: list[int]  # in the list of all runs, from 1; none if these trainings are not among them
+    cost: str          # wall time of all together
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{MODELS[self.model].label} " + (f"{self.cost} ({_places_text(self.places)})" if self.places else "not among the files")
+
+
+def trainings_behind(study: Study, runs: list[Run]) -> list[Training]:
+    """Of the models that the comparisons of a study read, which may have seen its samples as other tokens (an MLP)."""
+    known = [run for run in runs if run.attributes["experiment"] == "train" and data_of(run)[0] == study.data[0]]
+    found = []
+    for model in MODELS:
+        facts = [comparison.facts(model) for comparison in study.comparisons.values()]
+        files = {line for one in facts if str(one.get("trained", "")).startswith("trained") for line in str(one.get("files", "")).splitlines()}
+        if files:
+            these = [run for run in known if run.settings.get("output.file") in files]
+            found.append(Training(model, [runs.index(run) + 1 for run in these], duration(sum(wall_time(run) for run in these))))
+    return found
+
+
 def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
     """One row per file. The first row is the heading."""
     rows: list[tuple[Value, ...]] = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
         rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
-                     f"{sum(run.timing.values()):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
+                     f"{wall_time(run):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
 
 

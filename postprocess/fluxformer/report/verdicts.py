@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fluxformer.io import RunError
-from fluxformer.report.claims import EACH, OWN, Claim, Rule, name_of
+from fluxformer.report.claims import EACH, NULLS, OWN, Claim, Rule, name_of
 from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
 from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
@@ -46,6 +46,7 @@ class Outcome:
     quantity: str
     measured: np.ndarray                                   # per seed
     against: list[Against] = field(default_factory=list)
+    beside: dict[str, np.ndarray] = field(default_factory=dict)  # null controls and ceiling that are not asked for, per seed
     levels: list[tuple[float, Judged]] = field(default_factory=list)
     judged: Judged = field(init=False, repr=False)
 
@@ -158,6 +159,9 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
     if by_level and claim.test != "value":
         measured.informative(place, *(other for _, _, other in others if other and other != ZERO))
     outcome = Outcome(quantity, measured.by_seed(place))
+    for name in (*NULLS, "ceiling"):
+        if name not in claim.than and (other := _reference(name, claim, comparison, model, place)):
+            outcome.beside[name_of(name)] = measured.by_seed(other)
     if claim.test == "value":
         return outcome, measured.value(place)
     sign = 1.0 if claim.test == "larger" else -1.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fluxformer.report.claims import Claim, Rule
+from fluxformer.report.claims import Claim, Rule, name_of
 from fluxformer.report.data import DATA_SETS, MODELS, mean_and_spread, number
 from fluxformer.report.verdicts import EARNED, Against, Finding, Outcome, Weighed, column
 from fluxformer.judging import Judged, Verdict
@@ -84,7 +84,7 @@ def in_short(claim: Claim, finding: Finding) -> list[str]:
     if finding.judged.signs:
         return [", ".join(f"{words(one.quantity)} {sign}" for one, sign in zip(finding.outcomes, finding.judged.signs.split()))]
     if claim.test == "value":
-        return [name + effect_text(claim, finding.judged.effect, finding.judged.interval)]
+        return [name + effect_text(claim, finding.judged.effect, finding.judged.interval), *_nearest(claim, decisive)]
     if claim.test == "happens":
         return [_counts(decisive)]
     other = next((one for one in decisive.against if one.effect is finding.judged.effect), decisive.against[0])
@@ -99,6 +99,15 @@ def in_short(claim: Claim, finding: Finding) -> list[str]:
     if few := [words(one.quantity) for one in finding.outcomes if min(other.effect.count for other in one.against) < 2]:
         lines.insert(1, "too few seeds with a number: " + ", ".join(few))
     return lines
+
+
+def _nearest(claim: Claim, outcome: Outcome) -> list[str]:
+    """Of a value: the control that comes nearest to it by itself, and the ceiling, in a line; none without controls."""
+    known = {name: numbers for name, numbers in outcome.beside.items() if np.isfinite(numbers).any()}
+    ceiling = name_of("ceiling")
+    nearest = min((name for name in known if name != ceiling), key=lambda name: abs(np.nanmean(known[name]) - claim.expected), default="")
+    texts = [f"{name} {mean_and_spread(known[name])}" for name in (nearest, ceiling) if name in known]
+    return ["; ".join(texts)] if texts else []
 
 
 def _size(claim: Claim, effect: float) -> str:
@@ -134,8 +143,9 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
     said = judged.verdict.value
     if finding.verdict is Verdict.HOLDS and judged.verdict is Verdict.HOLDS and finding.model in EARNED:
         said = finding.words
+    beside = [Row(("", "", "", f"beside it: {name} {mean_and_spread(numbers)}", "", "", ""), level=True) for name, numbers in outcome.beside.items()]
     if claim.test == "value":
-        return [Row((*head, "", effect_text(claim, judged.effect, judged.interval), "", _seeds(judged.effect)), said, judged.verdict)]
+        return [Row((*head, "", effect_text(claim, judged.effect, judged.interval), "", _seeds(judged.effect)), said, judged.verdict), *beside]
     if claim.test == "happens":
         return [Row((*head, _counts(outcome), effect_text(claim, judged.effect, judged.interval), _p(judged), f"{len(outcome.measured)}"),
                     said, judged.verdict)]
@@ -146,6 +156,7 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
                  other.text,
                  effect_text(claim, other.effect, other.effect.interval(width)), _p_of(claim, other, judged), _seeds(other.effect))
         rows.append(Row(cells, said if k == 0 else "", judged.verdict if k == 0 else None))
+    rows += beside
     for level, one in outcome.levels:
         axis = "clean" if level == 0 else f"at {level:g}"
         rows.append(Row(("", axis, "", "", effect_text(claim, one.effect, one.interval), _p(one), ""), one.verdict.value, one.verdict, True))
