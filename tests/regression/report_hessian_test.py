@@ -169,23 +169,31 @@ class ClaimFiles(HessianTest):
     RULE = "[rule]\nalpha = 0.05\n[rule.seeds]\ndigits = 10\n"
     ENTRY = ('[[claim]]\nid = "a"\nsentence = "b"\nsource = "c"\nexperiment = "hessian.blocks"\nquantity = ["median_entry"]\n')
 
-    def refused(self, message, *texts):
+    def files(self, *texts):
         paths = [self.path(f"claims{k}.toml") for k in range(len(texts))]
         for path, text in zip(paths, texts):
             with open(path, "w", encoding="utf-8") as stream:
                 stream.write(text)
+        return paths
+
+    def refused(self, message, *texts):
         with self.assertRaisesRegex(RunError, message):
-            claims.read_all(paths)
+            claims.read_all(self.files(*texts))
 
     def test_several_files_are_judged_together(self):
         rule, every = claims.read_all([OTHERS, CLAIMS])
         self.assertEqual(len(every), sum(len(claims.read_claims(path)[1]) for path in (OTHERS, CLAIMS)))
         self.assertEqual((rule.seeds["addition"], rule.seeds["20news"]), (10, 6))
 
+    def test_of_several_files_the_strictest_says_how_many_seeds_are_needed(self):
+        one = self.RULE + self.ENTRY + 'test = "larger"\nat = "softmax"\n'
+        other = one.replace("digits = 10", "digits = 3\nmnist = 5").replace('"a"', '"d"')
+        for texts in ((one, other), (other, one)):
+            self.assertEqual(claims.read_all(self.files(*texts))[0].seeds, {"digits": 10, "mnist": 5})
+
     def test_files_that_contradict_each_other_are_refused(self):
         good = self.RULE + self.ENTRY + 'test = "larger"\nat = "softmax"\n'
-        self.refused("its .rule. is another", good, good.replace("0.05", "0.01").replace('"a"', '"d"'))
-        self.refused("its .rule. is another", good, good.replace("digits = 10", "digits = 3").replace('"a"', '"d"'))
+        self.refused("its alpha is another", good, good.replace("0.05", "0.01").replace('"a"', '"d"'))
         self.refused("a claim called a in another file", good, good)
 
     def test_claims_that_cannot_be_judged_are_refused(self):

@@ -110,14 +110,15 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
 
 
 def read_all(paths: Sequence[str]) -> tuple[Rule, list[Claim]]:
-    """The rule and the claims of several files together; RunError if they contradict each other."""
+    """The rule and the claims of several files together, which take as many seeds as the strictest of them; RunError if they contradict."""
     (rule, claims), *others = (read_claims(path) for path in paths)
     for path, (further, more) in zip(paths[1:], others):
-        if further.alpha != rule.alpha or any(rule.seeds.get(name, count) != count for name, count in further.seeds.items()):
-            raise RunError(f"{path}: its [rule] is another than that of {paths[0]}: claims that are judged together have one")
+        if further.alpha != rule.alpha:
+            raise RunError(f"{path}: its alpha is another than that of {paths[0]}: claims that are judged together have one")
         if twice := {one.id for one in claims} & {one.id for one in more}:
             raise RunError(f"{path}: there is a claim called {', '.join(sorted(twice))} in another file, too")
-        rule, claims = Rule(rule.alpha, {**rule.seeds, **further.seeds}), [*claims, *more]
+        seeds = {name: max(rule.seeds.get(name, 0), further.seeds.get(name, 0)) for name in {**rule.seeds, **further.seeds}}
+        rule, claims = Rule(rule.alpha, seeds), [*claims, *more]
     return rule, claims
 
 
