@@ -6,6 +6,10 @@
 
 #include "operators/kernels/turn.hpp"
 
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
 #ifdef FLUXFORMER_XSMM
 #include <libxsmm.h>
 #endif
@@ -21,9 +25,39 @@ std::uint32_t rounded_bits(float x) {
   return x != x ? 0x7fc00000U : bits + 0x7fffU + (bits >> 16U & 1U);
 }
 
-/// A pair of numbers as the kernels want it: the first in the lower half.
-std::uint32_t pair_of(float first, float second) {
-  return rounded_bits(first) >> 16U | (rounded_bits(second) & 0xffff0000U);
+#if defined(__AVX512BF16__)
+constexpr std::size_t width = 16;  // floats of a register
+
+/// 16 numbers, rounded.
+__m256i rounded(const float* x) {
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
+}
+#endif
+
+/// Pairs of numbers as the kernels want them, the first in the lower half; `second` null: zeros.
+void set_pairs(const float* first, const float* second, std::size_t count, std::uint32_t* to) {
+  std::size_t j = 0;
+#if defined(__AVX512BF16__)
+  for (; second != nullptr && j + width <= count; j += width)
+    _mm512_storeu_si512(to + j,
+                        _mm512_or_si512(_mm512_cvtepu16_epi32(rounded(first + j)),
+                                        _mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded(second + j)), 16)));
+#endif
+  for (; j < count; ++j) {
+    const std::uint32_t upper = second != nullptr ? rounded_bits(second[j]) & 0xffff0000U : 0U;
+    to[j] = rounded_bits(first[j]) >> 16U | upper;
+  }
+}
+
+/// The same of each two rows of a matrix below each other, to [pair][column].
+void pair_rows(const float* x, std::size_t rows, std::size_t columns, std::size_t stride, std::uint32_t* to) {
+  for (std::size_t r = 0; r < rows; r += 2, to += columns)
+    set_pairs(x + r * stride, r + 1 < rows ? x + (r + 1) * stride : nullptr, columns, to);
+}
+
+/// The transpose of a matrix of pairs.
+void turn_pairs(const std::uint32_t* pairs, std::size_t rows, std::size_t columns, void* to) {
+  turn(reinterpret_cast<const float*>(pairs), rows, columns, columns, static_cast<float*>(to), rows);
 }
 
 /// The value of a rounded number.
@@ -71,7 +105,12 @@ bool has_bfloat16_products() {
 }
 
 void round_to_bfloat16(const float* x, std::size_t count, std::uint16_t* y) {
-  for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<std::uint16_t>(rounded_bits(x[i]) >> 16U);
+  std::size_t i = 0;
+#if defined(__AVX512BF16__)
+  for (; i + width <= count; i += width)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), rounded(x + i));
+#endif
+  for (; i < count; ++i) y[i] = static_cast<std::uint16_t>(rounded_bits(x[i]) >> 16U);
 }
 
 void Bfloat16Product::set_right(std::size_t depth, std::size_t columns, Stored stored, const float* b,
@@ -83,17 +122,9 @@ void Bfloat16Product::set_right(std::size_t depth, std::size_t columns, Stored s
   if (stored == Stored::transposed) {  // the pairs of a row of b^T lie side by side and move together
     left_.resize(columns * 2 * pairs);
     round_rows(b, columns, depth, stride, left_.data(), 2 * pairs);
-    turn(reinterpret_cast<const float*>(left_.data()), columns, pairs, pairs,
-         reinterpret_cast<float*>(right_.data()), columns);
+    turn_pairs(reinterpret_cast<const std::uint32_t*>(left_.data()), columns, pairs, right_.data());
   } else {
-    for (std::size_t p = 0; p < pairs; ++p) {
-      const float* const first = b + 2 * p * stride;
-      std::uint32_t* const to = right_.data() + p * columns;
-      if (2 * p + 1 < depth)
-        for (std::size_t j = 0; j < columns; ++j) to[j] = pair_of(first[j], first[stride + j]);
-      else
-        for (std::size_t j = 0; j < columns; ++j) to[j] = pair_of(first[j], 0);
-    }
+    pair_rows(b, depth, columns, stride, right_.data());
   }
   if (by_ == By::processor) return;
   right_values_.resize(2 * pairs * columns);
@@ -109,12 +140,12 @@ void Bfloat16Product::operator()(std::size_t rows, Stored stored, const float* a
   const std::size_t even = even_depth();
   left_.resize(rows * even);
   if (stored == Stored::transposed) {
-    turned_.resize(rows * depth_);
-    turn(a, depth_, rows, a_stride, turned_.data(), depth_);
-    a = turned_.data();
-    a_stride = depth_;
+    paired_.resize(even / 2 * rows);
+    pair_rows(a, depth_, rows, a_stride, paired_.data());
+    turn_pairs(paired_.data(), even / 2, rows, left_.data());
+  } else {
+    round_rows(a, rows, depth_, a_stride, left_.data(), even);
   }
-  round_rows(a, rows, depth_, a_stride, left_.data(), even);
   ProductShape shape{.rows = static_cast<int>(rows),
                      .columns = static_cast<int>(columns_),
                      .depth = static_cast<int>(even),
@@ -138,7 +169,7 @@ void Bfloat16Product::operator()(std::size_t rows, Stored stored, const float* a
 
 std::size_t Bfloat16Product::bytes() const {
   return sizeof(float) *
-             (right_.capacity() + turned_.capacity() + right_values_.capacity() + left_values_.capacity()) +
+             (right_.capacity() + paired_.capacity() + right_values_.capacity() + left_values_.capacity()) +
          sizeof(std::uint16_t) * left_.capacity();
 }
 

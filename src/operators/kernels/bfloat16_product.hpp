@@ -15,7 +15,7 @@ namespace fluxformer {
 bool has_bfloat16_products();
 
 /// y[i] := x[i] rounded to the nearest bfloat16, halves to even, as the upper half of a float. NaN stays NaN, and what is beyond the
-/// largest number becomes infinite.
+/// largest number becomes infinite; subnormal numbers may become 0, as they do in the processor's products.
 void round_to_bfloat16(const float* x, std::size_t count, std::uint16_t* y);
 
 /// c = (or +=) a b for one b and many a. Keeps b as the kernels want it. Not thread-safe.
@@ -42,8 +42,8 @@ class Bfloat16Product {
   std::size_t depth_ = 0, columns_ = 0;
   std::vector<std::uint32_t>
       right_;  // pairs of b's numbers below each other, [depth / 2][column]; the depth is made even by zeros
-  std::vector<std::uint16_t> left_;  // a, [row][depth]
-  std::vector<float> turned_;
+  std::vector<std::uint16_t> left_;    // a, [row][depth]
+  std::vector<std::uint32_t> paired_;  // of a stored as transposed: pairs of its numbers, [depth / 2][row]
   std::vector<float> right_values_, left_values_;  // for By::floats
   Product<float> of_floats_;
 };
