@@ -101,7 +101,7 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
         rule = Rule(float(content["rule"]["alpha"]), seeds)
         if not (0 < rule.alpha < 1 and seeds and min(seeds.values()) > 1):
             raise ValueError("alpha lies between 0 and 1; every data set needs at least 2 seeds")
-        claims = [_claim(entry) for entry in content["claim"]]
+        claims = [claim_of(entry) for entry in content["claim"]]
         if twice := {one.id for k, one in enumerate(claims) if one.id in {other.id for other in claims[:k]}}:
             raise ValueError(f"several claims are called {', '.join(sorted(twice))}")
         return rule, claims
@@ -122,7 +122,8 @@ def read_all(paths: Sequence[str]) -> tuple[Rule, list[Claim]]:
     return rule, claims
 
 
-def _claim(entry: dict) -> Claim:
+def claim_of(entry: dict) -> Claim:
+    """The claim of an entry of a file; ValueError if it cannot be judged."""
     if unknown := set(entry) - {one.name for one in fields(Claim)}:
         raise ValueError(f"claim '{entry.get('id')}' has unknown keys {', '.join(sorted(unknown))}")
     claim = Claim(**entry)

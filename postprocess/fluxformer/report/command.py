@@ -1,10 +1,11 @@
 """A report on the comparison of Transformer and PDE models: one page for the browser, the same figures as PDF.
 
-    python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--output FOLDER]
+    python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--traits input/paper/traits.toml] [--output FOLDER]
 
 FILE.h5 are outputs of train, evolve, the comparisons, hessian and identifiability, as many of them as there are, of one data set or
 several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
-together. Writes FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER
+together; beside each stand the runs it rests on, their decks and wall times. --traits adds "Everything at once": which of the models differ
+in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed), FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER
 is that of the first file unless given.
 """
 
@@ -16,13 +17,16 @@ import os
 
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
-from fluxformer.io import Run
+from fluxformer.report import together_figure, together_text
+from fluxformer.io import Run, RunError
 from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows, trainings_behind
 from fluxformer.report.sections import Section, sections
 from fluxformer.report.style import Drawing
 from fluxformer.report.summary import write_summary
+from fluxformer.report.together import Together
+from fluxformer.report.traits import read_traits
 from fluxformer.report.verdicts import column, weigh
 from fluxformer.judging import Verdict
 
@@ -111,10 +115,11 @@ def details_section(chapters: list[Chapter]) -> str:
         f"<h3>{chapter.study.name}</h3>{report_page.details(chapter.weighed)}" for chapter in chapters if chapter.weighed)
 
 
-def write_page(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]) -> None:
-    """Writes report.html."""
+def write_page(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run], everything: tuple[Together, Drawing] | None) -> None:
+    """Writes report.html. `everything`: traits and their figure; None without."""
     judged = any(chapter.weighed for chapter in chapters)
     sections = [("claims", "Claims", claims_section(chapters, rule, runs))] if rule and judged else []
+    sections += [("together", together_text.HEADING, report_page.together(*everything))] if everything else []
     sections += [(chapter.anchor, chapter.study.name, chapter.html()) for chapter in chapters]
     sections += [("numbers", "Numbers", details_section(chapters))] if judged else []
     sections.append(("runs", "Runs", "<h2>The runs</h2>" + report_page.runs(run_rows(runs))))
@@ -138,6 +143,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
     parser.add_argument("--claims", action="append", metavar="FILE.toml", help="what a source says, to be held against the measures")
+    parser.add_argument("--traits", metavar="FILE.toml", help="what models are held against each other in, in all families at once")
     parser.add_argument("--output", metavar="FOLDER", help="where report.html and report.pdf go")
     options = parser.parse_args(arguments)
     folder = options.output or os.path.dirname(options.files[0])
@@ -145,9 +151,13 @@ def main(arguments: list[str]) -> None:
         rule, claims = read_all(options.claims) if options.claims else (None, [])
         runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in options.files]
         chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
+        together = Together(read_traits(options.traits), [chapter.study for chapter in chapters]) if options.traits else None
+        if together and not together.names:
+            raise RunError(f"{options.traits}: none of its traits was measured in these files")
+        everything = (together, together_figure.draw(together)) if together else None
         os.makedirs(folder or ".", exist_ok=True)
         page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
-        write_page(page, chapters, rule, runs)
-        report_paper.write(paper, chapters, rule, runs)
+        write_page(page, chapters, rule, runs, everything)
+        report_paper.write(paper, chapters, rule, runs, everything)
         pictures = write_pictures(folder, chapters)
     print(page, paper, *pictures, sep="\n")

@@ -6,11 +6,13 @@ from collections.abc import Container, Iterable, Sequence
 from html import escape
 
 from fluxformer.io import Run, Value
+from fluxformer.report import together_text
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS, Study
 from fluxformer.report.origins import Behind, behind, origins
 from fluxformer.report.runs import TRAINING, Training
 from fluxformer.report.style import Drawing, as_svg
+from fluxformer.report.together import Together
 from fluxformer.report.verdicts import Weighed
 from fluxformer.report.wording import columns_of, detail_rows, DETAILS, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
@@ -167,6 +169,16 @@ def runs(rows: list[tuple[Value, ...]]) -> str:
         known = " · ".join(f"{name} {fact}" for name, fact in zip(names, facts) if fact != "–")
         text += f'<li id="run-{place}">{place}. <b>{escape(path)}</b> {escape(known)}<br><code>{escape(command)}</code></li>'
     return f"<ul class=runs>{text}</ul>"
+
+
+def together(found: Together, drawing: Drawing) -> str:
+    """All families at once: a paragraph, the figure, the tables."""
+    parts = [f"<h2>{together_text.HEADING}</h2>", f"<p>{'<br>'.join(escape(one) for one in together_text.paragraph(found))}</p>", figure(drawing),
+             table(together_text.trait_rows(found))]
+    for data in found.sets:
+        if data.differences:
+            parts += [f"<h3>Differences on {escape(data.study.name)}</h3>", table(together_text.difference_rows(found, data))]
+    return "".join(parts) + f"<h3>What goes together</h3>{table(together_text.correlation_rows(found))}<p>{escape(together_text.reading())}</p>"
 
 
 def couplings(models: Iterable[str]) -> str:

@@ -10,12 +10,14 @@ from matplotlib.backends.backend_pdf import PdfPages
 
 from fluxformer.io import Run
 from fluxformer.style import INK, SOFT
+from fluxformer.report import together_text
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import MODELS
 from fluxformer.report.page import TITLE
 from fluxformer.report.origins import Behind, behind
 from fluxformer.report.runs import TRAINING, run_rows, trainings_behind
-from fluxformer.report.style import PAPER, add_page, plt
+from fluxformer.report.style import PAPER, Drawing, add_page, plt
+from fluxformer.report.together import Together
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
 
@@ -125,6 +127,36 @@ def _numbers(pdf: PdfPages, chapters: list[Chapter]) -> None:
     pages.close()
 
 
+def _table(pages: TextPages, rows: Sequence[Sequence[str]], shares: Sequence[float]) -> None:
+    """Rows of text, the first of them headings; `shares` of the width of the columns."""
+    usable, place = PAPER[0] - 2 * LEFT, LEFT
+    columns: list[tuple[float, float]] = []
+    for share in shares:
+        columns.append((place, usable * share / sum(shares)))
+        place += columns[-1][1]
+    for k, row in enumerate(rows):
+        pages.row([(left, int(16 * width), text, INK if k else SOFT, "normal") for (left, width), text in zip(columns, row, strict=True)])
+
+
+def _together(pdf: PdfPages, found: Together, drawing: Drawing) -> None:
+    """All families at once."""
+    pages = TextPages(pdf, together_text.HEADING)
+    for sentence in together_text.paragraph(found):
+        pages.row([(LEFT, 180, sentence, INK, "normal")])
+    _table(pages, together_text.trait_rows(found), (1, 8, 7, 22, 20))
+    pages.close()
+    add_page(pdf, drawing)
+    pages = TextPages(pdf, f"{together_text.HEADING}: every number")
+    for data in found.sets:
+        if data.differences:
+            pages.row([(LEFT, 100, f"Differences on {data.study.name}", INK, "bold")])
+            _table(pages, together_text.difference_rows(found, data), (14, 18, 13, 13, 16, 13, 12, 7, 7))
+    pages.row([(LEFT, 100, "What goes together", INK, "bold")])
+    _table(pages, together_text.correlation_rows(found), (24, 14, 10, 5, 14, 10, 5))
+    pages.row([(LEFT, 180, together_text.reading(), SOFT, "normal")])
+    pages.close()
+
+
 def _models(pdf: PdfPages, chapters: list[Chapter]) -> None:
     """What was compared."""
     pages = TextPages(pdf, "The models")
@@ -146,12 +178,14 @@ def _runs(pdf: PdfPages, runs: list[Run]) -> None:
     pages.close()
 
 
-def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]) -> None:
-    """Writes report.pdf. Closes the figures; write the page first. `rule`: None without claims."""
+def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run], everything: tuple[Together, Drawing] | None) -> None:
+    """Writes report.pdf. Closes the figures; write the page first. `rule`: None without claims; `everything`: None without traits."""
     with PdfPages(path, metadata={"Title": TITLE, "CreationDate": None}) as pdf:
         judged = [chapter for chapter in chapters if chapter.weighed]
         if rule and judged:
             _overview(pdf, judged, rule, runs)
+        if everything:
+            _together(pdf, *everything)
         _models(pdf, chapters)
         for chapter in chapters:
             for section, drawings in chapter.sections:

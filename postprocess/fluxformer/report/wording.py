@@ -147,7 +147,7 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
     if claim.test == "value":
         return [Row((*head, "", effect_text(claim, judged.effect, judged.interval), "", _seeds(judged.effect)), said, judged.verdict), *beside]
     if claim.test == "happens":
-        return [Row((*head, _counts(outcome), effect_text(claim, judged.effect, judged.interval), _p(judged), f"{len(outcome.measured)}"),
+        return [Row((*head, _counts(outcome), effect_text(claim, judged.effect, judged.interval), p_and_level(judged), f"{len(outcome.measured)}"),
                     said, judged.verdict)]
     rows = []
     for k, other in enumerate(outcome.against):
@@ -159,12 +159,13 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
     rows += beside
     for level, one in outcome.levels:
         axis = "clean" if level == 0 else f"at {level:g}"
-        rows.append(Row(("", axis, "", "", effect_text(claim, one.effect, one.interval), _p(one), ""), one.verdict.value, one.verdict, True))
+        rows.append(Row(("", axis, "", "", effect_text(claim, one.effect, one.interval), p_and_level(one), ""), one.verdict.value, one.verdict, True))
     return rows
 
 
-def _p(judged: Judged) -> str:
-    return f"{_probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
+def p_and_level(judged: Judged) -> str:
+    """p, and the level that it was judged at."""
+    return f"{probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
 
 
 def _p_of(claim: Claim, other: Against, judged: Judged) -> str:
@@ -178,10 +179,11 @@ def _p_of(claim: Claim, other: Against, judged: Judged) -> str:
     if not math.isfinite(p):
         return "–"
     level = f", {judged.alpha:.2g}" if math.isfinite(judged.p) else ""
-    return f"{_probability(p)}{level}; flips {_probability(other.effect.sign_flip_p())}"
+    return f"{probability(p)}{level}; flips {probability(other.effect.sign_flip_p())}"
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
+    """A p-value with two digits."""
     return "< 1e-6" if p < 1e-6 else f"{p:.2g}"
 
 
