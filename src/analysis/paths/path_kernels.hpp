@@ -18,8 +18,8 @@ enum class KernelStorage {
 
 /// Hs(Hs+1)/2 P(P+1)/2 numbers, in bytes.
 double kernel_pair_bytes(double examples, double paths);
-/// What the kernels need for their work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or
-/// a share of three matrices of the size of inputs and three (shared: one) of K's.
+/// What the theory needs for its work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or
+/// a share of three matrices of the size of inputs and one of K's.
 double kernel_bytes(double examples, double paths, double dimension, int ranks = 1);
 
 /// All C_{pi pi'} of P examples with themselves. Not collective.
@@ -38,11 +38,12 @@ class PathKernels {
   /// sum_{mu nu} M_{mu nu} C_{pi pi'}(mu, nu) of a symmetric P x P matrix, symmetrised: d(tr M K)/dU, where all
   /// entries of U count as independent. The same cost.
   Eigen::MatrixXd contract(const Eigen::MatrixXd& m) const;
+  /// Whether pairs are stored.
+  bool stored() const { return blocks_.size() > 0; }
 
  private:
   void store_pairs();
   Eigen::MatrixXd contract_inputs(const Eigen::MatrixXd& m) const;
-  bool stored() const { return blocks_.size() > 0; }
 
   const RowMatrix& inputs_;
   int paths_;

@@ -27,12 +27,12 @@ Judged judged_by(Prediction prediction, const Eigen::VectorXd& targets) {
 
 TaskTheory::TaskTheory(const PathTask& task, MPI_Comm comm, double input_variance) : task_(task) {
   const int paths = path_count(task.heads);
-  if (RankOf(comm).ranks > 1) {
-    data_ = std::make_unique<SharedData>(comm, task.train, task.share, paths, input_variance);
-  } else {
-    kernels_.emplace(task.train.inputs, paths, input_variance);
+  const bool alone = RankOf(comm).ranks == 1;
+  if (alone) kernels_.emplace(task.train.inputs, paths, input_variance);
+  if (alone && kernels_->stored())
     data_ = std::make_unique<LocalData>(*kernels_, task.train.targets);
-  }
+  else
+    data_ = std::make_unique<SharedData>(comm, task.train, task.share, paths, input_variance);
 }
 
 SaddlePoint TaskTheory::solve(const PathNetwork& network, double temperature,

@@ -29,7 +29,8 @@ struct JudgedSets {
   std::vector<double> further = {};  ///< accuracies
 };
 
-/// On one rank by the kernels of all pairs of paths (PathKernels), on several by those of their examples (SharedData). All functions that
+/// On one rank by the kernels of all pairs of paths where these are stored (PathKernels), else by those of their examples (SharedData), which
+/// takes less work and memory than kernels made anew each time. All functions that
 /// take U_1 are collective over these ranks.
 class TaskTheory {
  public:
