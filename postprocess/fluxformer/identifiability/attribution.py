@@ -59,7 +59,7 @@ def _by_distance(comparison: Comparison, models: list[str]) -> Drawing:
             for k, place in enumerate(places):
                 style = shade(k, len(places), f"s = {depth[place]:g}")
                 over(axes, np.arange(len(names)), values[:, place], style, style.label)
-            panel(axes, f"{style_of(model).label}, {title}", "distance in tokens" if axes is column[-1] else "",
+            panel(axes, f"{style_of(model).label}:\n{title}", "distance in tokens" if axes is column[-1] else "",
                   "contribution" if axes.get_subplotspec().is_first_col() else "")
             axes.set_xticks(range(len(names)), names)
     panels[0, 0].set_ylim(0, None)  # the panels of a row share their scale
@@ -119,6 +119,7 @@ def _agreement(comparison: Comparison, models: list[str]) -> Drawing:
             image = _draw_agreement(axes, comparison, model, factor)
             axes.set_title(f"{style_of(model).label}, {title}", fontsize=10.5, color=style_of(model).colour)
             axes.set(xlabel="layer" if model == models[-1] else "", ylabel="account" if axes is line[0] else "")
+            axes.tick_params(labelbottom=model == models[-1])
     figure.colorbar(image, ax=panels, label="Spearman correlation", aspect=30, pad=0.01)
     return Drawing("attribution-agreement", "Which account of what matters agrees with what happens when a token is taken away",
                    "Spearman correlation over the tokens of a sample of each account, at each layer, with the change of the output when the token is "

@@ -52,7 +52,7 @@ def _rates(comparison: Comparison, models: list[str]) -> Drawing:
             if distance == "cosine" and (values := _rate(comparison, model, "shuffled")) is not None:
                 axes.plot(depth, mean_over(values, 0), "x", color=SOFT, ms=5, mew=1.4, label="null: tokens shuffled")
             _chance(axes, comparison, model)
-            _set_share(axes, f"{style_of(model).label}, {words}", axes is column[-1])
+            _set_share(axes, f"{style_of(model).label}:\n{words}", axes is column[-1])
     legend(figure, *panels.ravel())
     tokens, same = (float(mean_over(comparison.numbers(models[0], name), 0)) for name in ("sample_tokens", "identical"))
     return Drawing("identity-rates", "How many tokens are still recognised, by depth",
@@ -102,7 +102,7 @@ def _parts(comparison: Comparison, models: list[str]) -> Drawing:
 def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
     names = [name for name in ("identity", "linear") if any(_followed(comparison, model, name) for model in models)]
     epochs = comparison.axis("copied_epoch")
-    figure = canvas(2.8 * len(names) + 0.5)
+    figure = canvas(2.95 * len(names) + 0.5)
     panels = figure.subplots(len(names), len(models), squeeze=False, sharey=True)
     for model, column in zip(models, panels.T):
         for axes, name in zip(column, names):
@@ -112,7 +112,7 @@ def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
                     style = shade(k, len(epochs), f"epoch {epoch:g}")
                     over(axes, comparison.depth(model), values[:, k], style, style.label)
             _chance(axes, comparison, model)
-            _set_share(axes, f"{style_of(model).label}, {MAPS[name].label}", axes is column[-1])
+            _set_share(axes, f"{style_of(model).label}:\n{MAPS[name].label}", axes is column[-1])
     legend(figure, *panels.ravel())
     return Drawing("identity-epochs", "What training does to the identity of tokens",
                    "Rates (nearest by angle) of copies of the weights after some epochs, from the untrained model (dark) to the last copy (light).",

@@ -64,6 +64,11 @@ class TextPages:
         plt.close(self._figure)
 
 
+def _within(title: str) -> str:
+    """A title behind a colon: no capital but that of a name."""
+    return title if title.startswith(tuple(style.label for style in MODELS.values())) else title[0].lower() + title[1:]
+
+
 def _below(text: str, more: str) -> str:
     """`more` below the lines of another text."""
     return "\n" * (1 + text.count("\n")) + more
@@ -190,7 +195,7 @@ def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]
         for chapter in chapters:
             for section, drawings in chapter.sections:
                 for one in drawings:
-                    add_page(pdf, one._replace(title=f"{section.heading}: {one.title[0].lower()}{one.title[1:]}"))
+                    add_page(pdf, one._replace(title=f"{section.heading}: {_within(one.title)}"))
         if judged:
             _numbers(pdf, judged)
         _runs(pdf, runs)

@@ -208,7 +208,9 @@ def add_page(pdf: PdfPages, drawing: Drawing) -> None:
     _lay_out(figure)
     sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 230)]
     top = 0.4
-    figure.text(0.45 / PAPER[0], 1 - top / PAPER[1], drawing.title, fontsize=14, fontweight="bold", va="top")
+    title = textwrap.fill(drawing.title, 88)
+    figure.text(0.45 / PAPER[0], 1 - top / PAPER[1], title, fontsize=14, fontweight="bold", va="top")
+    top += 0.24 * title.count("\n")
     sentence = textwrap.fill(drawing.sentence, 150)
     figure.text(0.45 / PAPER[0], 1 - (top + 0.3) / PAPER[1], sentence, fontsize=9.5, color=SOFT, va="top", linespacing=1.3)
     top += 0.5 + 0.19 * (1 + sentence.count("\n"))
