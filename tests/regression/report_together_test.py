@@ -193,14 +193,14 @@ class Words(Traits):
     def test_it_says_who_differs_in_how_many(self):
         traits = self.different()
         lines = together_text.paragraph(self.together(*self.write("a", traits)))
-        self.assertEqual(lines[0], "The independent PDE model differs from the Transformer in 6 of 7 traits on built-in digits, 4 × 4 patches: attention "
+        self.assertEqual(lines[0], "The independent PDE model differs from the Transformer in 6 of 7 traits on built-in digits, 4 × 4 patches (10 seeds): attention "
                                    "entropy larger, information lost larger, gradient disparity smaller, accuracy under noise larger, largest "
                                    "eigenvalue larger, token identity larger.")
-        self.assertEqual(lines[1], "The PDE model with LayerNorm differs from the Transformer in none of 7 traits on built-in digits, 4 × 4 patches.")
+        self.assertEqual(lines[1], "The PDE model with LayerNorm differs from the Transformer in none of 7 traits on built-in digits, 4 × 4 patches (10 seeds).")
         self.assertEqual(lines[3], "No two models differ in everything at once.")
         traits["test accuracy"]["independent"] += 0.3
         lines = together_text.paragraph(self.together(*self.write("b", traits), *self.write("c", self.different(), settings=MNIST)))
-        self.assertIn("in 7 of 7 traits on built-in digits, 4 × 4 patches; in 6 of 7 traits on MNIST, 4 × 4 patches; on all of them: attention entropy", lines[0])
+        self.assertIn("in 7 of 7 traits on built-in digits, 4 × 4 patches (10 seeds); in 6 of 7 traits on MNIST, 4 × 4 patches (10 seeds); on all of them: attention", lines[0])
         self.assertNotIn("test accuracy", lines[0])
         self.assertEqual(lines[3], "In everything at once differ the independent PDE model and the Transformer on built-in digits, 4 × 4 patches; "
                                    "the PDE model with LayerNorm and the independent PDE model on built-in digits, 4 × 4 patches.")

@@ -33,6 +33,12 @@ def paragraph(together: Together) -> list[str]:
     return told
 
 
+def _seeds(data: DataSet) -> str:
+    """How many seeds the comparisons on a data set have."""
+    counts = {one.judged.effect.count for one in data.differences}
+    return f"{max(counts)} seeds" if len(counts) == 1 else f"{min(counts)} to {max(counts)} seeds"
+
+
 def _of(data: DataSet, first: str, second: str) -> tuple[dict[str, str], int]:
     """The traits in which two models differ on a data set, with the direction, and how many were compared."""
     pairs = [one for one in data.differences if (one.first, one.second) == (first, second)]
@@ -45,7 +51,7 @@ def _differing(together: Together, first: str, second: str) -> str:
     for data in together.sets:
         which, compared = _of(data, first, second)
         if compared:
-            counts.append(f"in {len(which) or 'none'} of {compared} traits on {data.study.name}")
+            counts.append(f"in {len(which) or 'none'} of {compared} traits on {data.study.name} ({_seeds(data)})")
             found.append(which)
     common = [f"{name} {way}" for name, way in found[0].items() if all(which.get(name) == way for which in found)]
     which_text = f"{': ' if len(found) == 1 else '; on all of them: '}{', '.join(common)}" if common else ""
