@@ -97,7 +97,7 @@ stage_lines=()
 failed=0 # status of the first stage that failed
 # stage NAME COMMAND...: runs it under a heading and records the outcome; the script continues
 stage() {
-  local name=$1 begin=$SECONDS status word=ok
+  local name=$1 begin=$SECONDS status
   shift
   say "$name"
   # In a subshell with `set -e`, which bash ignores in any context that tests the status.
@@ -108,11 +108,17 @@ stage() {
   )
   status=$?
   set -e
-  if [ $status -ne 0 ]; then
-    word="FAILED ($status)"
-    [ "$failed" -ne 0 ] || failed=$status
+  note_stage "$name" "$begin" "$status"
+}
+
+# note_stage NAME BEGIN STATUS: records the outcome of a stage that began at BEGIN ($SECONDS)
+note_stage() {
+  local word=ok
+  if [ "$3" -ne 0 ]; then
+    word="FAILED ($3)"
+    [ "$failed" -ne 0 ] || failed=$3
   fi
-  stage_lines+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - begin)) "$word")")
+  stage_lines+=("$(printf '%-34s %6d s  %s' "$1" $((SECONDS - $2)) "$word")")
 }
 
 # needed_stage NAME COMMAND...: the same for stages that later ones depend on; a failure ends the script

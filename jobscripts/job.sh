@@ -24,12 +24,21 @@ checked() {
   if [ "${FLUXFORMER_CHECK:-no}" = yes ]; then exit 0; fi
 }
 
+# in_job COMMAND...: attends it (runs.sh) with a line in the log before and after; sets status
+in_job() {
+  local what="$*"
+  export SLURM_EXPORT_ENV=ALL # sbatch --export=NONE applies to the job; the ranks need what machine.sh has set
+  echo "$(date -Is) job $SLURM_JOB_ID: ${what#launch } on $SLURM_NTASKS tasks of $SLURM_JOB_NODELIST"
+  attend "$@"
+  echo "$(date -Is) ended with exit code $status"
+}
+
 # run_job EXPERIMENT DECK SETTING...: runs them on the tasks of the job. SIGUSR1, which SLURM sends before the time limit,
 # and SIGTERM, which scancel sends, are passed to the run as SIGUSR1: it finishes its step, writes a checkpoint and exits with 4.
 # Sets status. Without --output.file the deck's is replaced by a name unique to the job; %j in it is the job number,
 # as in sbatch --output. Its folder is created.
 run_job() {
-  local run='' cancelled=no name word
+  local name word
   set -- "${@//%j/$SLURM_JOB_ID}"
   if [[ " $* " != *" --output.file="* ]]; then
     name=$(basename -- "$2")
@@ -39,21 +48,10 @@ run_job() {
   for word; do
     if [[ $word = --output.file=* ]]; then mkdir -p -- "$(dirname -- "${word#*=}")"; fi
   done
-  export SLURM_EXPORT_ENV=ALL # sbatch --export=NONE applies to the job; the ranks need what machine.sh has set
-  echo "$(date -Is) job $SLURM_JOB_ID: $FLUXFORMER_BIN $* on $SLURM_NTASKS tasks of $SLURM_JOB_NODELIST"
-  trap 'echo "$(date -Is) time is nearly up: requesting a checkpoint"; [ -z "$run" ] || kill -USR1 "$run"' USR1
-  trap 'echo "$(date -Is) cancelled"; cancelled=yes; [ -z "$run" ] || kill -USR1 "$run"' TERM
-  launch "$FLUXFORMER_BIN" "$@" &
-  run=$!
-  while true; do # a trapped signal ends wait: wait again until the run itself has ended
-    status=0
-    wait "$run" || status=$?
-    kill -0 "$run" 2>/dev/null || break
-  done
-  trap - USR1 TERM
-  if [ $cancelled = yes ]; then status=143; fi # not 4: a cancelled job must not continue
-  echo "$(date -Is) ended with exit code $status"
+  in_job launch "$FLUXFORMER_BIN" "$@"
 }
 
 # shellcheck source=jobscripts/machine.sh
 . jobscripts/machine.sh
+# shellcheck source=jobscripts/runs.sh
+. jobscripts/runs.sh

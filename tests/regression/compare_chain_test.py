@@ -7,8 +7,10 @@ Runs the decks of input/compare and input/paper on small built-in data. Status 7
 import glob
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -21,14 +23,16 @@ except ImportError as missing:
 
 import h5py  # noqa: E402 (the folder is put on the path first)
 
+from processes import kill_all, members  # noqa: E402 (the folder is put on the path first)
 from program import BINARY, ENVIRONMENT, ROOT, ProgramTest  # noqa: E402
 
+KINDS = ("transformer", "pde", "normed", "distilled")
 
 
 def experiments_of(folder):
     """The comparisons that have a deck in a folder of input/."""
     return [name for path in glob.glob(os.path.join(ROOT, "input", folder, "*.ini"))
-            if (name := os.path.basename(path)[:-4]) not in ("transformer", "pde", "distilled", "linear", "mlp", "evolve")]
+            if (name := os.path.basename(path)[:-4]) not in (*KINDS, "linear", "mlp", "evolve")]
 
 
 EXPERIMENTS = experiments_of("compare")
@@ -41,15 +45,29 @@ SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test
 
 
 class CompareChain(ProgramTest):
+    def start_comparison(self, decks, *arguments):
+        """The script in a session of its own; OUT is the folder out of the test."""
+        return subprocess.Popen([os.path.join(ROOT, "jobscripts", "compare.sh"), os.path.join("input", decks), self.path("out"), *arguments],
+                                env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                stdin=subprocess.DEVNULL, start_new_session=True)
+
     def compare(self, decks, *arguments, code=0):
-        """Output of the script, by stage: {name: lines}; OUT is the folder out of the test."""
-        done = subprocess.run([os.path.join(ROOT, "jobscripts", "compare.sh"), os.path.join("input", decks), self.path("out"), *arguments],
-                              env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY}, capture_output=True, text=True, timeout=1200, check=False,
-                              stdin=subprocess.DEVNULL)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        stages = re.split(r"^== (.*)$", done.stdout, flags=re.MULTILINE)
-        self.said = done.stdout + done.stderr
+        """Output of the script, by stage: {name: lines}."""
+        process = self.start_comparison(decks, *arguments)
+        try:
+            out, err = process.communicate(timeout=1200)
+        finally:
+            kill_all(process.pid)
+        self.said = out + err
+        self.assertEqual(process.returncode, code, self.said)
+        stages = re.split(r"^== (.*)$", out, flags=re.MULTILINE)
         return dict(zip(stages[1::2], stages[2::2]))
+
+    def listed(self, *arguments):
+        """What --list says: {stage and seeds: line}."""
+        self.compare(*arguments, "--list")
+        lines = [line.split() for line in self.said.splitlines()]
+        return {f"{line[0]} {line[1]}": line[1:] for line in lines}
 
     def results(self):
         return sorted(os.path.basename(path) for path in glob.glob(self.path("out/*.h5")) if not re.search(r"\.\w+\.h5$", path))
@@ -60,14 +78,22 @@ class CompareChain(ProgramTest):
     def test_decks_become_a_page_and_what_is_done_is_not_done_again(self):
         some = {"ablation", "attention"}
         others = " ".join({*EXPERIMENTS} - some)
-        kinds = ("transformer", "pde", "distilled")
         settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation", "--hessian", "--identifiability"))]
-        stages = self.compare("compare", "--seeds", "1 2", "--without", "report " + others, *settings)
-        self.assertFalse(self.done_before(stages))
-        models = [f"{kind}_{seed}.h5" for kind in kinds for seed in (1, 2)]
+        two = ("compare", "--seeds", "1-2", "--without", "report " + others, *settings)
+        models = [f"{kind}_{seed}.h5" for kind in KINDS for seed in (1, 2)]
+        self.assertEqual({*self.compare(*two, "--only", "trainings")}, {"summary", *(f"train {kind}, seed {seed}" for kind in KINDS for seed in (1, 2))})
+        self.assertEqual(self.results(), sorted(models))
+        listed = self.listed(*two)
+        self.assertEqual({stage: line[1:3] for stage, line in listed.items()}, {
+            "trainings 1": ["-", "done"], "trainings 2": ["-", "done"], "evolve 1": ["trainings", "todo"], "ablation 1,2": ["-", "todo"],
+            "attention 1,2": ["trainings", "todo"]})
+        self.assertEqual(listed["trainings 2"][3:], [self.path(f"out/{kind}_2.h5") for kind in KINDS])
+        stages = self.compare(*two, "--only", "evolve ablation attention")
+        self.assertEqual((self.done_before(stages), {*stages}), (set(), {"evolve", "summary", *some}))
         self.assertEqual(self.results(), sorted([*models, "evolve.h5", *(name + ".h5" for name in some)]))
+        self.assertEqual({line[2] for line in self.listed(*two).values()}, {"done"})
         # More experiments, fewer seeds: what is there with more seeds stays as it is; the controls of hessian are trained.
-        done = {*(f"train {kind}, seed 1" for kind in kinds), "evolve", *some}
+        done = {*(f"train {kind}, seed 1" for kind in KINDS), "evolve", *some}
         self.assertEqual(self.done_before(self.compare("compare", "--seeds", "1", *SMALL)), done)
         self.assertEqual(self.results(), sorted([*models, "linear_1.h5", "mlp_1.h5", "evolve.h5", *(name + ".h5" for name in EXPERIMENTS)]))
         with open(self.path("out/report.html"), encoding="utf-8") as stream:
@@ -112,7 +138,7 @@ class CompareChain(ProgramTest):
         data = {"mnist": ("--data.set=digits",), "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=16", "--data.classes=4")}
         for name, settings in data.items():
             experiments = experiments_of("paper/compare/" + name)
-            kinds = ("transformer", "pde", "distilled", "linear", *(("mlp",) if name == "mnist" else ()))
+            kinds = (*KINDS, "linear", *(("mlp",) if name == "mnist" else ()))
             self.assertLess({"ablation", "attention", "bottleneck", "gradient_flow", "information_flow"}, {*experiments})
             self.compare("paper/compare/" + name, "--seeds", "1", "--ranks", "1", "--without", "report", *SMALL, *settings)
             self.assertEqual(self.results(), sorted([*(f"{kind}_1.h5" for kind in kinds), "evolve.h5", *(one + ".h5" for one in experiments)]))
@@ -141,7 +167,8 @@ class CompareChain(ProgramTest):
 
     def test_what_cannot_be_is_refused_before_anything_runs(self):
         cases = ((("compare", "--train.samplse=3"), "no experiment here has this key"), (("compare", "--models.seeds=3"), "the script sets this"),
-                 (("compare", "--seeds"), "--seeds needs a value"), (("compare", "3"), "'3' is not an option"), (("nothing",), "not a folder of decks"))
+                 (("compare", "--seeds"), "--seeds needs a value"), (("compare", "3"), "'3' is not an option"), (("compare", "--seeds", "1-a"), "'1-a' is no list of seeds"),
+                 (("compare", "--only", "attentoin"), "there is no stage 'attentoin'"), (("nothing",), "not a folder of decks"))
 
         def refuse(arguments, message):
             self.compare(*arguments, code=1)
@@ -155,6 +182,23 @@ class CompareChain(ProgramTest):
         stages = self.compare("compare", "--seeds", "1", *SMALL, "--train.batch=1000", code=2)
         self.assertIn("train.batch = 1000", stages["train transformer, seed 1"])
         self.assertNotIn("train pde, seed 1", stages)
+
+    def test_what_was_stopped_in_a_training_goes_on_there(self):
+        words = ("compare", "--seeds", "1", "--only", "trainings", "--without", "pde normed distilled hessian", *SMALL, "--train.epochs=40")
+        stopped = self.start_comparison(*words)
+        while not os.path.exists(self.path("out/transformer_1.epoch1.h5")):
+            self.assertIsNone(stopped.poll(), "it ended too early")
+            time.sleep(0.01)
+        stopped.send_signal(signal.SIGTERM)
+        said, _ = stopped.communicate(timeout=100)
+        self.assertEqual((stopped.returncode, members(stopped.pid)), (143, []), said)
+        self.assertIn("train transformer, seed 1               ", said)
+        self.assertEqual(self.open("out/transformer_1.h5").attrs["status"], "interrupted")
+        self.assertEqual(self.listed(*words)["trainings 1"][2], "todo")
+        self.compare(*words)
+        with open(self.path("out/transformer_1.log"), encoding="utf-8") as log:
+            self.assertIn("continuing from", log.read())
+        self.assertEqual(self.open("out/transformer_1.h5").attrs["status"], "done")
 
 
 if __name__ == "__main__":
