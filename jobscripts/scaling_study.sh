@@ -42,21 +42,8 @@ for setting; do
 done
 # shellcheck source=jobscripts/machine.sh
 . jobscripts/machine.sh
-
-# submit WORD...: with submit.sh; appends the job number to jobs
-submit() {
-  local said job
-  said=$(jobscripts/submit.sh "${dry[@]}" "${options[@]}" --parsable "$@")
-  if [ ${#dry[@]} -gt 0 ]; then
-    printf '%s\n' "$said"
-    job=JOB$((${#jobs[@]} + 1))
-  else
-    printf '%s\n' "${said%$'\n'*}"
-    job=${said##*$'\n'} job=${job%%;*} # number;cluster where there are several
-    [[ $job =~ ^[0-9]+$ ]] || wrong "sbatch returned no job number"
-  fi
-  jobs+=("$job")
-}
+# shellcheck source=jobscripts/submit_all.sh
+. jobscripts/submit_all.sh
 
 # study SETTING...: submits all jobs. The folder is named after the first one, which knows its own number only as %j.
 study() {
@@ -72,22 +59,7 @@ study() {
   submit "${after[@]}" --job-name="$name" --nodes=1 --ntasks=1 --time=00:10:00 jobscripts/plot_scaling.sbatch "$folder" "${sizes[@]}"
 }
 
-take_back() {
-  [ ${#jobs[@]} -gt 0 ] || return 0
-  printf '%s_scaling.sh: not all could be submitted; cancelling those that were: %s\n' "$mode" "${jobs[*]}" >&2
-  scancel "${jobs[@]}"
-}
-
-jobs=() dry=(--dry-run)
-if [ $asked_dry = yes ]; then
-  study "$@"
-  exit
-fi
-study "$@" >/dev/null # errors in the arguments are reported before anything is submitted
-jobs=() dry=()
-trap take_back EXIT
-study "$@"
-trap - EXIT
+submit_all study "$@"
 printf 'results  %s\n' "$folder"
 for i in "${!sizes[@]}"; do printf 'job %s  ranks %s\n' "${jobs[i]}" "${sizes[i]}"; done
 printf 'job %s  the table in its log, figures in %s/figures\n' "${jobs[-1]}" "$folder"
