@@ -190,7 +190,7 @@ if ! wanted report; then
   exit
 fi
 needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml \
-  --claims input/paper/hessian/claims.toml --claims input/paper/identifiability/claims.toml --output "$out"
+  --claims input/paper/hessian/claims.toml --claims input/paper/identifiability/claims.toml --traits input/paper/traits.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"
