@@ -120,7 +120,7 @@ stage_of() {
       [ "$status" -eq 0 ] || finish
       ;;
     validate)
-      is_done || message=$(refusal "$out" "${words[@]}" --output.file="$out/$2.h5")
+      is_done || message=$(refusal "$out" "$2.h5" "$place" "${words[@]}")
       [ -z "${message:-}" ] || die "$1: $message"
       ;;
   esac

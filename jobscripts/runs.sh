@@ -44,11 +44,12 @@ experiments_of() {
   done
 }
 
-# refusal OUT WORD...: what the program says if it would not run this; nothing if that is about a model in OUT, which may have to be made yet
+# refusal OUT FILE PLACE WORD...: what the program says if it would not run this and write FILE in OUT; nothing if that is about a model in
+# OUT, which may have to be made yet. PLACE is that of find_finished: checkpoints of an old result do not count, as they will be removed
 refusal() {
-  local out=$1 status=0 said
-  shift
-  said=$("$FLUXFORMER_BIN" "$@" --validate 2>&1 >/dev/null </dev/null) || status=$?
+  local out=$1 file=$2 status=0 said
+  if [ "$3" = old ]; then file+=.new; fi
+  said=$("$FLUXFORMER_BIN" "${@:4}" --output.file="$out/$file" --validate 2>&1 >/dev/null </dev/null) || status=$?
   if [ $status -eq 0 ]; then return; fi
   said=$(grep '^fluxformer:' <<<"$said" | tail -n 1) || true
   if [[ $said != *" = $out/"* || $said = "fluxformer: output.file"* ]]; then printf '%s\n' "$said"; fi
@@ -142,6 +143,7 @@ attend() {
   trap 'pass_on USR1 "time is nearly up: requesting a checkpoint"' USR1
   trap 'pass_on TERM "cancelled"' TERM
   trap 'pass_on INT "interrupted"' INT
+  trap 'pass_on TERM "the terminal is closed"' HUP
   if [ -z "${SLURM_JOB_ID:-}" ]; then set -m; fi # Ctrl-C then reaches only this script
   "$@" </dev/null &
   run=$!
@@ -151,7 +153,7 @@ attend() {
     wait "$run" || status=$?
     kill -0 "$run" 2>/dev/null || break
   done
-  trap - USR1 TERM INT
+  trap - USR1 TERM INT HUP
   case $signalled in
     TERM) status=143 ;;
     INT) status=130 ;;
