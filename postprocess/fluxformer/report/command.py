@@ -14,11 +14,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
 from fluxformer.report import together_figure, together_text
-from fluxformer.io import Run, RunError
+from fluxformer.io import Run
 from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows, trainings_behind
@@ -153,7 +154,8 @@ def main(arguments: list[str]) -> None:
         chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
         together = Together(read_traits(options.traits), [chapter.study for chapter in chapters]) if options.traits else None
         if together and not together.names:
-            raise RunError(f"{options.traits}: none of its traits was measured in these files")
+            print(f"{options.traits}: none of its traits was measured in these files", file=sys.stderr)
+            together = None
         everything = (together, together_figure.draw(together)) if together else None
         os.makedirs(folder or ".", exist_ok=True)
         page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
