@@ -13,7 +13,7 @@
 #       comparison (compare.sh) so are the trainings of each seed and each experiment. What is wrong is said before anything runs. A row is
 #       finished if its result is complete, of the same deck and settings, and no older than those it needs.
 # Writes: OUT/NAME/result.h5, of a comparison what compare.sh writes in OUT/NAME; logs OUT/NAME.log or, of jobs, OUT/NAME-JOB.log; OUT/jobs;
-#       OUT/report.html, OUT/report.pdf, OUT/claims*.png.
+#       OUT/report.html, OUT/report.pdf, OUT/claims*.png, all in OUT/report.part until they are complete.
 set -euo pipefail
 shopt -s extglob
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -73,7 +73,7 @@ page_is_done() {
 
 # make_page: the report of what is finished. Sets status
 make_page() {
-  local results measured claims=() traits=() file name
+  local results claims=() file
   read -ra results <<<"$(for_page)"
   status=1
   if [ ${#results[@]} -eq 0 ]; then
@@ -81,11 +81,14 @@ make_page() {
     return
   fi
   for file in input/paper/*/claims.toml; do claims+=(--claims "$file"); done
-  mapfile -t measured < <(sed -nE 's/^experiment = "(\w+).*/\1/p' input/paper/traits.toml)
-  for name in "${measured[@]}"; do # the report refuses traits of which no result has any
-    if [[ "${results[*]} " = *"/$name.h5 "* ]]; then traits=(--traits input/paper/traits.toml); fi
-  done
-  stop_with=TERM attend "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" "${claims[@]}" "${traits[@]}" --output "$out"
+  stop_with=TERM attend "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" "${claims[@]}" --traits input/paper/traits.toml \
+    --output "$out/report.part" >/dev/null
+  if [ "$status" -eq 0 ]; then # the page last: it says that all is there
+    mv "$out"/report.part/!(report.html) "$out"
+    mv "$out/report.part/report.html" "$out"
+    rmdir "$out/report.part"
+    echo "written to $out/report.html"
+  fi
 }
 
 # run_row NAME: runs a row on this machine. Sets status

@@ -53,6 +53,12 @@ class Tables(StudyTest):
         stages = self.study(self.table(NETWORK, PRUNE, DIFFUSION), self.path("out"))
         self.assertEqual([name for name, text in stages.items() if " is done" in text], ["diffusion"])
         self.assertIn("out/prune/result.h5", self.page())
+        # A page that could not be completed is no page: its PDF cannot be written where a folder is.
+        os.remove(self.path("out/report.html"))
+        os.makedirs(self.path("out/report.part/report.pdf"))
+        self.study(self.table(NETWORK, PRUNE, DIFFUSION), self.path("out"), code=1)
+        self.assertFalse(os.path.exists(self.path("out/report.html")))
+        os.rmdir(self.path("out/report.part/report.pdf"))
         os.utime(self.path("out/network/result.h5"))
         stages = self.study(self.table(NETWORK, PRUNE, DIFFUSION), self.path("out"))
         self.assertEqual([name for name, text in stages.items() if " is done" in text], ["network", "diffusion"])
