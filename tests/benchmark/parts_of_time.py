@@ -16,8 +16,9 @@ import sys
 import tempfile
 from collections import Counter
 
+KERNEL = "attention's kernel"
 PARTS = {  # the first that matches the function's name, with the arguments of templates
-    "attention's kernel": r"HeadKernel|exp_shifted",
+    KERNEL: r"HeadKernel|exp_shifted",
     "passes of attention": r"Attention|Backwards",
     "GELU": r"gelu|activate",
     "passes of the feed-forward network": r"Reaction",
@@ -27,7 +28,6 @@ PARTS = {  # the first that matches the function's name, with the arguments of t
     "passes over states": r"SlabModel|SlabTape|LayerTerm|FieldOperator|Backpropagation|memset|memmove|memcpy|Vec[A-Z]",
 }
 PRODUCTS = r"\[JIT\]|perf-\d+|xsmm|openblas|libblas|dnnl"  # names of files, or of functions
-LARGE = {"float": "product<float>/768/768/768", "double": "product<double>/768/768/768", "mixed": "product<float>/768/768/768"}
 
 
 def measured(program: str, name: str, record: tuple[str, ...] = ()) -> float:
@@ -35,7 +35,7 @@ def measured(program: str, name: str, record: tuple[str, ...] = ()) -> float:
     with tempfile.NamedTemporaryFile(suffix=".json") as result:
         subprocess.run([*record, program, f"--benchmark_filter=^{re.escape(name)}$", "--benchmark_min_time=4", f"--benchmark_out={result.name}"],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return float(json.load(open(result.name, encoding="utf-8"))["benchmarks"][0]["GFLOP/s"])
+        return float(json.load(result)["benchmarks"][0]["GFLOP/s"])
 
 
 def parts(samples: str) -> Counter[str]:
@@ -60,10 +60,10 @@ def main() -> None:
             samples = os.path.join(folder, "samples")
             rate = measured(program, name, ("perf", "record", "-q", "-F", "1999", "-o", samples))
             found = parts(samples)
-        peak = measured(program, next(large for kind, large in LARGE.items() if kind in name))
+        peak = measured(program, f"product<{'double' if 'double' in name else 'float'}>/768/768/768")
         print(f"{name}: {rate:.0f} GFLOP/s, {rate / peak:.2f} of the peak of {peak:.0f}; in products "
               f"{100 * rate / found['products'] / peak:.2f} of it (with the kernel of attention, whose flops count, "
-              f"{100 * rate / (found['products'] + found['attention' + chr(39) + 's kernel']) / peak:.2f})")
+              f"{100 * rate / (found['products'] + found[KERNEL]) / peak:.2f})")
         for part, share in found.most_common():
             print(f"  {share:5.1f} %  {part}")
 

@@ -38,7 +38,8 @@ double kernel_pair_bytes(double examples, double paths) {
 double kernel_bytes(double examples, double paths, double dimension, int ranks) {
   const double pairs = kernel_pair_bytes(examples, paths);
   if (ranks == 1 && pairs <= most_pair_bytes) return pairs;
-  return sizeof(double) * (3 * examples * paths * dimension + examples * examples) / ranks;
+  const double matrices = ranks == 1 ? 3 : 1;
+  return sizeof(double) * (3 * examples * paths * dimension + matrices * examples * examples) / ranks;
 }
 
 PathKernels::PathKernels(const RowMatrix& inputs, int paths, double input_variance, KernelStorage storage)

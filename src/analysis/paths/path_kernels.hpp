@@ -18,8 +18,8 @@ enum class KernelStorage {
 
 /// Hs(Hs+1)/2 P(P+1)/2 numbers, in bytes.
 double kernel_pair_bytes(double examples, double paths);
-/// What the theory needs for its work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or
-/// a share of three matrices of the size of inputs and one of K's.
+/// What is needed for the work on each of `ranks` ranks that share the examples, in bytes: stored pairs (one rank), or a share of three
+/// matrices of the size of inputs and one of K's (one rank: three, as draws take kernels made anew).
 double kernel_bytes(double examples, double paths, double dimension, int ranks = 1);
 
 /// All C_{pi pi'} of P examples with themselves. Not collective.

@@ -30,8 +30,7 @@ struct JudgedSets {
 };
 
 /// On one rank by the kernels of all pairs of paths where these are stored (PathKernels), else by those of their examples (SharedData), which
-/// takes less work and memory than kernels made anew each time. All functions that
-/// take U_1 are collective over these ranks.
+/// takes less work and memory than kernels made anew each time. All functions that take U_1 are collective over these ranks.
 class TaskTheory {
  public:
   /// The task is used, not copied; its share is that of this rank of `comm`. Collective.

@@ -4,11 +4,8 @@
 #include <bit>
 #include <stdexcept>
 
+#include "operators/kernels/simd.hpp"
 #include "operators/kernels/turn.hpp"
-
-#if defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
 
 #ifdef FLUXFORMER_XSMM
 #include <libxsmm.h>
@@ -26,9 +23,9 @@ std::uint32_t rounded_bits(float x) {
 }
 
 #if defined(__AVX512BF16__)
-constexpr std::size_t width = 16;  // floats of a register
+constexpr std::size_t width = simd::lanes<float>;
 
-/// 16 numbers, rounded.
+/// The numbers of a register, rounded.
 __m256i rounded(const float* x) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
 }
