@@ -1,5 +1,6 @@
 #include "base/random.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -46,6 +47,27 @@ double open_unit(std::uint64_t bits) {
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
+// Blocks that are computed at once. Words are kept as numbers of 64 bits, as the products need them: compilers turn
+// the loop over lanes into vector instructions.
+constexpr std::size_t lanes = 16;
+using Lanes = std::array<std::uint64_t, lanes>;
+
+// philox of `counter` in every lane
+void philox_lanes(std::array<Lanes, 4>& counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t l = 0; l < lanes; ++l) {
+      const std::uint64_t product_0 = multiplier_0 * low(counter[0][l]);
+      const std::uint64_t product_1 = multiplier_1 * low(counter[2][l]);
+      counter[0][l] = high(product_1) ^ counter[1][l] ^ key[0];
+      counter[1][l] = low(product_1);
+      counter[2][l] = high(product_0) ^ counter[3][l] ^ key[1];
+      counter[3][l] = low(product_0);
+    }
+    key[0] += weyl_0;
+    key[1] += weyl_1;
+  }
+}
+
 }  // namespace
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
@@ -79,6 +101,25 @@ RandomStream RandomStream::item(std::uint64_t index) const {
 
 std::array<std::uint32_t, 4> RandomStream::block(std::uint64_t index) const {
   return philox({low(index), high(index), low(item_), high(item_)}, key_);
+}
+
+void RandomStream::bits(std::uint64_t first, std::span<std::uint32_t> words) const {
+  for (; !words.empty(); first += lanes) {
+    std::array<Lanes, 4> counter{};
+    for (std::size_t l = 0; l < lanes; ++l) {
+      counter[0][l] = low(first + l);
+      counter[1][l] = high(first + l);
+      counter[2][l] = low(item_);
+      counter[3][l] = high(item_);
+    }
+    philox_lanes(counter, key_);
+    std::array<std::uint32_t, 4 * lanes> together{};
+    for (std::size_t l = 0; l < lanes; ++l)
+      for (std::size_t k = 0; k < 4; ++k) together[4 * l + k] = low(counter[k][l]);
+    const std::size_t taken = std::min(words.size(), together.size());
+    std::copy_n(together.begin(), taken, words.begin());
+    words = words.subspan(taken);
+  }
 }
 
 double RandomStream::uniform(std::uint64_t index) const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,9 @@ class RandomStream {
   std::uint64_t below(std::uint64_t index, std::uint64_t count) const;
   /// Four words of 32 random bits.
   std::array<std::uint32_t, 4> bits(std::uint64_t index) const { return block(index); }
+  /// The words of the blocks `first`, `first` + 1, ..., one after the other, as many as there is room for; the
+  /// last block may be cut. Computes several blocks at once: for many numbers.
+  void bits(std::uint64_t first, std::span<std::uint32_t> words) const;
 
  private:
   std::array<std::uint32_t, 4> block(std::uint64_t index) const;

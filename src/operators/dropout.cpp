@@ -8,6 +8,7 @@ void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab
   const auto width = static_cast<std::size_t>(context.width);
   const double kept = 1 / (1 - rate_);
   const auto threshold = static_cast<std::uint32_t>(rate_ * 4294967296.0);
+  std::vector<std::uint32_t> bits(width);
   for (int sample = 0; sample < context.samples; ++sample) {
     const auto stream =
         random_.item(static_cast<std::uint64_t>(keys_[static_cast<std::size_t>(sample)])).item(site);
@@ -18,11 +19,8 @@ void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab
                   static_cast<std::size_t>(sample)) *
                      width;
       const std::uint64_t blocks = (width + 3) / 4;  // four numbers of 32 bits from each block
-      for (std::uint64_t b = 0; b < blocks; ++b) {
-        const auto bits = stream.bits(token * blocks + b);
-        for (std::size_t k = 0; k < 4 && 4 * b + k < width; ++k)
-          row[4 * b + k] *= bits[k] < threshold ? 0.0 : kept;
-      }
+      stream.bits(token * blocks, bits);
+      for (std::size_t k = 0; k < width; ++k) row[k] *= bits[k] < threshold ? 0.0 : kept;
     }
   }
 }

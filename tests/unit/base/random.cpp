@@ -36,6 +36,16 @@ TEST(RandomStream, keeps_its_numbers_from_version_to_version) {
   EXPECT_NEAR(stream.normal(7), -1.1151495864088028, 1e-14);  // log and cos may differ in the last bits
 }
 
+// Also where a run ends within a block, and where the index passes 2^32.
+TEST(RandomStream, gives_runs_of_words_as_single_blocks) {
+  const auto stream = RandomStream(3, "words").item(5);
+  for (const std::uint64_t first : {std::uint64_t{0}, (std::uint64_t{1} << 32U) - 7}) {
+    std::vector<std::uint32_t> words(4 * 37 + 3);
+    stream.bits(first, words);
+    for (std::size_t i = 0; i < words.size(); ++i) EXPECT_EQ(words[i], stream.bits(first + i / 4)[i % 4]);
+  }
+}
+
 TEST(RandomStream, gives_the_same_number_in_any_order) {
   const RandomStream stream(1, "order");
   std::vector<double> forwards;
