@@ -23,10 +23,7 @@ void log_soft_max(Matrix& logits) {
 
 /// sum p (log p - log_q), with 0 log 0 = 0; finite also where q is too small for a double.
 double divergence(const Matrix& p, const Matrix& log_q) {
-  double sum = 0;
-  for (Eigen::Index i = 0; i < p.size(); ++i)
-    if (p.data()[i] > 0) sum += p.data()[i] * (std::log(p.data()[i]) - log_q.data()[i]);
-  return sum;
+  return (p.array() > 0).select(p.array() * (p.array().log() - log_q.array()), 0.0).sum();
 }
 
 }  // namespace
