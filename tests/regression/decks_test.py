@@ -23,9 +23,10 @@ DECKS = {f"{experiment}/{os.path.basename(path)[:-4]}": path for experiment in (
 EXPERIMENT = {name: name.split("/")[0] for name in DECKS}
 # Data sets that need files, and similar built-in ones.
 BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "--data.alphabets=0"),
-            "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32")}
+            "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32"),
+            "stripped": ("--data.headers=true", "--data.quotes=true", "--data.footers=true")}
 # Decks that a PDE model's deck stands beside.
-TWINS = [f"train/{data}" for data in ("20news", "20news_masked", "digits", "mnist", "omniglot")]
+TWINS = [f"train/{data}" for data in ("20news", "20news_masked", "20news_stripped", "digits", "mnist", "omniglot")]
 # Decks that start from the model of another deck.
 START = {"train/20news_tuned": "train/20news_masked"}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
@@ -77,6 +78,26 @@ class DeckTest(ProgramTest):
                 content = stream.read()
             self.assertTrue(content.startswith(b"\x89PNG" if name.endswith("png") else b"%PDF"), name)
             self.assertGreater(len(content), 5000, name)
+
+
+def epochs_of(path):
+    """The value of each key named epochs in a deck, as numbers."""
+    with open(path, encoding="utf-8") as deck:
+        values = [line.split("=")[1].split("#")[0] for line in deck if line.split("=")[0].strip() == "epochs"]
+    return [int(epoch) for value in values for epoch in value.split(",")]
+
+
+class Comparisons(unittest.TestCase):
+    def test_no_experiment_reads_a_copy_that_some_training_does_not_write(self):
+        # Those that read copies (output.snapshots) read them of all models that they compare.
+        folders = [os.path.join(ROOT, "input", folder) for folder in ("compare", "paper/compare/mnist", "paper/compare/20news")]
+        for folder in folders:
+            written = min(max(epochs_of(path)) for model in ("transformer", "pde", "normed", "distilled", "linear", "mlp")
+                          for path in glob.glob(os.path.join(folder, model + ".ini")))
+            for experiment in ("bottleneck", "gradient_flow", "hessian", "identifiability"):
+                read = epochs_of(os.path.join(folder, experiment + ".ini"))
+                self.assertTrue(read, experiment)
+                self.assertLessEqual(max(read), written, f"{folder}/{experiment}.ini")
 
 
 class AllDecks(DeckTest):
