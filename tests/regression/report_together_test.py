@@ -269,6 +269,8 @@ class Pages(Traits):
         with open(self.path("report.pdf"), "rb") as stream:
             pages = int(re.search(rb"/Count (\d+)", stream.read())[1])
         self.assertGreater(pages, 4)  # words, figure, numbers, models or runs
+        with open(self.path("together.png"), "rb") as stream:
+            self.assertTrue(stream.read().startswith(b"\x89PNG"))
 
     def test_without_traits_there_is_no_such_section(self):
         self.assertEqual(self.report(*self.write("a", numbers(4))).returncode, 0)

@@ -6,7 +6,8 @@ FILE.h5 are outputs of train, evolve, the comparisons, hessian, identifiability,
 set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
 together, and beside each stand the runs it rests on, with their decks and wall times. --traits adds "Everything at once": which models differ
 in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed),
-FOLDER/report.pdf and, with claims, FOLDER/claims.png; FOLDER is that of the first file unless given.
+FOLDER/report.pdf, with claims FOLDER/claims.png (claims_1.png, ... for several data sets), and with traits FOLDER/together.png; FOLDER is
+that of the first file unless given.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows, trainings_behind
 from fluxformer.report.sections import Section, sections
-from fluxformer.report.style import Drawing
+from fluxformer.report.style import Drawing, write
 from fluxformer.report.summary import write_summary
 from fluxformer.report.together import Together
 from fluxformer.report.traits import read_traits
@@ -162,4 +163,6 @@ def main(arguments: list[str]) -> None:
         write_page(page, chapters, rule, runs, everything)
         report_paper.write(paper, chapters, rule, runs, everything)
         pictures = write_pictures(folder, chapters)
+        if together:
+            pictures.append(write(together_figure.draw(together), os.path.join(folder, "together")))
     print(page, paper, *pictures, sep="\n")
