@@ -40,6 +40,9 @@ def _differences(axes: Axes, together: Together, data: DataSet, shown: float) ->
                     axes.plot([end], [row], mark, color=style.colour, ms=4, clip_on=False)
         line, = axes.plot([np.clip(mean, -shown, shown)], [row], style.marker, color=style.colour, ms=7, mew=1.4,
                           mfc=style.colour if one.found else "white", zorder=3, clip_on=False)
+        if abs(mean) > shown:  # the marker at the edge hides the arrow: the number beside it
+            axes.annotate(number(mean), (math.copysign(shown, mean), row), (math.copysign(7, -mean), 0), textcoords="offset points",
+                          ha="right" if mean > 0 else "left", va="center", fontsize=8, color=style.colour)
         tips(axes, line, [f"{one.column.trait.name}, {style.label} minus {MODELS[one.first].label}: {number(mean)} "
                           f"[{number(low)}, {number(high)}] standard deviations"])
     axes.axvline(0, color=SOFT, lw=1)
