@@ -87,9 +87,8 @@ mpi_environment() {
   if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   fi
-  if [ "$(nproc)" -ne "$1" ]; then # bound ranks would share their cores, always the first ones, with those of other runs
-    export OMPI_MCA_hwloc_base_binding_policy=none
-  fi
+  # Bound ranks would share their cores, always the first ones, with those of other runs.
+  export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
 }
 
 # unity_in FOLDER: the option by which a build from nothing compiles several sources at once; a build folder that exists stays as it is

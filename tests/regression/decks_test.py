@@ -3,6 +3,7 @@
 drawn, and other programs can open the file.
 """
 
+import configparser
 import glob
 import os
 import sys
@@ -82,9 +83,9 @@ class DeckTest(ProgramTest):
 
 def epochs_of(path):
     """The value of each key named epochs in a deck, as numbers."""
-    with open(path, encoding="utf-8") as deck:
-        values = [line.split("=")[1].split("#")[0] for line in deck if line.split("=")[0].strip() == "epochs"]
-    return [int(epoch) for value in values for epoch in value.split(",")]
+    deck = configparser.ConfigParser(inline_comment_prefixes="#")
+    deck.read(path)
+    return [int(epoch) for keys in deck.values() for epoch in keys.get("epochs", "").split(",") if epoch]
 
 
 class Comparisons(unittest.TestCase):
