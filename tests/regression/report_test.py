@@ -144,7 +144,7 @@ class Files(ReportTest):
             sample.write_ablation(self.path(name), settings=SETTINGS.replace("digits", "mnist" if name == "b.h5" else "digits"))
         done = start("report", self.path("a.h5"), self.path("b.h5"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout.split(), [self.path("report.html"), self.path("report.pdf")])
+        self.assertEqual(done.stdout.split(), [self.path("report.html"), self.path("report.pdf"), self.path("tables.md")])
         with open(self.path("report.html"), encoding="utf-8") as stream:
             page = stream.read()
         for heading in ("<h2>built-in digits, 4 × 4 patches</h2>", "<h2>MNIST, 4 × 4 patches</h2>"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluxformer.report.data import Comparison, Study, number
+from fluxformer.report.data import Comparison, Study, mean_and_spread, number
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, style_of, tips
 from fluxformer.statistics import Effect
@@ -160,4 +160,17 @@ def draw(study: Study) -> list[Drawing]:
     return drawings
 
 
-SECTIONS = (Section(4, "attention", "Attention", "attention", draw),)
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: mean scores over layers of each model, of the null controls of the first, and of two Transformers."""
+    def row(name: str, model: str, end: str = "") -> tuple[str, ...]:
+        measured = [comparison.measure(model, score + end) for score, _, _ in SCORES]
+        return name, *("–" if values is None else mean_and_spread(values.mean(axis=1)) for values in measured)
+
+    models = comparison.having("cosine")
+    rows = [("compared with the Transformer", *(name for _, name, _ in SCORES)), *(row(style_of(model).label, model) for model in models)]
+    rows += [row(label, models[0], f"_{null}") for null, label, _, _ in NULLS] if models else []
+    rows.append(row("ceiling: two Transformers", "transformer", "_ceiling"))
+    return [one for one in rows if set(one[1:]) != {"–"}]
+
+
+SECTIONS = (Section(4, "attention", "Attention", "attention", draw, table),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from fluxformer.report.data import Comparison, Study
+from fluxformer.report.data import MODELS, Comparison, Study, first_and_last
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, plt, style_of
 from fluxformer.style import SOFT
@@ -98,4 +98,16 @@ def draw(study: Study) -> list[Drawing]:
     return drawings
 
 
-SECTIONS = (Section(5, "bottleneck", "Information bottleneck", "bottleneck", draw),)
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: every estimate at the first and at the last depth."""
+    models = [model for model in MODELS if model in comparison.models]
+    rows: list[tuple[str, ...]] = [("first depth → last", "estimator", *(MODELS[model].label for model in models))]
+    for about, (_, unit, _, _) in ABOUT.items():
+        for estimator, name in ESTIMATORS.items():
+            measured = [comparison.measure(model, f"{about}_{estimator}") for model in models]
+            if any(values is not None for values in measured):
+                rows.append((unit, name, *("–" if values is None else first_and_last(values) for values in measured)))
+    return rows
+
+
+SECTIONS = (Section(5, "bottleneck", "Information bottleneck", "bottleneck", draw, table),)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from matplotlib.axes import Axes
 
-from fluxformer.report.data import Comparison, Study, number, spread
+from fluxformer.report.data import Comparison, Study, mean_and_spread, number, spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of, tips
 from fluxformer.style import SOFT
@@ -178,4 +180,20 @@ def draw(study: Study) -> list[Drawing]:
     return drawings
 
 
-SECTIONS = (Section(6, "gradients", "Gradient flow", "gradient_flow", draw),)
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: gradients and Jacobians of each model."""
+    def text(name: str, of_seed: Callable[[np.ndarray], np.ndarray]) -> Callable[[str], str | None]:
+        def of_model(model: str) -> str | None:
+            values = comparison.measure(model, name)
+            return None if values is None else mean_and_spread(of_seed(values))
+        return of_model
+
+    return comparison.table({
+        "largest / smallest ‖∂loss/∂u‖": text("disparity", np.ravel),
+        "‖∂loss/∂u(0)‖": text("gradient_norm", lambda values: values[:, 0]),
+        "‖u‖ ‖∂loss/∂u‖, mean over depth": text("gradient_size", lambda values: values.mean(axis=1)),
+        "largest singular value of a layer": text("largest_singular_value", lambda values: np.nanmax(values, axis=1)),
+        "Lyapunov exponent, largest": text("lyapunov", lambda values: values[:, 0])})
+
+
+SECTIONS = (Section(6, "gradients", "Gradient flow", "gradient_flow", draw, table),)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import NullFormatter
 
-from fluxformer.report.data import Comparison, Study
+from fluxformer.report.data import Comparison, Study, first_and_last, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import HEAT, Drawing, canvas, legend, name_row, over, panel, plt, style_of
 from fluxformer.style import INK, SOFT, decades, plain_numbers
@@ -154,4 +156,17 @@ def draw(study: Study) -> list[Drawing]:
     return drawings
 
 
-SECTIONS = (Section(3, "flow", "Information flow", "information_flow", draw),)
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: what becomes of the states of each model, and how like the Transformer's they are."""
+    def change(name: str) -> Callable[[str], str | None]:
+        return lambda model: None if (values := comparison.measure(model, name)) is None else first_and_last(values)
+
+    def alike(model: str) -> str | None:
+        values = comparison.measure(model, "cka")
+        return None if values is None or model == "transformer" else mean_and_spread(_at_equal_depth(comparison, model, values).mean(axis=1))
+
+    return comparison.table({"‖u‖ (rms), first depth → last": change("norm"), "variance over tokens": change("token_variance"),
+                             "CKA with the Transformer, mean over equal depths": alike})
+
+
+SECTIONS = (Section(3, "flow", "Information flow", "information_flow", draw, table),)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fluxformer.compare.gradient_flow import bars
-from fluxformer.report.data import Comparison, Study
+from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+from fluxformer.statistics import Effect
 from fluxformer.style import plain_numbers
 
 KINDS = (("noise", "noise_level", "Noise on the input", "deviation / rms of the input"),
@@ -76,4 +77,30 @@ def draw(study: Study) -> list[Drawing]:
     return drawings
 
 
-SECTIONS = (Section(7, "perturbation", "Perturbations", "perturbation", draw),)
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: accuracy in per cent, perturbation by perturbation, and by how many points the PDE models that
+    were trained on the labels alone differ from the Transformer, with its 95 % interval over seeds."""
+    models = [model for model in MODELS if model in comparison.models]
+    against = [model for model in ("independent", "normed") if model in models and "transformer" in models]
+    rows: list[tuple[str, ...]] = [("accuracy  [%]", "level", *(MODELS[model].label for model in models),
+                                    *(f"{MODELS[model].label} − Transformer" for model in against))]
+
+    def row(name: str, level: str, of_seeds: dict[str, np.ndarray]) -> tuple[str, ...]:
+        return (name, level, *(mean_and_spread(100 * of_seeds[model]) if model in of_seeds else "–" for model in models),
+                *(_points(Effect(100 * (of_seeds[model] - of_seeds["transformer"]))) if {model, "transformer"} <= set(of_seeds) else "–" for model in against))
+
+    rows.append(row("Not perturbed", "", {model: comparison.numbers(model, "accuracy") for model in comparison.having("accuracy")}))
+    for kind, axis, title, _ in KINDS:
+        measured = {model: comparison.numbers(model, f"{kind}_accuracy") for model in comparison.having(f"{kind}_accuracy")}
+        rows += [row(title, f"{level:g}", {model: values[:, k] for model, values in measured.items()})
+                 for k, level in enumerate(comparison.axis(axis))] if measured else []
+    return rows
+
+
+def _points(difference: Effect) -> str:
+    low, high = difference.interval()
+    text = f"{difference.mean:+.1f}" + (f" [{low:.1f}, {high:.1f}]" if np.isfinite(low) else "")
+    return text.replace("-", "−")
+
+
+SECTIONS = (Section(7, "perturbation", "Perturbations", "perturbation", draw, table),)

@@ -6,7 +6,7 @@ FILE.h5 are outputs of train, evolve, the comparisons, hessian, identifiability,
 set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
 together, and beside each stand the runs it rests on, with their decks and wall times. --traits adds "Everything at once": which models differ
 in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed),
-FOLDER/report.pdf, with claims FOLDER/claims.png (claims_1.png, ... for several data sets), and with traits FOLDER/together.png; FOLDER is
+FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/claims.png (claims_1.png, ... for several data sets), and with traits FOLDER/together.png; FOLDER is
 that of the first file unless given.
 """
 
@@ -19,12 +19,12 @@ import sys
 
 from fluxformer.report import page as report_page
 from fluxformer.report import paper as report_paper
-from fluxformer.report import together_figure, together_text
+from fluxformer.report import tables, together_figure, together_text
 from fluxformer.io import Run
 from fluxformer.report.claims import Claim, Rule, read_all
 from fluxformer.report.data import MODELS, Study, open_run, studies
 from fluxformer.report.runs import model_rows, run_rows, trainings_behind
-from fluxformer.report.sections import Section, sections
+from fluxformer.report.sections import Rows, Section, sections
 from fluxformer.report.style import Drawing, write
 from fluxformer.report.summary import write_summary
 from fluxformer.report.together import Together
@@ -56,7 +56,7 @@ class Chapter:
     models : list of tuple
         Rows of a table, the first of them headings.
     sections : list of tuple
-        Those that have something to show, with their figures.
+        Those that have something to show, with their figures and the rows of their table (none without).
     """
 
     def __init__(self, place: int, study: Study, rule: Rule | None, claims: list[Claim]) -> None:
@@ -64,22 +64,22 @@ class Chapter:
         self.study = study
         self.weighed = weigh(claims, study, rule) if rule else []
         self.models = model_rows(study)
-        self.sections: list[tuple[Section, list[Drawing]]] = []
+        self.sections: list[tuple[Section, list[Drawing], Rows]] = []
         for section in SECTIONS:
             drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
             if drawings or (section.anchor == "models" and len(self.models) > 1):
-                self.sections.append((section, drawings))
+                comparison = study.of(section.experiment)
+                self.sections.append((section, drawings, section.table(comparison) if section.table and comparison else []))
 
     def html(self) -> str:
         """The chapter of the page."""
         parts = [f"<h2>{self.study.name}</h2>"]
-        for section, drawings in self.sections:
+        for section, drawings, rows in self.sections:
             parts.append(f'<h3 id="{self.anchor}-{section.anchor}">{section.heading}</h3>')
             if section.anchor == "models" and len(self.models) > 1:
                 parts += [report_page.couplings(self.kinds()), report_page.table(self.models, range(2, len(self.models[0])))]
             parts += [report_page.figure(one) for one in drawings]
-            if section.table and (comparison := self.study.of(section.experiment)):
-                rows = section.table(comparison)
+            if rows:
                 parts.append(report_page.table(rows, range(1, len(rows[0]))))
         return "".join(parts)
 
@@ -162,7 +162,8 @@ def main(arguments: list[str]) -> None:
         page, paper = (os.path.join(folder, "report" + end) for end in (".html", ".pdf"))
         write_page(page, chapters, rule, runs, everything)
         report_paper.write(paper, chapters, rule, runs, everything)
+        tables.write(os.path.join(folder, "tables.md"), chapters)
         pictures = write_pictures(folder, chapters)
         if together:
             pictures.append(write(together_figure.draw(together), os.path.join(folder, "together")))
-    print(page, paper, *pictures, sep="\n")
+    print(page, paper, os.path.join(folder, "tables.md"), *pictures, sep="\n")

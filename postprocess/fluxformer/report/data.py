@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -92,6 +92,12 @@ def mean_and_spread(values: ArrayLike) -> str:
         return number(mean) + (f" ± {number(deviation)}" if len(finite) > 1 else "")
     decimals = 1 - math.floor(math.log10(deviation))  # two digits of the deviation matter, and as many of the mean
     return f"{_fixed(mean, decimals)} ± {_fixed(deviation, decimals)}".replace("-", "−")
+
+
+def first_and_last(values: ArrayLike) -> str:
+    """Numbers [seed, depth] as text: mean at the first depth, and mean ± standard deviation at the last."""
+    values = np.asarray(values, dtype=float)
+    return f"{number(float(np.nanmean(values[:, 0])))} → {mean_and_spread(values[:, -1])}"
 
 
 OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
@@ -211,6 +217,11 @@ class Comparison:
     def having(self, name: str) -> list[str]:
         """The models that have this measure."""
         return [model for model in self.models if name in self.measures[model]]
+
+    def table(self, columns: Mapping[str, Callable[[str], str | None]]) -> list[tuple[str, ...]]:
+        """Rows of text, the first of them headings: a row for each model of MODELS, `columns` by heading; None is a number it does not have."""
+        rows = [(MODELS[model].label, *(column(model) or "–" for column in columns.values())) for model in self.models if model in MODELS]
+        return [("model", *columns), *(row for row in rows if set(row[1:]) != {"–"})]
 
     def axis(self, name: str) -> np.ndarray:
         """The numbers of an axis."""

@@ -193,7 +193,7 @@ def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run]
             _together(pdf, *everything)
         _models(pdf, chapters)
         for chapter in chapters:
-            for section, drawings in chapter.sections:
+            for section, drawings, _ in chapter.sections:
                 for one in drawings:
                     add_page(pdf, one._replace(title=f"{section.heading}: {_within(one.title)}"))
         if judged:

@@ -13,6 +13,9 @@ from fluxformer.report.data import Comparison, Study
 from fluxformer.report.style import Drawing
 
 
+Rows = list[tuple[str, ...]]  # of a table, the first of them headings
+
+
 class Section(NamedTuple):
     """What a module of figures adds to the page of a data set."""
     place: int             # among the sections
@@ -20,7 +23,7 @@ class Section(NamedTuple):
     heading: str
     experiment: str        # whose files it is about, <experiment>.<study> if it has several
     draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
-    table: Callable[[Comparison], list[tuple[str, ...]]] | None = None  # rows, the first of them headings
+    table: Callable[[Comparison], Rows] | None = None
 
 
 def sections() -> list[Section]:
