@@ -42,7 +42,7 @@ def tables(described):
     for owners in sorted(groups, key=lambda group: (-len(group), [everybody.index(name) for name in group])):
         title = "All files" if set(owners) == set(everybody) else ", ".join(f"`{name}`" for name in owners)
         lines += ["", f"### {title}", "", "| name | dimensions | unit | meaning |", "| --- | --- | --- | --- |"]
-        lines += [f"| `{path}` | {axes} | {unit} | {meaning} |" for path, axes, unit, meaning in groups[owners]]
+        lines += ["| {} | {} | {} | {} |".format(f"`{path}`", axes, unit, meaning.replace("|", "\\|")) for path, axes, unit, meaning in groups[owners]]
     return "\n".join(lines[1:]) + "\n"
 
 

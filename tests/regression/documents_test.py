@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The documents name only keys, files, links and tests that exist."""
+"""The documents name only keys, files, links and tests that exist, and their tables are whole."""
 
 import glob
 import os
@@ -40,6 +40,14 @@ class DocumentsTest(unittest.TestCase):
                     self.assertTrue(os.path.exists(os.path.join(folder, link)), f"{name}: {link}")
             for path in re.findall(r"`((?:docs|input|src|tests|jobscripts|postprocess|drivers|solvers)/[\w./-]*)`", read(name)):
                 self.assertTrue(os.path.exists(os.path.join(ROOT, path)), f"{name}: {path}")
+
+    def test_rows_of_tables_have_a_cell_for_each_heading(self):
+        for name in DOCUMENTS:
+            for table in re.findall(r"(?:^\|.*\n)+", read(name) + "\n", re.MULTILINE):
+                heading, *rows = [len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()]
+                self.assertTrue(rows, f"{name}: a table of one line: {table}")
+                for row, line in zip(rows, table.splitlines()[1:]):
+                    self.assertEqual(row, heading, f"{name}: {line}")
 
     def test_tests_exist(self):
         named = set()
