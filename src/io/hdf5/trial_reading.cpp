@@ -21,7 +21,9 @@ namespace fluxformer::io {
 namespace {
 
 constexpr double largest_dataset = 256e6;  // bytes; for a larger one the time would be felt
-constexpr int not_listed = 3;              // exit code of the child
+constexpr double pace = 20e6;              // bytes a second that every machine reads and decompresses
+constexpr rlim_t pause = 3;                // s of the processor, of which a busy machine may count some twice
+constexpr int no_memory = 2, not_listed = 3;  // exit codes of the child
 
 /// What the process has now: the child inherits it, and limits count it.
 [[maybe_unused]] rlim_t data_bytes() {  // not under the address sanitizer, which reserves terabytes
@@ -31,9 +33,15 @@ constexpr int not_listed = 3;              // exit code of the child
   return data * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Of the processor, not of a slow disk.
-rlim_t seconds_for(const std::string& path) {
-  return 1 + std::filesystem::file_size(path) / (rlim_t{20} << 20U);
+/// From now on, for an object of this size in memory: a small file may hold much. Time of the processor, not of a slow disk.
+void allow_time_for(double bytes) {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  rlimit time{};
+  getrlimit(RLIMIT_CPU, &time);
+  const auto so_far = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+  time.rlim_cur = std::min(time.rlim_max, so_far + pause + static_cast<rlim_t>(bytes / pace));
+  setrlimit(RLIMIT_CPU, &time);
 }
 
 /// Reads all numbers of a dataset, in slabs of rows; texts one by one.
@@ -55,8 +63,10 @@ void read_dataset(hid_t dataset) {
   hsize_t row = 1, rows = dims.empty() ? 1 : dims[0];
   for (std::size_t k = 1; k < dims.size(); ++k) row *= dims[k];
   if (rows == 0 || row == 0) return;
-  if (static_cast<double>(rows) * static_cast<double>(row) * static_cast<double>(size) > largest_dataset)
-    return;
+  const double bytes_of_all =
+      static_cast<double>(rows) * static_cast<double>(row) * static_cast<double>(size);
+  if (bytes_of_all > largest_dataset) return;
+  allow_time_for(bytes_of_all);
   const hsize_t most = std::clamp<hsize_t>((hsize_t{1} << 24U) / (row * size + 1), 1, rows);
   std::vector<hsize_t> start(dims.size(), 0), count = dims;
   for (hsize_t first = 0; first < rows; first += most) {
@@ -121,9 +131,8 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not hold the locks of a killed run
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM})
     std::signal(number, SIG_DFL);
-  const rlim_t seconds = seconds_for(path);
-  const rlimit time{seconds, seconds}, none{0, 0};
-  setrlimit(RLIMIT_CPU, &time);
+  allow_time_for(static_cast<double>(std::filesystem::file_size(path)));
+  const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
 #if !defined(__SANITIZE_ADDRESS__)
   const rlim_t most = data_bytes() + (rlim_t{1} << 30U);
@@ -145,25 +154,37 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   ::_exit(0);
 }
 
-}  // namespace
-
-void read_on_trial(const std::string& path) {
+/// Status of the child, as of waitpid.
+int trial(const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {
     try {
       read_all(path);
     } catch (...) {
-      ::_exit(1);
+      ::_exit(no_memory);
     }
   }
   if (child < 0) throw Error(ExitCode::failure, "no process can be started that reads it on trial");
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw BadInput(std::string("damaged HDF5 file (HDF5 ") +
-                   (WIFEXITED(status) && WEXITSTATUS(status) == not_listed
-                        ? "cannot list what it holds)"
-                        : "crashes or comes to no end when it reads it)"));
+  return status;
+}
+
+}  // namespace
+
+void read_on_trial(const std::string& path) {
+  int status = trial(path);
+  const auto exits_with = [&](int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; };
+  const auto dies_of = [&](int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; };
+  // The machine may have been short of memory for a moment; a damaged size asks for it again.
+  if (exits_with(no_memory) || dies_of(SIGKILL)) status = trial(path);
+  if (exits_with(0)) return;
+  if (dies_of(SIGKILL)) throw Error(ExitCode::failure, "the process that reads it on trial was killed");
+  throw BadInput("damaged HDF5 file (HDF5 " +
+                 std::string(exits_with(not_listed)  ? "cannot list what it holds)"
+                             : exits_with(no_memory) ? "asks for more memory than there is when it reads it)"
+                             : dies_of(SIGXCPU)      ? "comes to no end when it reads it)"
+                                                     : "crashes when it reads it)"));
 }
 
 }  // namespace fluxformer::io
