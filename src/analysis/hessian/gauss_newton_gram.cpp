@@ -15,6 +15,8 @@ namespace {
 using Eigen::Index;
 using Matrix = GaussNewtonGram::Matrix;
 
+constexpr Index panel = 4096;  // columns at once: enough for GEMM, and few beside those of the rows
+
 std::span<double> numbers_of(Matrix& matrix) {
   return {matrix.data(), static_cast<std::size_t>(matrix.size())};
 }
@@ -46,49 +48,41 @@ std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double si
 
 }  // namespace
 
-GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line)
-    : comm_(comm), columns_(static_cast<Index>(of.size())) {
+GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line) : comm_(comm) {
   const bool keeps = RankOf(line).rank == 0;
   of.for_output_gradients([&](std::span<const double> row) {
-    if (!keeps) return;
-    rows_.insert(rows_.end(), row.begin(), row.end());
-    ++own_;
+    if (keeps) rows_.emplace_back(row.begin(), row.end());
   });
   const RankOf me(comm);
   std::vector<double> counts(static_cast<std::size_t>(me.ranks), 0.0);
-  counts[static_cast<std::size_t>(me.rank)] = static_cast<double>(own_);
+  counts[static_cast<std::size_t>(me.rank)] = static_cast<double>(rows_.size());
   sum_over_ranks(counts, comm);
   first_.push_back(0);
   for (const double count : counts) first_.push_back(first_.back() + static_cast<Index>(count));
 }
 
-Matrix GaussNewtonGram::columns(const spectra::Block& block) const {
-  const Eigen::Map<const Matrix> rows(rows_.data(), own_, columns_);
-  Matrix part(own_, spectra::block_size(block));
-  Index at = 0;
-  for (const auto& range : block) {
-    const Index count = range.end - range.begin;
-    part.middleCols(at, count) = rows.middleCols(range.begin, count);
-    at += count;
-  }
-  return part;
+Matrix GaussNewtonGram::of(const spectra::Block& block) const {
+  Matrix gram = Matrix::Zero(outputs(), outputs());
+  for (const auto& range : block)
+    for (Index begin = range.begin; begin < range.end; begin += panel)
+      add_panel(gram, begin, std::min(panel, Index{range.end} - begin));
+  sum_over_ranks(numbers_of(gram), comm_);
+  return gram;
 }
 
 // Each rank shows its rows to all, which multiply them with their own.
-Matrix GaussNewtonGram::of(const spectra::Block& block) const {
+void GaussNewtonGram::add_panel(Matrix& gram, Index begin, Index count) const {
   const RankOf me(comm_);
-  const Matrix mine = columns(block);
-  Matrix gram = Matrix::Zero(outputs(), outputs());
+  Matrix mine(static_cast<Index>(rows_.size()), count);
+  for (Index row = 0; row < mine.rows(); ++row)
+    std::copy_n(rows_[static_cast<std::size_t>(row)].begin() + begin, count, mine.row(row).data());
   for (int rank = 0; rank < me.ranks; ++rank) {
-    const auto place = static_cast<std::size_t>(rank);
-    Matrix shown = rank == me.rank ? mine : Matrix(first_[place + 1] - first_[place], mine.cols());
-    for (Index row = 0; row < shown.rows(); ++row)
-      check_mpi(MPI_Bcast(shown.row(row).data(), static_cast<int>(shown.cols()), MPI_DOUBLE, rank, comm_));
-    gram.block(first_[static_cast<std::size_t>(me.rank)], first_[place], own_, shown.rows()).noalias() =
+    const Index first = first_[static_cast<std::size_t>(rank)];
+    Matrix shown = rank == me.rank ? mine : Matrix(first_[static_cast<std::size_t>(rank) + 1] - first, count);
+    check_mpi(MPI_Bcast(shown.data(), static_cast<int>(shown.size()), MPI_DOUBLE, rank, comm_));
+    gram.block(first_[static_cast<std::size_t>(me.rank)], first, mine.rows(), shown.rows()).noalias() +=
         mine * shown.transpose();
   }
-  sum_over_ranks(numbers_of(gram), comm_);
-  return gram;
 }
 
 GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,

@@ -20,8 +20,8 @@ class GaussNewtonGram {
  public:
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;  ///< by rows
 
-  /// Computes the rows of R that belong to this rank's samples; cheapest in batches of one sample. `comm`: the ranks of
-  /// the samples. Collective.
+  /// Computes the rows of R that belong to this rank's samples, and keeps them: 8 bytes for each parameter and output. Cheapest
+  /// in batches of one sample. `comm`: the ranks of the samples. Collective.
   GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line);
   /// Rows of R on all ranks.
   Eigen::Index outputs() const { return first_.back(); }
@@ -30,11 +30,10 @@ class GaussNewtonGram {
   MPI_Comm comm() const { return comm_; }
 
  private:
-  Matrix columns(const spectra::Block& block) const;
+  void add_panel(Matrix& gram, Eigen::Index begin, Eigen::Index count) const;
   MPI_Comm comm_;
-  std::vector<Eigen::Index> first_;  // first row of each rank, and the end
-  Eigen::Index own_ = 0, columns_ = 0;
-  std::vector<double> rows_;  // [row][parameter]
+  std::vector<Eigen::Index> first_;        // first row of each rank, and the end
+  std::vector<std::vector<double>> rows_;  // [row][parameter]
 };
 
 /// What Gram matrices tell; exact to round-off.
