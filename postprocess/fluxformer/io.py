@@ -340,8 +340,26 @@ class Run:
         return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
 
     @property
+    def seeds(self) -> list[int]:
+        """The seeds behind the numbers: those the experiment went over, or that of the run; empty if the file names none."""
+        if "seed" in self.coordinates:
+            return [int(seed) for seed in self.coordinate("seed")]
+        return [int(self.attributes["seed"])] if "seed" in self.attributes else []
+
+    @property
     def origin(self) -> str:
         """One line that identifies the run behind a figure."""
         get = self.attributes.get
         return one_line(f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
-                        f"seed {get('seed')} · {get('ranks')} rank(s)")
+                        f"seed{'s' * (len(self.seeds) > 1)} {seed_list(self.seeds)} · {get('ranks')} rank(s)")
+
+
+def seed_list(seeds: list[int]) -> str:
+    """Seeds as text, more than two that follow each other by the first and the last: "1 to 10, 12"."""
+    runs: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs) or "not recorded"

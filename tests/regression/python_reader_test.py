@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from python_package import FolderTest  # noqa: E402 (its folder is put on the path first)
 from training_sample import write_training  # noqa: E402
 
-from fluxformer.io import Run, RunError, training_file  # noqa: E402
+from fluxformer.io import Run, RunError, seed_list, training_file  # noqa: E402
 
 ATTRIBUTES = {
     "schema_version": 1, "experiment": "evolve", "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "yes",
@@ -68,6 +68,16 @@ class Reader(FolderTest):
         with Run(self.file) as run:
             for part in (self.file, "deck input/evolve/evolve.ini", "revision 0123456789 + changes", "seed 7", "3 rank(s)"):
                 self.assertIn(part, run.origin)
+
+    def test_seeds_of_a_study_are_those_it_went_over(self):
+        write(self.file)
+        with h5py.File(self.file, "a") as file:
+            file["seed"] = [12, 1, 2, 3]
+        with Run(self.file) as run:
+            self.assertEqual(run.seeds, [12, 1, 2, 3])
+            self.assertIn(" · seeds 1 to 3, 12 · ", run.origin)
+        for seeds, text in (([7], "7"), ([3, 4], "3, 4"), ([5, 3, 4, 4, 9, 10], "3 to 5, 9, 10"), ([], "not recorded")):
+            self.assertEqual(seed_list(seeds), text)
 
     def test_what_a_run_does_not_hold_is_named_with_what_it_holds(self):
         write(self.file)

@@ -152,13 +152,18 @@ class Claims(HessianTest):
         self.assertEqual(list(self.judged(path)["hessian-heterogeneity-pde"]), ["independent", "distilled"])
         self.assertLessEqual({"independent", "distilled"}, set(COUPLINGS))
 
-    def test_what_a_file_lacks_was_not_measured(self):
+    def test_what_a_model_is_compared_with_and_the_file_lacks_was_not_measured(self):
         spectrum, scaling = self.path("spectrum.h5"), self.path("scaling.h5")
         sample.write_spectrum(spectrum, {"transformer": 0.4, "independent": 0.2}, followed=False)
-        sample.write_scaling(scaling, {"softmax": 5.0})
+        sample.write_scaling(scaling, {"softmax_pre_norm": 0.0})
         found = self.judged(spectrum, scaling)
-        for name in ("hessian-heterogeneity-mlp", "hessian-heterogeneity-linear", "hessian-norm-flattens", "hessian-norm-flat"):
+        for name in ("hessian-heterogeneity-mlp", "hessian-heterogeneity-linear", "hessian-norm-flattens"):
             self.assertEqual(set(found[name].values()), {Verdict.NO_DATA}, name)
+
+    def test_a_study_without_the_layer_of_a_claim_says_nothing_of_it(self):
+        path = self.path("scaling.h5")
+        sample.write_scaling(path, {"softmax": 5.0})
+        self.assertEqual(set(self.judged(path)), {"hessian-functional-query", "hessian-functional-key"})
 
     def test_needs_ten_seeds_on_built_in_data(self):
         rule, _ = claims.read_claims(CLAIMS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from fluxformer.io import Run
+from fluxformer.io import Run, seed_list
 
 
 def deck_of(run: Run) -> str:
@@ -42,12 +42,6 @@ def behind(some: list[Run], runs: list[Run]) -> list[Behind]:
             for deck, members in by_deck.items()]
 
 
-def seeds_of(run: Run) -> str:
-    """The seeds behind a run's numbers, as text."""
-    seeds = list(run.coordinate("seed")) if "seed" in run.coordinates else [run.attributes.get("seed")]
-    return ", ".join(str(int(seed)) for seed in seeds)
-
-
 def origins(runs: list[Run]) -> list[str]:
     """Lines that lead from a figure back to its runs, one for those of the same deck and revision."""
     groups: dict[str, list[Run]] = {}
@@ -55,6 +49,6 @@ def origins(runs: list[Run]) -> list[str]:
         groups.setdefault(f"{deck_of(run)} · revision {run.revision}", []).append(run)
     lines = []
     for made, members in groups.items():
-        seeds = ", ".join(dict.fromkeys(seed for run in members for seed in seeds_of(run).split(", ")))
-        lines.append(f"{', '.join(run.path for run in members)} · {made} · seed{'s' * (',' in seeds)} {seeds}")
+        seeds = [seed for run in members for seed in run.seeds]
+        lines.append(f"{', '.join(run.path for run in members)} · {made} · seed{'s' * (len(set(seeds)) > 1)} {seed_list(seeds)}")
     return lines

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fluxformer.io import Run, Value
+from fluxformer.io import Run, Value, seed_list
 from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, mean_and_spread
-from fluxformer.report.origins import duration, seeds_of, wall_time
+from fluxformer.report.origins import duration, wall_time
 from fluxformer.train.train import by_kind
 
 TRAINING = "Training of these models, wall time of all seeds together"
@@ -91,7 +91,7 @@ def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
     """One row per file. The first row is the heading."""
     rows: list[tuple[Value, ...]] = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
-        rows.append((run.path, run.attributes["experiment"], run.revision, seeds_of(run), run.attributes.get("ranks", "–"),
+        rows.append((run.path, run.attributes["experiment"], run.revision, seed_list(run.seeds), run.attributes.get("ranks", "–"),
                      f"{wall_time(run):.1f}" if run.timing else "–", _by_model(run), run.attributes.get("command_line", "–")))
     return rows
 

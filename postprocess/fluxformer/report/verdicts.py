@@ -123,13 +123,13 @@ def _order(model: str) -> int:
 
 
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
-    """(model, group that is measured or was not) for each model a claim speaks of."""
+    """(model, group that is measured or was not) for each model a claim speaks of; none if it speaks of one that the comparison does not have."""
     if not claim.at:
         return [(model, model) for model in comparison.models if model in COUPLINGS]
     if claim.at == EACH:
         return [(model, model) for model in comparison.models if model in MODELS]
     if claim.at in MODELS:
-        return [(claim.at, claim.at)]
+        return [(claim.at, claim.at)] * (claim.at in comparison.models)
     kinds = [kind for kind in ("transformer", "pde") if any(name.startswith(f"{kind}_") for name in comparison.models)]
     if not kinds:
         raise RunError(f"claim '{claim.id}': at = {claim.at} is no model ({', '.join(MODELS)}), and {claim.experiment} has no variants")
