@@ -74,7 +74,7 @@ def _power(sigma: np.ndarray, norms: np.ndarray) -> str:
         return ""
     slopes = Effect(slope(sigma, norms))
     half = slopes.interval()[1] - slopes.mean
-    return f", n = {slopes.mean:.2f}".replace("-", "−") + (f" ± {half:.2f}" if np.isfinite(half) else "")
+    return f", n = {slopes.mean:z.2f}".replace("-", "−") + (f" ± {half:.2f}" if np.isfinite(half) else "")
 
 
 def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) -> None:
