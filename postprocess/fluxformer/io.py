@@ -21,7 +21,7 @@ from typing import Any
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, open_file, reading
-from fluxformer.text import one_line
+from fluxformer.text import one_line, seed_list
 
 import h5py
 import numpy as np
@@ -163,6 +163,8 @@ class Run:
         "section.key": value, every key of the run.
     running : bool
         Whether the run went on when the file was opened.
+    seeds : list of int
+        Behind the numbers: those that the experiment went over, or that of the run; empty if the file names none.
     file : h5py.File
 
     Raises
@@ -180,8 +182,9 @@ class Run:
             self.attributes = Attributes(self.path, values)
             self._check(unfinished)
             self.settings = _parse_settings(self.attributes.get("settings", ""))
-            # The writer of a history extends the axes last, so every column has at least that many
-            # rows.
+            with reading(self.path, "/seed"):
+                self.seeds = [int(seed) for seed in (self.file["seed"][...] if "seed" in self.file else np.atleast_1d(self.attributes.get("seed", [])))]
+            # The writer of a history extends the axes last, so every column has at least that many rows.
             with reading(self.path, "/step or /epoch"):
                 self._rows: dict[str, int] = {name: int(self.file[name].size) for name in ("step", "epoch") if name in self.file}
         except BaseException:
@@ -340,26 +343,8 @@ class Run:
         return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
 
     @property
-    def seeds(self) -> list[int]:
-        """The seeds behind the numbers: those the experiment went over, or that of the run; empty if the file names none."""
-        if "seed" in self.coordinates:
-            return [int(seed) for seed in self.coordinate("seed")]
-        return [int(self.attributes["seed"])] if "seed" in self.attributes else []
-
-    @property
     def origin(self) -> str:
         """One line that identifies the run behind a figure."""
         get = self.attributes.get
         return one_line(f"{self.path} · {get('experiment')} · deck {self.deck_name} · revision {self.revision} · "
                         f"seed{'s' * (len(self.seeds) > 1)} {seed_list(self.seeds)} · {get('ranks')} rank(s)")
-
-
-def seed_list(seeds: list[int]) -> str:
-    """Seeds as text, more than two that follow each other by the first and the last: "1 to 10, 12"."""
-    runs: list[list[int]] = []
-    for seed in sorted(set(seeds)):
-        if runs and seed == runs[-1][-1] + 1:
-            runs[-1].append(seed)
-        else:
-            runs.append([seed])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs) or "not recorded"

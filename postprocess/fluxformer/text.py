@@ -6,3 +6,14 @@ from __future__ import annotations
 def one_line(text: str) -> str:
     """The text on one line, with a space for each run of what is not printable (line ends, bytes of a name that are no UTF-8)."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def seed_list(seeds: list[int]) -> str:
+    """Seeds as text, more than two that follow each other by the first and the last: "1 to 10, 12"."""
+    runs: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs) or "not recorded"

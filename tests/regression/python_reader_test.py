@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from python_package import FolderTest  # noqa: E402 (its folder is put on the path first)
 from training_sample import write_training  # noqa: E402
 
-from fluxformer.io import Run, RunError, seed_list, training_file  # noqa: E402
+from fluxformer.io import Run, RunError, training_file  # noqa: E402
+from fluxformer.text import seed_list  # noqa: E402
 
 ATTRIBUTES = {
     "schema_version": 1, "experiment": "evolve", "status": "done", "git_revision": "0123456789abcdef", "git_dirty": "yes",

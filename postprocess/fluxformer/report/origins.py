@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from fluxformer.io import Run, seed_list
+from fluxformer.io import Run
+from fluxformer.text import seed_list
 
 
 def deck_of(run: Run) -> str:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fluxformer.io import Run, Value, seed_list
+from fluxformer.io import Run, Value
 from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, mean_and_spread
 from fluxformer.report.origins import duration, wall_time
+from fluxformer.text import seed_list
 from fluxformer.train.train import by_kind
 
 TRAINING = "Training of these models, wall time of all seeds together"
