@@ -25,6 +25,9 @@ from python_package import ROOT, call  # noqa: E402
 from fluxformer.hessian import figures, hessian, layers  # noqa: E402
 from fluxformer.hessian.spectra import EXACT, Spectra  # noqa: E402
 from fluxformer.report import claims  # noqa: E402
+from fluxformer.report.style import plt  # noqa: E402
+from fluxformer.report.summary import write_summary  # noqa: E402
+from fluxformer.report.verdicts import weigh  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "hessian", "claims.toml")
 OTHERS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
@@ -209,6 +212,17 @@ class Pages(HessianTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("report.html"), encoding="utf-8") as stream:
             self.assertIn("Of 2 findings: holds", stream.read())
+
+    def test_a_long_title_fits_into_the_picture_of_the_claims(self):
+        path = self.path("scaling.h5")
+        sample.write_scaling(path, {"softmax": 5.0})
+        rule, every = claims.read_claims(CLAIMS)
+        study, = self.opened(path)
+        weighed = weigh(every, study, rule)
+        for letters in (1, 60, 120):
+            write_summary(self.path("claims.png"), "m" * letters, weighed)
+            picture = plt.imread(self.path("claims.png"))[..., :3]
+            self.assertTrue((picture[:, -5:] == 1).all(), f"{letters} letters, white to the right of them")
 
 
 if __name__ == "__main__":

@@ -88,6 +88,13 @@ class Files(HessianTest):
             with self.assertRaisesRegex(RunError, "the same experiment on the same data with the same seed"):
                 self.opened(path, again)
 
+    def test_studies_in_folders_of_their_own_are_named_from_where_the_folders_part(self):
+        paths = [self.path(os.path.join("out", folder, "result.h5")) for folder in ("one", os.path.join("deep", "two"))]
+        for path in paths:
+            os.makedirs(os.path.dirname(path))
+            sample.write_scaling(path)
+        self.assertEqual([study.name for study in self.opened(*paths)], ["addition of numbers (one)", f"addition of numbers ({os.path.join('deep', 'two')})"])
+
     def test_seeds_of_two_files_of_a_study_are_taken_together(self):
         more = self.path("more.h5")
         sample.write_blocks(more, more="seeds = 4, 5\n", seeds=(4, 5))

@@ -312,7 +312,7 @@ def _clash(runs: list[Run]) -> tuple[Run, Run] | None:
 
 
 def studies(runs: list[Run]) -> list[Study]:
-    """The runs by data set; where a data set has the same comparison twice, by folder too."""
+    """The runs by data set; where a data set has the same comparison twice, by folder too, named from where the folders part."""
     by_data: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         by_data.setdefault(data_of(run), []).append(run)
@@ -323,12 +323,13 @@ def studies(runs: list[Run]) -> list[Study]:
             continue
         by_folder: dict[str, list[Run]] = {}
         for run in members:
-            by_folder.setdefault(os.path.dirname(run.path), []).append(run)
+            by_folder.setdefault(os.path.abspath(os.path.dirname(run.path)), []).append(run)
+        common = os.path.commonpath(by_folder)
         for folder, some in by_folder.items():
             if clash := _clash(some):
                 raise RunError(f"{clash[0].path} and {clash[1].path} are the same experiment on the same data with the same seed: give "
                                "one of them, or keep what belongs together in folders of their own")
-            found.append(Study(data, some, folder or "."))
+            found.append(Study(data, some, os.path.relpath(folder, common)))
     return found
 
 

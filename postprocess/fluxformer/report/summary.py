@@ -40,7 +40,7 @@ def write_summary(path: str, title: str, weighed: Weighed) -> None:
             if one:
                 _cell(axes, CLAIM + CELL * k, top + 0.08, claim, one)
         top += tall
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130, bbox_inches="tight")  # a long title makes it wider
     plt.close(figure)
 
 
