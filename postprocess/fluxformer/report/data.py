@@ -324,7 +324,7 @@ def studies(runs: list[Run]) -> list[Study]:
         by_folder: dict[str, list[Run]] = {}
         for run in members:
             by_folder.setdefault(os.path.abspath(os.path.dirname(run.path)), []).append(run)
-        common = os.path.commonpath(by_folder)
+        common = os.path.commonpath(list(by_folder))
         for folder, some in by_folder.items():
             if clash := _clash(some):
                 raise RunError(f"{clash[0].path} and {clash[1].path} are the same experiment on the same data with the same seed: give "
