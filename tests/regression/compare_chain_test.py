@@ -40,7 +40,7 @@ EXPERIMENTS = experiments_of("compare")
 SMALL = ("--model.width=8", "--model.ffn=8", "--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16",
          "--samples.count=16", "--attention.matching=8", "--bottleneck.epochs=0,1", "--gradient.epochs=0,1", "--gradient.jacobian_samples=2",
          "--gradient.steps=3", "--gradient.sweeps=1", "--perturbation.pgd_steps=1", "--ablation.norm=pre", "--hessian.epochs=0,1", "--hessian.steps=4",
-         "--hessian.eigenvalues=1", "--evolve.time=1", "--identifiability.epochs=0,1", "--identifiability.fit=10", "--identifiability.maps=linear",
+         "--hessian.eigenvalues=1", "hessian:--samples.count=4", "--evolve.time=1", "--identifiability.epochs=0,1", "--identifiability.fit=10", "--identifiability.maps=linear",
          "--identifiability.attributed=2", "--identifiability.lengths=4")
 
 
@@ -78,7 +78,7 @@ class CompareChain(ProgramTest):
     def test_decks_become_a_page_and_what_is_done_is_not_done_again(self):
         some = {"ablation", "attention"}
         others = " ".join({*EXPERIMENTS} - some)
-        settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation", "--hessian", "--identifiability"))]
+        settings = [word for word in SMALL if not word.startswith(("--bottleneck", "--gradient", "--perturbation", "--hessian", "hessian:", "--identifiability"))]
         two = ("compare", "--seeds", "1-2", "--without", "report " + others, *settings)
         models = [f"{kind}_{seed}.h5" for kind in KINDS for seed in (1, 2)]
         self.assertEqual({*self.compare(*two, "--only", "trainings")}, {"summary", *(f"train {kind}, seed {seed}" for kind in KINDS for seed in (1, 2))})

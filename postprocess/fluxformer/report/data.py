@@ -158,6 +158,8 @@ class Comparison:
         self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
         self.measures = {model: sorted({name for run in runs for name in run.analyses(f"{self.experiment}/{model}")
                                         if same_samples or not name.endswith(BY_SAMPLE)}) for model in self.models}
+        self._read: dict[tuple[str, str], np.ndarray] = {}  # what claims, figures and tables ask for many times
+        self._axes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def _check(self, run: Run) -> None:
         """That a further file belongs to the first."""
@@ -171,9 +173,16 @@ class Comparison:
                 raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
     def measure(self, model: str, name: str) -> np.ndarray | None:
-        """The numbers, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no ceiling)."""
+        """The numbers, read-only, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no
+        ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
+        if (model, name) not in self._read:
+            self._read[model, name] = self._read_measure(model, name)
+            self._read[model, name].flags.writeable = False
+        return self._read[model, name]
+
+    def _read_measure(self, model: str, name: str) -> np.ndarray:
         group = f"{self.experiment}/{model}"
         parts = [run.analysis(group, name) if name in run.analyses(group) else None for run in self.runs]
         for run, part in zip(self.runs, parts):
@@ -192,8 +201,10 @@ class Comparison:
 
     def axes_of(self, model: str, name: str) -> tuple[str, ...]:
         """Names of the axes of a measure that some file has, "" for one without a name."""
-        group = f"{self.experiment}/{model}"
-        return next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
+        if (model, name) not in self._axes:
+            group = f"{self.experiment}/{model}"
+            self._axes[model, name] = next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
+        return self._axes[model, name]
 
     def at(self, model: str, name: str, where: Mapping[str, float], along: str = "") -> np.ndarray | None:
         """The numbers at one place of each of the axes `where`, which are left out; the axis `along`, if given, comes last. Without heads

@@ -140,7 +140,7 @@ def _lay_out(figure: Figure) -> None:
     for one in figure.legends:
         one.set_bbox_to_anchor((0, 0, 1, strip), figure.transFigure)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # with one, even "none", savefig draws everything twice
     figure.laid_out = True
 
 
