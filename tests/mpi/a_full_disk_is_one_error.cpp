@@ -17,7 +17,7 @@
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
 
-namespace fluxformer {
+namespace fluxformer::a_full_disk_is_one_error {
 namespace {
 
 using test::rank_in;
@@ -163,4 +163,4 @@ TEST_F(AFullDisk, and_the_limit_of_any_rank_are_alike) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::a_full_disk_is_one_error

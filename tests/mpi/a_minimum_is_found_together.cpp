@@ -9,7 +9,7 @@
 #include "solvers/saddle/minimise_together.hpp"
 #include "tests/support/every_rank.hpp"
 
-namespace fluxformer::saddle {
+namespace fluxformer::saddle::a_minimum_is_found_together {
 namespace {
 
 using test::rank_in;
@@ -62,4 +62,4 @@ TEST(MinimiseTogether, ends_everywhere_where_the_first_rank_fails_by_itself) {
 }
 
 }  // namespace
-}  // namespace fluxformer::saddle
+}  // namespace fluxformer::saddle::a_minimum_is_found_together

@@ -15,7 +15,7 @@
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
 
-namespace fluxformer {
+namespace fluxformer::archive_round_trip {
 namespace {
 
 using test::rank_in;
@@ -298,4 +298,4 @@ TEST_F(ArchiveRoundTrip, every_rank_meets_bad_input_alike) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::archive_round_trip

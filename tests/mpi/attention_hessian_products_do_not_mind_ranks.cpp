@@ -11,7 +11,7 @@
 #include "tests/support/reached.hpp"
 #include "tests/support/token_cuts.hpp"
 
-namespace fluxformer {
+namespace fluxformer::attention_hessian_products_do_not_mind_ranks {
 namespace {
 
 using namespace test;
@@ -119,4 +119,4 @@ TEST(DistributedSecondOrderMemory, of_a_rank_grows_with_its_own_tokens) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::attention_hessian_products_do_not_mind_ranks

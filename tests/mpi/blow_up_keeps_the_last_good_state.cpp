@@ -11,7 +11,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::blow_up_keeps_the_last_good_state {
 namespace {
 
 using namespace test;
@@ -110,4 +110,4 @@ TEST(BlowUp, a_number_that_is_not_finite_stops_every_rank_at_the_last_good_state
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::blow_up_keeps_the_last_good_state

@@ -8,7 +8,7 @@
 
 #include "data/make_dataset.hpp"
 
-namespace fluxformer::test {
+namespace fluxformer::test::dataset_shards {
 namespace {
 
 struct Ranks {
@@ -50,4 +50,4 @@ TEST(DatasetShards, put_together_are_bit_for_bit_the_set_one_rank_sees) {
 }
 
 }  // namespace
-}  // namespace fluxformer::test
+}  // namespace fluxformer::test::dataset_shards

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/vector_arrays.hpp"
 
-namespace fluxformer {
+namespace fluxformer::depth_measures_match_plain_sums {
 namespace {
 
 constexpr int cells = 6, nx = 3, ny = 4, samples = 2, width = 3;
@@ -109,4 +109,4 @@ INSTANTIATE_TEST_SUITE_P(Boundaries, DepthMeasuresOn,
                          testing::Values(Case{false, {}}, Case{true, {}}, Case{false, {12, 7}}));
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::depth_measures_match_plain_sums

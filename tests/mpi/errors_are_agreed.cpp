@@ -17,7 +17,7 @@
 #include "base/rank_of.hpp"
 #include "base/session.hpp"
 
-namespace fluxformer {
+namespace fluxformer::errors_are_agreed {
 namespace {
 
 int world_rank() {
@@ -148,4 +148,4 @@ TEST(StopSignals, received_by_one_rank_stop_all) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::errors_are_agreed

@@ -9,7 +9,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/small_training.hpp"
 
-namespace fluxformer {
+namespace fluxformer::failure_of_a_replica_is_shared {
 namespace {
 
 using namespace test;
@@ -107,4 +107,4 @@ TEST(FailureOfAReplica, reaches_all_and_is_forgotten) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::failure_of_a_replica_is_shared

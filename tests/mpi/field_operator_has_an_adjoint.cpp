@@ -13,7 +13,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::field_operator_has_an_adjoint {
 namespace {
 
 using namespace test;
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, FieldOperatorAdjoint,
                          [](const auto& scheme) { return to_word(scheme.param); });
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::field_operator_has_an_adjoint

@@ -10,7 +10,7 @@
 #include "tests/support/every_rank.hpp"
 #include "training/gradient_sum.hpp"
 
-namespace fluxformer {
+namespace fluxformer::gradient_sum_is_the_plain_sum {
 namespace {
 
 using namespace test;
@@ -98,4 +98,4 @@ TEST(GradientSum, leaves_alone_what_it_was_not_given) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::gradient_sum_is_the_plain_sum

@@ -12,7 +12,7 @@
 #include "tests/support/small_training.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::hessian_products_match_pytorch {
 namespace {
 
 using namespace test;
@@ -138,4 +138,4 @@ TEST(HessianProducts, match_pytorch_for_pre_and_post_norm_and_both_losses) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::hessian_products_match_pytorch

@@ -10,7 +10,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::integrator_restart_is_exact {
 namespace {
 
 using namespace test;
@@ -122,4 +122,4 @@ TEST(IntegratorRestart, towards_a_later_end_meets_it) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::integrator_restart_is_exact

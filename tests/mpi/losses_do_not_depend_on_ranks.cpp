@@ -10,7 +10,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/small_training.hpp"
 
-namespace fluxformer {
+namespace fluxformer::losses_do_not_depend_on_ranks {
 namespace {
 
 using namespace test;
@@ -140,4 +140,4 @@ TEST(Training, keeps_kappa_below_its_largest_value_on_any_ranks) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::losses_do_not_depend_on_ranks

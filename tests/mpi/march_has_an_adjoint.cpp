@@ -7,7 +7,7 @@
 #include "tests/support/adjoint_case.hpp"
 #include "tests/support/every_rank.hpp"
 
-namespace fluxformer {
+namespace fluxformer::march_has_an_adjoint {
 namespace {
 
 using namespace test;
@@ -62,4 +62,4 @@ TEST(MarchOverRanks, by_1fe_is_back_propagation) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::march_has_an_adjoint

@@ -7,7 +7,7 @@
 #include "model/word_masking.hpp"
 #include "tests/support/small_word_models.hpp"
 
-namespace fluxformer {
+namespace fluxformer::masked_words_do_not_mind_ranks {
 namespace {
 
 using namespace test;
@@ -110,4 +110,4 @@ TEST(MaskedWords, of_a_sample_are_the_same_whichever_ranks_and_slots_hold_it) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::masked_words_do_not_mind_ranks

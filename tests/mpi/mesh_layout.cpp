@@ -12,7 +12,7 @@
 #include "tests/support/every_rank.hpp"
 #include "tests/support/lattices.hpp"
 
-namespace fluxformer {
+namespace fluxformer::mesh_layout {
 namespace {
 
 using test::every_split;
@@ -305,4 +305,4 @@ TEST(DepthGhosts, the_way_back_is_the_transpose_inflow_included) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::mesh_layout

@@ -11,7 +11,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::one_steady_state {
 namespace {
 
 using namespace test;
@@ -88,4 +88,4 @@ TEST(OneSteadyState, shift_with_a_transformer_rests_at_its_forward_pass) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::one_steady_state

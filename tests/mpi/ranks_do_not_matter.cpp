@@ -12,7 +12,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::ranks_do_not_matter {
 namespace {
 
 using namespace test;
@@ -123,4 +123,4 @@ TEST(RanksDoNotMatter, nor_for_the_embedding_and_its_gradient) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::ranks_do_not_matter

@@ -13,7 +13,7 @@
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
 
-namespace fluxformer {
+namespace fluxformer::rows_of_all_ranks_are_one_matrix {
 namespace {
 
 using test::rank_in;
@@ -81,4 +81,4 @@ TEST_F(RowsOfRanks, are_refused_where_one_is_missing_or_cut) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::rows_of_all_ranks_are_one_matrix

@@ -9,7 +9,7 @@
 #include "tests/support/every_rank.hpp"
 #include "tests/support/listed_samples.hpp"
 
-namespace fluxformer::test {
+namespace fluxformer::test::sample_set_shows_each_sample_once {
 namespace {
 
 constexpr int tokens = 6, features = 2, numbers = tokens * features;
@@ -121,4 +121,4 @@ TEST(Replicas, divide_the_ranks_and_no_replica_has_more_than_the_largest_share) 
 }
 
 }  // namespace
-}  // namespace fluxformer::test
+}  // namespace fluxformer::test::sample_set_shows_each_sample_once

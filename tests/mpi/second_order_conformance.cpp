@@ -15,7 +15,7 @@
 #include "tests/support/richardson.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer::test {
+namespace fluxformer::test::second_order_conformance {
 namespace {
 
 /// |a - b| / |b|, by 1 where b is zero.
@@ -190,4 +190,4 @@ void PrintTo(const TermCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-}  // namespace fluxformer::test
+}  // namespace fluxformer::test::second_order_conformance

@@ -14,7 +14,7 @@
 #include "tests/support/reached.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
 
-namespace fluxformer::paths {
+namespace fluxformer::paths::shared_examples_are_as_good_as_those_of_one_rank {
 namespace {
 
 using namespace test;
@@ -174,4 +174,4 @@ TEST(SharedData, have_the_minimum_of_one_rank_and_all_ranks_the_same) {
 }
 
 }  // namespace
-}  // namespace fluxformer::paths
+}  // namespace fluxformer::paths::shared_examples_are_as_good_as_those_of_one_rank

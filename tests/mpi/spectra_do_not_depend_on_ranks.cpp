@@ -14,7 +14,7 @@
 #include "tests/support/reached.hpp"
 #include "tests/support/symmetric_matrix.hpp"
 
-namespace fluxformer::spectra {
+namespace fluxformer::spectra::spectra_do_not_depend_on_ranks {
 namespace {
 
 using namespace test;
@@ -152,4 +152,4 @@ TEST(ReplicatedOperatorOverRanks, shares_a_product_of_whole_vectors) {
 }
 
 }  // namespace
-}  // namespace fluxformer::spectra
+}  // namespace fluxformer::spectra::spectra_do_not_depend_on_ranks

@@ -11,7 +11,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/staged_training.hpp"
 
-namespace fluxformer {
+namespace fluxformer::stages_keep_their_share {
 namespace {
 
 using namespace test;
@@ -147,4 +147,4 @@ TEST(StagesOfDepth, share_a_failure_and_forget_it) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::stages_keep_their_share

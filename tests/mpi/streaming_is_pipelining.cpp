@@ -9,7 +9,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::streaming_is_pipelining {
 namespace {
 
 using namespace test;
@@ -63,4 +63,4 @@ TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::streaming_is_pipelining

@@ -17,7 +17,7 @@
 #include "tests/support/listed_samples.hpp"
 #include "tests/support/small_problem.hpp"
 
-namespace fluxformer::test {
+namespace fluxformer::test::sums_over_samples_do_not_depend_on_ranks {
 namespace {
 
 constexpr int tokens = 5, features = 3, classes = 4, layers = 2;
@@ -225,4 +225,4 @@ TEST(SumsOverSamples, refuse_tokens_that_are_spread_over_ranks) {
 }
 
 }  // namespace
-}  // namespace fluxformer::test
+}  // namespace fluxformer::test::sums_over_samples_do_not_depend_on_ranks

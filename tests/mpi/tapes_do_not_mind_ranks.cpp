@@ -5,7 +5,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::tapes_do_not_mind_ranks {
 namespace {
 
 using namespace test;
@@ -55,4 +55,4 @@ TEST(Tape, of_a_split_line_gives_the_adjoint_of_the_map_without_it) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::tapes_do_not_mind_ranks

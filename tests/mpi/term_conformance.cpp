@@ -13,7 +13,7 @@
 #include "tests/support/lattices.hpp"
 #include "tests/support/reached.hpp"
 
-namespace fluxformer::test {
+namespace fluxformer::test::term_conformance {
 namespace {
 
 State random_state(std::size_t size, std::string_view purpose) {
@@ -288,4 +288,4 @@ void PrintTo(const TermCase& c, std::ostream* out) {
   *out << c.name;
 }
 
-}  // namespace fluxformer::test
+}  // namespace fluxformer::test::term_conformance

@@ -10,7 +10,7 @@
 #include "tests/support/reached.hpp"
 #include "tests/support/token_cuts.hpp"
 
-namespace fluxformer {
+namespace fluxformer::token_attention {
 namespace {
 
 using namespace test;
@@ -206,4 +206,4 @@ TEST(TokenAttentionMemory, of_sinkhorn_grows_with_its_own_tokens_too) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::token_attention

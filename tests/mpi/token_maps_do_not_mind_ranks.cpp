@@ -9,7 +9,7 @@
 #include "tests/support/test_vectors.hpp"
 #include "tests/unit/analysis/identifiability/token_case.hpp"
 
-namespace fluxformer::identifiability {
+namespace fluxformer::identifiability::token_maps_do_not_mind_ranks {
 namespace {
 
 constexpr int samples = 11, width = 5;
@@ -85,4 +85,4 @@ TEST(ContributionMeter, does_not_mind_ranks) {
 }
 
 }  // namespace
-}  // namespace fluxformer::identifiability
+}  // namespace fluxformer::identifiability::token_maps_do_not_mind_ranks

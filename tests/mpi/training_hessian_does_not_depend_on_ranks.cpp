@@ -10,7 +10,7 @@
 #include "solvers/spectra/symmetric_operator.hpp"
 #include "tests/support/classifier_hessian.hpp"
 
-namespace fluxformer {
+namespace fluxformer::training_hessian_does_not_depend_on_ranks {
 namespace {
 
 using namespace test;
@@ -107,4 +107,4 @@ TEST(GaussNewtonGram, has_the_spectrum_and_the_blocks_of_the_gauss_newton_matrix
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::training_hessian_does_not_depend_on_ranks

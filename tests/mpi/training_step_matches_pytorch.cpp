@@ -10,7 +10,7 @@
 #include "io/archive_reader.hpp"
 #include "tests/support/small_training.hpp"
 
-namespace fluxformer {
+namespace fluxformer::training_step_matches_pytorch {
 namespace {
 
 using namespace test;
@@ -206,4 +206,4 @@ TEST(TrainingMatchesPytorch, and_the_reference_clips_warms_up_and_has_padding) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::training_step_matches_pytorch

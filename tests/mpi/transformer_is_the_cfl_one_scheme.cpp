@@ -11,7 +11,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::transformer_is_the_cfl_one_scheme {
 namespace {
 
 using namespace test;
@@ -132,4 +132,4 @@ TEST(TransformerIsTheCflOneScheme, one_step_too_few_is_not_enough) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::transformer_is_the_cfl_one_scheme

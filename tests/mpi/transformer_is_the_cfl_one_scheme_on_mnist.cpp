@@ -17,7 +17,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::transformer_is_the_cfl_one_scheme_on_mnist {
 namespace {
 
 using namespace test;
@@ -53,7 +53,7 @@ Whole embedded_images(const Problem& problem, const data::Dataset& images) {
   return problem.whole(slab.data());
 }
 
-TEST(TransformerIsTheCflOneScheme, on_mnist_images) {
+TEST(TransformerIsTheCflOneSchemeOnMnist, on_mnist_images) {
   const auto folder = mnist_folder();
   if (folder.empty()) {
     if (rank_in(MPI_COMM_WORLD) == 0)
@@ -83,4 +83,4 @@ TEST(TransformerIsTheCflOneScheme, on_mnist_images) {
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::transformer_is_the_cfl_one_scheme_on_mnist

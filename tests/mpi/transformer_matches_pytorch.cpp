@@ -12,7 +12,7 @@
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 
-namespace fluxformer {
+namespace fluxformer::transformer_matches_pytorch {
 namespace {
 
 using namespace test;
@@ -191,4 +191,4 @@ TEST(TransformerMatchesPytorch, the_attention_of_the_first_layer_is_the_same_hea
 }
 
 }  // namespace
-}  // namespace fluxformer
+}  // namespace fluxformer::transformer_matches_pytorch

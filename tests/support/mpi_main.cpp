@@ -1,5 +1,5 @@
 // main of every test executable: GoogleTest under MPI. A test fails if it fails on any rank; ranks above 0
-// only print failures.
+// only print failures. A filter that selects nothing is a failure.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     listeners.Append(new FailuresOnly);
   }
   int failed = RUN_ALL_TESTS();
+  if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) failed = 1;
   if (rank == 0) fluxformer::test::print_reached();
   MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   return failed;
