@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -158,8 +159,6 @@ class Comparison:
         self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
         self.measures = {model: sorted({name for run in runs for name in run.analyses(f"{self.experiment}/{model}")
                                         if same_samples or not name.endswith(BY_SAMPLE)}) for model in self.models}
-        self._read: dict[tuple[str, str], np.ndarray] = {}  # what claims, figures and tables ask for many times
-        self._axes: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def _check(self, run: Run) -> None:
         """That a further file belongs to the first."""
@@ -172,25 +171,22 @@ class Comparison:
             if not (name in first.coordinates and name in run.coordinates and np.array_equal(first.coordinate(name), run.coordinate(name))):
                 raise RunError(f"{run.path}: its axis {name} is not that of {first.path}, to which it would add seeds")
 
+    @functools.cache  # claims, figures and tables ask for the same again and again
     def measure(self, model: str, name: str) -> np.ndarray | None:
         """The numbers, read-only, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no
         ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
-        if (model, name) not in self._read:
-            self._read[model, name] = self._read_measure(model, name)
-            self._read[model, name].flags.writeable = False
-        return self._read[model, name]
-
-    def _read_measure(self, model: str, name: str) -> np.ndarray:
         group = f"{self.experiment}/{model}"
         parts = [run.analysis(group, name) if name in run.analyses(group) else None for run in self.runs]
         for run, part in zip(self.runs, parts):
             if part is not None and part.shape[:1] != run.coordinate("seed").shape:
                 raise RunError(f"{run.path}: /analysis/{group}/{name} has shape {part.shape}, not one entry for each seed")
         shape = next(part.shape[1:] for part in parts if part is not None)
-        return np.concatenate([np.full((len(run.coordinate("seed")), *shape), np.nan) if part is None else part
-                               for run, part in zip(self.runs, parts)])
+        values = np.concatenate([np.full((len(run.coordinate("seed")), *shape), np.nan) if part is None else part
+                                 for run, part in zip(self.runs, parts)])
+        values.flags.writeable = False
+        return values
 
     def numbers(self, model: str, name: str) -> np.ndarray:
         """The numbers of a measure that has to be there; RunError if it is not."""
@@ -199,12 +195,11 @@ class Comparison:
             raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.experiment}/{model})")
         return values
 
+    @functools.cache
     def axes_of(self, model: str, name: str) -> tuple[str, ...]:
         """Names of the axes of a measure that some file has, "" for one without a name."""
-        if (model, name) not in self._axes:
-            group = f"{self.experiment}/{model}"
-            self._axes[model, name] = next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
-        return self._axes[model, name]
+        group = f"{self.experiment}/{model}"
+        return next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
 
     def at(self, model: str, name: str, where: Mapping[str, float], along: str = "") -> np.ndarray | None:
         """The numbers at one place of each of the axes `where`, which are left out; the axis `along`, if given, comes last. Without heads
