@@ -21,7 +21,9 @@ build() {
   cmake --preset release $(unity_in build) -DFLUXFORMER_WERROR=ON -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
   cmake --build build
 }
-run_tests() { ctest --test-dir build --output-on-failure -j "$jobs" </dev/null; }
+run_tests() { # one more than cores: many tests wait for the disk, or for a process to end
+  ctest --test-dir build --output-on-failure -j $((jobs + 1)) </dev/null
+}
 
 scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
 shell_lint() { scripts | xargs -r shellcheck -x; }
@@ -47,7 +49,7 @@ asan() { # -O1 -g1 builds in half the time of -O2 -g, and the tests are short
   cmake --build build-asan --target fluxformer unit_and_mpi_tests
 }
 asan_tests() {
-  ctest --test-dir build-asan --output-on-failure -j "$jobs" -R '^unit\.|^mpi\..*\.np2$|^fuzz\.' </dev/null
+  ctest --test-dir build-asan --output-on-failure -j $((jobs + 1)) -R '^unit\.|^mpi\..*\.np2$|^fuzz\.' </dev/null
 }
 
 what=${1:-all}
