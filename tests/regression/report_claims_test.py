@@ -75,6 +75,17 @@ class AgainstControls(ClaimTest):
         self.assertEqual(finding.verdict, Verdict.UNDECIDED)
         self.assertIn("untrained model", in_short(claim(**self.ABOVE), finding)[1])
 
+    def test_nothing_is_said_against_a_transformer_that_the_file_does_not_have(self):
+        against = {**DISPARITY, "test": "larger"}
+        path = self.made(sample.write_gradient_flow)
+        for how in ({"than": ["transformer"]}, {"than": ["zero"], "both": True}):
+            self.assertIn("independent", self.findings(claim(**against, **how), path))
+        with h5py.File(path, "r+") as file:
+            del file["analysis/gradient_flow/transformer"]
+        for how in ({"than": ["transformer"]}, {"than": ["zero"], "both": True}):
+            self.assertEqual(self.findings(claim(**against, **how), path), {})
+        self.assertIn("independent", self.findings(claim(**against, than=["zero"]), path))
+
     def test_a_control_that_was_not_measured_earns_nothing(self):
         other = claim(**{**self.ABOVE, "than": ["shuffled"]})
         self.assertEqual(self.verdicts(other, sample.write_attention)["independent"], Verdict.NO_DATA)

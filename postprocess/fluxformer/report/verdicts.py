@@ -125,6 +125,9 @@ def _order(model: str) -> int:
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
     """(model, group that is measured or was not) for each model a claim speaks of; none if it speaks of one that the comparison does not have."""
     if not claim.at:
+        against = claim.test != "value" and (claim.both or "transformer" in claim.than)
+        if against and "transformer" not in comparison.models:
+            return []
         return [(model, model) for model in comparison.models if model in COUPLINGS]
     if claim.at == EACH:
         return [(model, model) for model in comparison.models if model in MODELS]
