@@ -87,8 +87,6 @@ mpi_environment() {
   if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   fi
-  # Within a machine Open MPI takes this path anyway, after 0.2 s of looking for fast networks.
-  if [ -z "${SLURM_JOB_ID:-}" ]; then export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}; fi
   # Bound ranks would share their cores, always the first ones, with those of other runs.
   export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
 }
