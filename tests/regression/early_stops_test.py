@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from made_up_images import idx  # noqa: E402
+from processes import members  # noqa: E402
 from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TIMEOUT, TrainTest  # noqa: E402
 
 IMAGES = "train-images-idx3-ubyte.gz"
@@ -36,11 +37,6 @@ def write_long_data(folder, count=100000):
             stream.write(content)
 
 
-def children(pid):
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(child) for child in found.stdout.split()]
-
-
 def is_the_program(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe") == os.path.realpath(BINARY)
@@ -48,16 +44,9 @@ def is_the_program(pid):
         return False
 
 
-def ranks_below(pid):
-    """The processes of the program among a process and those it started."""
-    own = [pid] if is_the_program(pid) else []
-    return own + [rank for child in children(pid) for rank in ranks_below(child)]
-
-
-def catches(pid, number):
-    with open(f"/proc/{pid}/status", encoding="ascii") as stream:
-        caught = next(line for line in stream if line.startswith("SigCgt"))
-    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+def times_woken(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
+        return next(int(line.split()[1]) for line in stream if line.startswith("voluntary_ctxt_switches"))
 
 
 def reads(pid, name):
@@ -72,16 +61,16 @@ def reads(pid, name):
 
 
 class EarlyStopTest(TrainTest):
-    def wait_for_ranks(self, process, count, holds):
-        """Waits until the program runs in `count` processes, and `holds(pid)` for one of them; returns them."""
+    def wait_for_ranks(self, process, count, read, name):
+        """Waits until the program runs in `count` processes and all or any of them (`read`) have the file of that name open;
+        returns the processes."""
         deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and process.poll() is None:
-            ranks = ranks_below(process.pid)
+            ranks = [pid for pid in members(process.pid) if is_the_program(pid)]
             try:
-                ready = len(ranks) == count and all(catches(pid, signal.SIGUSR1) for pid in ranks)
-                if ready and any(map(holds, ranks)):
+                if len(ranks) == count and read(reads(pid, name) for pid in ranks):
                     return ranks
-            except (OSError, StopIteration):
+            except OSError:  # it has just ended
                 continue
         self.fail(f"it was not seen: {self.ended(process)}")
 
@@ -100,7 +89,7 @@ class WhileDataAreRead(EarlyStopTest):
     def stopped(self, number, ranks, *arguments, only=None):
         before = sorted(os.listdir(self.folder))
         process = self.start(*arguments, ranks=ranks)
-        found = self.wait_for_ranks(process, ranks, lambda pid: reads(pid, IMAGES))
+        found = self.wait_for_ranks(process, ranks, any, IMAGES)
         os.kill(process.pid if only is None else found[only], number)
         self.assert_stopped_early(process, number, before)
 
@@ -120,16 +109,42 @@ class WhileDataAreRead(EarlyStopTest):
         self.assertEqual(self.checksum("out.h5"), before)
 
 
-class AtTheVeryStart(EarlyStopTest):
-    """As soon as the signal is caught, which is before MPI is started."""
+class HeldBackTest(EarlyStopTest):
+    """Runs that wait while MPI starts: Open MPI reads the user's parameters there, from a file that is a pipe here."""
+
+    HELD = ".openmpi/mca-params.conf"
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path(".openmpi"))
+        self.wrapper = ("env", "HOME=" + self.folder)
+
+    def hold_back(self):
+        """Runs that start from now on wait until `let_go`."""
+        os.mkfifo(self.path("pipe"))
+        os.replace(self.path("pipe"), self.path(self.HELD))
+        self.pipe = os.open(self.path(self.HELD), os.O_RDWR)  # who reads waits for this end to be closed
+
+    def let_go(self):
+        self.write("nothing", "")
+        os.replace(self.path("nothing"), self.path(self.HELD))
+        os.close(self.pipe)
+
+    def wait_for_held(self, process, ranks):
+        return self.wait_for_ranks(process, ranks, all, self.HELD)
+
+
+class AtTheVeryStart(HeldBackTest):
+    """Before MPI is started."""
 
     def stopped(self, number, ranks, *arguments):
+        self.hold_back()
         before = sorted(os.listdir(self.folder))
-        process = self.start(*arguments, ranks=ranks)
-        found = self.wait_for_ranks(process, ranks, lambda pid: True)
-        # mpiexec itself may not be ready to pass a signal on.
-        for pid in found:
+        process = self.start(*arguments, ranks=ranks, wrapper=self.wrapper)
+        # Each rank: mpiexec itself may not be ready to pass a signal on.
+        for pid in self.wait_for_held(process, ranks):
             os.kill(pid, number)
+        self.let_go()
         self.assert_stopped_early(process, number, before)
 
     def test_of_every_kind_of_run(self):
@@ -142,12 +157,12 @@ class AtTheVeryStart(EarlyStopTest):
             self.stopped(number, ranks, *comparison)
 
 
-class Chains(EarlyStopTest):
+class Chains(HeldBackTest):
     def test_a_job_that_is_stopped_early_is_queued_again_and_begins_then(self):
         """chain.sbatch itself, with a SLURM that only takes down what it is told."""
         shutil.copytree(os.path.join(ROOT, "jobscripts"), self.path("jobscripts"))
         for ranks in (1, 3):
-            launcher = f"{MPIEXEC} -n {ranks}" if ranks > 1 else ""
+            launcher = " ".join(((MPIEXEC, "-n", str(ranks)) if ranks > 1 else ()) + self.wrapper)
             with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
                 stream.write(f'\nlaunch() {{ exec {launcher} "$@"; }}\n')
             os.makedirs(self.path("bin"), exist_ok=True)
@@ -163,9 +178,12 @@ class Chains(EarlyStopTest):
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True, env={**ENVIRONMENT, **job})
 
+            self.hold_back()
             chain = submit()
-            self.wait_for_ranks(chain, ranks, lambda pid: True)
+            waiting = {pid: times_woken(pid) for pid in self.wait_for_held(chain, ranks)}
             os.kill(chain.pid, signal.SIGUSR1)  # the job script, as SLURM does
+            self.wait_until(lambda waiting=waiting: all(times_woken(pid) > times for pid, times in waiting.items()), chain)
+            self.let_go()
             self.assert_refused(self.ended(chain), "before the first step", code=4)
             with open(self.path("requeued"), encoding="utf-8") as stream:
                 self.assertEqual(stream.read().splitlines()[-1], f"requeue {ranks}")
