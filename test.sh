@@ -14,7 +14,7 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
 
-jobs=$(nproc)
+jobs=$(cores)
 
 build() {
   # shellcheck disable=SC2046 # nothing or one word

@@ -31,6 +31,9 @@ packages_of() {
   return 0
 }
 
+# cores this process may use; nproc alone would print OMP_NUM_THREADS
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
 # missing_of NAME...: those that are not installed according to dpkg
 missing_of() {
   local name
@@ -84,7 +87,7 @@ mpi_environment() {
   if [ "$(id -u)" -eq 0 ]; then # containers
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  if [ "$(nproc)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
+  if [ "$(cores)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   fi
   # Bound ranks would share their cores, always the first ones, with those of other runs.
