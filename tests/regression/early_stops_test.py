@@ -45,6 +45,7 @@ def is_the_program(pid):
 
 
 def times_woken(pid):
+    """Grows by one when a process that waits handles a signal."""
     with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
         return next(int(line.split()[1]) for line in stream if line.startswith("voluntary_ctxt_switches"))
 
@@ -61,14 +62,13 @@ def reads(pid, name):
 
 
 class EarlyStopTest(TrainTest):
-    def wait_for_ranks(self, process, count, read, name):
-        """Waits until the program runs in `count` processes and all or any of them (`read`) have the file of that name open;
-        returns the processes."""
+    def wait_for_ranks(self, process, count, all_or_any, name):
+        """Waits until the program runs in `count` processes and these have the file of that name open; returns the processes."""
         deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and process.poll() is None:
             ranks = [pid for pid in members(process.pid) if is_the_program(pid)]
             try:
-                if len(ranks) == count and read(reads(pid, name) for pid in ranks):
+                if len(ranks) == count and all_or_any(reads(pid, name) for pid in ranks):
                     return ranks
             except OSError:  # it has just ended
                 continue
@@ -110,7 +110,8 @@ class WhileDataAreRead(EarlyStopTest):
 
 
 class HeldBackTest(EarlyStopTest):
-    """Runs that wait while MPI starts: Open MPI reads the user's parameters there, from a file that is a pipe here."""
+    """Runs that wait while MPI starts, when signals are caught already: Open MPI reads the user's parameters there, from a file
+    that is a pipe here."""
 
     HELD = ".openmpi/mca-params.conf"
 
