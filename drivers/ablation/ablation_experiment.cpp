@@ -14,8 +14,8 @@
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "model/make_depth_model.hpp"
@@ -63,9 +63,9 @@ class AblationExperiment final : public Experiment {
  private:
   /// The deck's settings, for one training.
   Settings settings_of(const Variant& variant, long seed) const;
-  void add(const Variant& variant, const AblationRun& run, double seconds, CompareRecord& record) const;
+  void add(const Variant& variant, const AblationRun& run, double seconds, StudyRecord& record) const;
   /// The outcome of every test sample, if all seeds are tested on the same samples in the same order.
-  void add_samples(const Variant& variant, const std::vector<AblationRun>& runs, CompareRecord& record) const;
+  void add_samples(const Variant& variant, const std::vector<AblationRun>& runs, StudyRecord& record) const;
   /// One line of results for a variant, over all seeds.
   std::string outcome(const Variant& variant, const std::vector<AblationRun>& runs) const;
 
@@ -124,7 +124,7 @@ Settings AblationExperiment::settings_of(const Variant& variant, long seed) cons
 }
 
 void AblationExperiment::add(const Variant& variant, const AblationRun& run, double seconds,
-                             CompareRecord& record) const {
+                             StudyRecord& record) const {
   const auto name = variant.name();
   record.add(name, ablation::loss, run.loss);
   record.add(name, ablation::diverged_step, {run.diverged_step});
@@ -137,7 +137,7 @@ void AblationExperiment::add(const Variant& variant, const AblationRun& run, dou
 }
 
 void AblationExperiment::add_samples(const Variant& variant, const std::vector<AblationRun>& runs,
-                                     CompareRecord& record) const {
+                                     StudyRecord& record) const {
   const auto& first = runs.front().testing;
   if (std::ranges::any_of(runs, [&](const AblationRun& run) { return run.testing != first; })) return;
   if (&variant == &variants_.front()) record.samples(first);
@@ -168,7 +168,7 @@ std::string AblationExperiment::outcome(const Variant& variant, const std::vecto
 Report AblationExperiment::run() {
   frame_.begin();
   const Stopwatch training;
-  CompareRecord record(settings_, context_, frame_.claim(), seeds_);
+  StudyRecord record(settings_, context_, frame_.claim(), seeds_);
   const auto count = [](long n) {
     std::vector<double> list(static_cast<std::size_t>(n));
     std::iota(list.begin(), list.end(), 0);

@@ -39,8 +39,8 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   spec.attention.layer_norm = spec.norm == Norm::pre;
   spec.residual = settings.flag("depth.residual");
   spec.causal = settings.flag("attention.causal");
-  spec.order = choice<Order>(settings, "depth.order");
-  spec.subflow = choice<Subflow>(settings, "depth.subflow");
+  spec.order = choice<SubLayerOrder>(settings, "depth.order");
+  spec.subflow = choice<SubLayerIntegrator>(settings, "depth.subflow");
   spec.own_halves = settings.word("depth.halves") == "own";
   spec.kappa_per_channel = settings.word("model.kappa") == "channel";
   spec.features = input.features;
@@ -171,8 +171,8 @@ Precision precision_of(const Settings& settings) {
         "run.precision = mixed: this processor has no products of bfloat16 numbers (avx512_bf16), or the "
         "program was built "
         "without libxsmm, which makes kernels of them; mixed_emulated rounds the same way, but is slow");
-  return word == "double"   ? Precision::dbl
-         : word == "single" ? Precision::single
+  return word == "double"   ? Precision::float64
+         : word == "single" ? Precision::float32
          : word == "mixed"  ? Precision::mixed
                             : Precision::mixed_emulated;
 }

@@ -23,8 +23,8 @@ constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowSc
 class AttentionComparison final : public Comparison {
  public:
   AttentionComparison(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override;
 
  private:
@@ -33,7 +33,7 @@ class AttentionComparison final : public Comparison {
                                                const std::vector<const Parameters*>& others,
                                                const std::vector<attention::HeadMatch>& pairs = {}) const;
   /// The Transformers of two seeds.
-  void add_ceiling(std::size_t seed, CompareRecord& record) const;
+  void add_ceiling(std::size_t seed, StudyRecord& record) const;
   int layers() const { return first_.spec.layers; }
 
   const CompareProblem& problem_;
@@ -73,7 +73,7 @@ std::vector<attention::AttentionMeter> AttentionComparison::score(
   return attention::compare_attention(samples, *t, p, draws_, pairs);
 }
 
-void AttentionComparison::add_ceiling(std::size_t seed, CompareRecord& record) const {
+void AttentionComparison::add_ceiling(std::size_t seed, StudyRecord& record) const {
   const auto& models = problem_.models();
   const std::size_t seeds = models.seeds().size();
   if (seeds < 2) return;
@@ -95,7 +95,7 @@ void AttentionComparison::add_ceiling(std::size_t seed, CompareRecord& record) c
   }
 }
 
-void AttentionComparison::begin(CompareRecord& record) {
+void AttentionComparison::begin(StudyRecord& record) {
   record.samples(problem_.members());
   record.axis(axes::layer, 1, layers());
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
@@ -103,7 +103,7 @@ void AttentionComparison::begin(CompareRecord& record) {
   record.axis(axes::key, 0, problem_.line().tokens() - 1);
 }
 
-void AttentionComparison::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void AttentionComparison::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
   record.add(name, attention::variables::map, attention::attention_map(problem_.samples(), *probe));
   if (name == "transformer") {

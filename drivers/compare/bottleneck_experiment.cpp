@@ -17,8 +17,8 @@ namespace {
 class Bottleneck final : public Comparison {
  public:
   Bottleneck(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
 
  private:
   using Curves = std::vector<std::vector<double>>;  // [name of the estimate][depth]
@@ -63,7 +63,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
   }
 }
 
-void Bottleneck::begin(CompareRecord& record) {
+void Bottleneck::begin(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
   record.note("", information::variables::ceiling, std::log(static_cast<double>(labels_.size())));
   record.note("", information::variables::label_entropy, information::LabelGroups(labels_).entropy());
@@ -76,7 +76,7 @@ Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
   return information::estimates_by_depth(problem_.comm(), states, labels_, width, estimators_, draws_);
 }
 
-void Bottleneck::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void Bottleneck::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& estimates = information::variables::estimates();
   const auto final = curves(problem_.models().at(seed, name).parameters);
   for (std::size_t k = 0; k < estimates.size(); ++k) record.add(name, estimates[k], final[k]);

@@ -23,7 +23,7 @@ inline io::Variable after_epochs(const io::Variable& of) {
   return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");
 }
 
-/// What `experiment` stores for each model; CompareRecord adds the seed axis in front.
+/// What `experiment` stores for each model; StudyRecord adds the seed axis in front.
 struct Contents {
   std::vector<io::Variable> coordinates;  ///< beside seeds
   std::vector<io::Attribute> notes;       ///< of the experiment

@@ -32,7 +32,7 @@ Report CompareExperiment::run() {
   frame_.begin();
   // At most so many measures and notes of a model.
   const std::size_t datasets = 160 * problem_.models().names().size();
-  CompareRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
+  StudyRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
   frame_.announce(*this);
   const auto& models = problem_.models();
   const std::size_t total = models.seeds().size() * models.names().size();

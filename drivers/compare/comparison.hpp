@@ -7,7 +7,7 @@
 
 #include "drivers/common/experiment.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -17,10 +17,10 @@ class Comparison {
  public:
   virtual ~Comparison() = default;
   /// Adds its axes and whatever is measured only once. Collective.
-  virtual void begin(CompareRecord& record) = 0;
+  virtual void begin(StudyRecord& record) = 0;
   /// Measures model `name` of the seed with index `seed`; all numbers it adds must be the same on all ranks.
   /// Called seed by seed, the Transformer first. Collective.
-  virtual void measure(std::size_t seed, const std::string& name, CompareRecord& record) = 0;
+  virtual void measure(std::size_t seed, const std::string& name, StudyRecord& record) = 0;
   /// One line for the end of the run; "" if none.
   virtual std::string summary() const { return {}; }
 };

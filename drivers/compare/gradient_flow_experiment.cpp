@@ -28,8 +28,8 @@ struct Measured {
 class GradientFlow final : public Comparison {
  public:
   GradientFlow(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_.str(); }
 
  private:
@@ -40,7 +40,7 @@ class GradientFlow final : public Comparison {
   /// Norms of the gradient of each group; `flat` is that of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
-  void add_jacobians(const std::string& name, const Parameters& parameters, CompareRecord& record) const;
+  void add_jacobians(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
 
   const CompareProblem& problem_;
   std::vector<long> epochs_;
@@ -75,7 +75,7 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
   problem.models().require_epochs(epochs_);
 }
 
-void GradientFlow::begin(CompareRecord& record) {
+void GradientFlow::begin(StudyRecord& record) {
   record.samples(problem_.members());
   record.axis(axes::layer_end, 0, layers_);
   record.axis(measured::knot, 1, most_knots_);
@@ -115,7 +115,7 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
 }
 
 void GradientFlow::add_jacobians(const std::string& name, const Parameters& parameters,
-                                 CompareRecord& record) const {
+                                 StudyRecord& record) const {
   const Stopwatch watch;
   const auto found =
       derivatives::layer_jacobians(problem_.samples().first(jacobian_samples_), parameters, plan_);
@@ -132,7 +132,7 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
   record.add(name, measured::jacobian_seconds, seconds);
 }
 
-void GradientFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void GradientFlow::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto found = gradients(parameters);
   for (const auto& one : measures(parameters.layout, found)) {

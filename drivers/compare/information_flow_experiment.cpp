@@ -18,13 +18,13 @@ constexpr const char* reference_model = "transformer";
 class InformationFlow final : public Comparison {
  public:
   InformationFlow(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_.str(); }
 
  private:
-  void measure_states(const std::string& name, ModelProbe& probe, CompareRecord& record);
-  void measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p, CompareRecord& record) const;
+  void measure_states(const std::string& name, ModelProbe& probe, StudyRecord& record);
+  void measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p, StudyRecord& record) const;
 
   const CompareProblem& problem_;
   std::size_t examples_;
@@ -43,7 +43,7 @@ InformationFlow::InformationFlow(const Settings& settings, const CompareProblem&
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }
 
-void InformationFlow::begin(CompareRecord& record) {
+void InformationFlow::begin(StudyRecord& record) {
   const auto& line = problem_.line();
   std::vector<double> chosen, labels;
   for (std::size_t j = 0; j < examples_; ++j) {
@@ -60,7 +60,7 @@ void InformationFlow::begin(CompareRecord& record) {
   record.note("", states::variables::example_labels, list.str());
 }
 
-void InformationFlow::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void InformationFlow::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& models = problem_.models();
   const auto probe = problem_.probe(models.at(seed, name).parameters);
   measure_states(name, *probe, record);
@@ -76,7 +76,7 @@ void InformationFlow::measure(std::size_t seed, const std::string& name, Compare
   measure_alignment(name, *reference, *probe, record);
 }
 
-void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, CompareRecord& record) {
+void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, StudyRecord& record) {
   const auto found = states::measure_states(problem_.samples(), probe, examples_);
   const auto &whole = found.by_row, &layer = found.by_layer;
   record.add(name, states::variables::norm, whole.norm);
@@ -91,7 +91,7 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
 }
 
 void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p,
-                                        CompareRecord& record) const {
+                                        StudyRecord& record) const {
   const auto meter = states::align(problem_.samples(), t, p, cka_);
   record.add(name, states::variables::cka, meter.alignment());
   record.add(name, states::variables::cka_unrelated, meter.unrelated());

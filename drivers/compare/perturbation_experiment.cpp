@@ -87,13 +87,13 @@ class Perturbation final : public Comparison {
   Perturbation(const Settings& settings, const CompareProblem& problem)
       : problem_(problem), plan_(plan_of(settings, problem)) {}
 
-  void begin(CompareRecord& record) override {
+  void begin(StudyRecord& record) override {
     record.samples(problem_.members());
     record.note("", measured::classes, static_cast<long>(problem_.data().classes()));
     for (const auto& one : level_keys)
       if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
   }
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_.str(); }
 
  private:
@@ -102,7 +102,7 @@ class Perturbation final : public Comparison {
   std::ostringstream summary_;
 };
 
-void Perturbation::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void Perturbation::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
   perturbation::PerturbedModel model(*probe, plan_, problem_.samples());
   accumulate(

@@ -21,9 +21,9 @@ class SpectrumOfStates final : public Comparison {
     modes_ = std::min(modes_, problem.line().tokens());
   }
 
-  void begin(CompareRecord& record) override { record.axis(mode, 1, modes_); }
+  void begin(StudyRecord& record) override { record.axis(mode, 1, modes_); }
 
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override {
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override {
     const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
     const auto spectrum = states::measure_spectrum(problem_.samples(), *probe, modes_);
     record.add(name, singular_value, spectrum.singular_values());

@@ -112,13 +112,13 @@ void EvolveExperiment::checkpoint(EvolveRecord& record) {
   file.put(outputs_done, outputs_.count());
   file.put(checkpoints_done, checkpoints_.count());
   record.save(file);
-  file.put(state, field_part(problem_.mesh), Reading(problem_.solver.state()).values);
+  file.put(state, field_part(problem_.mesh), ReadArray(problem_.solver.state()).values);
   file.commit();
 }
 
 void EvolveExperiment::restart(const Continuation& from, EvolveRecord& record) {
   const auto& file = from.checkpoint;
-  file.field(state, field_part(problem_.mesh), Writing(problem_.solver.state()).values);
+  file.field(state, field_part(problem_.mesh), WriteArray(problem_.solver.state()).values);
   const double time = file.real(time_reached);
   problem_.solver.restore({time, file.real(last_step_size), file.integer(steps_done)});
   outputs_.restore(file.integer(outputs_done));

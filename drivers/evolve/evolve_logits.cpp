@@ -41,7 +41,7 @@ void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContex
   const auto& spec = parameters.spec;
   const auto& line = mesh.token_line();
   const bool last = mesh.cells() > 0 && mesh.first_cell() + mesh.cells() - 1 == mesh.total_cells();
-  const Reading state(u);
+  const ReadArray state(u);
   const double* const slab =
       last ? state.values + mesh.slab_size() * static_cast<std::size_t>(mesh.cells() - 1) : nullptr;
   const auto samples = static_cast<std::size_t>(context.samples);

@@ -152,7 +152,7 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::write_fields(double time, Vec u) {
   archive_.append(names::root(axes::time), time);
-  if (fields_) archive_.write(evolution::hidden_state.name, fields_written_, Reading(u).values);
+  if (fields_) archive_.write(evolution::hidden_state.name, fields_written_, ReadArray(u).values);
   ++fields_written_;
   last_fields_ = time;
 }

@@ -67,7 +67,7 @@ std::vector<float> evolved(const Mesh& mesh, const Equation& equation, EvolveSet
   if (end == EvolveEnd::stopped_by_hook) return {};
   if (end != EvolveEnd::steady)
     throw NumericalFailure("the state is not steady at t = " + std::to_string(steady.clock().time));
-  const Reading u(steady.state());
+  const ReadArray u(steady.state());
   return {u.values, u.values + static_cast<std::size_t>(mesh.cells()) * mesh.slab_size()};
 }
 

@@ -25,7 +25,7 @@ Index weights_of(const LayerPoints& points) {
   return blocks.back().begin + blocks.back().size();
 }
 
-void add_names(const hessian::DecoderShape& shape, const std::string& kind, CompareRecord& record) {
+void add_names(const hessian::DecoderShape& shape, const std::string& kind, StudyRecord& record) {
   std::string names, sizes;
   for (const auto& block : hessian::parameter_blocks(shape)) {
     const char* const end = names.empty() ? "" : "\n";
@@ -43,7 +43,7 @@ std::uint64_t heat_map_bytes(const LayerPoints& points) {
   return sizeof(float) * weights * weights * points.kinds().size();
 }
 
-bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, CompareRecord& record) {
+bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, StudyRecord& record) {
   const RankOf me(comm);
   const Index weights = weights_of(points);
   record.axis(measured::parameter, 1, weights);

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/hessian/layer_points.hpp"
 
 namespace fluxformer {
@@ -17,6 +17,6 @@ namespace fluxformer {
 std::uint64_t heat_map_bytes(const LayerPoints& points);
 /// Computes one for each kind of layer, rows shared over the ranks, and puts them into the record with the names and
 /// sizes of their blocks. False if the run was asked to stop first. Collective.
-bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, CompareRecord& record);
+bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, StudyRecord& record);
 
 }  // namespace fluxformer

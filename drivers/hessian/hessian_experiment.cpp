@@ -11,7 +11,7 @@
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -31,8 +31,8 @@ namespace {
 class HessianOfModels final : public Comparison {
  public:
   HessianOfModels(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_.str(); }
 
  private:
@@ -47,7 +47,7 @@ class HessianOfModels final : public Comparison {
   /// The Gauss-Newton part from its Gram matrix.
   void exact(std::size_t seed, const std::string& name, PartRecord to);
   /// The largest eigenvalues after some epochs of the training.
-  void follow(std::size_t seed, const std::string& name, CompareRecord& record);
+  void follow(std::size_t seed, const std::string& name, StudyRecord& record);
   /// The largest eigenvalues, NaN for those that did not converge.
   std::vector<double> largest_of(Mat matrix, int count);
 
@@ -86,7 +86,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       exact_(settings.flag("hessian.exact")),
       comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
       solver_(problem.comm()) {
-  if (precision_of(settings) != Precision::dbl)
+  if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": second derivatives are computed in double; use double");
   if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
@@ -108,7 +108,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
   problem.models().require_epochs(epochs_);
 }
 
-void HessianOfModels::begin(CompareRecord& record) {
+void HessianOfModels::begin(StudyRecord& record) {
   if (eigenvalues_ > 0) record.axis(measured::eigenvalue, 1, eigenvalues_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
   if (density_.probes > 0) {
@@ -140,7 +140,7 @@ void HessianOfModels::begin(CompareRecord& record) {
   }
 }
 
-void HessianOfModels::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void HessianOfModels::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   ModelHessian linearised(samples_.of(seed, name), parameters, objective_of(seed, name, parameters));
   auto& of = linearised.products;
@@ -183,7 +183,7 @@ void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecor
                                  entries_of(blocks_of(parameters.layout)), comparison_));
 }
 
-void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareRecord& record) {
+void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRecord& record) {
   if (epochs_.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
   std::optional<double> threshold;
@@ -196,8 +196,8 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareR
     values.insert(values.end(), found.begin(), found.end());
     losses.push_back(linearised.products.evaluation().loss);
     const auto optimiser = problem_.models().optimiser_after_epoch(seed, name, epoch);
-    rates.push_back(optimiser ? optimiser->rate : not_known);
-    preconditioned.push_back(not_known);
+    rates.push_back(optimiser ? optimiser->rate : missing_value);
+    preconditioned.push_back(missing_value);
     if (!optimiser) continue;
     threshold = optimiser->threshold;
     if (optimiser->preconditioner.empty()) continue;
@@ -216,7 +216,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, CompareR
 std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   auto found =
       solver_.solve(matrix, {.largest = count, .tolerance = tolerance_, .seed = seed_}).largest.values;
-  found.resize(static_cast<std::size_t>(count), not_known);
+  found.resize(static_cast<std::size_t>(count), missing_value);
   return found;
 }
 

@@ -6,7 +6,7 @@
 
 #include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -27,8 +27,8 @@ struct Nodes {
   void add(std::span<const spectra::Quadrature> probes, int steps) {
     for (const auto& one : probes)
       for (std::size_t l = 0; l < static_cast<std::size_t>(steps); ++l) {
-        nodes.push_back(l < one.nodes.size() ? one.nodes[l] : not_known);
-        weights.push_back(l < one.nodes.size() ? one.weights[l] : not_known);
+        nodes.push_back(l < one.nodes.size() ? one.nodes[l] : missing_value);
+        weights.push_back(l < one.nodes.size() ? one.weights[l] : missing_value);
       }
   }
   std::vector<double> nodes, weights;
@@ -58,7 +58,7 @@ spectra::ExtremeEigenvalues PartRecord::ends(spectra::EigenSolver& solver, Mat h
   request.smallest = part_ == "gauss_newton" ? 0 : request.largest;
   auto found = solver.solve(h, request);
   const auto filled = [count](std::vector<double> list) {
-    list.resize(count, not_known);
+    list.resize(count, missing_value);
     return list;
   };
   add(measured::largest, filled(found.largest.values));
@@ -125,10 +125,10 @@ void PartRecord::block_ends(spectra::EigenSolver& solver, Mat h,
   std::vector<double> values;
   for (const auto& block : entries_of(blocks)) {
     const auto found = solver.solve(spectra::restricted(h, block), request);
-    double value = found.largest.complete() ? found.largest.values.front() : not_known;
+    double value = found.largest.complete() ? found.largest.values.front() : missing_value;
     if (request.smallest > 0) {
       if (!found.smallest.complete())
-        value = not_known;
+        value = missing_value;
       else if (std::abs(found.smallest.values.front()) > std::abs(value))
         value = found.smallest.values.front();
     }

@@ -8,7 +8,7 @@
 #include "analysis/hessian/block_spectra.hpp"
 #include "analysis/hessian/gauss_newton_gram.hpp"
 #include "analysis/hessian/parameter_blocks.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "io/variable.hpp"
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/trace.hpp"
@@ -26,7 +26,7 @@ inline const std::vector<std::string> hessian_parts = {"hessian", "gauss_newton"
 class PartRecord {
  public:
   /// `record` is borrowed.
-  PartRecord(CompareRecord& record, std::string model, std::string part)
+  PartRecord(StudyRecord& record, std::string model, std::string part)
       : record_(record), model_(std::move(model)), part_(std::move(part)) {}
 
   /// The ends of the spectrum, `request.largest` at either end; of the Gauss-Newton part, which is positive
@@ -48,7 +48,7 @@ class PartRecord {
 
  private:
   void add(const io::Variable& variable, const std::vector<double>& values);
-  CompareRecord& record_;
+  StudyRecord& record_;
   std::string model_, part_;
 };
 

@@ -111,7 +111,7 @@ std::vector<double> LayerPoints::entries(const hessian::LayerStudy& study) const
   return numbers;
 }
 
-void LayerPoints::add_axes(CompareRecord& record) const {
+void LayerPoints::add_axes(StudyRecord& record) const {
   record.axis(measured::weight_matrix, 1, static_cast<long>(weights));
   if (scaling_) {
     record.axis(measured::sigma, sigmas_);
@@ -122,7 +122,7 @@ void LayerPoints::add_axes(CompareRecord& record) const {
 }
 
 void LayerPoints::add_entries(const std::string& kind, const std::vector<double>& numbers,
-                              CompareRecord& record) const {
+                              StudyRecord& record) const {
   auto at = numbers.begin();
   for (const auto& part : hessian_parts) {
     const auto put = [&](const io::Variable& variable, std::size_t count) {
@@ -138,7 +138,7 @@ void LayerPoints::add_entries(const std::string& kind, const std::vector<double>
 
 // From [sigma][part][layer][weight] to [part][layer][weight][sigma].
 void LayerPoints::add_norms(const std::string& kind, std::span<const std::vector<double>> of_sigmas,
-                            CompareRecord& record) const {
+                            StudyRecord& record) const {
   const std::size_t each = norms_per_part(kind);
   for (std::size_t part = 0; part < parts; ++part) {
     std::vector<double> values;
@@ -151,7 +151,7 @@ void LayerPoints::add_norms(const std::string& kind, std::span<const std::vector
   }
 }
 
-void LayerPoints::add(const std::vector<std::vector<double>>& found, CompareRecord& record) const {
+void LayerPoints::add(const std::vector<std::vector<double>>& found, StudyRecord& record) const {
   for (std::size_t point = 0; point < count(); point += sigmas_per_seed()) {
     if (scaling_)
       add_norms(kind_of(point), std::span(found).subspan(point, sigmas_.size()), record);

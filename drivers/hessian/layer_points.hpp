@@ -10,7 +10,7 @@
 #include "analysis/hessian/layer_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/point_sweep.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -37,9 +37,9 @@ class LayerPoints final : public SweepPoints {
   hessian::LayerStudy study_of(const std::string& kind, long seed) const;
 
   /// The axes of the measures.
-  void add_axes(CompareRecord& record) const;
+  void add_axes(StudyRecord& record) const;
   /// Puts the measures of all points into the record; `found` by point.
-  void add(const std::vector<std::vector<double>>& found, CompareRecord& record) const;
+  void add(const std::vector<std::vector<double>>& found, StudyRecord& record) const;
 
  private:
   std::size_t sigmas_per_seed() const { return scaling_ ? sigmas_.size() : 1; }
@@ -48,10 +48,10 @@ class LayerPoints final : public SweepPoints {
   const std::string& kind_of(std::size_t point) const { return kinds_[point / per_kind()]; }
   long seed_of(std::size_t point) const { return seeds_[point % per_kind() / sigmas_per_seed()]; }
   std::vector<double> entries(const hessian::LayerStudy& study) const;
-  void add_entries(const std::string& kind, const std::vector<double>& numbers, CompareRecord& record) const;
+  void add_entries(const std::string& kind, const std::vector<double>& numbers, StudyRecord& record) const;
   /// `of_sigmas`: the numbers of each sigma.
   void add_norms(const std::string& kind, std::span<const std::vector<double>> of_sigmas,
-                 CompareRecord& record) const;
+                 StudyRecord& record) const;
 
   const Settings& settings_;
   bool scaling_;

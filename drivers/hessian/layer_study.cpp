@@ -12,8 +12,8 @@
 #include "base/rank_of.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/hessian/heat_map.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_points.hpp"
@@ -78,7 +78,7 @@ Report LayerStudyExperiment::run() {
   frame_.begin();
   sweep_.restart();
   auto claim = frame_.claim({.datasets = 16 * points_.kinds().size()});
-  CompareRecord record(settings_, context_, std::move(claim), points_.seeds());
+  StudyRecord record(settings_, context_, std::move(claim), points_.seeds());
   points_.add_axes(record);
   sweep_.announce_restart();
   frame_.announce(*this);

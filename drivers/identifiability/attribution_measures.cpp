@@ -48,13 +48,13 @@ AttributionMeasures::AttributionMeasures(const Settings& settings, const Compare
     throw BadInput("identifiability.norm = spectral: needs identifiability.probes = 0");
 }
 
-void AttributionMeasures::begin(CompareRecord& record) {
+void AttributionMeasures::begin(StudyRecord& record) {
   record.axis(stored::distance_group, {0, 1, 2, 3, 4, 6, 11});
   record.axis(stored::input_token, 0, problem_.line().tokens() - 1);
   record.axis(axes::token, 0, problem_.line().tokens() - 1);
 }
 
-std::string AttributionMeasures::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+std::string AttributionMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto probe = problem_.probe(parameters, samples_.capacity()),
              blanked = problem_.probe(parameters, samples_.capacity());

@@ -8,7 +8,7 @@
 #include "analysis/identifiability/attribution.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -18,9 +18,9 @@ class AttributionMeasures {
   /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
   AttributionMeasures(const Settings& settings, const CompareProblem& problem);
   /// Collective, as `measure`.
-  void begin(CompareRecord& record);
+  void begin(StudyRecord& record);
   /// Returns a few words for the closing line.
-  std::string measure(std::size_t seed, const std::string& name, CompareRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
   const CompareProblem& problem_;

@@ -22,8 +22,8 @@ namespace {
 class Identifiability final : public Comparison {
  public:
   Identifiability(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_; }
 
  private:
@@ -44,7 +44,7 @@ class Identifiability final : public Comparison {
 
 Identifiability::Identifiability(const Settings& settings, const CompareProblem& problem)
     : problem_(problem) {
-  if (precision_of(settings) != Precision::dbl)
+  if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": ranks of matrices are counted in double; use double");
   const auto measures =
@@ -58,7 +58,7 @@ Identifiability::Identifiability(const Settings& settings, const CompareProblem&
   if (has("attribution")) attribution_.emplace(settings, problem);
 }
 
-void Identifiability::begin(CompareRecord& record) {
+void Identifiability::begin(StudyRecord& record) {
   int layers = 0, heads = 0;
   for (const auto& name : problem_.models().names()) {
     const auto& spec = problem_.models().at(0, name).parameters.spec;
@@ -73,7 +73,7 @@ void Identifiability::begin(CompareRecord& record) {
   for_measures([&](auto& one) { one.begin(record); });
 }
 
-void Identifiability::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void Identifiability::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   std::string words;
   try {
     for_measures([&](auto& one) { words += (words.empty() ? "" : ", ") + one.measure(seed, name, record); });

@@ -59,11 +59,11 @@ IdentityRates IdentityMeasures::rates(const Parameters& parameters, bool mlp) co
   return identifiability::identity_rates(samples_, *problem_.probe(parameters), plan);
 }
 
-void IdentityMeasures::begin(CompareRecord& record) {
+void IdentityMeasures::begin(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
 }
 
-std::string IdentityMeasures::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+std::string IdentityMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& models = problem_.models();
   const auto& model = models.at(seed, name);
   const auto found = rates(model.parameters, true);

@@ -9,7 +9,7 @@
 #include "analysis/identifiability/identity_rates.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "io/description.hpp"
 
 namespace fluxformer {
@@ -20,9 +20,9 @@ class IdentityMeasures {
   /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
   IdentityMeasures(const Settings& settings, const CompareProblem& problem);
   /// Collective, as `measure`.
-  void begin(CompareRecord& record);
+  void begin(StudyRecord& record);
   /// Returns a few words for the closing line.
-  std::string measure(std::size_t seed, const std::string& name, CompareRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
   identifiability::IdentityRates rates(const Parameters& parameters, bool mlp) const;

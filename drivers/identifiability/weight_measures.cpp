@@ -14,7 +14,7 @@
 #include "analysis/identifiability/weight_variables.hpp"
 #include "analysis/identifiability/word_classes.hpp"
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 #include "drivers/compare/compare_options.hpp"
 
 namespace fluxformer {
@@ -27,7 +27,7 @@ namespace {
 /// [layer][head] of a model with fewer heads than the axis has, filled up with NaN.
 std::vector<double> padded(const std::vector<double>& values, std::size_t layers, std::size_t heads,
                            std::size_t axis, std::size_t each = 1) {
-  std::vector<double> all(layers * axis * each, not_known);
+  std::vector<double> all(layers * axis * each, missing_value);
   for (std::size_t l = 0; l < layers; ++l)
     std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(l * heads * each), heads * each,
                 all.begin() + static_cast<std::ptrdiff_t>(l * axis * each));
@@ -79,7 +79,7 @@ SampleSet WeightMeasures::cut(std::size_t which) const {
   });
 }
 
-void WeightMeasures::begin(CompareRecord& record) {
+void WeightMeasures::begin(StudyRecord& record) {
   record.axis(stored::length, {lengths_.begin(), lengths_.end()});
   record.axis(stored::epsilon, {nullity_epsilons.begin(), nullity_epsilons.end()});
   record.axis(axes::query, 0, problem_.line().tokens() - 1);
@@ -123,7 +123,7 @@ WeightMeter WeightMeasures::meter(const Parameters& parameters, const SampleSet&
 }
 
 void WeightMeasures::look_at_first(const std::string& name, const Parameters& parameters,
-                                   CompareRecord& record) const {
+                                   StudyRecord& record) const {
   const auto first = problem_.samples().first(1);
   const auto probe = problem_.probe(parameters, 1);
   ModelHeads heads(*probe);
@@ -142,7 +142,7 @@ void WeightMeasures::look_at_first(const std::string& name, const Parameters& pa
           for (std::size_t h = 0; h < count; ++h) {
             const auto other = alternative_weights(all[h], {}, stream.item(l).item(h));
             double* const number = numbers.local() + 4 * (l * count + h);
-            number[0] = number[3] = not_known;
+            number[0] = number[3] = missing_value;
             if (all[h].tokens() <= joint_tokens_) {
               const auto joint = ReachableNullities(all[h]).joint();
               number[0] = joint.exact;
@@ -177,7 +177,7 @@ void WeightMeasures::look_at_first(const std::string& name, const Parameters& pa
   }
 }
 
-std::string WeightMeasures::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+std::string WeightMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto layers = static_cast<std::size_t>(parameters.spec.layers),
              count = static_cast<std::size_t>(parameters.spec.attention.heads);

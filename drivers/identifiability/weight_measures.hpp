@@ -9,7 +9,7 @@
 #include "analysis/identifiability/weight_meter.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -19,16 +19,16 @@ class WeightMeasures {
   /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
   WeightMeasures(const Settings& settings, const CompareProblem& problem);
   /// Collective, as `measure`.
-  void begin(CompareRecord& record);
+  void begin(StudyRecord& record);
   /// Returns a few words for the closing line.
-  std::string measure(std::size_t seed, const std::string& name, CompareRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
   /// The samples that are at least as long, cut; for the last length all samples, whole.
   SampleSet cut(std::size_t length) const;
   identifiability::WeightMeter meter(const Parameters& parameters, const SampleSet& samples) const;
   /// Maps and counts of the first sample.
-  void look_at_first(const std::string& name, const Parameters& parameters, CompareRecord& record) const;
+  void look_at_first(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
 
   const CompareProblem& problem_;
   std::vector<long> lengths_;  // the last: tokens of the data

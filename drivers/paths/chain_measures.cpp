@@ -5,7 +5,7 @@
 #include "analysis/paths/chain_variables.hpp"
 #include "analysis/paths/path_predictor.hpp"
 #include "analysis/paths/sampled_posterior.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer {
 
@@ -60,7 +60,7 @@ ChainMeasures in_a_row(const std::vector<ChainMeasures>& places) {
   const auto some = std::ranges::find_if(places, [](const auto& place) { return !place.empty(); });
   ChainMeasures row = *some;
   for (std::size_t k = 0; k < row.size(); ++k) {
-    const std::vector<double> none((*some)[k].second.size(), not_known);
+    const std::vector<double> none((*some)[k].second.size(), missing_value);
     row[k].second.clear();
     for (const auto& place : places) append(row[k].second, place.empty() ? none : place[k].second);
   }

@@ -206,7 +206,7 @@ std::string ChainPoints::summary(const std::vector<std::vector<double>>& found) 
   return text.str();
 }
 
-void ChainPoints::add_axes(CompareRecord& record) const {
+void ChainPoints::add_axes(StudyRecord& record) const {
   record.axis(stored::chain, 1, static_cast<long>(chains_));
   record.axis(stored::quantity, 0, static_cast<long>(drawn_quantities) - 1);
   record.axis(stored::draw, 1, plan_.draws);
@@ -215,7 +215,7 @@ void ChainPoints::add_axes(CompareRecord& record) const {
 }
 
 void ChainPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-                      const std::vector<std::vector<double>>& theory, CompareRecord& record) const {
+                      const std::vector<std::vector<double>>& theory, StudyRecord& record) const {
   const auto told = [&](std::size_t t, std::size_t w, std::size_t seed) {
     return theory_.told(theory[theory_.point(t, w, seed)]);
   };

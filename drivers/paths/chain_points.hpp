@@ -7,7 +7,7 @@
 
 #include "analysis/paths/posterior_chain.hpp"
 #include "base/settings.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
 #include "drivers/paths/theory_points.hpp"
 
@@ -31,10 +31,10 @@ class ChainPoints final : public SweepPoints {
   std::string summary(const std::vector<std::vector<double>>& found) const;
 
   /// The axes of the measures.
-  void add_axes(CompareRecord& record) const;
+  void add_axes(StudyRecord& record) const;
   /// Puts the measures of all points into the record. `found` and `seconds` by point, of the chains and of the theory.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-           const std::vector<std::vector<double>>& theory, CompareRecord& record) const;
+           const std::vector<std::vector<double>>& theory, StudyRecord& record) const;
 
  private:
   struct Place {

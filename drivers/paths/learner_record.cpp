@@ -37,7 +37,7 @@ std::vector<double> learner_numbers(const LearnerCourse& course, const std::vect
   return all;
 }
 
-void add_learners(CompareRecord& record, const LearnerShape& shape, const std::vector<double>& steps,
+void add_learners(StudyRecord& record, const LearnerShape& shape, const std::vector<double>& steps,
                   const std::vector<std::string>& sets, const std::vector<std::vector<double>>& numbers) {
   record.axis(stored::judged_step, steps);
   record.axis(stored::judged_set, 0, static_cast<long>(sets.size()) - 1);

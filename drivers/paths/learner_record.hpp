@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/paths/learner_weights.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -26,7 +26,7 @@ std::vector<std::pair<io::Variable, std::size_t>> learner_measures(const paths::
 std::vector<double> learner_numbers(const LearnerCourse& course, const std::vector<double>& accuracies,
                                     const std::vector<double>& steps);
 /// Axes and measures of all seeds. `sets`: names of the judged sets.
-void add_learners(CompareRecord& record, const paths::LearnerShape& shape, const std::vector<double>& steps,
+void add_learners(StudyRecord& record, const paths::LearnerShape& shape, const std::vector<double>& steps,
                   const std::vector<std::string>& sets, const std::vector<std::vector<double>>& numbers);
 
 /// What a file holds of them.

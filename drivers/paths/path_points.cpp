@@ -47,14 +47,14 @@ std::string PathPoints::summary(const std::vector<std::vector<double>>& found) c
          (pruned_ ? pruned_->summary(further) : "");
 }
 
-void PathPoints::add_axes(CompareRecord& record) {
+void PathPoints::add_axes(StudyRecord& record) {
   theory_.add_axes(record);
   if (chains_) chains_->add_axes(record);
   if (pruned_) pruned_->add_axes(record);
 }
 
 void PathPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-                     CompareRecord& record) const {
+                     StudyRecord& record) const {
   auto theory_seconds = seconds;
   theory_seconds.resize(theory_.count());
   theory_.add(found, theory_seconds, record);

@@ -33,10 +33,10 @@ class PathPoints final : public SweepPoints {
   /// Lines for the start and the end of a run.
   std::string describe() const;
   std::string summary(const std::vector<std::vector<double>>& found) const;
-  void add_axes(CompareRecord& record);
+  void add_axes(StudyRecord& record);
   /// `found` and `seconds` by point.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-           CompareRecord& record) const;
+           StudyRecord& record) const;
 
  private:
   TheoryPoints theory_;

@@ -78,7 +78,7 @@ int PathTasks::paths() const {
   return path_count(heads_);
 }
 
-void PathTasks::describe(CompareRecord& record) {
+void PathTasks::describe(StudyRecord& record) {
   const auto& task = task_of(seeds_.front());
   std::string heads;
   for (const int count : heads_) heads += (heads.empty() ? "" : ", ") + std::to_string(count);

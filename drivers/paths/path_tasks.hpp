@@ -13,7 +13,7 @@
 #include "analysis/paths/markov_task.hpp"
 #include "analysis/paths/task_theory.hpp"
 #include "base/settings.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/one_shot_source.hpp"
 
 namespace fluxformer {
@@ -53,7 +53,7 @@ class PathTasks {
   /// "markov, four paths"
   const std::string& name() const { return name_; }
   /// Notes of the task, and the axes of its parts and further examples.
-  void describe(CompareRecord& record);
+  void describe(StudyRecord& record);
   /// Memory of the kernels of one seed on each of the ranks that share them.
   double kernel_bytes() const;
 

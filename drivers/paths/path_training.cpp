@@ -14,7 +14,7 @@
 #include "base/progress.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/learner_record.hpp"
 #include "drivers/paths/one_shot_source.hpp"
 #include "drivers/paths/path_tasks.hpp"
@@ -184,7 +184,7 @@ Report PathTraining::run() {
   frame_.begin();
   for (const char* part : {"steps", "evaluation", "output"}) frame_.add_seconds(part, 0);
   restart();
-  CompareRecord record(settings_, context_, frame_.claim({.datasets = 20}), seeds_);
+  StudyRecord record(settings_, context_, frame_.claim({.datasets = 20}), seeds_);
   if (frame_.root() && !continued_.empty()) std::cerr << "fluxformer: continuing from " << continued_ << '\n';
   frame_.announce(*this);
   const auto done = [&] {

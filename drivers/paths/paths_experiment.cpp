@@ -11,8 +11,8 @@
 #include "base/rank_of.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_record.hpp"
 #include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/chain_measures.hpp"
 #include "drivers/paths/learner_record.hpp"
 #include "drivers/paths/path_points.hpp"
@@ -65,7 +65,7 @@ Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
 Report AttentionPaths::run() {
   frame_.begin();
   sweep_.restart();
-  CompareRecord record(settings_, context_, frame_.claim({.datasets = 20}), tasks_.seeds());
+  StudyRecord record(settings_, context_, frame_.claim({.datasets = 20}), tasks_.seeds());
   collectively(context_.comm, [&] { points_.add_axes(record); });
   sweep_.announce_restart();
   frame_.announce(*this);

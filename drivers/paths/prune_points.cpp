@@ -59,11 +59,11 @@ std::string PrunePoints::summary(const std::vector<std::vector<double>>& found) 
   return text;
 }
 
-void PrunePoints::add_axes(CompareRecord& record) const {
+void PrunePoints::add_axes(StudyRecord& record) const {
   add_pruning_axes(record, tasks_.heads(), random_, {width_, temperature_});
 }
 
-void PrunePoints::add(const std::vector<std::vector<double>>& found, CompareRecord& record) const {
+void PrunePoints::add(const std::vector<std::vector<double>>& found, StudyRecord& record) const {
   for (const auto& one : found) add_pruning(record, stored::network_group, tasks_.heads(), random_, one);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/settings.hpp"
 #include "drivers/common/point_sweep.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
 
 namespace fluxformer {
@@ -25,9 +25,9 @@ class PrunePoints final : public SweepPoints {
   /// For the start and the end of a run.
   std::string describe() const;
   std::string summary(const std::vector<std::vector<double>>& found) const;
-  void add_axes(CompareRecord& record) const;
+  void add_axes(StudyRecord& record) const;
   /// `found` by seed.
-  void add(const std::vector<std::vector<double>>& found, CompareRecord& record) const;
+  void add(const std::vector<std::vector<double>>& found, StudyRecord& record) const;
 
  private:
   PathTasks& tasks_;

@@ -25,8 +25,8 @@ using identifiability::ModelHeads;
 class Pruning final : public Comparison {
  public:
   Pruning(const Settings& settings, const CompareProblem& problem);
-  void begin(CompareRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, CompareRecord& record) override;
+  void begin(StudyRecord& record) override;
+  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
   std::string summary() const override { return summary_; }
 
  private:
@@ -66,7 +66,7 @@ Pruning::Pruning(const Settings& settings, const CompareProblem& problem)
                    " layers");
 }
 
-void Pruning::begin(CompareRecord& record) {
+void Pruning::begin(StudyRecord& record) {
   record.samples(problem_.members());
   record.axis(axes::layer, 1, static_cast<long>(heads_.size()));
   record.axis(axes::head, 0, heads_.front() - 1);
@@ -135,7 +135,7 @@ double Pruning::accuracy(const Parameters& parameters) const {
   return right.total()[0];
 }
 
-void Pruning::measure(std::size_t seed, const std::string& name, CompareRecord& record) {
+void Pruning::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto judged = judge(parameters);
   HeadWorth worth{.theory = std::vector<double>(judged.entropies.size()),

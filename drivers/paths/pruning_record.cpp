@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analysis/paths/pruning_variables.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer {
 
@@ -76,7 +76,7 @@ PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& he
     for (const int here : heads)
       for (std::size_t h = 0; h < most_heads(heads); ++h)
         numbers.push_back(h < static_cast<std::size_t>(here) ? *score++ / (largest > 0 ? largest : 1)
-                                                             : not_known);
+                                                             : missing_value);
   }
   return numbers;
 }
@@ -93,7 +93,7 @@ std::string pruning_summary(const PruningNumbers& numbers, const std::vector<int
   return text.str();
 }
 
-void add_pruning_axes(CompareRecord& record, const std::vector<int>& heads, std::size_t random,
+void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::size_t random,
                       const ScoresAt& scores) {
   record.axis(stored::silenced, 0, static_cast<long>(heads_of(heads)));
   record.axis(stored::pruning_order, 0, static_cast<long>(orders_by_rule.size() + random) - 1);
@@ -106,7 +106,7 @@ void add_pruning_axes(CompareRecord& record, const std::vector<int>& heads, std:
   record.note("", stored::pruning_temperature, scores.temperature);
 }
 
-void add_pruning(CompareRecord& record, const std::string& model, const std::vector<int>& heads,
+void add_pruning(StudyRecord& record, const std::string& model, const std::vector<int>& heads,
                  std::size_t random, const PruningNumbers& numbers) {
   const std::size_t orders = orders_by_rule.size() + random;
   const auto curves = numbers.begin() + static_cast<std::ptrdiff_t>(orders * (heads_of(heads) + 1));
@@ -127,7 +127,7 @@ void add_pruning(CompareRecord& record, const std::string& model, const std::vec
   record.add(model, stored::gain_over_entropy, {gain(2)});
   record.add(model, stored::gain_over_first_order, {gain(3)});
   record.add(model, stored::gain_over_random,
-             {counted > 0 ? over_random / static_cast<double>(counted) : not_known});
+             {counted > 0 ? over_random / static_cast<double>(counted) : missing_value});
 }
 
 std::vector<io::Variable> prune_measures() {

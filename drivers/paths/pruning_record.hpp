@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/paths/head_pruning.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
@@ -32,10 +32,10 @@ struct ScoresAt {
   double width, temperature;
 };
 /// Axes but those of layers and heads, and notes.
-void add_pruning_axes(CompareRecord& record, const std::vector<int>& heads, std::size_t random,
+void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::size_t random,
                       const ScoresAt& scores);
 /// Of the next seed.
-void add_pruning(CompareRecord& record, const std::string& model, const std::vector<int>& heads,
+void add_pruning(StudyRecord& record, const std::string& model, const std::vector<int>& heads,
                  std::size_t random, const PruningNumbers& numbers);
 
 /// What a file holds of them.

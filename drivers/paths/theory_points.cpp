@@ -9,7 +9,7 @@
 #include "analysis/paths/head_scores.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 #include "base/rank_of.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -37,7 +37,7 @@ void append(std::vector<double>& to, const Eigen::VectorXd& values) {
 /// The correlation in U of the path "good", the first of every task, with "denoising"; NaN if there is none.
 double good_denoising(const Eigen::MatrixXd& u, const std::vector<std::string>& names) {
   const auto place = std::ranges::find(names, "denoising");
-  if (place == names.end()) return not_known;
+  if (place == names.end()) return missing_value;
   const auto d = place - names.begin();
   return u(0, d) / std::sqrt(u(0, 0) * u(d, d));
 }
@@ -98,10 +98,10 @@ std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theo
                              static_cast<double>(saddle.iterations),
                              overlaps.maxCoeff(),
                              judged.accuracy - ablated.front(),
-                             tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : not_known,
+                             tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : missing_value,
                              good_denoising(u, theory.task().path_names)};
   const auto identities =
-      at.limit ? std::vector<double>(layers_ + 2, not_known)
+      at.limit ? std::vector<double>(layers_ + 2, missing_value)
                : theory.virials_at(network_of_width(tasks_.heads(), at.width), at.temperature, order);
   all.insert(all.end(), identities.begin(), identities.end());
   const auto padded = padded_orders(order);
@@ -111,7 +111,7 @@ std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theo
   auto score = scores.begin();
   for (const int heads : tasks_.heads())
     for (std::size_t h = 0; h < most_heads_; ++h)
-      all.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : not_known);
+      all.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : missing_value);
   all.insert(all.end(), ablated.begin(), ablated.end());
   append(all, overlaps.head(static_cast<Eigen::Index>(components_)));
   append(all, judged.prediction.mean);
@@ -128,7 +128,7 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
     return solved(at, theory, saddle.order, saddle);
   }
   const auto rest = gaussian_process_point(network_of_width(tasks_.heads(), 1));
-  SaddlePoint none{.action = not_known, .gradient = not_known};
+  SaddlePoint none{.action = missing_value, .gradient = missing_value};
   none.energy = theory.energy(rest.u.front(), at.temperature);
   auto all = solved(at, theory, rest, none);
   for (const auto& part : tasks_.parts()) {
@@ -179,7 +179,7 @@ std::string TheoryPoints::summary(const std::vector<std::vector<double>>& found)
   return text.str();
 }
 
-void TheoryPoints::add_axes(CompareRecord& record) {
+void TheoryPoints::add_axes(StudyRecord& record) {
   record.axis(stored::temperature, temperatures_);
   record.axis(stored::width, widths_);
   record.axis(axes::layer, 1, static_cast<long>(layers_));
@@ -207,7 +207,7 @@ std::vector<double> TheoryPoints::chosen_accuracies(const std::vector<std::vecto
 }
 
 void TheoryPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-                       CompareRecord& record) const {
+                       StudyRecord& record) const {
   const auto tests = static_cast<std::size_t>(tasks_.test_examples());
   std::vector<std::pair<io::Variable, std::size_t>>
       lists;  // measures and how many numbers each point has of them

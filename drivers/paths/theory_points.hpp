@@ -7,7 +7,7 @@
 
 #include "base/settings.hpp"
 #include "drivers/common/point_sweep.hpp"
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
 
 namespace fluxformer {
@@ -41,10 +41,10 @@ class TheoryPoints final : public SweepPoints {
   std::string summary(const std::vector<std::vector<double>>& found) const;
 
   /// The axes of the measures, and what they are called.
-  void add_axes(CompareRecord& record);
+  void add_axes(StudyRecord& record);
   /// Puts the measures of all points into the record; `found` and `seconds` by point.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-           CompareRecord& record) const;
+           StudyRecord& record) const;
 
  private:
   /// By width; only for tasks with further examples, the first of them for validation.

@@ -93,7 +93,7 @@ void ScalingRecord::add(const Repetition& mine) {
 
 void ScalingRecord::measure_machine() {
   if (!settings_.flag("scaling.machine")) return;
-  const double peak = precision_of(settings_) == Precision::dbl
+  const double peak = precision_of(settings_) == Precision::float64
                           ? product_rate<double>(product_side, context_.comm)
                           : product_rate<float>(product_side, context_.comm);
   peak_ = gathered(peak, context_.comm);

@@ -31,7 +31,7 @@ class Evolving final : public ScalingWorkload {
   }
   void save(const std::string& output) override {
     io::CheckpointWriter file(problem_.mesh.comm(), output);
-    file.put(io::NumbersItem{"u"}, field_part(problem_.mesh), Reading(problem_.solver.state()).values);
+    file.put(io::NumbersItem{"u"}, field_part(problem_.mesh), ReadArray(problem_.solver.state()).values);
     file.commit();
   }
 

@@ -59,7 +59,7 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
         segment > 0 ? segment : std::max(1, static_cast<int>(std::lround(std::sqrt(cells.count() / 8.0))));
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
-  if (precision_of(settings) == Precision::single)
+  if (precision_of(settings) == Precision::float32)
     s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
   return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s, cells);
 }

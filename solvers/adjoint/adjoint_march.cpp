@@ -135,7 +135,7 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
   if (!me.kept) throw std::logic_error("AdjointMarch::backward: one call for each forward that keeps");
   me.kept = false;
   auto& stepper = me.keeping();
-  std::copy_n(u_bar, me.field.size(), Writing(stepper.lambda()).values);
+  std::copy_n(u_bar, me.field.size(), WriteArray(stepper.lambda()).values);
   for (int segment = me.segments; segment-- > 0;) {
     const int first = me.first(segment), count = me.count(segment);
     if (segment + 1 < me.segments) {
@@ -149,7 +149,7 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
       if (row) stepper.show_start(row);
     }
   }
-  std::copy_n(Reading(stepper.lambda()).values, me.field.size(), u_bar);
+  std::copy_n(ReadArray(stepper.lambda()).values, me.field.size(), u_bar);
 }
 
 }  // namespace fluxformer

@@ -54,7 +54,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   taping_ = taping;
   row_ = &row;
   states_.clear();
-  std::copy_n(u, field_.size(), Writing(u_).values);
+  std::copy_n(u, field_.size(), WriteArray(u_).values);
   if (keeps_) {
     // PETSc refuses a second solve without an adjoint in between unless the trajectory is reset.
     TSTrajectory trajectory = nullptr;
@@ -70,7 +70,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   if (keeps_ && !method_.explicit_stages()) states_.emplace_back(u, u + field_.size());
   check(TSSolve(ts_, u_));
   require_success("the march through depth");
-  std::copy_n(Reading(u_).values, field_.size(), u);
+  std::copy_n(ReadArray(u_).values, field_.size(), u);
   if (keeps_) {
     PetscInt stages = 0;
     check(TSGetStages(ts_, &stages, nullptr));
@@ -90,10 +90,10 @@ void AdjointStepper::require_success(const char* what) const {
 }
 
 void AdjointStepper::after_step() {
-  if (*row_) (*row_)(cell_, Reading(u_).values);
+  if (*row_) (*row_)(cell_, ReadArray(u_).values);
   const bool more = cell_ < first_ + count_;
   if (keeps_ && !method_.explicit_stages() && more) {
-    const Reading state(u_);
+    const ReadArray state(u_);
     states_.emplace_back(state.values, state.values + field_.size());
   }
   ++cell_;
@@ -112,14 +112,14 @@ void AdjointStepper::step_back(std::span<double> gradient) {
 }
 
 void AdjointStepper::show_start(const RowAdjoint& row) const {
-  const Writing bar(lambda_);
+  const WriteArray bar(lambda_);
   if (!method_.explicit_stages())
     return row(cell_ - 1, states_[static_cast<std::size_t>(cell_ - 1 - first_)].data(), bar.values);
   // The first stage of an explicit step is the state it starts from.
   PetscInt stages = 0;
   Vec* stage = nullptr;
   check(TSGetStages(ts_, &stages, &stage));
-  row(cell_ - 1, Reading(stage[0]).values, bar.values);
+  row(cell_ - 1, ReadArray(stage[0]).values, bar.values);
 }
 
 double AdjointStepper::share(double time) const {
@@ -142,8 +142,8 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
     if (!tapes_of_stages_ || !taping_) return field_.field(point(time), field_.step(), x, f);
     return field_.field_keeping(point(time), field_.step(), x, f, stage_tape(stage_++));
   }
-  const Reading from(x);
-  const Writing to(f);
+  const ReadArray from(x);
+  const WriteArray to(f);
   auto& model = field_.model();
   if (!taping_) return model.increment(field_.entry(cell_), field_.step(), from.values, to.values);
   auto& tape = tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0);
@@ -164,8 +164,8 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
     check(VecScale(bar, 1 / factor));
     return;
   }
-  const Reading from(at_), outer(w);
-  const Writing to(bar);
+  const ReadArray from(at_), outer(w);
+  const WriteArray to(bar);
   auto& model = field_.model();
   model.map_adjoint(field_.entry(cell_), field_.step(), from.values, tapes_.of(model, cell_ - 1 - first_),
                     outer.values, to.values, gradient_);

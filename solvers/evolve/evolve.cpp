@@ -40,7 +40,7 @@ std::string Evolve::Impl::where() const {
 Evolve::Impl::StateSize Evolve::Impl::look_at_state() const {
   PetscInt size = 0;
   check(VecGetLocalSize(u, &size));
-  const Reading now(u), before(previous);
+  const ReadArray now(u), before(previous);
   std::array<double, 3> largest{0, 0, 0};  // |u|, |u - previous|, 1 if something is not finite
   double sum = 0;                          // NaN and infinity survive a sum, not every max
   for (PetscInt j = 0; j < size; ++j) {

@@ -54,7 +54,7 @@ void Evolve::Impl::prepare_implicit_solves() {
         ShellMatrix::Product{},
         [this](Vec y) {
           check(VecSet(y, shift));
-          const Writing diagonal(y);
+          const WriteArray diagonal(y);
           const int first = mesh.first_cell();
           equation.add_implicit_diagonal(
               {first, first + mesh.cells()}, -1,

@@ -45,8 +45,8 @@ void FieldOperator::overlapped(Begin&& begin, End&& end, Body&& body) {
 }
 
 void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
-  const Filling f(out);
-  const Reading state(u);
+  const ZeroedArray f(out);
+  const ReadArray state(u);
   overlapped([&] { ghosts_.begin(u); }, [&] { ghosts_.end(); },
              [&](CellRange cells) {
                const auto from = column(ghosts_, state.values);
@@ -56,8 +56,8 @@ void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
 }
 
 void FieldOperator::apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out) {
-  const Filling f(out);
-  const Reading state(u), variation(v);
+  const ZeroedArray f(out);
+  const ReadArray state(u), variation(v);
   overlapped(
       [&] {
         ghosts_.begin(u);
@@ -76,8 +76,8 @@ void FieldOperator::apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Ve
 void FieldOperator::apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Vec out,
                                   std::span<double> parameters) {
   {
-    const Filling bar(out);
-    const Reading state(u), outer(w);
+    const ZeroedArray bar(out);
+    const ReadArray state(u), outer(w);
     ghosts_.begin(u);
     ghosts_.end();
     variation_ghosts_.clear_bars();

@@ -42,8 +42,8 @@ void March::Impl::make_stepper() {
             auto& me = *static_cast<Impl*>(context);
             const double h = me.depth.spacing();
             {
-              const Reading from(x);
-              const Writing to(f);
+              const ReadArray from(x);
+              const WriteArray to(f);
               me.model.increment(me.field.entry(me.cell), me.field.step(), from.values, to.values);
             }
             check(VecScale(f, 1 / h));
@@ -104,7 +104,7 @@ void March::Impl::make_stepper() {
 }
 
 void March::Impl::show(int row_cell, const RowVisitor& row) {
-  const Reading slab(u);
+  const ReadArray slab(u);
   double sum = 0;  // NaN and infinity survive it
   for (std::size_t j = 0; j < model.context().size(); ++j) sum += slab.values[j] * 0.0;
   agree(comm, std::isfinite(sum), "the state is not finite at depth cell " + std::to_string(row_cell),
@@ -133,9 +133,9 @@ March::~March() = default;
 
 void March::run(const double* start, const RowVisitor& row, const double* older) {
   const std::size_t size = impl_->model.context().size();
-  std::copy_n(start, size, Writing(impl_->u).values);
+  std::copy_n(start, size, WriteArray(impl_->u).values);
   if (impl_->settings.method == "bdf2") {
-    if (impl_->range.first > 1) std::copy_n(older, size, Writing(impl_->older).values);
+    if (impl_->range.first > 1) std::copy_n(older, size, WriteArray(impl_->older).values);
     impl_->march_bdf2(row);
     return;
   }

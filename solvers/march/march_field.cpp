@@ -16,36 +16,36 @@ MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
 }
 
 void MarchField::field(const DepthPoint& at, double scale, Vec x, Vec f) {
-  const Filling to(f);
-  const Reading from(x);
-  for (const auto part : all_mechanisms) model_.add_field(part, at, scale, from.values, to.values);
+  const ZeroedArray to(f);
+  const ReadArray from(x);
+  for (const auto part : all_field_terms) model_.add_field(part, at, scale, from.values, to.values);
 }
 
 void MarchField::field_keeping(const DepthPoint& at, double scale, Vec x, Vec f, Tape& tape) {
-  const Writing to(f);
-  const Reading from(x);
+  const WriteArray to(f);
+  const ReadArray from(x);
   model_.field_keeping(at, scale, from.values, to.values, tape);
 }
 
 void MarchField::tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f) {
-  const Filling to(f);
-  const Reading from(x), direction(v);
-  for (const auto part : all_mechanisms)
+  const ZeroedArray to(f);
+  const ReadArray from(x), direction(v);
+  for (const auto part : all_field_terms)
     model_.add_field_tangent(part, at, scale, from.values, direction.values, to.values);
 }
 
 void MarchField::adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar,
                          std::span<double> gradient) {
-  const Filling to(bar);
-  const Reading from(x), outer(w);
-  for (const auto part : all_mechanisms)
+  const ZeroedArray to(bar);
+  const ReadArray from(x), outer(w);
+  for (const auto part : all_field_terms)
     model_.add_field_adjoint(part, at, scale, from.values, outer.values, to.values, gradient);
 }
 
 void MarchField::kept_adjoint(const DepthPoint& at, double scale, Vec x, Tape& tape, Vec w, Vec bar,
                               std::span<double> gradient) {
-  const Writing to(bar);
-  const Reading from(x), outer(w);
+  const WriteArray to(bar);
+  const ReadArray from(x), outer(w);
   model_.field_adjoint(at, scale, from.values, tape, outer.values, to.values, gradient);
 }
 

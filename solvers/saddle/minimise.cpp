@@ -40,8 +40,8 @@ struct Counted {
 
 PetscErrorCode evaluate(Tao /*tao*/, Vec at, PetscReal* value, Vec slope, void* context) {
   return guarded([&] {
-    const Reading x(at);
-    const Writing to(slope);
+    const ReadArray x(at);
+    const WriteArray to(slope);
     PetscInt size = 0;
     check(VecGetLocalSize(at, &size));
     std::vector<double> gradient(static_cast<std::size_t>(size));
@@ -55,7 +55,7 @@ int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& reque
   const auto size = static_cast<PetscInt>(x.size());
   VecHandle at;
   check(VecCreateSeq(PETSC_COMM_SELF, size, at.out()));
-  std::ranges::copy(x, Writing(at).values);
+  std::ranges::copy(x, WriteArray(at).values);
   Handle<Tao, TaoDestroy> tao;
   check(TaoCreate(PETSC_COMM_SELF, tao.out()));
   check(TaoSetType(tao, TAOLMVM));
@@ -74,7 +74,7 @@ int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& reque
       TaoSolve(tao));  // where its line search finds nothing lower, it stops: `minimise` judges the gradient
   PetscInt iterations = 0;
   check(TaoGetIterationNumber(tao, &iterations));
-  const Reading found(at);
+  const ReadArray found(at);
   std::copy_n(found.values, x.size(), x.begin());
   return static_cast<int>(iterations);
 }

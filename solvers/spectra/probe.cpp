@@ -7,7 +7,7 @@ namespace fluxformer::spectra {
 void fill_probe(Vec v, Probe kind, const RandomStream& stream) {
   PetscInt first = 0, last = 0;
   check(VecGetOwnershipRange(v, &first, &last));
-  const Writing own(v);
+  const WriteArray own(v);
   for (PetscInt i = first; i < last; ++i) {
     const auto index = static_cast<std::uint64_t>(i);
     const bool normal = kind == Probe::gaussian;

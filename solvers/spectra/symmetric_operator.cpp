@@ -35,7 +35,7 @@ void gather(Vec vector, std::span<double> whole) {
   check(VecGetOwnershipRanges(vector, &begins));
   std::vector<int> counts(static_cast<std::size_t>(me.ranks));
   std::transform(begins + 1, begins + 1 + me.ranks, begins, counts.begin(), std::minus());
-  const Reading own(vector);
+  const ReadArray own(vector);
   const InPhase phase(Phase::reduction);
   check_mpi(MPI_Allgatherv(own.values, counts[static_cast<std::size_t>(me.rank)], MPI_DOUBLE, whole.data(),
                            counts.data(), begins, MPI_DOUBLE, comm));
@@ -54,8 +54,8 @@ VecHandle root_of_inverse(Vec diagonal) {
   check(VecGetLocalSize(diagonal, &rows));
   bool good = true;
   {
-    const Reading d(diagonal);
-    const Writing s(scale);
+    const ReadArray d(diagonal);
+    const WriteArray s(scale);
     for (PetscInt i = 0; i < rows; ++i) {
       good = good && d.values[i] > 0 && std::isfinite(d.values[i]);
       s.values[i] = 1 / std::sqrt(d.values[i]);
@@ -81,7 +81,7 @@ void ReplicatedOperator::multiply(Vec in, Vec out) {
   product_(in_, out_);
   PetscInt first = 0, last = 0;
   check(VecGetOwnershipRange(out, &first, &last));
-  std::copy(out_.begin() + first, out_.begin() + last, Writing(out).values);
+  std::copy(out_.begin() + first, out_.begin() + last, WriteArray(out).values);
 }
 
 MatHandle restricted(Mat h, const Block& block) {

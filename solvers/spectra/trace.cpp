@@ -78,7 +78,7 @@ MPI_Comm comm_of(Mat h) {
 std::vector<double> dots(const std::vector<Block>& parts, Vec x, Vec y, MPI_Comm comm) {
   std::vector<double> sums;
   {
-    const Reading a(x), b(y);
+    const ReadArray a(x), b(y);
     for (const auto& part : parts) {
       double sum = 0;
       for (const auto& [begin, end] : part)
@@ -94,7 +94,7 @@ std::vector<double> dots(const std::vector<Block>& parts, Vec x, Vec y, MPI_Comm
 void keep_only(const Block& part, Vec v) {
   PetscInt rows = 0;
   check(VecGetLocalSize(v, &rows));
-  const Writing own(v);
+  const WriteArray own(v);
   PetscInt from = 0;
   for (const auto& [begin, end] : part) {
     std::fill(own.values + from, own.values + begin, 0.0);

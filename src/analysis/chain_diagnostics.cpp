@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer {
 namespace {
@@ -59,17 +59,17 @@ bool too_few(const Chains& chains) {
 }  // namespace
 
 double split_r_hat(const Chains& chains) {
-  if (too_few(chains)) return not_known;
+  if (too_few(chains)) return missing_value;
   const auto found = variances_of(halves(chains));
   if (found.all == 0) return 1;
   return std::sqrt(found.all / found.within);
 }
 
 double effective_draws(const Chains& chains) {
-  if (too_few(chains)) return not_known;
+  if (too_few(chains)) return missing_value;
   const auto split = halves(chains);
   const auto found = variances_of(split);
-  if (!(found.all > 0)) return not_known;
+  if (!(found.all > 0)) return missing_value;
   const auto n = split.front().size();
   const auto count = static_cast<double>(n * split.size());
   const auto correlation = [&](std::size_t lag) {

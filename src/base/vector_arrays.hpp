@@ -10,12 +10,12 @@
 namespace fluxformer {
 
 /// To read this rank's part.
-class Reading {
+class ReadArray {
  public:
-  explicit Reading(Vec of) : vec_(of) { check(VecGetArrayRead(vec_, &values)); }
-  ~Reading() { VecRestoreArrayRead(vec_, &values); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  explicit ReadArray(Vec of) : vec_(of) { check(VecGetArrayRead(vec_, &values)); }
+  ~ReadArray() { VecRestoreArrayRead(vec_, &values); }
+  ReadArray(const ReadArray&) = delete;
+  ReadArray& operator=(const ReadArray&) = delete;
   const double* values = nullptr;
 
  private:
@@ -23,12 +23,12 @@ class Reading {
 };
 
 /// To read and write this rank's part.
-class Writing {
+class WriteArray {
  public:
-  explicit Writing(Vec of) : vec_(of) { check(VecGetArray(vec_, &values)); }
-  ~Writing() { VecRestoreArray(vec_, &values); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
+  explicit WriteArray(Vec of) : vec_(of) { check(VecGetArray(vec_, &values)); }
+  ~WriteArray() { VecRestoreArray(vec_, &values); }
+  WriteArray(const WriteArray&) = delete;
+  WriteArray& operator=(const WriteArray&) = delete;
   double* values = nullptr;
 
  private:
@@ -36,9 +36,9 @@ class Writing {
 };
 
 /// The same, set to zero first.
-class Filling : public Writing {
+class ZeroedArray : public WriteArray {
  public:
-  explicit Filling(Vec of) : Writing((check(VecZeroEntries(of)), of)) {}
+  explicit ZeroedArray(Vec of) : WriteArray((check(VecZeroEntries(of)), of)) {}
 };
 
 }  // namespace fluxformer

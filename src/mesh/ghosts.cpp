@@ -107,7 +107,7 @@ void DepthGhosts::add_to_owners(Vec u_bar) {
   }
   wait();
 
-  const Writing owned(u_bar);
+  const WriteArray owned(u_bar);
   for (std::size_t i = 0; i < lent_.size(); ++i) {  // always in this order: the same bits in every run
     const int cell = lent_[i].cell;
     double* to =

@@ -66,7 +66,7 @@ class DepthGhosts {
   std::array<Ghost, ghost_kinds> ghosts_;  // first - 1, first - 2, first + count
   std::vector<Link> wanted_, lent_;        // this rank's ghosts; its slabs that are ghosts of others
   const double* inflow_ = nullptr;
-  std::optional<Reading> sent_;  // between begin and end
+  std::optional<ReadArray> sent_;  // between begin and end
   std::vector<MPI_Request> requests_;
 };
 

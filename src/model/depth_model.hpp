@@ -10,7 +10,7 @@
 #include <string>
 
 #include "model/depth_weights.hpp"
-#include "model/mechanism.hpp"
+#include "model/field_term_kind.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
@@ -66,13 +66,13 @@ class DepthModel {
                            double* u_bar, std::span<double> parameters) = 0;
 
   /// out += scale * part(u)
-  virtual void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                          double* out) = 0;
   /// out += scale * (d part/du) v
-  virtual void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field_tangent(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                                  const double* v, double* out) = 0;
   /// u_bar += scale * (d part/du)^T w; parameters as increment_adjoint.
-  virtual void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
+  virtual void add_field_adjoint(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                                  const double* w, double* u_bar, std::span<double> parameters) = 0;
   /// out := scale * F(u), the sum of all parts (no norm = sphere), recording on `tape` what field_adjoint needs.
   virtual void field_keeping(const DepthPoint& at, double scale, const double* u, double* out,

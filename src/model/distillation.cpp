@@ -94,7 +94,7 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
         "distill.teacher: mesh.cells must be a multiple of mesh.layers, so that cells end where layers do");
   if (weights.attention == 0) return;
   same("attention.heads", mine.attention.heads, theirs.attention.heads);
-  if (mine.order == Order::macaron)
+  if (mine.order == SubLayerOrder::macaron)
     throw BadInput("distill.attention: is not defined for depth.order = macaron");
   const auto& attention = theirs.attention;
   if (attention.kernel != mine.attention.kernel || attention.normalisation != mine.attention.normalisation ||

@@ -116,7 +116,7 @@ void set_initial_state(const InitialState& start, const Mesh& mesh, const SlabCo
   const auto& line = *context.line;
   const std::size_t slab = context.size(), width = static_cast<std::size_t>(context.width);
   const std::size_t samples = static_cast<std::size_t>(context.samples);
-  const Writing state(u);
+  const WriteArray state(u);
   for (int i = 0; i < mesh.cells(); ++i) {
     double* const cell = state.values + static_cast<std::size_t>(i) * slab;
     const auto depth = static_cast<std::size_t>(mesh.first_cell() + i);

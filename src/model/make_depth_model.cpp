@@ -9,9 +9,9 @@ namespace fluxformer {
 std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
                                              Precision precision) {
   switch (precision) {
-    case Precision::dbl:
+    case Precision::float64:
       return std::make_unique<SlabModel<double>>(parameters, context);
-    case Precision::single:
+    case Precision::float32:
       return std::make_unique<SlabModel<float>>(parameters, context);
     case Precision::mixed:
       return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16);

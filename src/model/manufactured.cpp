@@ -64,7 +64,7 @@ void Manufactured::source(int cell, double* slab) const {
   });
   std::vector<double> u(model_.context().size());
   solution(at.s, u.data());
-  for (const auto part : {Mechanism::attention, Mechanism::reaction})
+  for (const auto part : {FieldTermKind::attention, FieldTermKind::reaction})
     model_.add_field(part, at, -1, u.data(), slab);
 }
 

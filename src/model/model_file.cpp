@@ -130,7 +130,8 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   if (!read.has(model_file::weights) && spec.kind == ModelKind::pde) spec.variation = DepthVariation::linear;
   if (!read.has(model_file::knots)) spec.knots = spec.layers;
   spec.attention.layer_norm = spec.norm == Norm::pre;
-  spec.own_halves = spec.order == Order::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
+  spec.own_halves =
+      spec.order == SubLayerOrder::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
   const auto kappa = names::in(model_file::layer(1), model_file::kappa);
   spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
   spec.features = extent(archive, model_file::embedding_W, 1);

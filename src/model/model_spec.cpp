@@ -29,13 +29,15 @@ struct Words<Norm> {
       {{Norm::pre, "pre"}, {Norm::post, "post"}, {Norm::sphere, "sphere"}, {Norm::none, "none"}}};
 };
 template <>
-struct Words<Order> {
-  static constexpr WordList<Order, 3> list{
-      {{Order::sequential, "sequential"}, {Order::parallel, "parallel"}, {Order::macaron, "macaron"}}};
+struct Words<SubLayerOrder> {
+  static constexpr WordList<SubLayerOrder, 3> list{{{SubLayerOrder::sequential, "sequential"},
+                                                    {SubLayerOrder::parallel, "parallel"},
+                                                    {SubLayerOrder::macaron, "macaron"}}};
 };
 template <>
-struct Words<Subflow> {
-  static constexpr WordList<Subflow, 2> list{{{Subflow::euler, "euler"}, {Subflow::midpoint, "midpoint"}}};
+struct Words<SubLayerIntegrator> {
+  static constexpr WordList<SubLayerIntegrator, 2> list{
+      {{SubLayerIntegrator::euler, "euler"}, {SubLayerIntegrator::midpoint, "midpoint"}}};
 };
 template <>
 struct Words<Activation> {
@@ -92,8 +94,8 @@ E from_word(const std::string& word) {
 template ModelKind from_word(const std::string&);
 template DepthVariation from_word(const std::string&);
 template Norm from_word(const std::string&);
-template Order from_word(const std::string&);
-template Subflow from_word(const std::string&);
+template SubLayerOrder from_word(const std::string&);
+template SubLayerIntegrator from_word(const std::string&);
 template Activation from_word(const std::string&);
 template Kernel from_word(const std::string&);
 template Normalisation from_word(const std::string&);
@@ -109,10 +111,10 @@ std::string to_word(DepthVariation value) {
 std::string to_word(Norm value) {
   return word_of(value);
 }
-std::string to_word(Order value) {
+std::string to_word(SubLayerOrder value) {
   return word_of(value);
 }
-std::string to_word(Subflow value) {
+std::string to_word(SubLayerIntegrator value) {
   return word_of(value);
 }
 std::string to_word(Activation value) {
@@ -140,14 +142,14 @@ void ModelSpec::validate() const {
               std::to_string(layers) + " (mesh.layers)");
   require(attention.layer_norm == (norm == Norm::pre),
           "depth.norm: LayerNorm stands inside attention for norm = pre and only then");
-  require(residual || norm != Norm::sphere || order != Order::macaron,
+  require(residual || norm != Norm::sphere || order != SubLayerOrder::macaron,
           "depth.residual = off is not defined for depth.norm = sphere with depth.order = macaron");
   require(features == 0 || vocabulary == 0, "tokens are either numbers or words, not both");
   require(norm_eps > 0, "the eps of LayerNorm must be greater than 0");
   require(segments == 0 || vocabulary > 0, "segments belong to tokens that are words");
   require(!class_token || features > 0, "a class token belongs to tokens that are numbers");
   require(!word_head.present || vocabulary > 0, "a word head belongs to tokens that are words");
-  require(!own_halves || order == Order::macaron, "depth.halves = own needs depth.order = macaron");
+  require(!own_halves || order == SubLayerOrder::macaron, "depth.halves = own needs depth.order = macaron");
 }
 
 }  // namespace fluxformer

@@ -13,9 +13,9 @@ enum class ModelKind { transformer, pde };
 /// How parameters vary with depth: one set per layer, or linear between knots.
 enum class DepthVariation { constant, linear };
 enum class Norm { pre, post, sphere, none };
-enum class Order { sequential, parallel, macaron };
+enum class SubLayerOrder { sequential, parallel, macaron };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
-enum class Subflow { euler, midpoint };
+enum class SubLayerIntegrator { euler, midpoint };
 
 /// Which tokens a classifier sees: the mean over the real ones, token 0, or the last real one.
 enum class Pooling { mean, first, last };
@@ -49,8 +49,8 @@ struct ModelSpec {
   Norm norm = Norm::pre;
   double norm_eps = layer_norm_eps;  ///< eps of every LayerNorm
   bool residual = true;
-  Order order = Order::sequential;
-  Subflow subflow = Subflow::euler;
+  SubLayerOrder order = SubLayerOrder::sequential;
+  SubLayerIntegrator subflow = SubLayerIntegrator::euler;
   bool own_halves = false;  ///< macaron: the first half step has its own weights
   bool kappa_per_channel = false;
   bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
@@ -91,8 +91,8 @@ struct InputShape {
 std::string to_word(ModelKind);
 std::string to_word(DepthVariation);
 std::string to_word(Norm);
-std::string to_word(Order);
-std::string to_word(Subflow);
+std::string to_word(SubLayerOrder);
+std::string to_word(SubLayerIntegrator);
 std::string to_word(Activation);
 std::string to_word(Kernel);
 std::string to_word(Normalisation);

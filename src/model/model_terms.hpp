@@ -42,20 +42,21 @@ class FieldTerm : public Term {
 
  protected:
   /// `part`: the mechanism of F_s that this term adds.
-  FieldTerm(DepthModel& model, DepthCells depth, Mechanism part)
+  FieldTerm(DepthModel& model, DepthCells depth, FieldTermKind part)
       : model_(model), depth_(depth), part_(part) {}
   DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
 
  private:
   DepthCells depth_;
-  Mechanism part_;
+  FieldTermKind part_;
 };
 
 /// kappa Lap u_i; linear in u, so that it may be implicit.
 class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
  public:
-  TokenDiffusionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::diffusion) {}
+  TokenDiffusionTerm(DepthModel& model, DepthCells depth)
+      : FieldTerm(model, depth, FieldTermKind::diffusion) {}
   /// Rate 2 kappa * (token axes), with the largest kappa; none for kappa = 0.
   std::optional<StepLimit> step_limit() const override;
   TermText text() const override;
@@ -65,14 +66,14 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
 /// alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
-  AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::attention) {}
+  AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
 };
 
 /// rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
-  ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, Mechanism::reaction) {}
+  ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;
 };
 

@@ -62,20 +62,20 @@ std::string sub_layer(const ModelSpec& spec, const std::string& to, const std::s
 std::string layer_map_text(const ModelSpec& spec, bool diffusion) {
   std::string text = "G(u; h): ";
   switch (spec.order) {
-    case Order::sequential:
+    case SubLayerOrder::sequential:
       text += sub_layer(spec, "v", "u", "h", mixing(spec, diffusion, "u")) + ", " +
               sub_layer(spec, "G", "v", "h", reaction(spec, "v"));
       break;
-    case Order::parallel:
+    case SubLayerOrder::parallel:
       text += sub_layer(spec, "G", "u", "h", mixing(spec, diffusion, "u") + " + " + reaction(spec, "u"));
       break;
-    case Order::macaron:
+    case SubLayerOrder::macaron:
       text += sub_layer(spec, "v", "u", "h/2", reaction(spec, "u")) + ", " +
               sub_layer(spec, "w", "v", "h", mixing(spec, diffusion, "v")) + ", " +
               sub_layer(spec, "G", "w", "h/2", reaction(spec, "w"));
       break;
   }
-  return text + (spec.subflow == Subflow::midpoint ? ", each by the midpoint rule" : "");
+  return text + (spec.subflow == SubLayerIntegrator::midpoint ? ", each by the midpoint rule" : "");
 }
 
 /// "alpha A_i(N(u_i))"; on the sphere projected to the tangent space.

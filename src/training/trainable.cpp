@@ -76,7 +76,8 @@ void Trainable::pull(std::span<const double> values, std::span<double> gradient)
   }
 }
 
-std::vector<double> Trainable::bend(std::span<const double> values, std::span<const double> gradient) const {
+std::vector<double> Trainable::curvature(std::span<const double> values,
+                                         std::span<const double> gradient) const {
   std::vector<double> diagonal(values.size(), 0.0);
   for (const std::size_t j : special_) {
     if (kinds_[j] != Kind::softplus) continue;

@@ -39,7 +39,7 @@ class Trainable {
   void pull(std::span<const double> values, std::span<double> gradient) const;
   /// (d2 value / d variable2) times the gradient with respect to the values: what the Hessian over the
   /// variables has on its diagonal beside that over the values; 0 for plain entries.
-  std::vector<double> bend(std::span<const double> values, std::span<const double> gradient) const;
+  std::vector<double> curvature(std::span<const double> values, std::span<const double> gradient) const;
 
  private:
   enum class Kind : char { frozen, plain, weight, softplus };

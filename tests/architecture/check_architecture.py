@@ -97,7 +97,7 @@ def check_arrays(path, text):
         return
     code = without_comments(text)
     for match in ARRAY.finditer(code):
-        yield line_of(code, match.start()), f"{match.group(0)}: use Reading, Writing or Filling of base/vector_arrays.hpp"
+        yield line_of(code, match.start()), f"{match.group(0)}: use ReadArray, WriteArray or ZeroedArray of base/vector_arrays.hpp"
 
 
 def check_hdf5_paths(path, text):

@@ -35,7 +35,7 @@ class Case {
         parameters_(bench::model_spec(size_)),
         gradient_(parameters_.values.size()) {
     initialise_standard(parameters_, 1, 0, 1, 1);
-    model_ = make_depth_model(parameters_, context_, Precision::single);
+    model_ = make_depth_model(parameters_, context_, Precision::float32);
   }
   std::unique_ptr<DepthMarch> march(const std::string& name) {
     const DepthCells depth{size_.layers, cells_};

@@ -40,10 +40,10 @@ void depth_solve(benchmark::State& state, Precision precision, bool tapes) {
                                                  benchmark::Counter::kIsIterationInvariantRate);
   state.counters["kept MB"] = 1e-6 * static_cast<double>(march.kept_bytes());
 }
-BENCHMARK_CAPTURE(depth_solve, double, Precision::dbl, false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(depth_solve, float, Precision::single, false)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(depth_solve, double_tapes, Precision::dbl, true)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(depth_solve, float_tapes, Precision::single, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(depth_solve, double, Precision::float64, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(depth_solve, float, Precision::float32, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(depth_solve, double_tapes, Precision::float64, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(depth_solve, float_tapes, Precision::float32, true)->Unit(benchmark::kMillisecond);
 
 /// One head of 64 over a line of 4096 tokens, projections included.
 template <class T>

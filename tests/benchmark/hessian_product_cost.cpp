@@ -52,7 +52,7 @@ void compare(int rounds) {
   spec.classes = 10;
   Parameters parameters(spec);
   initialise_standard(parameters, 1, 0, 1, 1);
-  const auto model = make_depth_model(parameters, context, Precision::dbl);
+  const auto model = make_depth_model(parameters, context, Precision::float64);
   Backpropagation march(*model, {size.layers, size.layers}, 1);
   GradientEvaluator evaluator(parameters, context, march, {});
   LossHessian hessian(parameters, context, march.depth(), 1, {});

@@ -59,7 +59,7 @@ class RightHandSide {
     field_ = std::make_unique<FieldOperator>(mesh_, *equation_);
     u_ = mesh_.create_vector();
     f_ = mesh_.create_vector();
-    const Writing to(u_);
+    const WriteArray to(u_);
     for (std::size_t j = 0; j < mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()); ++j)
       to.values[j] = std::sin(static_cast<double>(j));
   }

@@ -23,8 +23,8 @@ void right_hand_side(benchmark::State& state, Precision precision) {
   state.counters["GFLOP/s"] =
       benchmark::Counter(size.flops() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK_CAPTURE(right_hand_side, double, Precision::dbl)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(right_hand_side, float, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(right_hand_side, double, Precision::float64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(right_hand_side, float, Precision::float32)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(right_hand_side, mixed, Precision::mixed)->Unit(benchmark::kMillisecond);
 
 /// All layers of BERT-base, one after the other, on one slab.
@@ -48,8 +48,8 @@ void march(benchmark::State& state) {
   state.counters["GFLOP/s"] =
       benchmark::Counter(size.flops() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(march<Precision::dbl>)->Name("bert_base/double")->Unit(benchmark::kMillisecond);
-BENCHMARK(march<Precision::single>)->Name("bert_base/float")->Unit(benchmark::kMillisecond);
+BENCHMARK(march<Precision::float64>)->Name("bert_base/double")->Unit(benchmark::kMillisecond);
+BENCHMARK(march<Precision::float32>)->Name("bert_base/float")->Unit(benchmark::kMillisecond);
 
 /// c(m x n) = a(m x k) b(n x k)^T, row-major: what a linear layer does.
 template <class T>

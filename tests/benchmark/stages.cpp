@@ -35,7 +35,7 @@ struct Network {
 /// Of a model of 48 cells with 8 micro-batches of 8 samples.
 void memory(const RankOf& world) {
   const bench::Size size{.layers = 48, .batch = 64};
-  bench::TrainingCase staged(MPI_COMM_WORLD, size, Precision::single, bench::Over::depth, 8);
+  bench::TrainingCase staged(MPI_COMM_WORLD, size, Precision::float32, bench::Over::depth, 8);
   seconds(&staged, 1);
   std::vector<double> all(3 * static_cast<std::size_t>(world.ranks));
   const double mine[3] = {staged.parameter_megabytes(), staged.kept_megabytes(), megabytes_of_process()};
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
       {"small", {.batch = 32}},
       {"large", {.layers = 12, .columns = 16, .rows = 16, .batch = 8, .width = 128, .heads = 8, .ffn = 512}}};
   for (const auto& network : networks)
-    for (const auto precision : {Precision::single, Precision::dbl}) {
+    for (const auto precision : {Precision::float32, Precision::float64}) {
       auto size = network.size;
       size.batch *= micro_batches;
       auto part = size;
@@ -83,8 +83,8 @@ int main(int argc, char** argv) {
       if (world.root())
         std::printf(
             "%s %-7s one rank %7.1f ms   %d stages %7.1f ms   apart %7.1f ms   share of the ideal %.3f\n",
-            network.name, precision == Precision::single ? "float" : "double", 1e3 * median(one), world.ranks,
-            1e3 * median(all), 1e3 * median(apart), median(ideal));
+            network.name, precision == Precision::float32 ? "float" : "double", 1e3 * median(one),
+            world.ranks, 1e3 * median(all), 1e3 * median(apart), median(ideal));
     }
   return 0;
 }

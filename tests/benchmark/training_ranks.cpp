@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   int ranks = 1, rank = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (const auto precision : {Precision::single, Precision::dbl}) {
+  for (const auto precision : {Precision::float32, Precision::float64}) {
     const bench::Size size{.batch = 64};
     const bench::Size part{.batch = size.batch / ranks};
     bench::TrainingCase shared(MPI_COMM_WORLD, size, precision), whole(MPI_COMM_SELF, size, precision);
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     }
     if (rank == 0)
       std::printf("%-7s one rank %7.2f ms   %d ranks %7.2f ms   apart %7.2f ms   speed-up %.2f\n",
-                  precision == Precision::single ? "float" : "double", 1e3 * median(one), ranks,
+                  precision == Precision::float32 ? "float" : "double", 1e3 * median(one), ranks,
                   1e3 * median(all), 1e3 * median(apart), median(ratio));
   }
   return 0;

@@ -28,12 +28,12 @@ void training_step(benchmark::State& state, const bench::Size& size, Precision p
       benchmark::Counter(3e-9 * size.flops(), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["kept MB"] = training.kept_megabytes();
 }
-BENCHMARK_CAPTURE(training_step, small_float, small, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small_float, small, Precision::float32)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, small_mixed, small, Precision::mixed)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, small_double, small, Precision::dbl)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, large_float, large, Precision::single)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, small_double, small, Precision::float64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large_float, large, Precision::float32)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(training_step, large_mixed, large, Precision::mixed)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(training_step, large_double, large, Precision::dbl)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(training_step, large_double, large, Precision::float64)->Unit(benchmark::kMillisecond);
 
 /// One term's evaluation, including what it stores, and its adjoint with parameter gradients.
 template <class Term>
@@ -75,7 +75,7 @@ class TermCase {
   std::vector<double> gradient_;
   DepthWeights<float> weights_;
   Term term_;
-  std::unique_ptr<Activations> kept_;
+  std::unique_ptr<Tape> kept_;
   std::vector<double> u_, w_, out_;
 };
 

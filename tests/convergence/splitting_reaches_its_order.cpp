@@ -19,7 +19,7 @@ using namespace test;
 constexpr int layers = 2;
 constexpr double speed = 1.3;
 
-ProblemSpec pde(Order order, Subflow subflow, int cells) {
+ProblemSpec pde(SubLayerOrder order, SubLayerIntegrator subflow, int cells) {
   ProblemSpec spec;
   spec.model = small_model(layers);
   spec.model.variation = DepthVariation::linear;
@@ -37,7 +37,7 @@ Whole end_of_march(const Problem& problem, const MarchSettings& settings = {}) {
   return Whole(rows.end() - static_cast<std::ptrdiff_t>(problem.whole_slab()), rows.end());
 }
 
-double observed_order_of(Order order, Subflow subflow) {
+double observed_order_of(SubLayerOrder order, SubLayerIntegrator subflow) {
   const Problem fine(MPI_COMM_WORLD, pde(order, subflow, 256));
   MarchSettings rk;
   rk.method = "rk";  // fourth order on F_s itself, independent of the order of sub-layers
@@ -46,25 +46,25 @@ double observed_order_of(Order order, Subflow subflow) {
   for (const int cells : {64, 128, 256})
     errors.push_back(
         rms_difference(end_of_march(Problem(MPI_COMM_WORLD, pde(order, subflow, cells))), exact));
-  const std::string steps = subflow == Subflow::euler ? ", Euler" : ", midpoint";
+  const std::string steps = subflow == SubLayerIntegrator::euler ? ", Euler" : ", midpoint";
   return reached("order of " + to_word(order) + steps, observed_order(errors));
 }
 
 TEST(Splitting, euler_sub_steps_are_first_order_in_any_order_of_sub_layers) {
-  for (const auto order : {Order::sequential, Order::parallel, Order::macaron})
-    EXPECT_NEAR(observed_order_of(order, Subflow::euler), 1, 0.1) << to_word(order);
+  for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron})
+    EXPECT_NEAR(observed_order_of(order, SubLayerIntegrator::euler), 1, 0.1) << to_word(order);
 }
 
 TEST(Splitting, macaron_with_midpoint_sub_flows_is_second_order) {
-  EXPECT_NEAR(observed_order_of(Order::macaron, Subflow::midpoint), 2, 0.1);
+  EXPECT_NEAR(observed_order_of(SubLayerOrder::macaron, SubLayerIntegrator::midpoint), 2, 0.1);
 }
 
 TEST(Splitting, sequential_stays_first_order_whatever_its_sub_flows) {
-  EXPECT_NEAR(observed_order_of(Order::sequential, Subflow::midpoint), 1, 0.1);
+  EXPECT_NEAR(observed_order_of(SubLayerOrder::sequential, SubLayerIntegrator::midpoint), 1, 0.1);
 }
 
 TEST(Splitting, parallel_with_midpoint_does_not_split_and_is_second_order) {
-  EXPECT_NEAR(observed_order_of(Order::parallel, Subflow::midpoint), 2, 0.1);
+  EXPECT_NEAR(observed_order_of(SubLayerOrder::parallel, SubLayerIntegrator::midpoint), 2, 0.1);
 }
 
 /// theta_R(s) = first + s (last - first) for the reaction, constant for attention: the two halves of a layer
@@ -107,7 +107,7 @@ Parameters reaction_varies(const ProblemSpec& spec, double h, double first_share
 /// Order at s = 1 where the reaction's parameters vary and each half step has its own.
 double order_with_own_halves(double first_share, double second_share, const std::string& where) {
   const auto at_one = [](int cells, const MarchSettings& settings, double first, double second) {
-    auto spec = pde(Order::macaron, Subflow::midpoint, cells);
+    auto spec = pde(SubLayerOrder::macaron, SubLayerIntegrator::midpoint, cells);
     spec.model.knots = 2;
     spec.model.own_halves = true;
     const double h = static_cast<double>(layers) / cells;

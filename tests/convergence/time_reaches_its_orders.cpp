@@ -71,7 +71,7 @@ TEST(TimeReachesItsOrders, arkimex3_is_third_order_with_the_diffusions_implicit)
 
 TEST(TimeReachesItsOrders, the_layer_map_is_integrated_to_order_too) {
   auto shift = pde(DepthScheme::shift);
-  shift.model.order = Order::macaron;
+  shift.model.order = SubLayerOrder::macaron;
   EXPECT_NEAR(observed_order_of(shift, "rk", "4", 1.0 / 64), 4, 0.1);
   EXPECT_NEAR(observed_order_of(shift, "arkimex", "3", 1.0 / 128), 3, 0.1);
 }

@@ -56,8 +56,8 @@ TEST_P(DepthMeasuresOn, all_ranks_match_plain_sums) {
   context.mask.length = length;
   states::DepthMeter meter(mesh, context, {speed, epsilon, spacing});
   const auto u = mesh.create_vector(), previous = mesh.create_vector();
-  fill(mesh, state, Writing(u).values);
-  fill(mesh, earlier, Writing(previous).values);
+  fill(mesh, state, WriteArray(u).values);
+  fill(mesh, earlier, WriteArray(previous).values);
   std::vector<double> reference(static_cast<std::size_t>(mesh.cells()) * mesh.slab_size());
   fill(mesh, target, reference.data());
   meter.set_reference({reference.begin(), reference.end()});

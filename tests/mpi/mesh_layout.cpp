@@ -49,7 +49,7 @@ template <class Value>
 VecHandle filled(const Mesh& mesh, Value&& value) {
   VecHandle u = mesh.create_vector();
   {
-    const Writing to(u);
+    const WriteArray to(u);
     for_each_number(
         mesh, [&](int cell, int y, int x, int k, std::size_t i) { to.values[i] = value(cell, y, x, k); });
   }
@@ -158,7 +158,7 @@ TEST(TokenHalo, brings_the_neighbours_tokens) {
       const TokenLine& line = mesh.token_line();
       const TokenBlock& b = line.block();
       const VecHandle u = filled(mesh, name_of);
-      const Reading from(u);
+      const ReadArray from(u);
       const std::size_t row = 6;
       TokenHalo halo;
       line.begin_halo(from.values, row, halo);

@@ -44,9 +44,9 @@ std::vector<Case> cases() {
   auto upwind2 = shift;
   upwind2.scheme = DepthScheme::upwind2;
   upwind2.mesh.periodic = true;
-  upwind2.model.order = Order::macaron;
+  upwind2.model.order = SubLayerOrder::macaron;
   auto single = upwind;
-  single.precision = Precision::single;
+  single.precision = Precision::float32;
   auto mixed = upwind;
   mixed.precision = Precision::mixed_emulated;
   std::vector<Case> all{

@@ -78,16 +78,16 @@ TEST(TransformerIsTheCflOneScheme, for_every_norm_order_and_residual) {
   const auto splits = every_split(MPI_COMM_WORLD, small_mesh(6));
   std::size_t next = 0;  // the splits take turns
   for (const auto norm : {Norm::pre, Norm::post, Norm::sphere, Norm::none})
-    for (const auto order : {Order::sequential, Order::parallel, Order::macaron})
+    for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron})
       for (const bool residual : {true, false}) {
-        if (norm == Norm::sphere && order == Order::macaron && !residual) continue;  // not defined
+        if (norm == Norm::sphere && order == SubLayerOrder::macaron && !residual) continue;  // not defined
         auto spec = transformer();
         spec.mesh = splits[next++ % splits.size()];
         spec.model.norm = norm;
         spec.model.attention.layer_norm = norm == Norm::pre;
         spec.model.order = order;
         spec.model.residual = residual;
-        spec.model.own_halves = order == Order::macaron;
+        spec.model.own_halves = order == SubLayerOrder::macaron;
         if (norm == Norm::none) spec.weight_scale = 0.3;  // nothing bounds the state
         expect_the_cfl_one_scheme(
             spec, to_word(norm) + " " + to_word(order) + (residual ? "" : " without residual"));

@@ -129,37 +129,40 @@ void report(const char* what, double reached) {
 
 TEST(TransformerMatchesPytorch, the_march_through_depth_gives_its_hidden_states) {
   double reached = 0;
-  for_every_case(Precision::dbl, [&](const Reference& r, const Problem& problem, const std::string& what) {
-    const double here = r.difference(march_rows(problem, r.hidden(0, 0)));
-    EXPECT_LT(here, round_off) << what;
-    reached = std::max(reached, here);
-  });
+  for_every_case(Precision::float64,
+                 [&](const Reference& r, const Problem& problem, const std::string& what) {
+                   const double here = r.difference(march_rows(problem, r.hidden(0, 0)));
+                   EXPECT_LT(here, round_off) << what;
+                   reached = std::max(reached, here);
+                 });
   report("march", reached);
 }
 
 TEST(TransformerMatchesPytorch, the_cfl_one_scheme_gives_its_hidden_states) {
   double reached = 0;
-  for_every_case(Precision::dbl, [&](const Reference& r, const Problem& problem, const std::string& what) {
-    EvolveSettings settings;
-    settings.method = "euler";
-    settings.dt = 1;
-    settings.time = problem.depth.layers;
-    const auto start = random_vector(problem.whole_size(), 8, 3);
-    const double here = r.difference(evolve(problem, settings, start, r.hidden(0, 0)));
-    EXPECT_LT(here, round_off) << what;
-    reached = std::max(reached, here);
-  });
+  for_every_case(Precision::float64,
+                 [&](const Reference& r, const Problem& problem, const std::string& what) {
+                   EvolveSettings settings;
+                   settings.method = "euler";
+                   settings.dt = 1;
+                   settings.time = problem.depth.layers;
+                   const auto start = random_vector(problem.whole_size(), 8, 3);
+                   const double here = r.difference(evolve(problem, settings, start, r.hidden(0, 0)));
+                   EXPECT_LT(here, round_off) << what;
+                   reached = std::max(reached, here);
+                 });
   report("evolve", reached);
 }
 
 TEST(TransformerMatchesPytorch, in_single_precision_to_the_round_off_of_float) {
   double reached = 0;
-  for_every_case(Precision::single, [&](const Reference& r, const Problem& problem, const std::string& what) {
-    const double here = r.difference(march_rows(problem, r.hidden(0, 0)));
-    EXPECT_LT(here, float_round_off) << what;
-    EXPECT_GT(here, round_off) << what << ": this was not single precision";
-    reached = std::max(reached, here);
-  });
+  for_every_case(Precision::float32,
+                 [&](const Reference& r, const Problem& problem, const std::string& what) {
+                   const double here = r.difference(march_rows(problem, r.hidden(0, 0)));
+                   EXPECT_LT(here, float_round_off) << what;
+                   EXPECT_GT(here, round_off) << what << ": this was not single precision";
+                   reached = std::max(reached, here);
+                 });
   report("march in float", reached);
 }
 

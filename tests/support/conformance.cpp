@@ -25,7 +25,7 @@ struct Harness::Filled {
   VecHandle vector;
   State inflow;
   DepthGhosts ghosts;
-  Reading owned;
+  ReadArray owned;
 };
 
 Harness::Harness(MPI_Comm comm, const TermCase& term_case, const MeshSpec& split,
@@ -50,7 +50,7 @@ State Harness::inflow(const State& global) const {
 
 VecHandle Harness::scatter(const State& global) const {
   VecHandle vector = mesh_.create_vector();
-  const Writing to(vector);
+  const WriteArray to(vector);
   for (int k = 0; k < mesh_.cells(); ++k)
     for (std::size_t i = 0; i < mesh_.slab_size(); ++i)
       to.values[static_cast<std::size_t>(k) * mesh_.slab_size() + i] =
@@ -119,7 +119,7 @@ Harness::Adjoint Harness::adjoint(const State& p, const State& u, const State& w
   check(VecSet(u_bar, start));
   State gradient(p.size(), 0.0);
   {
-    const Writing owned(u_bar);
+    const WriteArray owned(u_bar);
     const Column<double> result{mesh_.first_cell(),
                                 mesh_.cells(),
                                 mesh_.slab_size(),
@@ -129,14 +129,14 @@ Harness::Adjoint Harness::adjoint(const State& p, const State& u, const State& w
     built.term->add_adjoint(state.column(mesh_), weight.column(mesh_), owned_cells(), result, gradient);
   }
   bars.add_to_owners(u_bar);
-  return {gather(Reading(u_bar).values, bars.inflow_bar()), sum_over(mesh_.comm(), std::move(gradient))};
+  return {gather(ReadArray(u_bar).values, bars.inflow_bar()), sum_over(mesh_.comm(), std::move(gradient))};
 }
 
 Products Harness::products(const TermCase::SecondOrderCalls& calls, const Point& at, const Point& along,
                            Base base) {
   const auto local = [&](const State& global) {
     const VecHandle vector = scatter(global);
-    const Reading owned(vector);
+    const ReadArray owned(vector);
     return State(owned.values, owned.values + mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()));
   };
   Products all = calls(context_, mesh_.first_cell(), {at.parameters, local(at.u), local(at.w)},

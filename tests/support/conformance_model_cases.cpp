@@ -37,8 +37,8 @@ TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference ref
       return {std::move(owned), std::move(term)};
     };
   };
-  c.build = builder(Precision::dbl);
-  c.build_single = builder(Precision::single);
+  c.build = builder(Precision::float64);
+  c.build_single = builder(Precision::float32);
   c.reference = [=, slab = c.slab(), lattice = c.lattice](const State& p, const State& u) {
     const naive::Tokens tokens{lattice.tokens_x, lattice.tokens_y, lattice.samples, lattice.width, false, {}};
     Parameters parameters(spec.model);
@@ -72,7 +72,7 @@ TermCase layer_map(std::string name, const ProblemSpec& spec) {
 }
 
 template <class FieldPart>
-TermCase field(std::string name, const ProblemSpec& spec, Mechanism part) {
+TermCase field(std::string name, const ProblemSpec& spec, FieldTermKind part) {
   return model_case(
       "field_" + std::move(name), spec,
       [](DepthModel& model, DepthCells depth) { return std::make_unique<FieldPart>(model, depth); },
@@ -113,7 +113,7 @@ TermCase source() {
   const EquationSpec equation{{spec.model.layers, spec.mesh.cells}, speed, 0.2, spec.scheme};
   c.build = [=](const Mesh& mesh, const SlabContext& context, const State&) -> BuiltTerm {
     auto owned = std::make_shared<OwnedModel>(spec.model, context, weights);
-    owned->model = make_depth_model(owned->parameters, owned->context, Precision::dbl);
+    owned->model = make_depth_model(owned->parameters, owned->context, Precision::float64);
     const Manufactured exact(*owned->model, equation, {.omega = 0.7, .waves_x = 1, .waves_y = 1});
     auto term = std::make_unique<SourceTerm>(exact, mesh.slab_size(), mesh.first_cell(), mesh.cells());
     return {std::move(owned), std::move(term)};
@@ -130,18 +130,18 @@ TermCase source() {
 
 std::vector<TermCase> every_model_term() {
   auto macaron = knotted(Norm::pre);
-  macaron.model.order = Order::macaron;
+  macaron.model.order = SubLayerOrder::macaron;
   macaron.model.own_halves = true;
-  macaron.model.subflow = Subflow::midpoint;
+  macaron.model.subflow = SubLayerIntegrator::midpoint;
   return {
       layer_map("transformer", base()),
       layer_map("macaron", macaron),
       layer_map("sphere", knotted(Norm::sphere)),
       source(),
-      field<TokenDiffusionTerm>("diffusion", knotted(Norm::pre), Mechanism::diffusion),
-      field<AttentionTerm>("attention", base(), Mechanism::attention),
-      field<AttentionTerm>("attention_on_the_sphere", knotted(Norm::sphere), Mechanism::attention),
-      field<ReactionTerm>("reaction", knotted(Norm::none), Mechanism::reaction),
+      field<TokenDiffusionTerm>("diffusion", knotted(Norm::pre), FieldTermKind::diffusion),
+      field<AttentionTerm>("attention", base(), FieldTermKind::attention),
+      field<AttentionTerm>("attention_on_the_sphere", knotted(Norm::sphere), FieldTermKind::attention),
+      field<ReactionTerm>("reaction", knotted(Norm::none), FieldTermKind::reaction),
   };
 }
 

@@ -36,8 +36,8 @@ inline HyperDual operator*(const HyperDual& a, const HyperDual& b) {
           a.f * b.f12 + a.f1 * b.f2 + a.f2 * b.f1 + a.f12 * b.f};
 }
 /// g(a) from g, g' and g'' at a.f.
-inline HyperDual composed(const HyperDual& a, double g, double slope, double bend) {
-  return {g, slope * a.f1, slope * a.f2, slope * a.f12 + bend * a.f1 * a.f2};
+inline HyperDual composed(const HyperDual& a, double g, double slope, double curvature) {
+  return {g, slope * a.f1, slope * a.f2, slope * a.f12 + curvature * a.f1 * a.f2};
 }
 inline HyperDual operator/(const HyperDual& a, const HyperDual& b) {
   const double r = 1 / b.f;

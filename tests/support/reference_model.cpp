@@ -103,12 +103,12 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
   views_.diffusion = {array("kappa"), spec.kappa_per_channel};
 }
 
-Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, Mechanism part,
+Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, FieldTermKind part,
            const Slab& u) {
   const WeightsAt weights(parameters, at);
   const auto& spec = parameters.spec;
-  if (part == Mechanism::diffusion) return token_diffusion(tokens, weights.views(), u);
-  const Slab f = part == Mechanism::attention
+  if (part == FieldTermKind::diffusion) return token_diffusion(tokens, weights.views(), u);
+  const Slab f = part == FieldTermKind::attention
                      ? attention(tokens, spec.attention, weights.views(), u)
                      : reaction(tokens, reaction_settings(spec, false), weights.views(), u);
   return spec.norm == Norm::sphere ? tangent_part(u, f, static_cast<std::size_t>(spec.width)) : f;
@@ -129,16 +129,16 @@ Slab layer_map(const Tokens& tokens, const Parameters& parameters, const DepthPo
   const Flow both = [&](const Slab& v) { return plus(mix(v), 1, react(v)); };
   const auto sub_layer = [&](const Flow& flow, double step, const double* gain, const double* bias,
                              const Slab& v) {
-    const Slab from = spec.subflow == Subflow::midpoint ? plus(v, step / 2, flow(v)) : v;
+    const Slab from = spec.subflow == SubLayerIntegrator::midpoint ? plus(v, step / 2, flow(v)) : v;
     const Slab z = plus(spec.residual ? v : Slab(v.size(), 0.0), step, flow(from));
     if (spec.norm == Norm::post) return layer_norm(z, d, gain, bias, spec.norm_eps);
     return spec.norm == Norm::sphere ? to_sphere(z, d) : z;
   };
   const auto attend = [&](const Slab& v) { return sub_layer(mix, h, w.attention.gain, w.attention.bias, v); };
   switch (spec.order) {
-    case Order::sequential:
+    case SubLayerOrder::sequential:
       return sub_layer(react, h, w.reaction.gain, w.reaction.bias, attend(u));
-    case Order::parallel:
+    case SubLayerOrder::parallel:
       return sub_layer(both, h, w.attention.gain, w.attention.bias, u);
     default:
       return sub_layer(react, h / 2, w.reaction.gain, w.reaction.bias,

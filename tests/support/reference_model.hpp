@@ -31,7 +31,7 @@ class WeightsAt {
 
 /// kappa Lap u, alpha A(u) or rho R(u); for norm = sphere attention and reaction projected to the tangent
 /// space.
-Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, Mechanism part,
+Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, FieldTermKind part,
            const Slab& u);
 
 /// G_s(u; h)

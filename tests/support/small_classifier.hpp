@@ -83,10 +83,10 @@ inline std::vector<SmallClassifier> small_classifiers() {
   pde.model.kappa_per_channel = true;
   SmallClassifier macaron = pde;
   macaron.name = "macaron";
-  macaron.model.order = Order::macaron;
+  macaron.model.order = SubLayerOrder::macaron;
   macaron.model.own_halves = true;
   macaron.model.kappa_per_channel = false;
-  macaron.model.subflow = Subflow::midpoint;
+  macaron.model.subflow = SubLayerIntegrator::midpoint;
   SmallClassifier linear{.name = "linear", .model = small_classifier(2)};
   linear.model.attention.normalisation = Normalisation::linear;
   std::vector<SmallClassifier> all{pre, post, of_words, pde, macaron, linear};

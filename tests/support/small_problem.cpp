@@ -78,7 +78,7 @@ Whole Problem::whole(const double* local_slab) const {
 }
 
 void Problem::scatter(const Whole& state, Vec u) const {
-  const Writing to(u);
+  const WriteArray to(u);
   const std::size_t slab = context.size();
   for (std::size_t k = 0; k < static_cast<std::size_t>(mesh.cells()); ++k) {
     const std::size_t cell = static_cast<std::size_t>(mesh.first_cell()) - 1 + k;
@@ -89,7 +89,7 @@ void Problem::scatter(const Whole& state, Vec u) const {
 
 Whole Problem::gather(Vec u) const {
   Whole all(whole_size(), 0.0);
-  const Reading from(u);
+  const ReadArray from(u);
   const std::size_t slab = context.size();
   for (std::size_t k = 0; k < static_cast<std::size_t>(mesh.cells()); ++k) {
     const std::size_t cell = static_cast<std::size_t>(mesh.first_cell()) - 1 + k;

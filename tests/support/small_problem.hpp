@@ -28,7 +28,7 @@ struct ProblemSpec {
   std::uint64_t seed = 3;
   double weight_scale = 1;  ///< of all matrices and biases: below 1, a contractive layer
   TokenMask mask = {};
-  Precision precision = Precision::dbl;
+  Precision precision = Precision::float64;
 };
 
 /// A Transformer of `layers` layers, width 6, 2 heads, 7 hidden units, pre-norm.

@@ -41,7 +41,7 @@ class TrainingRun {
                 parameters.spec.width,
                 {{}, parameters.spec.causal, {}},
                 spec.dropout > 0 ? &dropout : nullptr},
-        model(make_depth_model(parameters, context, Precision::dbl)),
+        model(make_depth_model(parameters, context, Precision::float64)),
         march(*model, {parameters.spec.layers, spec.cells}, 1),
         evaluator(parameters, context, march, spec.loss),
         trainer(all, parameters, evaluator, spec.settings) {

@@ -34,7 +34,7 @@ class StagedTraining {
         range(balanced_stages(cells, stages)[static_cast<std::size_t>(stage)]),
         parameters(spec, share_of(spec, depth, range)) {
     initialise_standard(parameters, 3, 0, 1, 1);
-    model = make_depth_model(parameters, context, Precision::dbl);
+    model = make_depth_model(parameters, context, Precision::float64);
     std::vector<GradientEvaluator*> slots;
     for (int k = 0; k < most_in_flight(settings.schedule, stage, stages, settings.micro_batches); ++k) {
       std::unique_ptr<DepthMarch> march = std::make_unique<Backpropagation>(*model, depth, 1, range);

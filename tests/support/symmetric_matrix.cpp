@@ -63,7 +63,7 @@ VecHandle spread(Mat like, const VectorXd& whole) {
   check(MatCreateVecs(like, vector.out(), nullptr));
   PetscInt first = 0, last = 0;
   check(VecGetOwnershipRange(vector, &first, &last));
-  const Writing own(vector);
+  const WriteArray own(vector);
   for (PetscInt i = first; i < last; ++i) own.values[i - first] = whole(i);
   return vector;
 }
@@ -74,7 +74,7 @@ VectorXd whole(Vec vector) {
   check(VecGetSize(vector, &size));
   std::vector<double> entries(static_cast<std::size_t>(size), 0.0);
   {
-    const Reading own(vector);
+    const ReadArray own(vector);
     std::copy(own.values, own.values + (last - first), entries.begin() + first);
   }
   MPI_Comm comm = MPI_COMM_NULL;

@@ -33,7 +33,7 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   ghosts.set_inflow(inflow_slab.data());
   ghosts.begin(u);
   ghosts.end();
-  const Reading state(u);
+  const ReadArray state(u);
   std::vector<double> k(samples * heads * local * n);
   for (int i = 0; i < mesh.cells(); ++i) {
     const int cell = mesh.first_cell() + i, below = i - (shift ? 1 : 0);

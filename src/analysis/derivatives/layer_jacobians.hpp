@@ -18,7 +18,7 @@ struct JacobianPlan {
   /// more are made (SweepPlan).
   int sweeps = 0;
   double tolerance = 0;
-  Precision precision = Precision::dbl;
+  Precision precision = Precision::float64;
   std::uint64_t seed = 0;  ///< of the initial directions
 };
 

@@ -9,7 +9,7 @@ namespace fluxformer::hessian {
 namespace {
 
 struct Activated {
-  Vector value, slope, bend;  // phi, phi', phi''; no bend: zero
+  Vector value, slope, curvature;  // phi, phi', phi''; no bend: zero
 };
 
 Activated activated(Nonlinearity kind, const Vector& x) {
@@ -58,14 +58,14 @@ RowFunction residual_mlp(MlpWeights weights) {
       const Matrix inner = hidden * w.in.transpose();
       return rows + (norm ? norm->times_one(inner, 0) : inner);
     };
-    if (!norm && phi.bend.size() == 0) return map;
+    if (!norm && phi.curvature.size() == 0) return map;
     map.curvature = [&w, norm, phi](const Vector& g) -> Matrix {
       const Vector hidden = w.out * g;
       Matrix q = Matrix::Zero(g.size(), g.size());
       if (norm) q += norm->curvature(w.in * phi.slope.cwiseProduct(hidden), 0);
-      if (phi.bend.size() == 0) return q;
+      if (phi.curvature.size() == 0) return q;
       const Matrix pulled = norm ? norm->times_one(w.in.transpose(), 0) : Matrix(w.in.transpose());
-      return q + pulled.transpose() * phi.bend.cwiseProduct(hidden).asDiagonal() * pulled;
+      return q + pulled.transpose() * phi.curvature.cwiseProduct(hidden).asDiagonal() * pulled;
     };
     return map;
   };

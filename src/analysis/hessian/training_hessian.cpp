@@ -31,7 +31,7 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
   evaluation_.correct = sums[1];
   sum_over_ranks(gradient_, comm_);
   add_smoothness(parameters, objective.smoothness, gradient_);
-  bend_ = trainable_.bend(parameters.values, gradient_);
+  bend_ = trainable_.curvature(parameters.values, gradient_);
   trainable_.pull(parameters.values, gradient_);
   double bytes[1] = {static_cast<double>(hessian_.kept_bytes())};
   largest_over_ranks(bytes, comm_);

@@ -15,7 +15,7 @@
 #include "analysis/identifiability/model_heads.hpp"
 #include "analysis/identifiability/rank_correlation.hpp"
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -53,7 +53,7 @@ class AgreementSums : public Accumulator {
   }
   double mean(std::size_t effect, std::size_t account, std::size_t layer, bool factor) const {
     const double* const at = total().data() + 2 * place(effect, account, layer, factor);
-    return at[1] > 0 ? at[0] / at[1] : not_known;
+    return at[1] > 0 ? at[0] / at[1] : missing_value;
   }
 
  private:
@@ -164,7 +164,8 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
   }
   if (place == 0)
     for (std::size_t i = 0; i < tokens_; ++i)
-      first.local()[norms.size() * tokens_ * tokens_ + i] = i < count ? effects.output_change[i] : not_known;
+      first.local()[norms.size() * tokens_ * tokens_ + i] =
+          i < count ? effects.output_change[i] : missing_value;
 
   const auto outputs = output_tokens(probe_.spec(), n);
   const auto rolled = rollout(of.attention, probe_.step());

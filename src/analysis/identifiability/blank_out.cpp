@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/state_examples.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -76,7 +76,8 @@ double BlankOut::change(int slot, int blank, int length) const {
 
 TokenEffects BlankOut::effects(std::span<const double> input, int length) {
   const auto n = static_cast<std::size_t>(length);
-  TokenEffects found{std::vector(n, not_known), std::vector(n, not_known), std::vector(n, not_known)};
+  TokenEffects found{std::vector(n, missing_value), std::vector(n, missing_value),
+                     std::vector(n, missing_value)};
   if (length < 2) return found;
   const auto& spec = probe_.spec();
   const int width = probe_.counted().width, slots = probe_.counted().samples;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -46,7 +46,7 @@ Matrix contributions_of_norms(const Matrix& norms) {
   for (Index j = 0; j < c.cols(); ++j) {
     const double sum = c.col(j).sum();
     c.col(j) = sum > 0 && std::isfinite(sum) ? (c.col(j) / sum).eval()
-                                             : Eigen::VectorXd::Constant(c.rows(), not_known);
+                                             : Eigen::VectorXd::Constant(c.rows(), missing_value);
   }
   return c;
 }
@@ -87,7 +87,7 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
   // Sums that are 1/2 in exact numbers must not miss it.
   constexpr double half = 0.5 - 1e-12;
   const auto farthest = static_cast<std::size_t>(lattice.rows + lattice.columns);
-  std::vector<double> list(static_cast<std::size_t>(c.cols()), not_known), at(farthest);
+  std::vector<double> list(static_cast<std::size_t>(c.cols()), missing_value), at(farthest);
   for (Index j = lattice.leading; j < c.cols(); ++j) {
     if (!counts(c, j)) continue;
     std::fill(at.begin(), at.end(), 0.0);
@@ -108,7 +108,7 @@ std::vector<double> own_is_largest(const Matrix& c) {
   for (Index j = 0; j < c.cols(); ++j) {
     const double most = c.col(j).maxCoeff();
     const auto ties = static_cast<double>((c.col(j).array() == most).count());
-    list.push_back(!counts(c, j) ? not_known : c(j, j) == most ? 1 / ties : 0);
+    list.push_back(!counts(c, j) ? missing_value : c(j, j) == most ? 1 / ties : 0);
   }
   return list;
 }
@@ -128,7 +128,7 @@ void ContributionMeter::add(int place, int depth, const Matrix& c, const TokenLa
   const auto halves = half_distances(c, lattice), first = own_is_largest(c);
   double* const s = sums_.local() + at * columns;
   double* const share = shares_.row(static_cast<std::size_t>(place)) + at * tokens_;
-  std::fill_n(share, tokens_, not_known);
+  std::fill_n(share, tokens_, missing_value);
   for (std::size_t j = 0; j < n; ++j) {
     const auto column = static_cast<Index>(j);
     if (!counts(c, column)) continue;
@@ -186,7 +186,7 @@ std::vector<Quartiles> ContributionMeter::own_quartiles() const {
           shares.push_back(share);
     std::sort(shares.begin(), shares.end());
     list.push_back(shares.empty()
-                       ? Quartiles{not_known, not_known, not_known}
+                       ? Quartiles{missing_value, missing_value, missing_value}
                        : Quartiles{quantile(shares, 0.25), quantile(shares, 0.5), quantile(shares, 0.75)});
   }
   return list;

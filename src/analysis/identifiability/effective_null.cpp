@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analysis/identifiability/effective_measures.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -40,12 +40,12 @@ EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart p
   const double both = kept / entries - mean * effective_mean;
   // A variance of 0 is left with the round-off of its two terms.
   const bool constant = variance <= 1e-14 * raw / entries;
-  null.correlation = constant ? not_known : both / std::sqrt(variance * effective_variance);
-  null.correlation_spread = not_known;
+  null.correlation = constant ? missing_value : both / std::sqrt(variance * effective_variance);
+  null.correlation_spread = missing_value;
   null.row_sum = sums / n;
   const double rho = std::min(1.0, rank / n);
   null.row_sum_spread = part == EffectivePart::simplex ? 0
-                        : head.causal                  ? not_known
+                        : head.causal                  ? missing_value
                                                        : std::sqrt(2 * rho * (1 - rho) / (n + 2));
   return null;
 }

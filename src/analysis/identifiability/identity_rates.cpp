@@ -10,7 +10,7 @@
 #include "analysis/identifiability/token_map.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -125,12 +125,12 @@ class Judge {
 
  private:
   double linear(const Split& split, Eigen::Index width, TokenDistance distance) const {
-    if (!plan_.linear) return not_known;
+    if (!plan_.linear) return missing_value;
     const auto map = best_linear(split, moments_of(split, width, width_), distance, plan_.lambdas);
     return rates_of(split.test, map, distance, split.comm).rate();
   }
   double mlp(const Split& split, TokenDistance distance) const {
-    if (!plan_.mlp) return not_known;
+    if (!plan_.mlp) return missing_value;
     const auto trained =
         train_token_mlp(split.training, split.validation, distance, plan_.mlp_settings, split.comm);
     return rates_of(split.test, trained.map, distance, split.comm).rate();

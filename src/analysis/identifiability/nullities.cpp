@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "analysis/identifiability/leading_rows.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -13,7 +13,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 
 Nullity nullity_of(const ColumnSpace& space) {
-  if (!space.values.allFinite()) return {not_known, {not_known, not_known, not_known}, not_known};
+  if (!space.values.allFinite())
+    return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const auto n = static_cast<double>(space.basis.rows());
   Nullity result{n - space.rank.rank, {}, space.rank.margin};
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e)
@@ -31,7 +32,8 @@ double mean_nullity(LeadingRows& rows, double threshold) {
 Nullity causal_nullity(const MatrixXd& matrix) {
   LeadingRows rows(matrix);
   const auto values = rows.values(static_cast<int>(matrix.rows()));
-  if (!values.allFinite()) return {not_known, {not_known, not_known, not_known}, not_known};
+  if (!values.allFinite())
+    return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const double threshold = rank_threshold(values, matrix.rows(), matrix.cols());
   Nullity result{mean_nullity(rows, threshold), {}, numerical_rank(values, threshold).margin};
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e)
@@ -103,7 +105,7 @@ bool heads_add_up(const LayerHeads& heads) {
 
 ExcessNullity excess_nullity(const LayerHeads& heads) {
   for (const auto& head : heads)
-    if (!head.values.allFinite() || !head.output.allFinite()) return {not_known, not_known};
+    if (!head.values.allFinite() || !head.output.allFinite()) return {missing_value, missing_value};
   if (heads.size() < 2 || heads_add_up(heads)) return {};
   const Index n = heads.front().tokens();
   if (!heads.front().causal) return {lost_rank(heads, n, 0), lost_rank(heads, n, 1)};

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/identifiability/thin_svd.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -109,7 +109,7 @@ Matrix ReachableNullities::shifted_values(Index seen) const {
 }
 
 Nullity ReachableNullities::query(int row) const {
-  if (!finite_) return {not_known, {not_known, not_known, not_known}, not_known};
+  if (!finite_) return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const Index n = seen(row);
   const Matrix tangent = softmax_tangent(head_.weights.row(row).head(n), head_.keys.topRows(n));
   const Matrix values = shifted_values(n);
@@ -140,7 +140,7 @@ Nullity ReachableNullities::query(const std::vector<int>& rows) const {
 }
 
 JointNullity ReachableNullities::joint() const {
-  if (!finite_) return {not_known, not_known};
+  if (!finite_) return {missing_value, missing_value};
   const Index n = head_.weights.rows(), d_k = head_.keys.cols();
   JointRank output(n, d_k), weights(n, d_k);
   for (Index i = 0; i < n; ++i) {

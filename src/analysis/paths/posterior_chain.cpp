@@ -3,7 +3,7 @@
 #include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/nested_wishart.hpp"
 #include "analysis/paths/path_posterior.hpp"
-#include "base/not_known.hpp"
+#include "base/missing_value.hpp"
 #include "base/random.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
 #include "solvers/sampling/hamiltonian.hpp"
@@ -24,7 +24,7 @@ class Draws {
       chain_.order.u.push_back(MatrixXd::Zero(network.order_size(l), network.order_size(l)));
     chain_.input_weights =
         RowMatrix::Zero(network.paths(), posterior.examples.inputs.cols() / network.paths());
-    chain_.virials.assign(static_cast<std::size_t>(network.layers()) + 2, not_known);
+    chain_.virials.assign(static_cast<std::size_t>(network.layers()) + 2, missing_value);
   }
 
   /// Returns (K + T I)^-1 y at this draw.
@@ -106,7 +106,7 @@ PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan) 
                               chain.input_weights += draws.share() * scale * order.u.front() * by_path;
                             });
   chain.acceptance = found.accepted;
-  chain.step = chain.divergent = not_known;
+  chain.step = chain.divergent = missing_value;
   return std::move(chain);
 }
 

@@ -15,7 +15,7 @@ DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
   const auto cells = static_cast<std::size_t>(mesh_.total_cells());
   std::vector<double> sum(cells * SlabSums::count, 0.0);
   {
-    const Reading now(u), before(previous);
+    const ReadArray now(u), before(previous);
     for (int cell = 0; cell < mesh_.cells(); ++cell) {
       const std::size_t first = static_cast<std::size_t>(cell) * context_.size();
       double* const s =

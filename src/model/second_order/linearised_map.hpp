@@ -44,7 +44,7 @@ class LinearisedMap {
   /// Interpolates and keeps parameters and direction at these depths.
   void prepare(std::span<const DepthPoint> points);
   /// How often `forward` and the others evaluate a term in a sub-layer: 1, or 2 under the midpoint rule.
-  std::size_t stages() const { return spec_.subflow == Subflow::midpoint ? 2 : 1; }
+  std::size_t stages() const { return spec_.subflow == SubLayerIntegrator::midpoint ? 2 : 1; }
 
  private:
   using Sub = SubLayer<double>;

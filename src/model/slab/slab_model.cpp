@@ -84,12 +84,12 @@ double* SlabModel<T>::buffer(std::size_t index) {
 }
 
 template <class T>
-SlabTerm<T>* SlabModel<T>::term(Mechanism part) {
-  return part == Mechanism::diffusion && kappa_.largest == 0 ? nullptr : terms_.term(part);
+SlabTerm<T>* SlabModel<T>::term(FieldTermKind part) {
+  return part == FieldTermKind::diffusion && kappa_.largest == 0 ? nullptr : terms_.term(part);
 }
 
 template <class T>
-void SlabModel<T>::add_field(Mechanism part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                              double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
@@ -102,7 +102,7 @@ void SlabModel<T>::add_field(Mechanism part, const DepthPoint& at, double scale,
 }
 
 template <class T>
-void SlabModel<T>::add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                                      const double* v, double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
@@ -124,7 +124,7 @@ void SlabModel<T>::add_field_tangent(Mechanism part, const DepthPoint& at, doubl
 }
 
 template <class T>
-void SlabModel<T>::add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u,
+void SlabModel<T>::add_field_adjoint(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
                                      const double* w, double* u_bar, std::span<double> parameters) {
   auto* const t = term(part);
   if (t == nullptr) return;
@@ -156,7 +156,7 @@ void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, do
 
 template <class T>
 void SlabModel<T>::attention_state(const DepthPoint& at, double h, const double* u, double* v) {
-  if (spec().order != Order::macaron) {
+  if (spec().order != SubLayerOrder::macaron) {
     std::copy_n(u, context_.size(), v);
     return;
   }

@@ -33,11 +33,12 @@ class SlabModel final : public DepthModel {
                    double* v_dot) override;
   void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                    double* u_bar, std::span<double> parameters) override;
-  void add_field(Mechanism part, const DepthPoint& at, double scale, const double* u, double* out) override;
-  void add_field_tangent(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* v,
-                         double* out) override;
-  void add_field_adjoint(Mechanism part, const DepthPoint& at, double scale, const double* u, const double* w,
-                         double* u_bar, std::span<double> parameters) override;
+  void add_field(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
+                 double* out) override;
+  void add_field_tangent(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
+                         const double* v, double* out) override;
+  void add_field_adjoint(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
+                         const double* w, double* u_bar, std::span<double> parameters) override;
   void field_keeping(const DepthPoint& at, double scale, const double* u, double* out, Tape& tape) override;
   void field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape, const double* w,
                      double* u_bar, std::span<double> parameters) override;
@@ -54,12 +55,14 @@ class SlabModel final : public DepthModel {
   using Buffer = std::vector<double>;
   using Sub = SubLayer<T>;
   /// Null where the model has none of it.
-  SlabTerm<T>* term(Mechanism part);
+  SlabTerm<T>* term(FieldTermKind part);
   LayerWeights<const T> weights_at(const DepthPoint& at) {
     layer_ = at.layer;
     return weights_.at(at);
   }
-  bool projected(Mechanism part) const { return spec().norm == Norm::sphere && part != Mechanism::diffusion; }
+  bool projected(FieldTermKind part) const {
+    return spec().norm == Norm::sphere && part != FieldTermKind::diffusion;
+  }
 
   /// One sub-layer: z = residual * u + flow(u), v = N(z). Without normalisation v may be z.
   void advance(const Sub& sub, const Weights& w, double h, const double* u, double* z, double* v);
@@ -73,7 +76,7 @@ class SlabModel final : public DepthModel {
   const double* begin_sum(const double* state, double* sum) const;
   /// Whether terms keep activations. Under the midpoint rule, which evaluates them twice, they are computed
   /// again.
-  bool keeps_terms() const { return spec().subflow == Subflow::euler; }
+  bool keeps_terms() const { return spec().subflow == SubLayerIntegrator::euler; }
   /// The midpoint u + step/2 * terms(u), in midpoint_.
   const double* midpoint(const Sub& sub, const Weights& w, double step, const double* u);
 

@@ -16,14 +16,14 @@ const double* SlabModel<T>::midpoint(const Sub& sub, const Weights& w, double st
 template <class T>
 void SlabModel<T>::add_flow(const Sub& sub, const Weights& w, double step, double scale, const double* u,
                             double* k) {
-  const double* const from = spec().subflow == Subflow::midpoint ? midpoint(sub, w, step, u) : u;
+  const double* const from = spec().subflow == SubLayerIntegrator::midpoint ? midpoint(sub, w, step, u) : u;
   for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
 }
 
 template <class T>
 void SlabModel<T>::add_flow_tangent(const Sub& sub, const Weights& w, double step, const double* u,
                                     const double* v, double* k) {
-  if (spec().subflow == Subflow::euler) {
+  if (spec().subflow == SubLayerIntegrator::euler) {
     for (auto* term : sub.terms) term->add_tangent(w, u, v, step, k);
     return;
   }
@@ -37,7 +37,7 @@ template <class T>
 void SlabModel<T>::add_flow_adjoint(const Sub& sub, const Weights& w, double step, const double* u,
                                     const double* k_bar, double* u_bar,
                                     const LayerWeights<double>* gradient) {
-  if (spec().subflow == Subflow::euler) {
+  if (spec().subflow == SubLayerIntegrator::euler) {
     for (auto* term : sub.terms) term->add_adjoint(w, u, k_bar, step, u_bar, gradient);
     return;
   }

@@ -51,7 +51,7 @@ void SlabModel<T>::add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const 
 template <class T>
 std::vector<SlabTerm<T>*> SlabModel<T>::field_terms() {
   std::vector<SlabTerm<T>*> terms;
-  for (const auto part : all_mechanisms)
+  for (const auto part : all_field_terms)
     if (auto* const one = term(part); one != nullptr) terms.push_back(one);
   return terms;
 }

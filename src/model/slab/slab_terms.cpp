@@ -48,13 +48,13 @@ SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, std::size_t which) {
 }
 
 template <class T>
-SlabTerm<T>* SlabTerms<T>::term(Mechanism part) {
+SlabTerm<T>* SlabTerms<T>::term(FieldTermKind part) {
   switch (part) {
-    case Mechanism::diffusion:
+    case FieldTermKind::diffusion:
       return diffusion_.get();
-    case Mechanism::attention:
+    case FieldTermKind::attention:
       return dropped(attention_, 0);
-    case Mechanism::reaction:
+    case FieldTermKind::reaction:
       return dropped(reaction_, 1);
   }
   throw std::logic_error("unknown part of the field");
@@ -70,18 +70,18 @@ std::vector<SubLayer<T>> SlabTerms<T>::compose(double largest_kappa) {
   const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
   std::vector<SlabTerm<T>*> mixing;
   if (largest_kappa > 0) mixing.push_back(diffusion_.get());
-  mixing.push_back(term(Mechanism::attention));
+  mixing.push_back(term(FieldTermKind::attention));
   switch (spec_.order) {
-    case Order::sequential:
+    case SubLayerOrder::sequential:
       return {{mixing, 1.0, after(After::attention_norm)},
-              {{term(Mechanism::reaction)}, 1.0, after(After::reaction_norm)}};
-    case Order::parallel:
-      mixing.push_back(term(Mechanism::reaction));
+              {{term(FieldTermKind::reaction)}, 1.0, after(After::reaction_norm)}};
+    case SubLayerOrder::parallel:
+      mixing.push_back(term(FieldTermKind::reaction));
       return {{mixing, 1.0, after(After::attention_norm)}};
-    case Order::macaron:
+    case SubLayerOrder::macaron:
       return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
               {mixing, 1.0, after(After::attention_norm)},
-              {{term(Mechanism::reaction)}, 0.5, after(After::reaction_norm)}};
+              {{term(FieldTermKind::reaction)}, 0.5, after(After::reaction_norm)}};
   }
   throw std::logic_error("unknown order of sub-layers");
 }

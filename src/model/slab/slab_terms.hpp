@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/mechanism.hpp"
+#include "model/field_term_kind.hpp"
 #include "model/parameters.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/dropped_term.hpp"
@@ -40,7 +40,7 @@ class SlabTerms {
   /// BadInput for token diffusion with a causal mask.
   std::vector<SubLayer<T>> compose(double largest_kappa);
   /// Null for token diffusion with a causal mask.
-  SlabTerm<T>* term(Mechanism part);
+  SlabTerm<T>* term(FieldTermKind part);
   /// Null with a causal mask.
   TokenDiffusion<T>* diffusion() { return diffusion_.get(); }
   Attention<T>& attention() { return attention_; }

@@ -13,7 +13,7 @@
 #include "base/phases.hpp"
 #include "operators/attention/attention_work.hpp"
 #include "operators/kernels/simd_arrays.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -73,9 +73,9 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   bar.seed.resize(r * width);
   chunk.gather(w, scale, bar.seed.data());
   bar.x.resize(r * width);
-  chunk.w_o.apply_transpose(r, bar.seed.data(), Into::set, bar.x.data());
+  chunk.w_o.apply_transpose(r, bar.seed.data(), InsertMode::insert, bar.x.data());
   bar.mix.resize(width * ld);
-  turn(bar.x.data(), r, width, width, bar.mix.data(), ld);
+  transpose(bar.x.data(), r, width, width, bar.mix.data(), ld);
   for (std::size_t c = 0; c < width; ++c)
     for (std::size_t i = c * ld; i < c * ld + r; ++i) bar.mix[i] *= static_cast<T>(*p.alpha);
 
@@ -89,8 +89,9 @@ void Backwards<T>::pull_output(const double* w, double scale) {
   const AttentionWeights<double>& to = gradient->attention;
   bar.product.resize(2 * width * width);
   T* const turned = bar.product.data() + width * width;  // sum_rows mix seed^T
-  chunk.w_o.gradient(r, Stored::transposed, chunk.mix.data(), ld, bar.seed.data(), Into::set, turned);
-  turn(turned, width, width, width, bar.product.data(), width);
+  chunk.w_o.gradient(r, Stored::transposed, chunk.mix.data(), ld, bar.seed.data(), InsertMode::insert,
+                     turned);
+  transpose(turned, width, width, width, bar.product.data(), width);
   bar.sums.assign(width, T(0));
   simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
   // <seed, W_O mix + b_o>
@@ -157,9 +158,9 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
   if (gradient != nullptr) {
     const AttentionWeights<double>& to = gradient->attention;
     bar.product.resize(3 * width * width);
-    chunk.w_q.gradient(r, Stored::transposed, bar.q.data(), chunk.ld, chunk.x.data(), Into::set,
+    chunk.w_q.gradient(r, Stored::transposed, bar.q.data(), chunk.ld, chunk.x.data(), InsertMode::insert,
                        bar.product.data());
-    chunk.w_kv.gradient(r, Stored::plain, bar.kv.data(), 2 * width, chunk.x.data(), Into::set,
+    chunk.w_kv.gradient(r, Stored::plain, bar.kv.data(), 2 * width, chunk.x.data(), InsertMode::insert,
                         bar.product.data() + width * width);
     simd::set_sum(1.0, bar.product.data(), 3 * width * width, to.w_qkv, to.w_qkv);
     for (std::size_t c = 0; c < width; ++c) {
@@ -171,8 +172,8 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
     simd::set_sum(1.0, bar.sums.data(), 2 * width, to.b_qkv + width, to.b_qkv + width);
   }
   bar.x.resize(r * width);
-  chunk.w_q.apply_transpose(r, Stored::transposed, bar.q.data(), chunk.ld, Into::set, bar.x.data());
-  chunk.w_kv.apply_transpose(r, bar.kv.data(), Into::add, bar.x.data());
+  chunk.w_q.apply_transpose(r, Stored::transposed, bar.q.data(), chunk.ld, InsertMode::insert, bar.x.data());
+  chunk.w_kv.apply_transpose(r, bar.kv.data(), InsertMode::add, bar.x.data());
   if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, base, u_bar);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width,
@@ -211,7 +212,7 @@ void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const doubl
 template <class T>
 void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                     double scale, const double* base, double* u_bar,
-                                    const LayerWeights<double>* gradient, Activations& kept) {
+                                    const LayerWeights<double>* gradient, Tape& kept) {
   const InPiece piece(Piece::attention);
   count(2);
   work_->chunk.set_maps(weights.attention);
@@ -227,7 +228,7 @@ void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const 
                                           double, double*, const LayerWeights<double>*);                    \
   template void Attention<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,  \
                                                double, const double*, double*, const LayerWeights<double>*, \
-                                               Activations&);
+                                               Tape&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

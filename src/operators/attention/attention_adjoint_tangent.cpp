@@ -120,8 +120,8 @@ void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const d
   auto x_bar_dot = row_major(bar_dot.x.data(), r, width);
   set_product_rule(x_bar_dot, q_bar.transpose(), q_bar_dot.transpose(), row_major(p.w_qkv, width, width),
                    row_major(p_dot.w_qkv, width, width));
-  set_product(x_bar_dot, kv_bar_dot, row_major(p.w_qkv + kv, 2 * width, width), Into::add);
-  set_product(x_bar_dot, kv_bar, row_major(p_dot.w_qkv + kv, 2 * width, width), Into::add);
+  set_product(x_bar_dot, kv_bar_dot, row_major(p.w_qkv + kv, 2 * width, width), InsertMode::add);
+  set_product(x_bar_dot, kv_bar, row_major(p_dot.w_qkv + kv, 2 * width, width), InsertMode::add);
   if (!chunk.settings.layer_norm) return chunk.scatter(bar_dot.x.data(), nullptr, 1.0, base, u_bar_dot);
   chunk.for_samples([&](std::size_t at, std::size_t from) {
     layer_norm_adjoint_tangent(u + at, u_dot + at, chunk.context.row(), bar.x.data() + from,

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "operators/kernels/simd_arrays.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -126,7 +126,7 @@ void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const 
   normalise(weights, u, x.data());
   const std::size_t r = rows();
   w_q.apply(r, x.data(), projected.data());
-  turn(projected.data(), r, width, width, q.data(), ld);
+  transpose(projected.data(), r, width, width, q.data(), ld);
   for (std::size_t c = 0; c < width; ++c)
     for (std::size_t i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
   w_kv.apply(r, x.data(), kv.data());

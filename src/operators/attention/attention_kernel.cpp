@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "operators/attention/attention_kernel_block.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 
 namespace fluxformer {
 
@@ -35,7 +35,7 @@ typename HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>& home, const 
 
 template <class T>
 void HeadKernel<T>::dots(const Block& at, std::size_t item_stride, const T* of_items, std::size_t home_stride,
-                         const T* of_home, Into into, T* m) {
+                         const T* of_home, InsertMode into, T* m) {
   dots_({.rows = at.items(),
          .columns = at.tokens,
          .depth = shape_.channels,
@@ -48,7 +48,7 @@ void HeadKernel<T>::dots(const Block& at, std::size_t item_stride, const T* of_i
 
 template <class T>
 void HeadKernel<T>::mix(const Block& at, std::size_t item_stride, const T* of_items, const T* m,
-                        std::size_t home_stride, Into into, T* to) {
+                        std::size_t home_stride, InsertMode into, T* to) {
   mix_({.rows = shape_.channels,
         .columns = at.tokens,
         .depth = at.items(),
@@ -68,7 +68,7 @@ void HeadKernel<T>::spread(const Block& at, const T* m, const T* tile, std::size
            .a_stride = at.lanes,
            .b_stride = shape_.channels,
            .c_stride = static_cast<int>(item_stride),
-           .into = Into::add},
+           .into = InsertMode::add},
           m, tile, to + static_cast<std::size_t>(at.begin) * item_stride);
 }
 
@@ -76,12 +76,12 @@ template <class T>
 void HeadKernel<T>::turn_tile(const T* of_home, std::size_t home_stride, std::size_t first, int tokens,
                               T* tile) const {
   const auto channels = static_cast<std::size_t>(shape_.channels);
-  turn(of_home + first, channels, static_cast<std::size_t>(tokens), home_stride, tile, channels);
+  transpose(of_home + first, channels, static_cast<std::size_t>(tokens), home_stride, tile, channels);
 }
 
 template <class T>
 void HeadKernel<T>::linear_plan(const Home<T>& home, const Items<T>& items, const Block& at, T* p, T* d) {
-  dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+  dots(at, items.stride, items.b, home.stride, home.a, InsertMode::insert, p);
   const auto lanes = static_cast<std::size_t>(at.lanes);
   for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
     const T beta = items.beta[static_cast<std::size_t>(at.begin) + y];
@@ -101,7 +101,7 @@ const T* HeadKernel<T>::plan(const Home<T>& home, const Items<T>& items, const T
     linear_plan(home, items, at, p, d);
     return d;
   }
-  dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+  dots(at, items.stride, items.b, home.stride, home.a, InsertMode::insert, p);
   // P <= 1 for visible pairs; the limit keeps hidden pairs and lanes without a token from overflowing.
   const Vector<T> limit = broadcast(T(80));
   const auto lanes = static_cast<std::size_t>(at.lanes);
@@ -132,7 +132,7 @@ void HeadKernel<T>::stream(const Home<T>& home, const Items<T>& items, bool fres
   reserve(2, 0);
   T *const p = take_matrix(), *const d = take_matrix();
   const auto add_mix = [&](const Block& at, bool first) {
-    mix(at, items.stride, items.v, p, home.stride, first ? Into::set : Into::add, out.mix);
+    mix(at, items.stride, items.v, p, home.stride, first ? InsertMode::insert : InsertMode::add, out.mix);
   };
   for_blocks(
       home, items, [](std::size_t, int) {},
@@ -143,7 +143,7 @@ void HeadKernel<T>::stream(const Home<T>& home, const Items<T>& items, bool fres
           return add_mix(at, first);
         }
         const auto lanes = static_cast<std::size_t>(at.lanes), count = static_cast<std::size_t>(at.items());
-        dots(at, items.stride, items.b, home.stride, home.a, Into::set, p);
+        dots(at, items.stride, items.b, home.stride, home.a, InsertMode::insert, p);
         for_hidden(home, items, at, [&](std::size_t lane, std::size_t y) { p[y * lanes + lane] = nothing; });
         const T* const beta = items.beta + at.begin;
         T *const tops = out.top + at.first, *const sums = out.sum + at.first;
@@ -210,7 +210,7 @@ void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T
       [&](const Block& at) {
         const T* const d = plan(home, items, offset, at, p, own);
         if (values) {
-          dots(at, items.stride, items.v, home.stride, mix_bar, Into::set, s);
+          dots(at, items.stride, items.v, home.stride, mix_bar, InsertMode::insert, s);
           spread(at, p, bar_tile, items.stride, bars.v);
         }
         for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
@@ -225,7 +225,7 @@ void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T
           });
           if (bars.beta != nullptr) bars.beta[static_cast<std::size_t>(at.begin) + y] += simd::sum<T>(sum);
         }
-        mix(at, items.stride, items.b, s, home.stride, Into::add, a_bar);
+        mix(at, items.stride, items.b, s, home.stride, InsertMode::add, a_bar);
         spread(at, s, a_tile, items.stride, bars.b);
       });
 }
@@ -234,8 +234,10 @@ void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T
   template void HeadKernel<T>::reserve(std::size_t, std::size_t);                                           \
   template HeadKernel<T>::Block HeadKernel<T>::visible(const Home<T>&, const Items<T>&, std::size_t, int,   \
                                                        int) const;                                          \
-  template void HeadKernel<T>::dots(const Block&, std::size_t, const T*, std::size_t, const T*, Into, T*);  \
-  template void HeadKernel<T>::mix(const Block&, std::size_t, const T*, const T*, std::size_t, Into, T*);   \
+  template void HeadKernel<T>::dots(const Block&, std::size_t, const T*, std::size_t, const T*, InsertMode, \
+                                    T*);                                                                    \
+  template void HeadKernel<T>::mix(const Block&, std::size_t, const T*, const T*, std::size_t, InsertMode,  \
+                                   T*);                                                                     \
   template void HeadKernel<T>::spread(const Block&, const T*, const T*, std::size_t, T*);                   \
   template void HeadKernel<T>::turn_tile(const T*, std::size_t, std::size_t, int, T*) const;                \
   template const T* HeadKernel<T>::plan(const Home<T>&, const Items<T>&, const T*, const Block&, T*, T*);   \

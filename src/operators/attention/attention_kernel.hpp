@@ -87,10 +87,10 @@ class HeadKernel {
 
   /// m = (or +=) the dots of items' channels and home channels: m[y][x] = sum_c of_items[y][c] of_home[c][x].
   void dots(const Block& at, std::size_t item_stride, const T* of_items, std::size_t home_stride,
-            const T* of_home, Into into, T* m);
+            const T* of_home, InsertMode into, T* m);
   /// to[c][x] = (or +=) sum_y of_items[y][c] m[y][x].
   void mix(const Block& at, std::size_t item_stride, const T* of_items, const T* m, std::size_t home_stride,
-           Into into, T* to);
+           InsertMode into, T* to);
   /// to[y][c] += sum_x m[y][x] tile[x][c].
   void spread(const Block& at, const T* m, const T* tile, std::size_t item_stride, T* to);
   /// The home channels of a tile side by side: tile[x][c].

@@ -17,8 +17,8 @@ void HeadKernel<T>::tangent(const Home<T>& home, const T* home_dot, const Items<
       home, items, [](std::size_t, int) {},
       [&](const Block& at) {
         const T* const d = plan(home, items, offset, at, p, own);
-        dots(at, items.stride, items.b, home.stride, home_dot, Into::set, u);
-        dots(at, items.stride, items_dot.b, home.stride, home.a, Into::add, u);
+        dots(at, items.stride, items.b, home.stride, home_dot, InsertMode::insert, u);
+        dots(at, items.stride, items_dot.b, home.stride, home.a, InsertMode::add, u);
         const auto lanes = static_cast<std::size_t>(at.lanes), count = static_cast<std::size_t>(at.items());
         const T* const beta_dot = items_dot.beta + at.begin;
         T* const slopes = slope + at.first;
@@ -33,8 +33,8 @@ void HeadKernel<T>::tangent(const Home<T>& home, const T* home_dot, const Items<
           if (!shape_.linear) store_tokens<T>(slopes, x, at.tokens, load(slopes + x) + sum);
         });
         if (items.v == nullptr) return;
-        mix(at, items.stride, items.v, u, home.stride, Into::add, mixed);
-        mix(at, items.stride, items_dot.v, p, home.stride, Into::add, mixed);
+        mix(at, items.stride, items.v, u, home.stride, InsertMode::add, mixed);
+        mix(at, items.stride, items_dot.v, p, home.stride, InsertMode::add, mixed);
       });
 }
 
@@ -56,11 +56,11 @@ void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& swe
       },
       [&](const Block& at) {
         const T* const d = plan(home, items, sweep.offset, at, p, own);
-        dots(at, items.stride, items.b, home.stride, sweep.a_dot, Into::set, p_dot);
-        dots(at, items.stride, items_dot.b, home.stride, home.a, Into::add, p_dot);
-        dots(at, items.stride, items.v, home.stride, sweep.mix_bar, Into::set, s);
-        dots(at, items.stride, items.v, home.stride, sweep.mix_bar_dot, Into::set, s_dot);
-        dots(at, items.stride, items_dot.v, home.stride, sweep.mix_bar, Into::add, s_dot);
+        dots(at, items.stride, items.b, home.stride, sweep.a_dot, InsertMode::insert, p_dot);
+        dots(at, items.stride, items_dot.b, home.stride, home.a, InsertMode::add, p_dot);
+        dots(at, items.stride, items.v, home.stride, sweep.mix_bar, InsertMode::insert, s);
+        dots(at, items.stride, items.v, home.stride, sweep.mix_bar_dot, InsertMode::insert, s_dot);
+        dots(at, items.stride, items_dot.v, home.stride, sweep.mix_bar, InsertMode::add, s_dot);
         for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
           const auto row = y * static_cast<std::size_t>(at.lanes);
           for_registers<T>(at.lanes, [&](std::size_t x) {
@@ -77,8 +77,8 @@ void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& swe
         }
         spread(at, p_dot, bar, items.stride, bars_dot.v);
         spread(at, p, bar_dot, items.stride, bars_dot.v);
-        mix(at, items.stride, items.b, s_dot, home.stride, Into::add, a_bar_dot);
-        mix(at, items.stride, items_dot.b, s, home.stride, Into::add, a_bar_dot);
+        mix(at, items.stride, items.b, s_dot, home.stride, InsertMode::add, a_bar_dot);
+        mix(at, items.stride, items_dot.b, s, home.stride, InsertMode::add, a_bar_dot);
         spread(at, s_dot, a, items.stride, bars_dot.b);
         spread(at, s, a_dot, items.stride, bars_dot.b);
       });

@@ -18,7 +18,7 @@ namespace fluxformer {
 template <class Y, class A, class B>
 void set_product_rule(Y&& y, const A& a, const A& a_dot, const B& b, const B& b_dot) {
   set_product(y, a, b_dot);
-  set_product(y, a_dot, b, Into::add);
+  set_product(y, a_dot, b, InsertMode::add);
 }
 
 /// Summed in double.

@@ -7,7 +7,7 @@
 #include "base/phases.hpp"
 #include "operators/attention/attention_tangent_pass.hpp"
 #include "operators/attention/attention_work.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -47,7 +47,7 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, cons
   dot.q.resize(width * ld);
   dot.kv.resize(r * (2 * width + heads));
   chunk.w_q.apply(r, dot.x.data(), chunk.projected.data());
-  turn(chunk.projected.data(), r, width, width, dot.q.data(), ld);
+  transpose(chunk.projected.data(), r, width, width, dot.q.data(), ld);
   chunk.w_kv.apply(r, dot.x.data(), dot.kv.data());
   dot.half_norm.assign(heads * ld, T(0));
   if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
@@ -102,7 +102,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
 
 template <class T>
 void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                    double scale, const double* base, double* out, Activations& kept) {
+                                    double scale, const double* base, double* out, Tape& kept) {
   const InPiece piece(Piece::attention);
   count(2);
   work_->chunk.set_maps(weights.attention);
@@ -115,7 +115,7 @@ void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const 
   template void Attention<T>::add_tangent(const LayerWeights<const T>&, const double*, const double*,      \
                                           double, double*);                                                \
   template void Attention<T>::set_tangent_kept(const LayerWeights<const T>&, const double*, const double*, \
-                                               double, const double*, double*, Activations&);
+                                               double, const double*, double*, Tape&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

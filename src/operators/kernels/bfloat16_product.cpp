@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "operators/kernels/simd.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 
 #ifdef FLUXFORMER_XSMM
 #include <libxsmm.h>
@@ -54,7 +54,7 @@ void pair_rows(const float* x, std::size_t rows, std::size_t columns, std::size_
 
 /// The transpose of a matrix of pairs.
 void turn_pairs(const std::uint32_t* pairs, std::size_t rows, std::size_t columns, void* to) {
-  turn(reinterpret_cast<const float*>(pairs), rows, columns, columns, static_cast<float*>(to), rows);
+  transpose(reinterpret_cast<const float*>(pairs), rows, columns, columns, static_cast<float*>(to), rows);
 }
 
 /// The value of a rounded number.
@@ -78,7 +78,7 @@ Kernel* kernel_for([[maybe_unused]] const ProductShape& s) {
   if (__builtin_cpu_supports("avx512bf16") == 0 || libxsmm_get_target_archid() < LIBXSMM_X86_AVX512_CPX)
     return nullptr;
   const int flags = LIBXSMM_GEMM_FLAG_VNNI_A, prefetch = LIBXSMM_PREFETCH_NONE;
-  const float one = 1, keep = s.into == Into::add ? 1.0F : 0.0F;
+  const float one = 1, keep = s.into == InsertMode::add ? 1.0F : 0.0F;
   // Its matrices are column-major: its first factor is b.
   return reinterpret_cast<Kernel*>(libxsmm_bsmmdispatch(s.columns, s.rows, s.depth, &s.b_stride, &s.a_stride,
                                                         &s.c_stride, &one, &keep, &flags, &prefetch));
@@ -133,7 +133,7 @@ void Bfloat16Product::set_right(std::size_t depth, std::size_t columns, Stored s
 }
 
 void Bfloat16Product::operator()(std::size_t rows, Stored stored, const float* a, std::size_t a_stride,
-                                 Into into, float* c, std::size_t c_stride) {
+                                 InsertMode into, float* c, std::size_t c_stride) {
   const std::size_t even = even_depth();
   left_.resize(rows * even);
   if (stored == Stored::transposed) {

@@ -29,8 +29,8 @@ class Bfloat16Product {
   /// Copies b [depth][columns], or b stored as its transpose, rows `stride` apart; it is rounded here.
   void set_right(std::size_t depth, std::size_t columns, Stored stored, const float* b, std::size_t stride);
   /// c[row][j] = (or +=) sum_k a[row][k] b[k][j]; `a` stored as transposed: a[k][row].
-  void operator()(std::size_t rows, Stored stored, const float* a, std::size_t a_stride, Into into, float* c,
-                  std::size_t c_stride);
+  void operator()(std::size_t rows, Stored stored, const float* a, std::size_t a_stride, InsertMode into,
+                  float* c, std::size_t c_stride);
 
   /// Memory held.
   std::size_t bytes() const;

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 
 namespace fluxformer {
 
@@ -30,12 +30,12 @@ void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_
       auto& product = rounded_->forward;
       if (!forward_is_set_) product.set_right(in_, out_, Stored::transposed, w_, in_);
       forward_is_set_ = true;
-      return product(rows, stored, x, x_stride, Into::set, y, out_);
+      return product(rows, stored, x, x_stride, InsertMode::insert, y, out_);
     }
   const bool turned = has_kernel<T>(in_, out_);
   if (turned && !forward_is_set_) {
     turned_.resize(in_ * out_);
-    turn(w_, out_, in_, in_, turned_.data(), out_);
+    transpose(w_, out_, in_, in_, turned_.data(), out_);
     forward_is_set_ = true;
   }
   forward_({.rows = static_cast<int>(rows),
@@ -51,7 +51,7 @@ void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_
 
 template <class T>
 void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride,
-                                   Into into, T* x) {
+                                   InsertMode into, T* x) {
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->backward;
@@ -72,7 +72,7 @@ void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, 
 
 template <class T>
 void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x,
-                            Into into, T* g) {
+                            InsertMode into, T* g) {
   const Stored turned = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {

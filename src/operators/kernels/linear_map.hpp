@@ -32,18 +32,19 @@ class LinearMap {
   /// x without gaps.
   void apply(std::size_t rows, const T* x, T* y) { apply(rows, Stored::plain, x, in_, y); }
   /// x[row][i] = (or +=) sum_o y[row][o] W[o][i], the transpose; `y` as `x` above.
-  void apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, Into into, T* x);
+  void apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, InsertMode into,
+                       T* x);
   /// y without gaps.
-  void apply_transpose(std::size_t rows, const T* y, Into into, T* x) {
+  void apply_transpose(std::size_t rows, const T* y, InsertMode into, T* x) {
     apply_transpose(rows, Stored::plain, y, out_, into, x);
   }
   /// g[o][i] = (or +=) sum_row y[row][o] x[row][i], what a gradient of the weights is; y as above, x without
   /// gaps.
-  void gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x, Into into,
-                T* g);
+  void gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x,
+                InsertMode into, T* g);
   /// += of y and x without gaps.
   void add_gradient(std::size_t rows, const T* y, const T* x, T* g) {
-    gradient(rows, Stored::plain, y, out_, x, Into::add, g);
+    gradient(rows, Stored::plain, y, out_, x, InsertMode::add, g);
   }
 
   /// Memory held.

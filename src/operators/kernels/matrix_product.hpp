@@ -10,7 +10,7 @@ namespace fluxformer {
 
 /// y := a b, or y += a b, where y is row-major; nothing is copied.
 template <class Y, class A, class B>
-void set_product(Y&& y, const A& a, const B& b, Into into = Into::set) {
+void set_product(Y&& y, const A& a, const B& b, InsertMode into = InsertMode::insert) {
   static_assert(std::remove_cvref_t<Y>::IsRowMajor);
   constexpr auto stored = [](bool row_major) { return row_major ? Stored::plain : Stored::transposed; };
   Product<typename A::Scalar>()({.rows = static_cast<int>(y.rows()),

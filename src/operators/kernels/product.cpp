@@ -12,10 +12,10 @@ namespace fluxformer {
 namespace {
 
 template <class Left, class Right, class To>
-void by_sums(const Left& left, const Right& right, Into into, To& to) {
+void by_sums(const Left& left, const Right& right, InsertMode into, To& to) {
   for (Eigen::Index i = 0; i < to.rows(); ++i)
     for (Eigen::Index j = 0; j < to.cols(); ++j) {
-      typename To::Scalar sum = into == Into::add ? to(i, j) : typename To::Scalar(0);
+      typename To::Scalar sum = into == InsertMode::add ? to(i, j) : typename To::Scalar(0);
       for (Eigen::Index k = 0; k < left.cols(); ++k) sum += left(i, k) * right(k, j);
       to(i, j) = sum;
     }
@@ -30,7 +30,7 @@ auto kernel_for(const ProductShape& s) -> void (*)(const T*, const T*, T*) {
     return nullptr;
   const int flags = s.a == Stored::transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
   const int prefetch = LIBXSMM_PREFETCH_NONE;
-  const T one = 1, keep = s.into == Into::add ? T(1) : T(0);
+  const T one = 1, keep = s.into == InsertMode::add ? T(1) : T(0);
   const auto dispatch = [] {
     if constexpr (std::is_same_v<T, float>)
       return &libxsmm_smmdispatch;
@@ -78,7 +78,7 @@ void Product<T>::by_blas(const T* a, const T* b, T* c) const {
   const bool tiny = s.rows + s.columns + s.depth < 20 || s.rows == 1 || s.columns == 1;
   const auto multiply = [&](const auto& left, const auto& right) {
     if (tiny) return by_sums(left, right, s.into, to);
-    if (s.into == Into::add)
+    if (s.into == InsertMode::add)
       to.noalias() += left * right;
     else
       to.noalias() = left * right;

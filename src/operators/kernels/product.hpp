@@ -13,7 +13,7 @@
 namespace fluxformer {
 
 /// Whether a product replaces c or is added to it.
-enum class Into { set, add };
+enum class InsertMode { insert, add };
 
 /// How a factor is stored.
 enum class Stored { plain, transposed };
@@ -24,7 +24,7 @@ struct ProductShape {
   int depth = 0;              ///< terms of each sum
   int a_stride = 0, b_stride = 0, c_stride = 0;
   Stored a = Stored::plain, b = Stored::plain;
-  Into into = Into::set;
+  InsertMode into = InsertMode::insert;
 
   bool operator==(const ProductShape&) const = default;
 };

@@ -52,7 +52,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
     const std::size_t at = first * width_;
     const Hidden known = hidden_of(first, rows);
     round_to(w + at, rows * width_, seed);
-    w_2_.apply_transpose(rows, seed, Into::set, pulled);
+    w_2_.apply_transpose(rows, seed, InsertMode::insert, pulled);
     if (keep != nullptr) scaled(*p.rho, pulled, rows * hidden_, keep->pulled + first * hidden_);
     multiply_and_add_rows(known.slope, rows, hidden_, pulled, b_1);
     if (bar != nullptr || keep != nullptr) {
@@ -60,7 +60,7 @@ void Reaction<T>::pull_back(const ReactionWeights<const T>& p, const double* u, 
       w_2_.add_gradient(rows, seed, known.value, w_2);
       w_1_.add_gradient(rows, pulled, known.normal, w_1);
     }
-    w_1_.apply_transpose(rows, pulled, Into::set, normal_bar);
+    w_1_.apply_transpose(rows, pulled, InsertMode::insert, normal_bar);
     if (keep != nullptr) scaled(*p.rho, normal_bar, rows * width_, keep->normal_bar + at);
     if (settings_.layer_norm) {
       layer_norm_adjoint(u + at, width_, normal_bar, width_, static_cast<int>(rows), context_.width, p.eps,
@@ -104,7 +104,7 @@ void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double
 template <class T>
 void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                    double scale, const double* base, double* u_bar,
-                                   const LayerWeights<double>* gradient, Activations& kept) {
+                                   const LayerWeights<double>* gradient, Tape& kept) {
   const InPiece piece(Piece::reaction);
   count(2);
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
@@ -131,7 +131,7 @@ void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, c
                                          double*, const LayerWeights<double>*);                              \
   template void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,    \
                                               double, const double*, double*, const LayerWeights<double>*,   \
-                                              Activations&);                                                 \
+                                              Tape&);                                                        \
   template void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>&, const double*,             \
                                                     const double*, double, const double*, double*,           \
                                                     const LayerWeights<double>*, Linearisation&);

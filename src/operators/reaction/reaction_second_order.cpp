@@ -58,8 +58,8 @@ void vary(const typename Reaction<T>::Hidden& known, const T* __restrict s, cons
       const std::size_t i = first + j;
       out.p[i] = s[i] * slope[i];
       out.a_dot[i] = slope[i] * z_dot[i];
-      const T bend = curvature != nullptr ? curvature[i] * z_dot[i] : T(0);
-      out.p_dot[i] = out.p_dot[i] * slope[i] + s[i] * bend;
+      const T curvature = curvature != nullptr ? curvature[i] * z_dot[i] : T(0);
+      out.p_dot[i] = out.p_dot[i] * slope[i] + s[i] * curvature;
       sums[j] += out.p_dot[i];
     }
 }
@@ -121,14 +121,14 @@ void Reaction<T>::set_tangent(const LayerWeights<const T>& weights, const LayerW
     beside(normal_dot, known.normal, rows, width_, normals);
     repeat_row(v.b_1, rows, hidden_, z_dot);
     set_product(row_major(z_dot, rows, hidden_), row_major<const T>(normals, rows, 2 * width_),
-                row_major<const T>(w_1, hidden_, 2 * width_).transpose(), Into::add);
+                row_major<const T>(w_1, hidden_, 2 * width_).transpose(), InsertMode::add);
     for (std::size_t i = 0; i < rows * hidden_; ++i) a_dot[i] = known.slope[i] * z_dot[i];
     repeat_row(b_2 + width_, rows, width_, result);
     auto t = row_major(result, rows, width_);
     const auto w_2_and_dot = [&](const T* w_2_or_dot) { return row_major(w_2_or_dot, width_, hidden_); };
-    set_product(t, row_major<const T>(a_dot, rows, hidden_), w_2_and_dot(w_2).transpose(), Into::add);
+    set_product(t, row_major<const T>(a_dot, rows, hidden_), w_2_and_dot(w_2).transpose(), InsertMode::add);
     set_product(t, row_major<const T>(known.value, rows, hidden_), w_2_and_dot(w_2 + matrix_size).transpose(),
-                Into::add);
+                InsertMode::add);
     simd::set_sum(scale, result, rows * width_, base + at_row, out + at_row);
   });
 }
@@ -177,14 +177,14 @@ void Reaction<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
          b_1_bar);
     for (std::size_t r = 0; r < rows; ++r) simd::add_rows(seeds + 2 * r * width_, 1, width_, b_2_bar);
     auto w_2_sum = row_major(w_2_bar, width_, hidden_);
-    set_product(w_2_sum, seed_dot.transpose(), hidden(known.value), Into::add);
-    set_product(w_2_sum, seed.transpose(), hidden(varied.a_dot), Into::add);
+    set_product(w_2_sum, seed_dot.transpose(), hidden(known.value), InsertMode::add);
+    set_product(w_2_sum, seed.transpose(), hidden(varied.a_dot), InsertMode::add);
     auto w_1_sum = row_major(w_1_bar, hidden_, width_);
-    set_product(w_1_sum, hidden(varied.p_dot).transpose(), normal(known.normal), Into::add);
-    set_product(w_1_sum, hidden(varied.p).transpose(), normal(tangent.normal + at_row), Into::add);
+    set_product(w_1_sum, hidden(varied.p_dot).transpose(), normal(known.normal), InsertMode::add);
+    set_product(w_1_sum, hidden(varied.p).transpose(), normal(tangent.normal + at_row), InsertMode::add);
     auto pulled = row_major(normal_bar_dot, rows, width_);
     set_product(pulled, hidden(varied.p_dot), row_major(p.w_1, hidden_, width_));
-    set_product(pulled, hidden(varied.p), row_major(v.w_1, hidden_, width_), Into::add);
+    set_product(pulled, hidden(varied.p), row_major(v.w_1, hidden_, width_), InsertMode::add);
     if (settings_.layer_norm)
       layer_norm_adjoint_tangent(u + at_row, u_dot + at_row, width_, adjoint.normal_bar + at_row,
                                  normal_bar_dot, width_, static_cast<int>(rows), context_.width, p.eps,

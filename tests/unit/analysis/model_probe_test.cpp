@@ -48,7 +48,7 @@ TEST_F(Probes, classify_as_the_evaluator_of_training_does) {
   EXPECT_EQ(seen.states.front(), u);
 
   SlabContext context{&c.line, 3, c.probe.spec().width, {}, nullptr};
-  const auto model = make_depth_model(c.probe.parameters(), context, Precision::dbl);
+  const auto model = make_depth_model(c.probe.parameters(), context, Precision::float64);
   Backpropagation march(*model, {2, 4}, 1);
   GradientEvaluator evaluator(c.probe.parameters(), context, march, {});
   evaluator.evaluate(batch);
@@ -118,7 +118,7 @@ TEST_F(Probes, show_the_attention_of_the_cell_that_follows) {
   std::vector<double> expected(k.size());
   c.probe.attention(2, seen.states[2].data(), k);
   SlabContext context{&c.line, 3, c.probe.spec().width, {batch.length, false, {}}, nullptr};
-  const auto model = make_depth_model(c.probe.parameters(), context, Precision::dbl);
+  const auto model = make_depth_model(c.probe.parameters(), context, Precision::float64);
   model->attention_matrix({2, 1.0}, 0.5, seen.states[2].data(), expected.data());
   EXPECT_EQ(k, expected);
   c.probe.attention(1, seen.states[2].data(), of_first);

@@ -38,7 +38,7 @@ struct ProbeCase {
   ProbeCase(const ProbeSpec& spec, int samples)
       : tokens(spec.tokens_x * spec.tokens_y),
         line(TokenLine::even(MPI_COMM_SELF, spec.tokens_x, spec.tokens_y)),
-        probe(probe_parameters(spec), line, samples, spec.cells, Precision::dbl) {}
+        probe(probe_parameters(spec), line, samples, spec.cells, Precision::float64) {}
   ProbeCase(const ProbeCase&) = delete;
   ProbeCase& operator=(const ProbeCase&) = delete;
 

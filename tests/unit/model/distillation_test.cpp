@@ -52,8 +52,8 @@ class Student {
       : line(TokenLine::even(MPI_COMM_SELF, tokens_x, tokens_y)),
         parameters(random_parameters({.model = spec, .kappa = kappa})),
         context{&line, 3, spec.width, {}, nullptr},
-        model(make_depth_model(parameters, context, Precision::dbl)),
-        teacher(random_parameters({.model = classifier()}), context, Precision::dbl) {
+        model(make_depth_model(parameters, context, Precision::float64)),
+        teacher(random_parameters({.model = classifier()}), context, Precision::float64) {
     const DepthCells depth{layers, cells};
     if (by_adjoint)
       march = std::make_unique<AdjointMarch>(*model, depth, 1, AdjointSettings{});
@@ -188,7 +188,7 @@ TEST(Distillation, refuses_a_teacher_that_does_not_fit) {
   EXPECT_THAT(complaint([&] { Student(deep, 3, {1, 0}, false); }), testing::HasSubstr("mesh.layers"));
   EXPECT_THAT(complaint([&] { Student(pde(), 3, {1, 0}, false); }), testing::HasSubstr("mesh.cells"));
   auto macaron = pde();
-  macaron.order = Order::macaron;
+  macaron.order = SubLayerOrder::macaron;
   EXPECT_THAT(complaint([&] { Student(macaron, 4, {0, 1}, false); }), testing::HasSubstr("macaron"));
 }
 

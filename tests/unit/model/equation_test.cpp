@@ -89,7 +89,7 @@ TEST(Equation, says_that_attention_is_linear) {
   }
 }
 
-std::string layer_map_of(Norm norm, Order order, bool residual, double kappa) {
+std::string layer_map_of(Norm norm, SubLayerOrder order, bool residual, double kappa) {
   auto spec = equation_spec_of(DepthScheme::shift);
   spec.speed = 1;
   spec.mesh.cells = 3;
@@ -107,12 +107,13 @@ std::string layer_map_of(Norm norm, Order order, bool residual, double kappa) {
 }
 
 TEST(Equation, the_layer_map_shows_order_residual_and_place_of_normalisation) {
-  EXPECT_EQ(layer_map_of(Norm::pre, Order::sequential, true, 0.1),
+  EXPECT_EQ(layer_map_of(Norm::pre, SubLayerOrder::sequential, true, 0.1),
             "v = u + h (kappa Lap u + alpha A(N(u))), G = v + h rho R(N(v))");
-  EXPECT_EQ(layer_map_of(Norm::post, Order::sequential, true, 0),
+  EXPECT_EQ(layer_map_of(Norm::post, SubLayerOrder::sequential, true, 0),
             "v = N(u + h alpha A(u)), G = N(v + h rho R(v))");
-  EXPECT_EQ(layer_map_of(Norm::sphere, Order::parallel, true, 0), "G = P(u + h (alpha A(u) + rho R(u)))");
-  EXPECT_EQ(layer_map_of(Norm::none, Order::macaron, false, 0),
+  EXPECT_EQ(layer_map_of(Norm::sphere, SubLayerOrder::parallel, true, 0),
+            "G = P(u + h (alpha A(u) + rho R(u)))");
+  EXPECT_EQ(layer_map_of(Norm::none, SubLayerOrder::macaron, false, 0),
             "v = h/2 rho R(u), w = h alpha A(v), G = h/2 rho R(w)");
 }
 

@@ -18,11 +18,12 @@ using namespace test;
 
 class Field : public testing::TestWithParam<Norm> {
  protected:
-  ProblemSpec spec_ = problem_of({GetParam(), Order::sequential, true, Subflow::euler, true});
+  ProblemSpec spec_ =
+      problem_of({GetParam(), SubLayerOrder::sequential, true, SubLayerIntegrator::euler, true});
   Problem problem_{MPI_COMM_WORLD, spec_};
   std::size_t size_ = problem_.context.size();
   const Whole u_ = random_vector(size_, 6), v_ = random_vector(size_, 7), w_ = random_vector(size_, 8);
-  Whole field(Mechanism part, const Whole& u, double scale = 1, double before = 0) {
+  Whole field(FieldTermKind part, const Whole& u, double scale = 1, double before = 0) {
     Whole out(size_, before);
     problem_.model->add_field(part, at, scale, u.data(), out.data());
     return out;
@@ -30,7 +31,7 @@ class Field : public testing::TestWithParam<Norm> {
 };
 
 TEST_P(Field, parts_are_the_plain_formulas_scaled_and_added) {
-  for (const auto part : all_mechanisms) {
+  for (const auto part : all_field_terms) {
     const auto expected = naive::field(tokens_of(spec_), problem_.parameters, at, part, u_);
     EXPECT_LT(relative_difference(field(part, u_), expected), 1e-13);
     const auto added = field(part, u_, -0.3, 0.25);
@@ -42,7 +43,7 @@ TEST_P(Field, tangent_adjoint_and_gradient_belong_together) {
   auto& values = problem_.parameters.values;
   const Whole start = values;
   const auto direction = random_vector(values.size(), 9);
-  for (const auto part : all_mechanisms) {
+  for (const auto part : all_field_terms) {
     Whole jv(size_, 0.0), bar(size_, 0.0), gradient(values.size(), 0.0);
     problem_.model->add_field_tangent(part, at, 0.7, u_.data(), v_.data(), jv.data());
     problem_.model->add_field_adjoint(part, at, 0.7, u_.data(), w_.data(), bar.data(), gradient);
@@ -64,7 +65,7 @@ TEST_P(Field, tangent_adjoint_and_gradient_belong_together) {
 
 TEST_P(Field, is_the_limit_of_the_layer_map_for_every_order) {
   // (G(u; h) - u) / h = F(u) + O(h): halving h halves the distance. On the sphere u has length one.
-  for (const auto order : {Order::sequential, Order::parallel, Order::macaron}) {
+  for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron}) {
     auto spec = spec_;
     spec.model.order = order;
     if (GetParam() == Norm::sphere) spec.kappa = 0;  // diffusion alone leaves the tangent space
@@ -77,14 +78,14 @@ TEST_P(Field, is_the_limit_of_the_layer_map_for_every_order) {
         for (std::size_t c = 0; c < 6; ++c) u[row + c] /= std::sqrt(square);
       }
     Whole f(size_, 0.0);
-    for (const auto part : all_mechanisms) problem.model->add_field(part, at, 1, u.data(), f.data());
+    for (const auto part : all_field_terms) problem.model->add_field(part, at, 1, u.data(), f.data());
     const auto distance = [&](double step) {
       Whole increment(size_);
       problem.model->increment(at, step, u.data(), increment.data());
       return norm(plus(f, -1 / step, increment));
     };
     // Parallel is one Euler step, whose quotient is F itself.
-    if (order != Order::parallel || GetParam() == Norm::sphere) {
+    if (order != SubLayerOrder::parallel || GetParam() == Norm::sphere) {
       EXPECT_NEAR(distance(2e-4) / distance(1e-4), 2, 0.01) << to_word(order);
     }
     EXPECT_LT(distance(1e-4), 1e-3 * norm(f)) << to_word(order);
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(EveryNorm, Field, testing::Values(Norm::pre, Norm::sphe
                          [](const auto& norm) { return to_word(norm.param); });
 
 TEST(LayerMapOutput, attention_is_that_of_the_state_the_sub_layer_meets) {
-  auto spec = problem_of({Norm::pre, Order::macaron, true, Subflow::euler, true});
+  auto spec = problem_of({Norm::pre, SubLayerOrder::macaron, true, SubLayerIntegrator::euler, true});
   spec.model.own_halves = false;
   Problem problem(MPI_COMM_WORLD, spec);
   const auto u = random_vector(problem.context.size(), 6);
@@ -112,8 +113,8 @@ TEST(LayerMapOutput, attention_is_that_of_the_state_the_sub_layer_meets) {
   const auto half =
       naive::reaction(tokens_of(spec), {7, Activation::gelu_erf, true, true}, weights.views(), u);
   Parameters sequential = problem.parameters;
-  sequential.spec.order = Order::sequential;  // the layout is kept
-  const auto model = make_depth_model(sequential, problem.context, Precision::dbl);
+  sequential.spec.order = SubLayerOrder::sequential;  // the layout is kept
+  const auto model = make_depth_model(sequential, problem.context, Precision::float64);
   model->attention_matrix(at, h, plus(u, h / 2, half).data(), k_after_half.data());
   EXPECT_LT(relative_difference(k, k_after_half), 1e-13);
 }

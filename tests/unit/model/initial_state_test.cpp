@@ -29,7 +29,7 @@ std::vector<double> state_of(const InitialState& start, int columns = nx, int ro
   const SlabContext context{&mesh.token_line(), initial_state_samples, width};
   const auto u = mesh.create_vector();
   set_initial_state(start, mesh, context, std::vector<double>(context.size(), 7.0), u);
-  const Reading state(u);
+  const ReadArray state(u);
   return {state.values, state.values + mesh.slab_size() * cells};
 }
 

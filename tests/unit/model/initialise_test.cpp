@@ -18,7 +18,7 @@ using namespace test;
 
 ModelSpec full_model() {
   auto m = small_model(3);
-  m.order = Order::macaron;
+  m.order = SubLayerOrder::macaron;
   m.own_halves = true;
   m.kappa_per_channel = true;
   m.features = 4;
@@ -114,7 +114,7 @@ TEST(SetLinearReaction, reacts_in_proportion_to_the_state) {
   const auto u = random_vector(problem.context.size(), 3);
   Whole r(u.size(), 0.0), expected = u;
   for (double& x : expected) x *= -2.5;
-  problem.model->add_field(Mechanism::reaction, {1, 0}, 1, u.data(), r.data());
+  problem.model->add_field(FieldTermKind::reaction, {1, 0}, 1, u.data(), r.data());
   EXPECT_LT(relative_difference(r, expected), 1e-15);
 }
 

@@ -103,7 +103,7 @@ TEST_P(LayerMap, parameter_gradient_is_the_slope_for_every_array) {
 
 TEST_P(LayerMap, single_precision_follows_double_to_its_round_off) {
   auto single = spec_;
-  single.precision = Precision::single;
+  single.precision = Precision::float32;
   Problem rough(MPI_COMM_WORLD, single);
   constexpr double round_off = 5e-5;  // 1e-7 over some ten operations, amplified by LayerNorm's division
   Whole value(size_), jv(size_), bar(size_, 0.0), gradient(rough.parameters.values.size(), 0.0);

@@ -12,9 +12,9 @@ namespace fluxformer::test {
 
 struct Setting {
   Norm norm;
-  Order order;
+  SubLayerOrder order;
   bool residual;
-  Subflow subflow;
+  SubLayerIntegrator subflow;
   bool knots;  ///< parameters between two knots, own halves and one kappa per channel; else one set per layer
 };
 
@@ -26,11 +26,11 @@ inline std::string name_of(const Setting& s) {
 inline std::vector<Setting> every_setting() {
   std::vector<Setting> all;
   for (const auto norm : {Norm::pre, Norm::post, Norm::sphere, Norm::none})
-    for (const auto order : {Order::sequential, Order::parallel, Order::macaron})
+    for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron})
       for (const bool residual : {true, false})
-        for (const auto subflow : {Subflow::euler, Subflow::midpoint})
+        for (const auto subflow : {SubLayerIntegrator::euler, SubLayerIntegrator::midpoint})
           for (const bool knots : {false, true})
-            if (norm != Norm::sphere || order != Order::macaron || residual)  // else refused
+            if (norm != Norm::sphere || order != SubLayerOrder::macaron || residual)  // else refused
               all.push_back({norm, order, residual, subflow, knots});
   return all;
 }
@@ -48,7 +48,7 @@ inline ProblemSpec problem_of(const Setting& s) {
     m.variation = DepthVariation::linear;
     m.knots = 2;
     m.kappa_per_channel = true;
-    m.own_halves = s.order == Order::macaron;
+    m.own_halves = s.order == SubLayerOrder::macaron;
   }
   spec.mesh = {.cells = 3, .tokens_x = 3, .tokens_y = 2, .samples = 2};
   spec.kappa = 0.2;

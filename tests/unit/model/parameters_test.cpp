@@ -18,7 +18,7 @@ using namespace test;
 
 ModelSpec parameters_full_model() {
   auto m = small_model(3);
-  m.order = Order::macaron;
+  m.order = SubLayerOrder::macaron;
   m.own_halves = true;
   m.kappa_per_channel = true;
   m.features = 4;

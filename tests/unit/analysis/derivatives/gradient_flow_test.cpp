@@ -34,7 +34,7 @@ double gain(int k, double a) {
 struct Diffusion {
   Diffusion(double a, int layers, int samples)
       : line(TokenLine::even(MPI_COMM_SELF, n, 1)),
-        probe(parameters(a, layers), line, samples, layers, Precision::dbl),
+        probe(parameters(a, layers), line, samples, layers, Precision::float64),
         jacobian(probe) {}
 
   static Parameters parameters(double a, int layers) {
@@ -169,7 +169,7 @@ TEST(PureAttention, with_values_of_one_grows_no_faster_than_exp_t) {
   for (const double query_key : {0.0, 1.0, 3.0}) {
     Parameters p(spec);
     initialise_scaled_identity(p, query_key, 1);
-    ModelProbe probe(p, line, 1, cells, Precision::dbl);
+    ModelProbe probe(p, line, 1, cells, Precision::float64);
     auto u = test::random_vector(tokens * 5, 6, 1, 0.5);
     const double start = largest(u.data());
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
@@ -194,7 +194,7 @@ TEST(CausalModel, shows_nothing_of_later_tokens_at_any_depth_and_nothing_goes_ba
   initialise_standard(p, 1, 0, 1, 1);
   constexpr int tokens = 7, x = 3;
   const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
-  ModelProbe probe(p, line, 1, 3, Precision::dbl);
+  ModelProbe probe(p, line, 1, 3, Precision::float64);
   ProbeJacobian jacobian(probe);
   constexpr std::size_t seen = (x + 1) * 6;
   const auto states = [&](std::vector<double> u) {

@@ -116,7 +116,7 @@ TEST(GradientMeasures, do_not_see_padding) {
   const auto features = random_vector(9 * 3, 5);
   const auto numbers = [&](int tokens) {
     const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
-    ModelProbe probe(parameters, line, 1, 4, Precision::dbl);
+    ModelProbe probe(parameters, line, 1, 4, Precision::float64);
     Batch batch{features, {9}, {2}, {1}};
     batch.input.resize(static_cast<std::size_t>(tokens) * 3, 7);
     std::vector<double> u, u_bar, gradient(parameters.values.size());

@@ -22,7 +22,7 @@ struct Measured {
       : data(random_samples(5, 12, 1, 3, 4, 1)),
         line(token_line(MPI_COMM_SELF, data)),
         samples(MPI_COMM_SELF, line, data, all_of(data), 5),
-        probe(probe_parameters(spec), line, 5, spec.cells, Precision::dbl) {}
+        probe(probe_parameters(spec), line, 5, spec.cells, Precision::float64) {}
 
   ListedSamples data;
   TokenLine line;
@@ -35,7 +35,7 @@ TEST(LossGradients, are_those_of_the_evaluator_that_trains) {
   const auto found = loss_gradients(m.samples, m.probe);
 
   SlabContext context{&m.line, 5, m.probe.spec().width};
-  const auto model = make_depth_model(m.probe.parameters(), context, Precision::dbl);
+  const auto model = make_depth_model(m.probe.parameters(), context, Precision::float64);
   Backpropagation march(*model, {2, 2}, 1);
   GradientEvaluator evaluator(m.probe.parameters(), context, march, {});
   std::vector<double> gradient(found.parameters.size());
@@ -99,7 +99,7 @@ TEST(LossGradients, have_a_size_that_does_not_depend_on_the_scale_of_the_state) 
   for (const auto& view : scaled.layout.views())
     for (double& number : scaled.view(view.path()))
       number *= view.group == "embedding" ? 8 : view.path() == "head/W" ? 1.0 / 8 : 1;
-  ModelProbe other(scaled, one.line, 5, 2, Precision::dbl);
+  ModelProbe other(scaled, one.line, 5, 2, Precision::float64);
   const auto plain = loss_gradients(one.samples, one.probe), large = loss_gradients(one.samples, other);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(large.by_row.norm[i] * 8 / plain.by_row.norm[i], 1, 1e-12);

@@ -66,7 +66,7 @@ Parameters linear_model(const Matrix4d& m, int layers) {
 struct LinearField {
   LinearField(int layers, int cells)
       : line(TokenLine::even(MPI_COMM_SELF, 1, 1)),
-        probe(linear_model(field(), layers), line, 1, cells, Precision::dbl),
+        probe(linear_model(field(), layers), line, 1, cells, Precision::float64),
         jacobian(probe),
         h(static_cast<double>(layers) / cells) {
     std::vector<double> u{1, -2, 0.5, 3};

@@ -30,7 +30,7 @@ ModelSpec one_layer(Normalisation normalisation, bool causal) {
   spec.attention.heads = 1;
   spec.attention.layer_norm = false;
   spec.attention.normalisation = normalisation;
-  spec.order = Order::parallel;
+  spec.order = SubLayerOrder::parallel;
   spec.residual = false;
   spec.causal = causal;
   return spec;

@@ -123,7 +123,7 @@ TEST(LayerHessian, is_what_taylor_remainders_see) {
   const auto layer = layer_at(theta);
   const Vector v = fill(44, theta.size(), 1).normalized();
   const Vector hv = layer.product(Part::total, v);
-  const double slope = layer.gradient().dot(v), bend = v.dot(hv);
+  const double slope = layer.gradient().dot(v), curvature = v.dot(hv);
   std::vector<double> sizes, errors[4];
   for (double h = 0.1; h > 0.005; h /= 2) {
     const double change = layer_at(theta + h * v).loss() - layer.loss();
@@ -132,7 +132,7 @@ TEST(LayerHessian, is_what_taylor_remainders_see) {
     sizes.push_back(h);
     errors[0].push_back(std::abs(change));
     errors[1].push_back(std::abs(change - h * slope));
-    errors[2].push_back(std::abs(change - h * slope - h * h / 2 * bend));
+    errors[2].push_back(std::abs(change - h * slope - h * h / 2 * curvature));
     errors[3].push_back((difference - hv).norm());
   }
   const double orders[] = {1, 2, 3, 2};

@@ -35,7 +35,7 @@ Parameters frozen(const FrozenCase& c) {
   model.attention.layer_norm = false;
   model.attention.heads = c.heads;
   model.residual = c.residual;
-  model.order = Order::parallel;  // a reaction by itself without residual would leave nothing
+  model.order = SubLayerOrder::parallel;  // a reaction by itself without residual would leave nothing
   model.causal = c.causal;
   if (c.cells != 2) {
     model.kind = ModelKind::pde;
@@ -153,7 +153,7 @@ IdentityRates rates_of(Norm norm, double weight, const IdentityPlan& plan) {
                                       .alpha = weight,
                                       .rho = weight,
                                       .cells = 4});
-  ModelProbe probe(parameters, line, 3, 4, Precision::dbl);
+  ModelProbe probe(parameters, line, 3, 4, Precision::float64);
   const auto set = [&](std::vector<std::size_t> members) {
     return SampleSet(MPI_COMM_SELF, line, data, std::move(members), 3);
   };

@@ -17,7 +17,7 @@ using namespace identifiability;
 
 struct Probed {
   explicit Probed(ModelSpec model, int cells) : parameters(random_parameters({.model = model, .kappa = 0})) {
-    probe = std::make_unique<ModelProbe>(parameters, line, 2, cells, Precision::dbl);
+    probe = std::make_unique<ModelProbe>(parameters, line, 2, cells, Precision::float64);
   }
   Batch batch() const {
     return {.input = random_vector(static_cast<std::size_t>(2 * 7 * probe->spec().features), 5),
@@ -31,7 +31,7 @@ struct Probed {
   std::unique_ptr<ModelProbe> probe;
 };
 
-ModelSpec model_of(Norm norm, Order order, ModelKind kind) {
+ModelSpec model_of(Norm norm, SubLayerOrder order, ModelKind kind) {
   ModelSpec model = small_model(2);
   model.norm = norm;
   model.attention.layer_norm = norm == Norm::pre;
@@ -49,9 +49,9 @@ ModelSpec model_of(Norm norm, Order order, ModelKind kind) {
 
 // Products of some ten factors: round-off.
 TEST(ModelHeads, weights_are_the_softmax_of_queries_and_keys) {
-  for (const Order order : {Order::sequential, Order::macaron})
+  for (const SubLayerOrder order : {SubLayerOrder::sequential, SubLayerOrder::macaron})
     for (const Norm norm : {Norm::pre, Norm::post, Norm::none}) {
-      if (norm == Norm::post && order == Order::macaron) continue;
+      if (norm == Norm::post && order == SubLayerOrder::macaron) continue;
       const bool whole = norm == Norm::post;
       Probed one(model_of(norm, order, whole ? ModelKind::transformer : ModelKind::pde), whole ? 2 : 4);
       ModelHeads heads(*one.probe);
@@ -73,10 +73,10 @@ TEST(ModelHeads, weights_are_the_softmax_of_queries_and_keys) {
 // With rho = kappa = 0, norm = none or pre and one cell per layer, u_1 = u_0 + h (sum of heads + alpha b_O).
 TEST(ModelHeads, outputs_add_up_to_what_attention_adds_to_the_state) {
   for (const Norm norm : {Norm::pre, Norm::none}) {
-    Probed one(model_of(norm, Order::sequential, ModelKind::pde), 4);
+    Probed one(model_of(norm, SubLayerOrder::sequential, ModelKind::pde), 4);
     one.parameters.values[one.parameters.layout.rho()] = 0;
     one.parameters.values[one.parameters.layout.alpha()] = 0.7;
-    one.probe = std::make_unique<ModelProbe>(one.parameters, one.line, 2, 4, Precision::dbl);
+    one.probe = std::make_unique<ModelProbe>(one.parameters, one.line, 2, 4, Precision::float64);
     std::vector<double> u;
     std::vector<std::vector<double>> states;
     const auto batch = one.batch();
@@ -105,12 +105,12 @@ TEST(ModelHeads, outputs_add_up_to_what_attention_adds_to_the_state) {
 
 TEST(ModelHeads, refuse_attention_that_is_not_a_softmax_of_products) {
   for (const auto normalisation : {Normalisation::linear, Normalisation::sinkhorn}) {
-    auto model = model_of(Norm::pre, Order::sequential, ModelKind::transformer);
+    auto model = model_of(Norm::pre, SubLayerOrder::sequential, ModelKind::transformer);
     model.attention.normalisation = normalisation;
     Probed one(model, 2);
     EXPECT_THROW(ModelHeads(*one.probe), BadInput);
   }
-  auto model = model_of(Norm::pre, Order::sequential, ModelKind::transformer);
+  auto model = model_of(Norm::pre, SubLayerOrder::sequential, ModelKind::transformer);
   model.attention.kernel = Kernel::l2;
   Probed one(model, 2);
   EXPECT_THROW(ModelHeads(*one.probe), BadInput);

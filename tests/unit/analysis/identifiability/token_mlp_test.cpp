@@ -17,13 +17,13 @@ namespace {
 constexpr int d = 4;
 
 /// Samples whose states are a rotation of their tokens, each channel bent by x + bend x^3.
-TokenExamples bent_tokens(std::size_t samples, unsigned seed, double bend) {
+TokenExamples bent_tokens(std::size_t samples, unsigned seed, double curvature) {
   const Matrix q = test::orthogonal_factor(normal_matrix(d, d, 5));
   TokenExamples set{samples, {}};
   for (std::size_t s = 0; s < samples; ++s) {
     const Matrix x = normal_matrix(6 + static_cast<int>(s % 3), d, seed + static_cast<unsigned>(s));
     const Matrix turned = test::product(x, q);
-    set.samples.push_back({s, (turned.array() + bend * turned.array().cube()).matrix(), x});
+    set.samples.push_back({s, (turned.array() + curvature * turned.array().cube()).matrix(), x});
   }
   return set;
 }

@@ -37,7 +37,7 @@ struct Measured {
         line(token_line(MPI_COMM_SELF, data)),
         samples(MPI_COMM_SELF, line, data, all_of(data), 2),
         probe(probe_parameters({.kind = ModelKind::pde, .tokens_x = 6, .tokens_y = 1}), line, 2, 6,
-              Precision::dbl) {}
+              Precision::float64) {}
 
   ListedSamples data;
   TokenLine line;

@@ -39,7 +39,7 @@ TEST(Lists, refuse_what_they_cannot_mean) {
 
 /// Logits of the samples 3 and 5.
 std::vector<double> logits(const ProbeCase& c, const Parameters& parameters, int cells) {
-  ModelProbe probe(parameters, c.line, 2, cells, Precision::dbl);
+  ModelProbe probe(parameters, c.line, 2, cells, Precision::float64);
   std::vector<double> u;
   probe.embed(c.batch({3, 5}), u);
   return probe.forward(u);

@@ -23,13 +23,13 @@ std::vector<SmallClassifier> every_case() {
   sphere.model.attention.layer_norm = false;
   SmallClassifier parallel = cases[3];
   parallel.name = "parallel";
-  parallel.model.order = Order::parallel;
+  parallel.model.order = SubLayerOrder::parallel;
   SmallClassifier without_residual = cases.front();
   without_residual.name = "without residual";
   without_residual.model.residual = false;
   SmallClassifier half_norms = cases[1];
   half_norms.name = "half norms";
-  half_norms.model.order = Order::macaron;
+  half_norms.model.order = SubLayerOrder::macaron;
   half_norms.model.activation = Activation::gelu_tanh;
   SmallClassifier causal = cases.front();
   causal.name = "causal";

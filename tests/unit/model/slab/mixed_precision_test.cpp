@@ -46,7 +46,7 @@ struct LayerDerivatives {
 class MixedPrecision : public testing::TestWithParam<Setting> {};
 
 TEST_P(MixedPrecision, differs_from_double_by_the_rounding_of_factors) {
-  const LayerDerivatives exact(GetParam(), Precision::dbl), mixed(GetParam(), Precision::mixed_emulated);
+  const LayerDerivatives exact(GetParam(), Precision::float64), mixed(GetParam(), Precision::mixed_emulated);
   // To first order the errors of successive products add up: a layer has up to six in a row (macaron: two of either half of the reaction,
   // values, output), a derivative those and their counterparts, of two rounded factors each. Their
   // errors are independent; half of the sum of the largest is not reached.
@@ -73,9 +73,9 @@ INSTANTIATE_TEST_SUITE_P(EverySetting, MixedPrecision, testing::ValuesIn(every_s
                          [](const auto& setting) { return name_of(setting.param); });
 
 TEST(MixedPrecisionOfTerms, rounds_in_attention_and_in_the_reaction) {
-  for (const auto part : {Mechanism::attention, Mechanism::reaction}) {
+  for (const auto part : {FieldTermKind::attention, FieldTermKind::reaction}) {
     const auto field = [&](Precision precision) {
-      auto spec = problem_of({Norm::pre, Order::sequential, true, Subflow::euler, false});
+      auto spec = problem_of({Norm::pre, SubLayerOrder::sequential, true, SubLayerIntegrator::euler, false});
       spec.precision = precision;
       Problem problem(MPI_COMM_WORLD, spec);
       const Whole u = random_vector(problem.context.size(), 6);
@@ -83,7 +83,8 @@ TEST(MixedPrecisionOfTerms, rounds_in_attention_and_in_the_reaction) {
       problem.model->add_field(part, at, 1, u.data(), f.data());
       return f;
     };
-    const double difference = relative_difference(field(Precision::mixed_emulated), field(Precision::single));
+    const double difference =
+        relative_difference(field(Precision::mixed_emulated), field(Precision::float32));
     EXPECT_GT(difference, rounding / 64);
     EXPECT_LT(difference,
               3 * rounding);  // two products in a row, of two rounded factors each, and the logits

@@ -49,7 +49,7 @@ constexpr double single_round_off = 1e-5;
 class TapeOfLayer : public testing::TestWithParam<Setting> {};
 
 TEST_P(TapeOfLayer, gives_the_value_and_the_adjoint_of_the_map_without_it) {
-  for (const auto precision : {Precision::dbl, Precision::single}) {
+  for (const auto precision : {Precision::float64, Precision::float32}) {
     auto spec = problem_of(GetParam());
     spec.precision = precision;
     Problem problem(MPI_COMM_WORLD, spec);
@@ -60,7 +60,7 @@ TEST_P(TapeOfLayer, gives_the_value_and_the_adjoint_of_the_map_without_it) {
       const Whole u = random_vector(size, seed), w = random_vector(size, seed + 1);
       const Taped taped(problem, *tape, u, w);
       expect_near(taped, Plain(problem, u, w),
-                  precision == Precision::dbl ? double_round_off : single_round_off);
+                  precision == Precision::float64 ? double_round_off : single_round_off);
     }
   }
 }
@@ -69,7 +69,8 @@ INSTANTIATE_TEST_SUITE_P(EverySetting, TapeOfLayer, testing::ValuesIn(every_sett
                          [](const auto& setting) { return name_of(setting.param); });
 
 TEST(Tape, holds_memory_from_the_first_use_on_and_no_more_later) {
-  Problem problem(MPI_COMM_WORLD, problem_of({Norm::post, Order::sequential, true, Subflow::euler, false}));
+  Problem problem(MPI_COMM_WORLD, problem_of({Norm::post, SubLayerOrder::sequential, true,
+                                              SubLayerIntegrator::euler, false}));
   const auto tape = problem.model->make_tape();
   EXPECT_EQ(tape->bytes(), 0u);
   const Whole u = random_vector(problem.context.size(), 6);
@@ -84,7 +85,7 @@ TEST(Tape, holds_memory_from_the_first_use_on_and_no_more_later) {
 
 /// A pre-norm layer with this kernel and mask.
 ProblemSpec kernel_problem(Kernel kernel, int iterations, const TokenMask& mask) {
-  auto spec = problem_of({Norm::pre, Order::sequential, true, Subflow::euler, false});
+  auto spec = problem_of({Norm::pre, SubLayerOrder::sequential, true, SubLayerIntegrator::euler, false});
   spec.model.attention.kernel = kernel;
   if (iterations > 0) spec.model.attention.normalisation = Normalisation::sinkhorn;
   spec.model.attention.sinkhorn_iterations = std::max(1, iterations);
@@ -112,7 +113,8 @@ TEST(Tape, serves_every_kernel_and_mask) {
 }
 
 TEST(Tape, of_one_layer_does_not_mind_what_the_model_does_in_between) {
-  Problem problem(MPI_COMM_WORLD, problem_of({Norm::post, Order::macaron, true, Subflow::euler, true}));
+  Problem problem(MPI_COMM_WORLD,
+                  problem_of({Norm::post, SubLayerOrder::macaron, true, SubLayerIntegrator::euler, true}));
   const std::size_t size = problem.context.size();
   const Whole u = random_vector(size, 6), w = random_vector(size, 7), other = random_vector(size, 8);
   const Plain plain(problem, u, w);

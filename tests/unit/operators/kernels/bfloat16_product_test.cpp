@@ -58,7 +58,7 @@ void check(Bfloat16Product::By by, std::size_t rows, std::size_t columns, std::s
   Bfloat16Product product(by);
   for (const Stored a_stored : {Stored::plain, Stored::transposed})
     for (const Stored b_stored : {Stored::plain, Stored::transposed})
-      for (const Into into : {Into::set, Into::add}) {
+      for (const InsertMode into : {InsertMode::insert, InsertMode::add}) {
         const bool a_turned = a_stored == Stored::transposed, b_turned = b_stored == Stored::transposed;
         const std::size_t a_stride = (a_turned ? rows : depth) + 3,
                           b_stride = (b_turned ? depth : columns) + 2;
@@ -72,7 +72,7 @@ void check(Bfloat16Product::By by, std::size_t rows, std::size_t columns, std::s
           ASSERT_TRUE(std::isnan(c[i * (columns + 1) + columns])) << "between the rows";
           for (std::size_t j = 0; j < columns; ++j) {
             const std::size_t at = i * (columns + 1) + j;
-            double sum = into == Into::add ? before[at] : 0, size = std::abs(sum);
+            double sum = into == InsertMode::add ? before[at] : 0, size = std::abs(sum);
             for (std::size_t k = 0; k < depth; ++k) {
               const double term =
                   static_cast<double>(rounded(a_turned ? a[k * a_stride + i] : a[i * a_stride + k])) *
@@ -115,9 +115,9 @@ TEST(Bfloat16, a_row_does_not_depend_on_the_others_nor_on_where_it_is_written) {
       std::vector<float> c(offset + rows * columns), one(columns);
       Bfloat16Product product(by);
       product.set_right(depth, columns, Stored::plain, b.data(), columns);
-      product(rows, Stored::plain, whole.data(), depth, Into::set, c.data() + offset, columns);
+      product(rows, Stored::plain, whole.data(), depth, InsertMode::insert, c.data() + offset, columns);
       for (std::size_t r = 0; r < rows; ++r) {
-        product(1, Stored::plain, whole.data() + r * depth, depth, Into::set, one.data(), columns);
+        product(1, Stored::plain, whole.data() + r * depth, depth, InsertMode::insert, one.data(), columns);
         for (std::size_t j = 0; j < columns; ++j)
           ASSERT_EQ(one[j], c[offset + r * columns + j]) << "row " << r;
       }
@@ -139,8 +139,8 @@ void check_map(LinearMap<float>& map, std::size_t rows, std::size_t out, std::si
   std::vector<float> forward_wanted(rows * out), backward_wanted(rows * in), gradient_wanted(out * in);
   map.apply(rows, x.data(), forward.data());
   plain.apply(rows, x_rounded.data(), forward_wanted.data());
-  map.apply_transpose(rows, y.data(), Into::set, backward.data());
-  plain.apply_transpose(rows, y_rounded.data(), Into::set, backward_wanted.data());
+  map.apply_transpose(rows, y.data(), InsertMode::insert, backward.data());
+  plain.apply_transpose(rows, y_rounded.data(), InsertMode::insert, backward_wanted.data());
   map.add_gradient(rows, y.data(), x.data(), gradient.data());
   plain.add_gradient(rows, y_rounded.data(), x_rounded.data(), gradient_wanted.data());
   const auto near = [](const std::vector<float>& a, const std::vector<float>& b) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "operators/kernels/linear_map.hpp"
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 
 namespace fluxformer {
 namespace {
@@ -38,7 +38,7 @@ void check(int rows, int columns, int depth, int gap) {
   Product<T> product;
   for (const Stored a_stored : {Stored::plain, Stored::transposed})
     for (const Stored b_stored : {Stored::plain, Stored::transposed})
-      for (const Into into : {Into::set, Into::add}) {
+      for (const InsertMode into : {InsertMode::insert, InsertMode::add}) {
         const bool a_turned = a_stored == Stored::transposed, b_turned = b_stored == Stored::transposed;
         Rows<T> a(a_turned ? depth : rows, a_turned ? rows : depth, gap, 0.1),
             b(b_turned ? columns : depth, b_turned ? depth : columns, gap, 0.2), c(rows, columns, gap, 0.3);
@@ -60,7 +60,7 @@ void check(int rows, int columns, int depth, int gap) {
               continue;
             }
             const T start = before.data[static_cast<std::size_t>(i * c.stride + j)];
-            long double sum = into == Into::add ? start : 0, size = std::abs(sum);
+            long double sum = into == InsertMode::add ? start : 0, size = std::abs(sum);
             for (int k = 0; k < depth; ++k) {
               const auto term = static_cast<long double>(a_turned ? a.at(k, i) : a.at(i, k)) *
                                 (b_turned ? b.at(j, k) : b.at(k, j));
@@ -125,8 +125,9 @@ TYPED_TEST(Products, a_turned_matrix_is_the_transpose) {
   for (const int rows : {1, 5, 16, 17, 49})
     for (const int columns : {1, 3, 16, 33}) {
       Rows<T> a(rows, columns, 2, 0.5), turned(columns, rows, 1, 0);
-      turn(a.data.data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns),
-           static_cast<std::size_t>(a.stride), turned.data.data(), static_cast<std::size_t>(turned.stride));
+      transpose(a.data.data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns),
+                static_cast<std::size_t>(a.stride), turned.data.data(),
+                static_cast<std::size_t>(turned.stride));
       for (int j = 0; j < columns; ++j) {
         for (int i = 0; i < rows; ++i) ASSERT_EQ(turned.at(j, i), a.at(i, j));
         ASSERT_TRUE(std::isnan(turned.at(j, rows))) << "between the rows";
@@ -145,7 +146,7 @@ TYPED_TEST(Products, a_linear_map_multiplies_by_its_weights_and_their_transpose)
     LinearMap<T> map;
     map.set(w.data.data(), static_cast<std::size_t>(out), static_cast<std::size_t>(in));
     map.apply(rows, x.data.data(), y.data.data());
-    map.apply_transpose(rows, y.data.data(), Into::set, back.data.data());
+    map.apply_transpose(rows, y.data.data(), InsertMode::insert, back.data.data());
     map.add_gradient(rows, y.data.data(), x.data.data(), gradient.data.data());
     const double eps = std::numeric_limits<T>::epsilon();
     for (int r = 0; r < rows; ++r)

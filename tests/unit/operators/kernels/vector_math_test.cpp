@@ -92,9 +92,9 @@ TYPED_TEST(VectorMath, gelu_tanh_curvature_is_the_second_derivative) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const long double at = x[i], factor = 2 * sqrtl(2 / std::numbers::pi_v<long double>);
     const long double s = logistic_of_tanh_form(at), h = s * logistic_of_tanh_form(-at);
-    const long double rate = factor * (1 + 3 * 0.044715L * at * at), bend = factor * 6 * 0.044715L * at;
+    const long double rate = factor * (1 + 3 * 0.044715L * at * at), curvature = factor * 6 * 0.044715L * at;
     const long double expected =
-        std::abs(x[i]) > 50 ? 0 : h * (2 * rate + at * ((1 - 2 * s) * rate * rate + bend));
+        std::abs(x[i]) > 50 ? 0 : h * (2 * rate + at * ((1 - 2 * s) * rate * rate + curvature));
     ASSERT_LE(fabsl(curvature[i] - expected), 8 * this->eps) << "x = " << x[i];
   }
 }
@@ -243,10 +243,11 @@ TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   check(gelu_erf<T>);
   check(gelu_tanh<T>);
   check(shifted_by_3);
-  check(
-      [&](T* x, T* bend, std::size_t count, const T*) { gelu_erf_curvature(x, slopes.data(), bend, count); });
-  check([&](T* x, T* bend, std::size_t count, const T*) {
-    gelu_tanh_curvature(x, slopes.data(), bend, count);
+  check([&](T* x, T* curvature, std::size_t count, const T*) {
+    gelu_erf_curvature(x, slopes.data(), curvature, count);
+  });
+  check([&](T* x, T* curvature, std::size_t count, const T*) {
+    gelu_tanh_curvature(x, slopes.data(), curvature, count);
   });
 }
 

@@ -43,12 +43,12 @@ TEST(AdjointMarch, by_1fe_is_back_propagation) {
   expect_back_propagation(post);
   auto bare = adjoint_transformer(2);
   bare.model.residual = false;
-  bare.model.order = Order::macaron;
+  bare.model.order = SubLayerOrder::macaron;
   expect_back_propagation(bare);
   expect_back_propagation(adjoint_pde());
   // In single precision the states differ by double round-off, which the kernels round away or double.
   auto single = adjoint_transformer(3);
-  single.precision = Precision::single;
+  single.precision = Precision::float32;
   expect_back_propagation(single, 1e-5);
 }
 

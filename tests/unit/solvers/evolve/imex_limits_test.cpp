@@ -65,8 +65,8 @@ class ImplicitExplicitStep {
  private:
   static PetscErrorCode rhs(TS, PetscReal, Vec x, Vec f, void* self) {
     return guarded([&] {
-      const Reading from(x);
-      const Writing to(f);
+      const ReadArray from(x);
+      const WriteArray to(f);
       const Complex rate =
           static_cast<ImplicitExplicitStep*>(self)->explicit_ * Complex(from.values[0], from.values[1]);
       to.values[0] = rate.real(), to.values[1] = rate.imag();

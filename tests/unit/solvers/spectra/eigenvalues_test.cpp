@@ -57,8 +57,8 @@ TEST(ExtremeEigenvalues, of_a_diagonal_shell_matrix_are_its_ends) {
   VecHandle like;
   check(VecCreateMPI(MPI_COMM_SELF, size, size, like.out()));
   const ShellMatrix diagonal(like, [](Vec in, Vec out) {
-    const Reading x(in);
-    const Writing y(out);
+    const ReadArray x(in);
+    const WriteArray y(out);
     for (int i = 0; i < size; ++i) y.values[i] = (i + 1) * x.values[i];
   });
   const EigenRequest request{.largest = 5, .smallest = 5, .tolerance = 1e-11};

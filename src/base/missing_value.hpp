@@ -5,6 +5,6 @@
 namespace fluxformer {
 
 /// What a measure gives where it is not defined or was not taken. Files mark it as missing.
-inline constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace fluxformer

@@ -1,4 +1,4 @@
-#include "operators/kernels/turn.hpp"
+#include "operators/kernels/transpose.hpp"
 
 #include <algorithm>
 
@@ -51,8 +51,8 @@ void turn_block(const T* a, std::size_t rows, std::size_t columns, std::size_t a
 }  // namespace
 
 template <class T>
-void turn(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out,
-          std::size_t out_stride) {
+void transpose(const T* a, std::size_t rows, std::size_t columns, std::size_t a_stride, T* out,
+               std::size_t out_stride) {
   constexpr std::size_t width = lanes<T>;
   for (std::size_t i = 0; i < rows; i += width)
     for (std::size_t j = 0; j < columns; j += width)
@@ -60,7 +60,7 @@ void turn(const T* a, std::size_t rows, std::size_t columns, std::size_t a_strid
                  out + j * out_stride + i, out_stride);
 }
 
-template void turn<float>(const float*, std::size_t, std::size_t, std::size_t, float*, std::size_t);
-template void turn<double>(const double*, std::size_t, std::size_t, std::size_t, double*, std::size_t);
+template void transpose<float>(const float*, std::size_t, std::size_t, std::size_t, float*, std::size_t);
+template void transpose<double>(const double*, std::size_t, std::size_t, std::size_t, double*, std::size_t);
 
 }  // namespace fluxformer

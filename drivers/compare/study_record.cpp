@@ -1,4 +1,4 @@
-#include "drivers/compare/compare_record.hpp"
+#include "drivers/compare/study_record.hpp"
 
 #include <numeric>
 #include <stdexcept>
@@ -22,15 +22,15 @@ std::string of_model(std::string axis, const std::string& model) {
 
 }  // namespace
 
-CompareRecord::CompareRecord(const Settings& settings, const RunContext& context,
-                             std::unique_ptr<io::PartFile> claim, const std::vector<long>& seeds)
+StudyRecord::StudyRecord(const Settings& settings, const RunContext& context,
+                         std::unique_ptr<io::PartFile> claim, const std::vector<long>& seeds)
     : settings_(settings), context_(context), claim_(std::move(claim)) {
   axis(axes::seed, {seeds.begin(), seeds.end()});
 }
 
-CompareRecord::CompareRecord(const Settings& settings, const RunContext& context,
-                             std::unique_ptr<io::PartFile> claim, const CompareProblem& problem)
-    : CompareRecord(settings, context, std::move(claim), problem.models().seeds()) {
+StudyRecord::StudyRecord(const Settings& settings, const RunContext& context,
+                         std::unique_ptr<io::PartFile> claim, const CompareProblem& problem)
+    : StudyRecord(settings, context, std::move(claim), problem.models().seeds()) {
   const auto& models = problem.models();
   for (const auto& name : models.names()) {
     const auto& spec = models.at(0, name).parameters.spec;
@@ -43,12 +43,12 @@ CompareRecord::CompareRecord(const Settings& settings, const RunContext& context
   describe_models(problem);
 }
 
-std::string CompareRecord::group(const std::string& model) const {
+std::string StudyRecord::group(const std::string& model) const {
   const auto whole = names::in(names::analysis, context_.experiment);
   return model.empty() ? whole : names::in(whole, model);
 }
 
-void CompareRecord::describe_models(const CompareProblem& problem) {
+void StudyRecord::describe_models(const CompareProblem& problem) {
   const auto& models = problem.models();
   note("", compare::samples, static_cast<long>(problem.members().size()));
   for (const auto& name : models.names()) {
@@ -66,22 +66,22 @@ void CompareRecord::describe_models(const CompareProblem& problem) {
   }
 }
 
-void CompareRecord::axis(const io::Variable& coordinate, std::vector<double> values) {
+void StudyRecord::axis(const io::Variable& coordinate, std::vector<double> values) {
   sizes_[coordinate.name] = values.size();
   axes_.emplace_back(coordinate, std::move(values));
 }
 
-void CompareRecord::axis(const io::Variable& coordinate, long first, long last) {
+void StudyRecord::axis(const io::Variable& coordinate, long first, long last) {
   std::vector<double> values(static_cast<std::size_t>(last - first + 1));
   std::iota(values.begin(), values.end(), static_cast<double>(first));
   axis(coordinate, std::move(values));
 }
 
-void CompareRecord::samples(const std::vector<std::size_t>& members) {
+void StudyRecord::samples(const std::vector<std::size_t>& members) {
   axis(axes::test_sample, {members.begin(), members.end()});
 }
 
-void CompareRecord::add(const std::string& model, io::Variable measure, const std::vector<double>& values) {
+void StudyRecord::add(const std::string& model, io::Variable measure, const std::vector<double>& values) {
   std::size_t size = 1;
   for (auto& axis : measure.axes) {
     axis = of_model(axis, model);
@@ -98,16 +98,16 @@ void CompareRecord::add(const std::string& model, io::Variable measure, const st
   all.values.insert(all.values.end(), values.begin(), values.end());
 }
 
-void CompareRecord::rows(const std::string& model, const io::Variable& measure, std::vector<float> mine) {
+void StudyRecord::rows(const std::string& model, const io::Variable& measure, std::vector<float> mine) {
   rows_.push_back({group(model), measure, std::move(mine)});
 }
 
-void CompareRecord::note(const std::string& model, const io::Attribute& attribute,
-                         const io::AttributeValue& value) {
+void StudyRecord::note(const std::string& model, const io::Attribute& attribute,
+                       const io::AttributeValue& value) {
   notes_.push_back({group(model), attribute, value});
 }
 
-void CompareRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
+void StudyRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
   io::ArchiveWriter archive(std::move(claim_));
   for (const auto& [name, value] : run_attributes(settings_, context_)) archive.attribute(name, value);
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);

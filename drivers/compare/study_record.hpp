@@ -18,14 +18,14 @@
 namespace fluxformer {
 
 /// One file: a group per model, in which each measure has the seeds as its first axis.
-class CompareRecord {
+class StudyRecord {
  public:
   /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.
-  CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
-                const CompareProblem& problem);
+  StudyRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
+              const CompareProblem& problem);
   /// For an experiment that trains its own models: no depth axes and no description of the models.
-  CompareRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
-                const std::vector<long>& seeds);
+  StudyRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
+              const std::vector<long>& seeds);
 
   /// Adds a coordinate. Those of seeds and of each model's depths already exist.
   void axis(const io::Variable& coordinate, std::vector<double> values);
