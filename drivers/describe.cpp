@@ -20,7 +20,7 @@ Json key_of(const Option& option, const Condition& condition) {
   if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
-  key["role"] = roles[static_cast<std::size_t>(option.role)];
+  key["role"] = roles[option.role];
   if (!condition.empty()) key["when"] = condition_text(condition);
   return key;
 }

@@ -170,7 +170,7 @@ Report AblationExperiment::run() {
   const Stopwatch training;
   StudyRecord record(settings_, context_, frame_.claim(), seeds_);
   const auto count = [](long n) {
-    std::vector<double> list(static_cast<std::size_t>(n));
+    std::vector<double> list(n);
     std::iota(list.begin(), list.end(), 0);
     return list;
   };

@@ -28,7 +28,7 @@ bool train(TrainProblem& problem, double limit, const std::function<bool(long, d
       return true;
     }
     weights.swap(before);
-    run.loss[static_cast<std::size_t>(step)] = report.loss;
+    run.loss[step] = report.loss;
     if (!go_on(step, report.loss)) return false;
   }
   weights = problem.parameters.values;

@@ -33,7 +33,7 @@ std::string read_text(const std::string& path) {
   std::string text(longest_deck + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!in.is_open() || in.bad()) refuse(path, "cannot be read");
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  text.resize(in.gcount());
   if (is_hdf5(text)) return text.substr(0, 8);
   if (text.size() > longest_deck)
     refuse(path, "is longer than " + std::to_string(longest_deck) + " bytes, the most a deck can have");

@@ -84,10 +84,9 @@ void AttentionComparison::add_ceiling(std::size_t seed, StudyRecord& record) con
   const auto meter = score(problem_.samples(), mine, {&other}, {pairs});
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     std::vector<double> values;
-    values.reserve(static_cast<std::size_t>(layers()));
+    values.reserve(layers());
     for (int l = 0; l < layers(); ++l)
-      values.push_back(
-          attention::matched_score(meter[0], l, pairs[static_cast<std::size_t>(l)], all_scores[j]));
+      values.push_back(attention::matched_score(meter[0], l, pairs[l], all_scores[j]));
     const auto ceiling = attention::variables::of_transformers(attention::variables::scores[j]);
     record.add("transformer", ceiling, values);
     record.add("transformer", attention::variables::of_samples(ceiling),
@@ -129,7 +128,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
   const int heads = transformer.spec.attention.heads;
   const auto over_layers = [&](const io::Variable& measure, const auto& value) {
     std::vector<double> values;
-    values.reserve(static_cast<std::size_t>(layers()));
+    values.reserve(layers());
     for (int l = 0; l < layers(); ++l) values.push_back(value(l));
     record.add(name, measure, values);
     return std::accumulate(values.begin(), values.end(), 0.0) / layers();
@@ -137,8 +136,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
   const auto over_heads = [&](const io::Variable& measure, const auto& value) {
     std::vector<double> values;
     for (int l = 0; l < layers(); ++l)
-      for (int h = 0; h < heads; ++h)
-        values.push_back(value(l, h, paired[static_cast<std::size_t>(l)][static_cast<std::size_t>(h)]));
+      for (int h = 0; h < heads; ++h) values.push_back(value(l, h, paired[l][h]));
     record.add(name, measure, values);
   };
   summary_ << (summary_.str().empty() ? "scores (better than the best null by): " : "; ") << name;
@@ -152,7 +150,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
       return sum / heads;
     };
     const auto matched = [&](const attention::AttentionMeter& m, const attention::HeadMatch& pairs, int l) {
-      return attention::matched_score(m, l, pairs[static_cast<std::size_t>(l)], by);
+      return attention::matched_score(m, l, pairs[l], by);
     };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
     const std::vector<double> nulls{over_layers(attention::variables::of_uniform_rows(measure),

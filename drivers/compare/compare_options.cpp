@@ -22,8 +22,7 @@ std::vector<std::string> split(std::string text) {
 template <class T>
 void refuse_twice(const std::vector<T>& list, const std::string& key, const std::string& text) {
   for (std::size_t j = 0; j < list.size(); ++j)
-    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(j), list[j]) !=
-        list.begin() + static_cast<std::ptrdiff_t>(j))
+    if (std::find(list.begin(), list.begin() + j, list[j]) != list.begin() + j)
       throw BadInput(key + " = " + text + ": contains duplicates");
 }
 

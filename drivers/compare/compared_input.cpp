@@ -42,7 +42,7 @@ SampleSet ComparedInput::other_samples(long count, const std::string& key) const
     throw BadInput(key + " = " + std::to_string(count) + ": " + data_->name() + " has only " +
                    std::to_string(drawn_.size() - samples_.size()) + " " + split_ +
                    " samples besides those of samples.count");
-  const auto first = drawn_.begin() + static_cast<std::ptrdiff_t>(samples_.size());
+  const auto first = drawn_.begin() + samples_.size();
   return samples_.with({first, first + count}, samples_.capacity());
 }
 

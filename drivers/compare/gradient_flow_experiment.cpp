@@ -110,7 +110,7 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
       knots.push_back(group.norm);
     else
       list.push_back({measured::of_group(group.group), {group.norm}});
-  knots.resize(static_cast<std::size_t>(most_knots_), std::numeric_limits<double>::quiet_NaN());
+  knots.resize(most_knots_, std::numeric_limits<double>::quiet_NaN());
   list.push_back({measured::knot_gradient, knots});
 }
 

@@ -72,7 +72,7 @@ void StudyRecord::axis(const io::Variable& coordinate, std::vector<double> value
 }
 
 void StudyRecord::axis(const io::Variable& coordinate, long first, long last) {
-  std::vector<double> values(static_cast<std::size_t>(last - first + 1));
+  std::vector<double> values(last - first + 1);
   std::iota(values.begin(), values.end(), static_cast<double>(first));
   axis(coordinate, std::move(values));
 }

@@ -133,7 +133,7 @@ void EvolveRecord::define_axes() {
       u.axes[1] = axes::stored_depth.name;
       std::vector<double> stored;
       stored.reserve(selection_.depths.size());
-      for (const int i : selection_.depths) stored.push_back(depth[static_cast<std::size_t>(i)]);
+      for (const int i : selection_.depths) stored.push_back(depth[i]);
       archive_.axis(axes::stored_depth, stored);
     }
     archive_.field(u, part_, selection_, settings_.count("output.compression"));
@@ -191,8 +191,7 @@ void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
   arrival_.restore(checkpoint.numbers(arrival_times, arrival_.times().size()));
   const auto lines = checkpoint.rows(lines_written, line_size_);
   for (std::size_t at = 0; at < lines.size(); at += line_size_)
-    append_line({lines.begin() + static_cast<std::ptrdiff_t>(at),
-                 lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
+    append_line({lines.begin() + at, lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
 }
 
 void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {

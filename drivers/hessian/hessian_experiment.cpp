@@ -216,7 +216,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRec
 std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   auto found =
       solver_.solve(matrix, {.largest = count, .tolerance = tolerance_, .seed = seed_}).largest.values;
-  found.resize(static_cast<std::size_t>(count), missing_value);
+  found.resize(count, missing_value);
   return found;
 }
 

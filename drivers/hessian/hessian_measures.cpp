@@ -6,6 +6,7 @@
 
 #include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
@@ -26,7 +27,7 @@ struct Root {
 struct Nodes {
   void add(std::span<const spectra::Quadrature> probes, int steps) {
     for (const auto& one : probes)
-      for (std::size_t l = 0; l < static_cast<std::size_t>(steps); ++l) {
+      for (Index l = 0; l < steps; ++l) {
         nodes.push_back(l < one.nodes.size() ? one.nodes[l] : missing_value);
         weights.push_back(l < one.nodes.size() ? one.weights[l] : missing_value);
       }

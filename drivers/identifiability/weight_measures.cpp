@@ -96,7 +96,7 @@ void WeightMeasures::begin(StudyRecord& record) {
   auto batch = empty_batch(problem_.data(), 1);
   problem_.data().tokens(first, tokens_of(batch, 0));
   for (const int word : words_of(problem_.data(), batch, 0, problem_.data().length(first)))
-    words += names[static_cast<std::size_t>(word)] + "\n";
+    words += names[word] + "\n";
   record.note("", stored::sample_words, words);
 }
 

@@ -49,7 +49,7 @@ PosteriorChain unpacked(const std::vector<double>& numbers, const PathNetwork& n
     at += static_cast<std::ptrdiff_t>(into.size());
   };
   for (auto& trace : chain.traces) {
-    trace.resize(static_cast<std::size_t>(draws));
+    trace.resize(draws);
     take(trace);
   }
   for (int l = 1; l <= network.layers(); ++l) {

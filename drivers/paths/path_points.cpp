@@ -8,7 +8,7 @@ namespace {
 /// What comes after the theory's.
 template <typename T>
 std::vector<T> after(const std::vector<T>& all, std::size_t count) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(count), all.end()};
+  return {all.begin() + count, all.end()};
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ void TheoryPoints::add(const std::vector<std::vector<double>>& found, const std:
       std::vector<double> values;
       for (std::size_t t = 0; t < temperatures_.size(); ++t)
         for (std::size_t w = w_begin; w < widths_.size(); ++w) {
-          const auto at = found[point(t, w, s)].begin() + static_cast<std::ptrdiff_t>(from);
+          const auto at = found[point(t, w, s)].begin() + from;
           values.insert(values.end(), at, at + static_cast<std::ptrdiff_t>(each));
         }
       from += each;

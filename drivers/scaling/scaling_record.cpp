@@ -8,6 +8,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/index.hpp"
 #include "base/message_benchmark.hpp"
 #include "base/rank_of.hpp"
 #include "base/statistics.hpp"
@@ -30,7 +31,7 @@ std::vector<double> least_median_greatest(const std::vector<double>& numbers) {
 
 /// One number of each rank. Collective.
 std::vector<double> gathered(double mine, MPI_Comm comm) {
-  std::vector<double> all(static_cast<std::size_t>(RankOf(comm).ranks));
+  std::vector<double> all(RankOf(comm).ranks);
   check_mpi(MPI_Allgather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm));
   return all;
 }
@@ -197,7 +198,7 @@ std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
   if (!peak_.empty())
     text << ", " << 100 * median(rate) / median(peak_) << " % of the rate of a large matrix product";
   text << "\nof it";
-  for (std::size_t p = 0; p < static_cast<std::size_t>(Phase::output); ++p) {
+  for (Index p = 0; p < static_cast<Index>(Phase::output); ++p) {
     std::vector<double> seconds;
     for (const auto& row : of_all([&](const Repetition& r) { return r.work.phases[p].seconds / steps_; }))
       seconds.push_back(median(row));

@@ -36,7 +36,7 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings
     return all;
   }
   auto drawn = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
-  drawn.resize(static_cast<std::size_t>(wanted));
+  drawn.resize(wanted);
   return drawn;
 }
 
@@ -141,7 +141,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       depth(equation_spec(settings, parameters.spec).depth),
       stage_cells(
           cells_of_stages(settings, parameters.spec, model_input(settings, *train, masked), ranks.stages)),
-      cells(stage_cells[static_cast<std::size_t>(ranks.stage)]),
+      cells(stage_cells[ranks.stage]),
       batches(make_batches(settings, *train, members, ranks.replica)),
       through_stages(pipeline_settings(settings, batches.capacity(), ranks.stages)),
       dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
@@ -194,7 +194,7 @@ KeptStates TrainProblem::kept_states() const {
 }
 
 std::vector<Slot> TrainProblem::make_slots(const Settings& settings) {
-  std::vector<Slot> made(static_cast<std::size_t>(kept_states().micro_batches));
+  std::vector<Slot> made(kept_states().micro_batches);
   for (auto& slot : made) {
     slot.march = make_march(*model, settings, cells);
     slot.evaluator =

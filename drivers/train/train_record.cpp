@@ -177,7 +177,7 @@ void TrainRecord::add_epoch(const EpochReport& epoch) {
 }
 
 double TrainRecord::test_accuracy(long epoch) const {
-  return epochs_.at(static_cast<std::size_t>(epoch - 1)).test_accuracy;
+  return epochs_.at(epoch - 1).test_accuracy;
 }
 
 Evaluation TrainRecord::mean_since(long first) const {

@@ -21,7 +21,7 @@ std::vector<DepthRange> cells_of_stages(const Settings& settings, const ModelSpe
 ShareOf share_of_stage(const Settings& settings, const InputShape& input, int stages, int stage) {
   if (stages == 1) return {};
   return [&settings, input, stages, stage](const ModelSpec& spec) {
-    const auto cells = cells_of_stages(settings, spec, input, stages)[static_cast<std::size_t>(stage)];
+    const auto cells = cells_of_stages(settings, spec, input, stages)[stage];
     auto share = share_of(spec, equation_spec(settings, spec).depth, cells);
     share.words = share.head && input.word_head && !input.own_word_matrix;
     // Both knots of a term of the penalty are on one stage.

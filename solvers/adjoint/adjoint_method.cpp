@@ -54,7 +54,7 @@ void AdjointMethod::set(TS ts) {
 }
 
 double AdjointMethod::stage_factor(int stage) const {
-  const double b = weights_[static_cast<std::size_t>(stage)];
+  const double b = weights_[stage];
   return b != 0 ? b : 1;
 }
 

@@ -113,8 +113,7 @@ void AdjointStepper::step_back(std::span<double> gradient) {
 
 void AdjointStepper::show_start(const RowAdjoint& row) const {
   const WriteArray bar(lambda_);
-  if (!method_.explicit_stages())
-    return row(cell_ - 1, states_[static_cast<std::size_t>(cell_ - 1 - first_)].data(), bar.values);
+  if (!method_.explicit_stages()) return row(cell_ - 1, states_[cell_ - 1 - first_].data(), bar.values);
   // The first stage of an explicit step is the state it starts from.
   PetscInt stages = 0;
   Vec* stage = nullptr;

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
+#include "base/index.hpp"
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer::saddle {
@@ -44,7 +45,7 @@ PetscErrorCode evaluate(Tao /*tao*/, Vec at, PetscReal* value, Vec slope, void* 
     const WriteArray to(slope);
     PetscInt size = 0;
     check(VecGetLocalSize(at, &size));
-    std::vector<double> gradient(static_cast<std::size_t>(size));
+    std::vector<double> gradient(size);
     *value = (*static_cast<Counted*>(context))(std::vector<double>(x.values, x.values + size), gradient);
     std::ranges::copy(gradient, to.values);
   });
@@ -93,8 +94,7 @@ MatrixXd hessian(Counted& f, const std::vector<double>& x) {
     moved[k] = x[k] - step;
     f(moved, before);
     moved[k] = x[k];
-    for (Index j = 0; j < size; ++j)
-      h(j, i) = (after[static_cast<std::size_t>(j)] - before[static_cast<std::size_t>(j)]) / (2 * step);
+    for (Index j = 0; j < size; ++j) h(j, i) = (after[j] - before[j]) / (2 * step);
   }
   return (h + h.transpose()) / 2;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::sampling {
@@ -58,7 +59,7 @@ Walk random_walk(const LogDensity& log_density, std::vector<double> start, const
   Moments moments(size);
   long accepted = 0;
   for (long step = 0; step < plan.warm_up + plan.steps; ++step) {
-    const auto draw = stream.item(static_cast<std::uint64_t>(step));
+    const auto draw = stream.item(step);
     for (Index k = 0; k < size; ++k) draws[k] = draw.normal(static_cast<std::uint64_t>(k) + 1);
     next.noalias() = factor * draws;
     next += x;

@@ -66,7 +66,7 @@ std::vector<Quadrature> spectral_density(Mat h, const DensitySettings& settings)
   const RandomStream stream(settings.seed, "probes of the spectral density");
   std::vector<Quadrature> rules;
   for (int k = 0; k < settings.probes; ++k) {
-    fill_probe(v, settings.kind, stream.item(static_cast<std::uint64_t>(k)));
+    fill_probe(v, settings.kind, stream.item(k));
     check(VecNormalize(v, nullptr));
     rules.push_back(lanczos_quadrature(h, v, settings.steps));
   }

@@ -33,12 +33,12 @@ void gather(Vec vector, std::span<double> whole) {
   const RankOf me(comm);
   const PetscInt* begins = nullptr;
   check(VecGetOwnershipRanges(vector, &begins));
-  std::vector<int> counts(static_cast<std::size_t>(me.ranks));
+  std::vector<int> counts(me.ranks);
   std::transform(begins + 1, begins + 1 + me.ranks, begins, counts.begin(), std::minus());
   const ReadArray own(vector);
   const InPhase phase(Phase::reduction);
-  check_mpi(MPI_Allgatherv(own.values, counts[static_cast<std::size_t>(me.rank)], MPI_DOUBLE, whole.data(),
-                           counts.data(), begins, MPI_DOUBLE, comm));
+  check_mpi(MPI_Allgatherv(own.values, counts[me.rank], MPI_DOUBLE, whole.data(), counts.data(), begins,
+                           MPI_DOUBLE, comm));
   if (me.ranks > 1) count_message(whole.size_bytes());
 }
 
@@ -72,8 +72,8 @@ ReplicatedOperator::ReplicatedOperator(MPI_Comm comm, PetscInt rows, Product pro
       matrix_(
           spread_vector(comm, rows), [this](Vec in, Vec out) { multiply(in, out); },
           [this](Vec in, Vec out) { multiply(in, out); }) {
-  in_.resize(static_cast<std::size_t>(rows));
-  out_.resize(static_cast<std::size_t>(rows));
+  in_.resize(rows);
+  out_.resize(rows);
 }
 
 void ReplicatedOperator::multiply(Vec in, Vec out) {
@@ -117,8 +117,7 @@ VecHandle restricted(std::span<const double> whole, const Block& block, Mat like
   check(VecGetOwnershipRange(vector.get(), &first, &end));
   for (const auto& range : block)
     for (PetscInt i = range.begin; i < range.end; ++i, ++place)
-      if (place >= first && place < end)
-        check(VecSetValue(vector.get(), place, whole[static_cast<std::size_t>(i)], INSERT_VALUES));
+      if (place >= first && place < end) check(VecSetValue(vector.get(), place, whole[i], INSERT_VALUES));
   check(VecAssemblyBegin(vector.get()));
   check(VecAssemblyEnd(vector.get()));
   return vector;

@@ -46,7 +46,7 @@ OrthonormalBasis range_of(Mat h, Pair& pair, const TraceSettings& settings) {
   OrthonormalBasis basis(pair.v, std::max<PetscInt>(most, 1));
   const RandomStream stream(settings.seed, "sketch of a trace");
   for (PetscInt k = 0; k < most; ++k) {
-    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    fill_probe(pair.v, Probe::rademacher, stream.item(k));
     check(MatMult(h, pair.v, pair.hv));
     const double length = basis.orthogonalise(pair.hv);
     if (length > 0) basis.append(pair.hv, length);
@@ -118,7 +118,7 @@ TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
   const RandomStream stream(settings.seed, "probes of a trace");
   std::vector<double> samples;
   for (int k = 0; k < settings.probes; ++k) {
-    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    fill_probe(pair.v, Probe::rademacher, stream.item(k));
     basis.orthogonalise(pair.v);
     check(MatMult(h, pair.v, pair.hv));
     samples.push_back(dot(pair.v, pair.hv));
@@ -135,7 +135,7 @@ HutchinsonEstimates hutchinson(Mat h, std::span<const Block> blocks, const Probe
   std::vector<double> squares;
   std::vector<std::vector<double>> traces(blocks.size());
   for (int k = 0; k < settings.probes; ++k) {
-    fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+    fill_probe(pair.v, Probe::rademacher, stream.item(k));
     check(MatMult(h, pair.v, pair.hv));
     squares.push_back(dot(pair.hv, pair.hv));
     const auto sums = dots(parts, pair.v, pair.hv, comm_of(h));
@@ -154,7 +154,7 @@ BlockEstimates block_norms(Mat h, std::span<const Block> blocks, const ProbeSett
   std::vector<std::vector<std::vector<double>>> squares(count, traces);  // [rows][columns][probe]
   for (int k = 0; k < settings.probes; ++k)
     for (std::size_t columns = 0; columns < count; ++columns) {
-      fill_probe(pair.v, Probe::rademacher, stream.item(static_cast<std::uint64_t>(k)));
+      fill_probe(pair.v, Probe::rademacher, stream.item(k));
       keep_only(parts[columns], pair.v);
       check(MatMult(h, pair.v, pair.hv));
       traces[columns].push_back(dot(pair.v, pair.hv));

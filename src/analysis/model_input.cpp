@@ -67,9 +67,8 @@ ModelInput::ConstBlock ModelInput::slab_block(const std::vector<double>& u, int 
 ModelInput::ConstBlock ModelInput::block(const std::vector<double>& x, int sample) const {
   if (space_ == InputSpace::embedded) return slab_block(x, sample);
   const int features = probe_.spec().features, tokens = probe_.counted().line->tokens();
-  const int real = probe_.counted().mask.length[static_cast<std::size_t>(sample)];
-  return {x.data() + static_cast<std::ptrdiff_t>(sample) * tokens * features, real, features,
-          Eigen::OuterStride<>(features)};
+  const int real = probe_.counted().mask.length[sample];
+  return {x.data() + sample * tokens * features, real, features, Eigen::OuterStride<>(features)};
 }
 
 ModelInput::Block ModelInput::slab_block(std::vector<double>& u, int sample) const {

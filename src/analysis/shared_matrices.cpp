@@ -11,6 +11,7 @@
 #include "analysis/lapack.hpp"
 #include "analysis/scalapack.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 
@@ -99,7 +100,7 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
   int info = 0;
   const auto with_work = [&](auto&& call) {
     call(ask);
-    collectively(ranks.comm(), [&] { work.resize(static_cast<std::size_t>(work[0])); });
+    collectively(ranks.comm(), [&] { work.resize(work[0]); });
     call(static_cast<int>(work.size()));
     if (info != 0) throw std::logic_error("ScaLAPACK refuses its argument " + std::to_string(-info));
   };
@@ -130,8 +131,7 @@ bool add_products(const Tridiagonal& t, int first, int last, double* products) {
             work_size = 18 * n, integers_size = 10 * n;
   VectorXd diagonal = t.diagonal, beside = t.beside, values(n), work(work_size);
   MatrixXd vectors(n, count);
-  std::vector<int> integers(static_cast<std::size_t>(integers_size)),
-      support(2 * static_cast<std::size_t>(count));
+  std::vector<int> integers(integers_size), support(2 * static_cast<std::size_t>(count));
   const double unused = 0;
   int found = 0, accurate = 1, info = 0;
   dstemr_("V", "I", &n, diagonal.data(), beside.data(), &unused, &unused, &from, &last, &found, values.data(),

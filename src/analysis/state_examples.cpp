@@ -10,7 +10,7 @@ namespace fluxformer {
 SampleView sample_of(const SlabContext& context, const double* u, int sample) {
   const int tokens = context.line->tokens();
   const auto& length = context.mask.length;
-  const int real = length.empty() ? tokens : std::min(tokens, length[static_cast<std::size_t>(sample)]);
+  const int real = length.empty() ? tokens : std::min(tokens, length[sample]);
   return {u + static_cast<std::ptrdiff_t>(sample) * context.width, real, context.width,
           Eigen::OuterStride<>(static_cast<Eigen::Index>(context.row()))};
 }

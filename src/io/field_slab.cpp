@@ -14,7 +14,7 @@ namespace fluxformer::io {
 namespace {
 
 std::vector<int> resolve(const std::vector<int>& chosen, int size, const char* what) {
-  std::vector<int> all(static_cast<std::size_t>(size));
+  std::vector<int> all(size);
   std::iota(all.begin(), all.end(), 0);
   if (chosen.empty()) return all;
   for (std::size_t k = 0; k < chosen.size(); ++k)

@@ -15,7 +15,7 @@ DepthGhosts::DepthGhosts(const Mesh& mesh, int below, int above) : mesh_(mesh), 
     const auto r = static_cast<std::size_t>(rank);
     const auto visit = [&](int ghost, int cell) {
       if (cell < 0 || cell > mesh.total_cells()) return;
-      if (rank == me) ghosts_[static_cast<std::size_t>(ghost)].cell = cell;
+      if (rank == me) ghosts_[ghost].cell = cell;
       const int holder = owner(std::max(cell, 1));
       if (holder == rank) return;
       if (rank == me) wanted_.push_back({holder, ghost, cell});
@@ -43,8 +43,8 @@ void DepthGhosts::begin(Vec u) {
   const int count = static_cast<int>(slab);
   for (const Link& link : wanted_) {
     if (link.cell == 0) continue;
-    check_mpi(MPI_Irecv(ghosts_[static_cast<std::size_t>(link.ghost)].value.data(), count, MPI_DOUBLE,
-                        link.rank, link.ghost, mesh_.depth_line(), &requests_.emplace_back()));
+    check_mpi(MPI_Irecv(ghosts_[link.ghost].value.data(), count, MPI_DOUBLE, link.rank, link.ghost,
+                        mesh_.depth_line(), &requests_.emplace_back()));
   }
   for (const Link& link : lent_) {
     if (link.cell == 0) continue;
@@ -67,7 +67,7 @@ void DepthGhosts::wait() {
 }
 
 const double* DepthGhosts::below(int k) const {
-  const Ghost& ghost = ghosts_[static_cast<std::size_t>(k)];
+  const Ghost& ghost = ghosts_[k];
   if (ghost.cell == 0) return inflow_;
   return ghost.cell > 0 ? ghost.value.data() : nullptr;
 }
@@ -81,7 +81,7 @@ void DepthGhosts::clear_bars() {
 }
 
 double* DepthGhosts::bar(int ghost) {
-  Ghost& g = ghosts_[static_cast<std::size_t>(ghost)];
+  Ghost& g = ghosts_[ghost];
   return g.cell < 0 ? nullptr : g.bar.data();
 }
 

@@ -44,8 +44,8 @@ class TokenLine {
   int tokens() const { return tokens_x_ * tokens_y_; }
   bool periodic() const { return periodic_; }
   /// The tokens of this rank, and of any rank of the line.
-  const TokenBlock& block() const { return blocks_[static_cast<std::size_t>(rank_)]; }
-  const TokenBlock& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+  const TokenBlock& block() const { return blocks_[rank_]; }
+  const TokenBlock& block(int rank) const { return blocks_[rank]; }
   /// Global index of token `local` of `rank`.
   int global_index(int rank, int local) const;
   /// The rank to the west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary and along

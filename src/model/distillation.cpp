@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/reductions.hpp"
 #include "model/embedding.hpp"
 #include "model/make_depth_model.hpp"
@@ -60,7 +61,7 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
 
 void Teacher::find_squares(int last) {
   squares_.assign(states_.size() * static_cast<std::size_t>(context_.samples), 0.0);
-  for (std::size_t l = 0; l <= static_cast<std::size_t>(last); ++l)
+  for (Index l = 0; l <= last; ++l)
     over_real_rows(context_, [&](int sample, std::size_t first) {
       double& square =
           squares_[l * static_cast<std::size_t>(context_.samples) + static_cast<std::size_t>(sample)];
@@ -117,8 +118,8 @@ double Distillation::add_hidden(int layer, const Batch& batch, const double* u, 
   const auto& target = teacher_.state(layer);
   double value = 0;
   over_real_rows(context_, [&](int sample, std::size_t first) {
-    const double share = weights_.hidden * batch.weight[static_cast<std::size_t>(sample)] /
-                         (depth_.layers * teacher_.square(layer, sample));
+    const double share =
+        weights_.hidden * batch.weight[sample] / (depth_.layers * teacher_.square(layer, sample));
     for (std::size_t j = first; j < first + static_cast<std::size_t>(context_.width); ++j) {
       const double error = u[j] - target[j];
       value += share * error * error;

@@ -29,13 +29,11 @@ class Teacher {
   /// Through the layers up to `last`. Collective over the token line.
   void observe(const Batch& batch, bool attention, int last);
   /// After layer l = 0 .. S: a slab.
-  const std::vector<double>& state(int l) const { return states_[static_cast<std::size_t>(l)]; }
+  const std::vector<double>& state(int l) const { return states_[l]; }
   /// |U(l)|^2 of a sample, over all its real tokens.
-  double square(int l, int sample) const {
-    return squares_[static_cast<std::size_t>(l * context_.samples + sample)];
-  }
+  double square(int l, int sample) const { return squares_[l * context_.samples + sample]; }
   /// Attention of layer l = 1 .. S: [sample][head][query][key].
-  const std::vector<double>& attention(int l) const { return attention_[static_cast<std::size_t>(l - 1)]; }
+  const std::vector<double>& attention(int l) const { return attention_[l - 1]; }
 
  private:
   Parameters parameters_;

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 #include "base/vector_arrays.hpp"
 #include "model/embedding.hpp"
@@ -73,7 +74,7 @@ std::vector<double> equiangular_points(int n, int width, double gamma) {
   // The rows of a Cholesky factor of the matrix of inner products.
   const auto d = static_cast<std::size_t>(width);
   std::vector<double> x(static_cast<std::size_t>(n) * d, 0.0);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+  for (Index i = 0; i < n; ++i) {
     double left = 1;
     for (std::size_t j = 0; j < i; ++j) {
       double dot = gamma;

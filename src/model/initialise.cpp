@@ -15,8 +15,7 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 void fill(Parameters& parameters, const std::string& name, double value) {
   for (const auto& view : parameters.layout.views())
-    if (view.name == name)
-      std::fill_n(parameters.values.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), value);
+    if (view.name == name) std::fill_n(parameters.values.begin() + view.offset, view.size(), value);
 }
 
 void set_coefficients(Parameters& parameters, double kappa, double alpha, double rho) {
@@ -62,8 +61,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
 void initialise_scaled_identity(Parameters& parameters, double query_key, double value) {
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   for (const auto& view : parameters.layout.views())
-    if (ends_with(view.name, "gain"))
-      std::fill_n(parameters.values.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), 1.0);
+    if (ends_with(view.name, "gain")) std::fill_n(parameters.values.begin() + view.offset, view.size(), 1.0);
   set_identity(parameters, "W_Q", query_key);
   set_identity(parameters, "W_K", query_key);
   set_identity(parameters, "W_V", value);

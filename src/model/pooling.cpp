@@ -9,7 +9,7 @@ namespace {
 
 int length(const SlabContext& context, int sample) {
   const auto& mask = context.mask.length;
-  return mask.empty() ? context.line->tokens() : mask[static_cast<std::size_t>(sample)];
+  return mask.empty() ? context.line->tokens() : mask[sample];
 }
 
 /// Whether a classifier sees this token (global index).

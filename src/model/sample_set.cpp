@@ -55,7 +55,7 @@ SampleSet SampleSet::with(std::vector<std::size_t> others, int capacity) const {
 }
 
 SampleSet SampleSet::first(std::size_t count) const {
-  return with({members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(count)},
+  return with({members_.begin(), members_.begin() + count},
               std::min(capacity_, replica_.largest_share(count)))
       .prepared(change_);
 }

@@ -58,7 +58,7 @@ class SampleSet {
   const std::vector<std::size_t>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
   /// Index in the data set of the sample with this key.
-  std::size_t member(long key) const { return members_[static_cast<std::size_t>(key)]; }
+  std::size_t member(long key) const { return members_[key]; }
 
   /// How many batches this replica's part has.
   std::size_t batches() const;

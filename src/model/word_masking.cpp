@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/index.hpp"
 #include "data/text/vocabulary.hpp"
 
 namespace fluxformer {
@@ -27,7 +28,7 @@ MaskVocabulary mask_vocabulary(const data::Dataset& data) {
   }
   const auto no_words = data.placeholders();
   for (int word = 0; word < data.vocabulary(); ++word) {
-    const auto name = words.empty() ? std::string() : words[static_cast<std::size_t>(word)];
+    const auto name = words.empty() ? std::string() : words[word];
     if (word == found.mask || std::ranges::find(no_words, word) != no_words.end()) continue;
     if (!between(name, '[', ']') && !between(name, '<', '>')) found.ordinary.push_back(word);
   }
@@ -37,7 +38,7 @@ MaskVocabulary mask_vocabulary(const data::Dataset& data) {
 WordMasking::WordMasking(const data::Dataset& data, double share)
     : vocabulary_(mask_vocabulary(data)), data_(data), share_(share) {
   ordinary_.assign(static_cast<std::size_t>(vocabulary_.size), 0);
-  for (const int word : vocabulary_.ordinary) ordinary_[static_cast<std::size_t>(word)] = 1;
+  for (const int word : vocabulary_.ordinary) ordinary_[word] = 1;
 }
 
 std::size_t WordMasking::count(std::size_t words) const {
@@ -53,8 +54,8 @@ double WordMasking::mean_count(const std::vector<std::size_t>& members) const {
   for (const std::size_t index : members) {
     data_.tokens(index, tokens.data());
     std::size_t words = 0;
-    for (std::size_t t = 0; t < static_cast<std::size_t>(data_.length(index)); ++t)
-      words += static_cast<std::size_t>(ordinary_[static_cast<std::size_t>(tokens[t * numbers])]);
+    for (Index t = 0; t < data_.length(index); ++t)
+      words += static_cast<std::size_t>(ordinary_[tokens[t * numbers]]);
     sum += static_cast<double>(count(words));
   }
   return sum / static_cast<double>(members.size());
@@ -67,11 +68,11 @@ void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_cou
   for (std::size_t slot = 0; slot < samples; ++slot) {
     if (batch.weight[slot] == 0) continue;
     double* const tokens = batch.input.data() + slot * each;
-    const auto draw = draws.item(static_cast<std::uint64_t>(batch.key[slot]));
+    const auto draw = draws.item(batch.key[slot]);
     const std::size_t all = each / numbers;
     std::vector<std::size_t> places;
-    for (std::size_t t = 0; t < static_cast<std::size_t>(batch.length[slot]); ++t)
-      if (ordinary_[static_cast<std::size_t>(tokens[t * numbers])] != 0) places.push_back(t);
+    for (Index t = 0; t < batch.length[slot]; ++t)
+      if (ordinary_[tokens[t * numbers]] != 0) places.push_back(t);
     std::sort(places.begin(), places.end(),
               [&](std::size_t a, std::size_t b) { return draw.uniform(a) < draw.uniform(b); });
     places.resize(count(places.size()));

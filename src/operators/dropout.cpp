@@ -10,8 +10,7 @@ void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab
   const auto threshold = static_cast<std::uint32_t>(rate_ * 4294967296.0);
   std::vector<std::uint32_t> bits(width);
   for (int sample = 0; sample < context.samples; ++sample) {
-    const auto stream =
-        random_.item(static_cast<std::uint64_t>(keys_[static_cast<std::size_t>(sample)])).item(site);
+    const auto stream = random_.item(keys_[sample]).item(site);
     for (int local = 0; local < line.block().count(); ++local) {
       const auto token = static_cast<std::uint64_t>(line.global_index(line.rank(), local));
       double* const row =

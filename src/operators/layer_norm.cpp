@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/index.hpp"
 #include "operators/kernels/simd_arrays.hpp"
 
 namespace fluxformer {
@@ -135,7 +136,7 @@ void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, 
   const auto n = static_cast<std::size_t>(width);
   std::vector<T> normalised(n);
   T* __restrict z = normalised.data();
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+  for (Index r = 0; r < rows; ++r) {
     T* __restrict row = y + r * y_stride;
     const T inverse = normalise(x + r * x_stride, n, eps, z);
     centre(v + r * x_stride, n, row);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/index.hpp"
 #include "operators/kernels/simd_arrays.hpp"
 #include "operators/layer_norm.hpp"
 
@@ -56,7 +57,7 @@ void layer_norm_full_tangent(const double* x, const double* x_dot, std::size_t x
                              std::size_t y_stride) {
   const auto n = static_cast<std::size_t>(width);
   NormalisedRow<T> row(n, eps);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+  for (Index r = 0; r < rows; ++r) {
     row.set(x + r * x_stride, x_dot + r * x_stride);
     const T* __restrict z = row.z.data();
     const T* __restrict z_dot = row.z_dot.data();
@@ -77,7 +78,7 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_
   T* __restrict g_dot = g + n;
   T* __restrict gain_sum = g_dot + n;
   T* __restrict bias_sum = gain_sum + n;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+  for (Index r = 0; r < rows; ++r) {
     row.set(x + r * x_stride, x_dot + r * x_stride);
     const T* __restrict z = row.z.data();
     const T* __restrict z_dot = row.z_dot.data();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/index.hpp"
 #include "operators/kernels/simd_arrays.hpp"
 #include "operators/layer_norm.hpp"
 
@@ -33,7 +34,7 @@ namespace {
 /// v := factor (v - x (x . v) / |x|^2) per row, factor = 1 / |x| or 1.
 void remove_radial(const double* x, double* v, int rows, int width, bool divide_by_length) {
   const auto n = static_cast<std::size_t>(width);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+  for (Index r = 0; r < rows; ++r) {
     const double* point = x + r * n;
     double* __restrict row = v + r * n;
     const double square = dot(point, point, n);

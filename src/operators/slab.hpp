@@ -24,9 +24,7 @@ struct TokenMask {
   std::vector<double> weight;
 
   /// Whether a token (global index) is not padding.
-  bool real(int sample, int token) const {
-    return length.empty() || token < length[static_cast<std::size_t>(sample)];
-  }
+  bool real(int sample, int token) const { return length.empty() || token < length[sample]; }
 };
 
 class Dropout;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/phases.hpp"
 
 namespace fluxformer {
@@ -241,8 +242,7 @@ void TokenDiffusion<T>::add_diagonal(const LayerWeights<const T>& weights, doubl
       int sides = 0;
       for (std::size_t k = 0; k < 4; ++k) sides += lattice.open(token, k, sample) ? 1 : 0;
       double* row = diagonal + lattice.at(token) + static_cast<std::size_t>(sample * context_.width);
-      for (std::size_t c = 0; c < static_cast<std::size_t>(context_.width); ++c)
-        row[c] -= scale * weights.diffusion.kappa[c * step] * sides;
+      for (Index c = 0; c < context_.width; ++c) row[c] -= scale * weights.diffusion.kappa[c * step] * sides;
     }
 }
 

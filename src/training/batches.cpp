@@ -57,12 +57,11 @@ Batch Batches::at(long step) {
     const long key = step * global_ + static_cast<long>(position);
     place(data_, index, key, filler ? 0.0 : 1.0 / global_, slot, batch);
     if (augment_ > 0)
-      data_.variant(index, variants.item(static_cast<std::uint64_t>(key)), augment_, tokens_of(batch, slot));
+      data_.variant(index, variants.item(key), augment_, tokens_of(batch, slot));
     else
       data_.tokens(index, tokens_of(batch, slot));
     if (noise_ > 0)
-      add_noise(noises.item(static_cast<std::uint64_t>(key)), noise_, data_.length(index) * data_.features(),
-                tokens_of(batch, slot));
+      add_noise(noises.item(key), noise_, data_.length(index) * data_.features(), tokens_of(batch, slot));
   }
   return batch;
 }

@@ -16,7 +16,7 @@ constexpr int state_tag = 1, adjoint_tag = 2;
 template <class T>
 std::vector<T> part(const std::vector<T>& all, std::size_t first, std::size_t count) {
   if (all.empty()) return {};
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto begin = all.begin() + first;
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
@@ -52,8 +52,7 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
       micro.masked.push_back(word);
     }
     while (micro.label.size() < size) {
-      const std::vector<double> last(micro.input.end() - static_cast<std::ptrdiff_t>(each),
-                                     micro.input.end());
+      const std::vector<double> last(micro.input.end() - each, micro.input.end());
       micro.input.insert(micro.input.end(), last.begin(), last.end());
       micro.label.push_back(micro.label.back());
       micro.weight.push_back(0);
@@ -157,7 +156,7 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
   }
   for (const auto& pass : passes_) {
     const bool final = pass.way == Pass::Way::backward && pass.micro_batch + 1 == parts;
-    const auto& micro = cut.empty() ? batch : cut[static_cast<std::size_t>(pass.micro_batch)];
+    const auto& micro = cut.empty() ? batch : cut[pass.micro_batch];
     run(pass, micro, gradient, final ? ready : GradientReady{});
   }
   settle();

@@ -75,11 +75,11 @@ void StageParameters::sum(std::span<double> gradient) const {
     buffer_.resize(shared.part.count());
     auto to = buffer_.begin();
     for (const auto& piece : shared.part.pieces)
-      to = std::copy_n(gradient.begin() + static_cast<std::ptrdiff_t>(piece.at), piece.count, to);
+      to = std::copy_n(gradient.begin() + piece.at, piece.count, to);
     sum_over_ranks(buffer_, shared.holders);
     auto from = buffer_.begin();
     for (const auto& piece : shared.part.pieces) {
-      std::copy_n(from, piece.count, gradient.begin() + static_cast<std::ptrdiff_t>(piece.at));
+      std::copy_n(from, piece.count, gradient.begin() + piece.at);
       from += static_cast<std::ptrdiff_t>(piece.count);
     }
   }
@@ -122,8 +122,7 @@ std::vector<double> StageParameters::gathered(std::span<const double> mine) cons
     const double* const from = of_stage(stage, mine);
     if (from == nullptr) continue;
     for (const auto& view : layout_of(stage).views())
-      std::copy_n(from + view.offset, view.size(),
-                  whole.begin() + static_cast<std::ptrdiff_t>(view.offset_in_model));
+      std::copy_n(from + view.offset, view.size(), whole.begin() + view.offset_in_model);
   }
   return whole;
 }

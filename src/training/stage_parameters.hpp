@@ -50,7 +50,7 @@ class StageParameters {
     Communicator holders;
     io::FlatPart part;
   };
-  const ParameterLayout& layout_of(int stage) const { return layouts_[static_cast<std::size_t>(stage)]; }
+  const ParameterLayout& layout_of(int stage) const { return layouts_[stage]; }
   /// The vector of a stage on rank 0 of all ranks (`mine`, or what it receives), null elsewhere.
   const double* of_stage(int stage, std::span<const double> mine) const;
 

@@ -21,7 +21,7 @@ double softplus_inverse(double value) {
 Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& which)
     : kinds_(parameters.layout.size(), Kind::plain) {
   const auto set = [&](const ParameterView& view, Kind kind) {
-    std::fill_n(kinds_.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), kind);
+    std::fill_n(kinds_.begin() + view.offset, view.size(), kind);
   };
   for (const auto& view : parameters.layout.views()) {
     if (view.name == "kappa") {

@@ -54,9 +54,9 @@ void AttentionMeter::add(long sample, int layer, int tokens, int length, const d
     take(t, t_);
     take(p, p_);
     for (int i = 0; i < shape_.heads_t; ++i) {
-      const AttentionRow& mine = t_[static_cast<std::size_t>(i)];
+      const AttentionRow& mine = t_[i];
       for (int j = 0; j < shape_.heads_p; ++j) {
-        const auto scores = compare(mine, p_[static_cast<std::size_t>(j)]);
+        const auto scores = compare(mine, p_[j]);
         add_scores(scores, weight, sums + pair(i, j));
         if (each_) each_->add(place, layer, i, j, scores, weight);
       }

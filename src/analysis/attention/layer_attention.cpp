@@ -13,12 +13,12 @@ void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
   probe_.forward(u_, fluxformer::Keep::nothing, [&](int row, const double* u) {
     for (int l = 1; l <= layers(); ++l)
-      if (probe_.entry_of_layer(l) == row) entries_[static_cast<std::size_t>(l - 1)].assign(u, u + u_.size());
+      if (probe_.entry_of_layer(l) == row) entries_[l - 1].assign(u, u + u_.size());
   });
 }
 
 const std::vector<double>& LayerAttention::of_layer(int l) {
-  probe_.attention(probe_.entry_of_layer(l), entries_[static_cast<std::size_t>(l - 1)].data(), k_);
+  probe_.attention(probe_.entry_of_layer(l), entries_[l - 1].data(), k_);
   return k_;
 }
 
@@ -88,7 +88,7 @@ HeadMatch match_layers(const AttentionMeter& validation, RowScore by) {
 
 HeadMatch heads_in_order(const AttentionMeter::Shape& shape) {
   std::vector<int> heads(static_cast<std::size_t>(shape.heads_t), -1);
-  for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[static_cast<std::size_t>(h)] = h;
+  for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[h] = h;
   return HeadMatch(static_cast<std::size_t>(shape.layers), heads);
 }
 

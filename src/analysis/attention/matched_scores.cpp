@@ -22,11 +22,11 @@ void MatchedScores::put(std::size_t place, Against against, const RowScores& sco
 
 void MatchedScores::add(std::size_t place, int layer, int t, int p, const RowScores& scores, double weight) {
   const auto l = static_cast<std::size_t>(layer);
-  if (pairs_[l][static_cast<std::size_t>(t)] == p) put(place, Against::match, scores, weight * share_[l]);
+  if (pairs_[l][t] == p) put(place, Against::match, scores, weight * share_[l]);
 }
 
 void MatchedScores::add(std::size_t place, int layer, Against null, const RowScores& scores, double weight) {
-  const auto heads = pairs_[static_cast<std::size_t>(layer)].size();
+  const auto heads = pairs_[layer].size();
   put(place, null, scores, weight / static_cast<double>(pairs_.size() * heads));
 }
 

@@ -22,8 +22,7 @@ struct Directions {
       channels[k] += 1;
       return;
     }
-    const RandomStream of_one =
-        signs.item(static_cast<std::uint64_t>(token)).item(static_cast<std::uint64_t>(k));
+    const RandomStream of_one = signs.item(token).item(k);
     for (int c = 0; c < width; ++c)
       channels[c] += of_one.below(static_cast<std::uint64_t>(c), 2) == 0 ? 1 : -1;
   }
@@ -103,9 +102,8 @@ std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, cons
     throw std::invalid_argument("spectral norms need all directions, random ones at least 2");
   linearise(u_0, length);
   const int width = context_.width, copies = context_.samples;
-  const Directions directions{
-      plan.probes > 0 ? plan.probes : width, plan.probes > 0,
-      RandomStream(plan.seed, "directions of tokens").item(static_cast<std::uint64_t>(key))};
+  const Directions directions{plan.probes > 0 ? plan.probes : width, plan.probes > 0,
+                              RandomStream(plan.seed, "directions of tokens").item(key)};
   const auto at = [&](int token, int copy) {
     return (static_cast<std::ptrdiff_t>(token) * copies + copy) * width;
   };
@@ -131,14 +129,14 @@ std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, cons
           const Eigen::Map<const Eigen::VectorXd> column(tangents + at(j, k), width);
           const int i = (first + k) / directions.each, c = (first + k) % directions.each;
           if (!spectral) {
-            sums[static_cast<std::size_t>(row)].add(i, j, column.squaredNorm());
+            sums[row].add(i, j, column.squaredNorm());
             continue;
           }
-          auto& block = blocks[static_cast<std::size_t>(row)][static_cast<std::size_t>(j)];
+          auto& block = blocks[row][j];
           block.col(c) = column;
           if (c + 1 == width) {
             const double largest = singular_values_of(block)[0];
-            sums[static_cast<std::size_t>(row)].add(i, j, largest * largest);
+            sums[row].add(i, j, largest * largest);
           }
         }
     });

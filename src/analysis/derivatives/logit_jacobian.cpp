@@ -13,11 +13,11 @@ void LogitJacobian::set() {
   const int classes = probe.spec().classes, samples = input_.samples();
   auto u = input_.clean_embedded();
   logits_ = probe.forward(u, Keep::activations);
-  rows_.resize(static_cast<std::size_t>(classes));
+  rows_.resize(classes);
   for (int c = 0; c < classes; ++c) {
     std::vector<double> one(logits_.size(), 0.0);
-    for (int b = 0; b < samples; ++b) one[static_cast<std::size_t>(b * classes + c)] = 1;
-    probe.adjoint(one, rows_[static_cast<std::size_t>(c)]);
+    for (int b = 0; b < samples; ++b) one[b * classes + c] = 1;
+    probe.adjoint(one, rows_[c]);
   }
   values_.assign(static_cast<std::size_t>(samples), {});
   left_.assign(static_cast<std::size_t>(samples), {});
@@ -26,9 +26,8 @@ void LogitJacobian::set() {
     Eigen::MatrixXd gram(classes, classes);
     for (int i = 0; i < classes; ++i)
       for (int j = 0; j <= i; ++j)
-        gram(i, j) = gram(j, i) = input_.slab_block(rows_[static_cast<std::size_t>(i)], b)
-                                      .cwiseProduct(input_.slab_block(rows_[static_cast<std::size_t>(j)], b))
-                                      .sum();
+        gram(i, j) = gram(j, i) =
+            input_.slab_block(rows_[i], b).cwiseProduct(input_.slab_block(rows_[j], b)).sum();
     const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
     const auto at = static_cast<std::size_t>(b);
     values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
@@ -43,12 +42,10 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
     const auto at = static_cast<std::size_t>(b);
     if (values_[at].size() == 0 || !(values_[at][0] > 0)) continue;
     Eigen::VectorXd slope(classes);
-    loss_of({}, logits_.data() + static_cast<std::ptrdiff_t>(b) * classes, classes, input_.batch().label[at],
-            1.0, slope.data());
+    loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[at], 1.0, slope.data());
     const double scale = std::copysign(1 / values_[at][0], slope.dot(left_[at]));
     for (int c = 0; c < classes; ++c)
-      input_.slab_block(v, b) +=
-          scale * left_[at][c] * input_.slab_block(rows_[static_cast<std::size_t>(c)], b);
+      input_.slab_block(v, b) += scale * left_[at][c] * input_.slab_block(rows_[c], b);
   }
 }
 

@@ -26,9 +26,7 @@ class LogitJacobian {
   /// Of the last `set`, [sample][class].
   const std::vector<double>& logits() const { return logits_; }
   /// Of a sample, in descending order; empty for a filler.
-  const Eigen::VectorXd& singular_values(int sample) const {
-    return values_[static_cast<std::size_t>(sample)];
-  }
+  const Eigen::VectorXd& singular_values(int sample) const { return values_[sample]; }
   /// v := the slab of the right singular vectors of the largest singular value: norm 1 for each sample, with
   /// the sign along which the cross entropy increases; 0 on fillers, on padding, and where J = 0.
   void worst_direction(std::vector<double>& v) const;

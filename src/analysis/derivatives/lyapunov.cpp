@@ -22,10 +22,10 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
     throw BadInput(std::to_string(exponents) + " Lyapunov exponents: 1 to model.width = " +
                    std::to_string(context.width) + " are possible");
   for (int b = 0; b < context.samples; ++b) {
-    const auto of_sample = start.item(static_cast<std::uint64_t>(samples[static_cast<std::size_t>(b)]));
+    const auto of_sample = start.item(samples[b]);
     MatrixXd& directions = directions_.emplace_back(take_sample(context, in_.data(), b).size(), exponents);
     for (int j = 0; j < exponents; ++j)
-      directions.col(j) = random_direction(of_sample.item(static_cast<std::uint64_t>(j)), directions.rows());
+      directions.col(j) = random_direction(of_sample.item(j), directions.rows());
   }
   growth_.assign(directions_.size(), VectorXd::Zero(exponents));
   orthonormalise();
@@ -34,11 +34,9 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
 
 void LyapunovMeter::advance(const SlabMap& derivative) {
   for (Eigen::Index j = 0; j < growth_.front().size(); ++j) {
-    for (int b = 0; b < context_.samples; ++b)
-      put_sample(context_, directions_[static_cast<std::size_t>(b)].col(j), b, in_.data());
+    for (int b = 0; b < context_.samples; ++b) put_sample(context_, directions_[b].col(j), b, in_.data());
     derivative(in_.data(), out_.data());
-    for (int b = 0; b < context_.samples; ++b)
-      directions_[static_cast<std::size_t>(b)].col(j) = take_sample(context_, out_.data(), b);
+    for (int b = 0; b < context_.samples; ++b) directions_[b].col(j) = take_sample(context_, out_.data(), b);
   }
   orthonormalise();
 }
@@ -91,7 +89,7 @@ std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::fun
     meter.start_counting();
     forwards();
     for (int b = 0; b < meter.samples(); ++b) {
-      auto& one = found[static_cast<std::size_t>(b)];
+      auto& one = found[b];
       if (done(one)) continue;
       const VectorXd value = meter.exponents(b, plan.length);
       one = {value, change_of(one.value, value), sweep};

@@ -103,19 +103,16 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
   std::vector<Bidiagonal> each;
   each.reserve(samples.size());
   for (int b = 0; b < context.samples; ++b)
-    each.emplace_back(
-        random_direction(start.item(static_cast<std::uint64_t>(samples[static_cast<std::size_t>(b)])),
-                         take_sample(context, in.data(), b).size()),
-        steps);
+    each.emplace_back(random_direction(start.item(samples[b]), take_sample(context, in.data(), b).size()),
+                      steps);
   const auto all_done = [&] {
     return std::all_of(each.begin(), each.end(), [](auto& e) { return e.done(); });
   };
   const auto apply = [&](const SlabMap& a, auto&& vector, auto&& add) {
-    for (int b = 0; b < context.samples; ++b)
-      put_sample(context, vector(each[static_cast<std::size_t>(b)]), b, in.data());
+    for (int b = 0; b < context.samples; ++b) put_sample(context, vector(each[b]), b, in.data());
     a(in.data(), out.data());
     for (int b = 0; b < context.samples; ++b)
-      if (auto& e = each[static_cast<std::size_t>(b)]; !e.done()) add(e, take_sample(context, out.data(), b));
+      if (auto& e = each[b]; !e.done()) add(e, take_sample(context, out.data(), b));
   };
   while (!all_done()) {
     apply(

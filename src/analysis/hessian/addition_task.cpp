@@ -40,7 +40,7 @@ TokenBatch addition_batch(std::uint64_t seed, std::uint64_t batch, Eigen::Index 
   const RandomStream of_batch = RandomStream(seed, "addition").item(batch);
   const bool nines = of_batch.uniform(0) < 0.2;
   for (Eigen::Index n = first; n < first + count; ++n) {
-    const RandomStream random = of_batch.item(static_cast<std::uint64_t>(n));
+    const RandomStream random = of_batch.item(n);
     Digits a{}, b{};
     for (std::size_t i = 0; i < digits; ++i) {
       a[i] = static_cast<int>(random.below(4 * i, 10));

@@ -6,7 +6,7 @@
 namespace fluxformer::hessian {
 
 std::vector<Index> every_row(Index tokens) {
-  std::vector<Index> rows(static_cast<std::size_t>(tokens));
+  std::vector<Index> rows(tokens);
   std::iota(rows.begin(), rows.end(), Index{0});
   return rows;
 }

@@ -6,6 +6,7 @@
 
 #include "analysis/hessian/row_maps.hpp"
 #include "analysis/hessian/row_norm.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::hessian {
@@ -50,8 +51,7 @@ DecoderWeights zero_weights(const DecoderShape& s) {
 }
 
 void fill_normal(Matrix& a, std::uint64_t seed, const std::string& name, Index layer, double deviation) {
-  const RandomStream random =
-      RandomStream(seed, "decoder " + name).item(static_cast<std::uint64_t>(layer + 1));
+  const RandomStream random = RandomStream(seed, "decoder " + name).item(layer + 1);
   for (Index i = 0; i < a.size(); ++i) {
     a.data()[i] = deviation * random.normal(static_cast<std::uint64_t>(i));
   }
@@ -60,7 +60,7 @@ void fill_normal(Matrix& a, std::uint64_t seed, const std::string& name, Index l
 Matrix one_hot(const TokenBatch& batch, Index sequence, Index vocabulary) {
   Matrix target = Matrix::Zero(batch.length, vocabulary);
   for (Index i = 0; i < batch.length; ++i) {
-    target(i, batch.tokens[static_cast<std::size_t>(sequence * batch.length + i)]) = 1;
+    target(i, batch.tokens[sequence * batch.length + i]) = 1;
   }
   return target;
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/index.hpp"
+
 namespace fluxformer::hessian {
 
 /// Along one direction.
@@ -44,7 +46,7 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
 void DecoderProducts::seed() {
   logits_bar_ = Matrix::Zero(logits_.rows(), logits_.cols());
   for (const Index i : batch_.scored_rows()) {
-    const auto token = [&](Index row) -> Index { return batch_.tokens[static_cast<std::size_t>(row)]; };
+    const auto token = [&](Index row) -> Index { return batch_.tokens[row]; };
     if (kind_ == LogitLoss::squared_error) {
       logits_(i, token(i)) -= 1;
       loss_ += weight_ * logits_.row(i).squaredNorm();
@@ -84,7 +86,7 @@ void DecoderProducts::scatter(const Matrix& x_bar, DecoderWeights& gradient) con
   gradient.embedding.setZero();
   gradient.position.setZero();
   for (Index i = 0; i < x_bar.rows(); ++i) {
-    gradient.embedding.row(batch_.tokens[static_cast<std::size_t>(i)]) += x_bar.row(i);
+    gradient.embedding.row(batch_.tokens[i]) += x_bar.row(i);
     gradient.position.row(i % batch_.length) += x_bar.row(i);
   }
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 
@@ -55,7 +56,7 @@ GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm li
   });
   const RankOf me(comm);
   std::vector<double> counts(static_cast<std::size_t>(me.ranks), 0.0);
-  counts[static_cast<std::size_t>(me.rank)] = static_cast<double>(rows_.size());
+  counts[me.rank] = static_cast<double>(rows_.size());
   sum_over_ranks(counts, comm);
   first_.push_back(0);
   for (const double count : counts) first_.push_back(first_.back() + static_cast<Index>(count));
@@ -75,13 +76,12 @@ void GaussNewtonGram::add_panel(Matrix& gram, Index begin, Index count) const {
   const RankOf me(comm_);
   Matrix mine(static_cast<Index>(rows_.size()), count);
   for (Index row = 0; row < mine.rows(); ++row)
-    std::copy_n(rows_[static_cast<std::size_t>(row)].begin() + begin, count, mine.row(row).data());
+    std::copy_n(rows_[row].begin() + begin, count, mine.row(row).data());
   for (int rank = 0; rank < me.ranks; ++rank) {
-    const Index first = first_[static_cast<std::size_t>(rank)];
+    const Index first = first_[rank];
     Matrix shown = rank == me.rank ? mine : Matrix(first_[static_cast<std::size_t>(rank) + 1] - first, count);
     check_mpi(MPI_Bcast(shown.data(), static_cast<int>(shown.size()), MPI_DOUBLE, rank, comm_));
-    gram.block(first_[static_cast<std::size_t>(me.rank)], first, mine.rows(), shown.rows()).noalias() +=
-        mine * shown.transpose();
+    gram.block(first_[me.rank], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
   }
 }
 

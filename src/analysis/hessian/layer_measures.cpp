@@ -7,6 +7,7 @@
 #include "analysis/hessian/block_norms.hpp"
 #include "analysis/hessian/decoder_products.hpp"
 #include "analysis/hessian/linear_mlp.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::hessian {
@@ -33,7 +34,7 @@ const ParameterBlock& block_of(const std::vector<ParameterBlock>& blocks, Weight
 double hutchinson(const LayerStudy& study, const DecoderProducts& products, const ParameterBlock& block,
                   Part part) {
   const RandomStream all(study.seed, "hessian probes " + block.name);
-  const auto stream = all.item(static_cast<std::uint64_t>(block.layer));
+  const auto stream = all.item(block.layer);
   Vector norms(study.probes);
   for (int probe = 0; probe < study.probes; ++probe) {
     Vector v = Vector::Zero(products.size());
@@ -50,7 +51,7 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
 
 /// Weights of one matrix of the linear network.
 Matrix uniform_matrix(std::uint64_t seed, Index layer, Index rows, Index columns) {
-  const auto stream = RandomStream(seed, "linear mlp W").item(static_cast<std::uint64_t>(layer));
+  const auto stream = RandomStream(seed, "linear mlp W").item(layer);
   const double bound = 1 / std::sqrt(static_cast<double>(rows));
   Matrix w(rows, columns);
   for (Index j = 0; j < w.size(); ++j)
@@ -61,18 +62,15 @@ Matrix uniform_matrix(std::uint64_t seed, Index layer, Index rows, Index columns
 }  // namespace
 
 EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
-  std::vector<double> sizes(static_cast<std::size_t>(matrix.size()));
-  for (Index j = 0; j < matrix.size(); ++j)
-    sizes[static_cast<std::size_t>(j)] = std::log10(std::abs(matrix.data()[j]));
+  std::vector<double> sizes(matrix.size());
+  for (Index j = 0; j < matrix.size(); ++j) sizes[j] = std::log10(std::abs(matrix.data()[j]));
   if (matrix.hasNaN()) {
     const double none = std::numeric_limits<double>::quiet_NaN();
     return {none, none, std::vector<double>(edges.size() - 1, none)};
   }
   std::ranges::sort(sizes);
   EntrySizes result;
-  const auto at = [&](double share) {
-    return sizes[static_cast<std::size_t>(share * static_cast<double>(sizes.size() - 1))];
-  };
+  const auto at = [&](double share) { return sizes[share * static_cast<double>(sizes.size() - 1)]; };
   result.median = at(0.5);
   result.largest_percent = at(0.99);
   for (std::size_t k = 0; k + 1 < edges.size(); ++k) {
@@ -98,7 +96,7 @@ std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index 
   const DecoderProducts products(study.shape, initial_decoder(study.shape, study.seed), batch, study.loss,
                                  weight_of(study, batch));
   std::vector<float> rows;
-  rows.reserve(static_cast<std::size_t>((end - begin) * products.size()));
+  rows.reserve((end - begin) * products.size());
   Vector unit = Vector::Zero(products.size());
   for (Index row = begin; row < end; ++row) {
     unit[row] = 1;
@@ -137,7 +135,7 @@ std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
   Matrix x(batch.scored(), shape.width), target = Matrix::Zero(batch.scored(), shape.vocabulary);
   Index row = 0;
   for (const Index i : batch.scored_rows()) {
-    const int token = batch.tokens[static_cast<std::size_t>(i)];
+    const int token = batch.tokens[i];
     x.row(row) = decoder.embedding.row(token);
     target(row++, token) = 1;
   }

@@ -17,7 +17,7 @@ Tail squared_error(Matrix target, double c) {
 
 Tail cross_entropy(std::vector<int> labels, double weight) {
   return [labels = std::move(labels), weight](Index row, const Vector& f) {
-    const Index label = labels[static_cast<std::size_t>(row)];
+    const Index label = labels[row];
     const double largest = f.maxCoeff();
     Vector p = (f.array() - largest).exp();
     const double sum = p.sum();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/identifiability/value_space.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -24,11 +25,11 @@ Matrix directions(const Row& a, const Row& b, const AlternativeSearch& search, c
   const Index n = b.size(), largest = std::min<Index>(search.largest, n);
   Matrix g = Matrix::Zero(1 + largest + search.random, n);
   g.row(0) = (b - a).cwiseSign();
-  std::vector<Index> order(static_cast<std::size_t>(n));
+  std::vector<Index> order(n);
   std::iota(order.begin(), order.end(), 0);
   std::partial_sort(order.begin(), order.begin() + largest, order.end(),
                     [&](Index i, Index j) { return b[i] > b[j]; });
-  for (Index k = 0; k < largest; ++k) g(1 + k, order[static_cast<std::size_t>(k)]) = -1;
+  for (Index k = 0; k < largest; ++k) g(1 + k, order[k]) = -1;
   for (Index k = 1 + largest; k < g.rows(); ++k)
     for (Index j = 0; j < n; ++j) g(k, j) = stream.uniform(static_cast<std::uint64_t>(k * n + j), -1, 1);
   return g;
@@ -102,10 +103,10 @@ AlternativeWeights alternative_weights(const AttentionHead& head, const Alternat
     if (head.causal) space = column_space(ones);
     if (space.everything()) continue;
     const Row a = head.weights.row(i).head(seen);
-    const auto numbers = stream.item(static_cast<std::uint64_t>(i));
+    const auto numbers = stream.item(i);
     Row b = a;
     for (int step = 0; step < search.steps; ++step) {
-      const auto g = directions(a, b, search, numbers.item(static_cast<std::uint64_t>(step)));
+      const auto g = directions(a, b, search, numbers.item(step));
       if (!improve(a, b, ones, g)) break;
     }
     b = made_exact(a, b, space);

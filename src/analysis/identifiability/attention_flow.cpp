@@ -10,6 +10,7 @@
 
 #include "analysis/identifiability/attribution_baselines.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -100,8 +101,8 @@ class FlowGraph {
 
   double largest(const Matrix& top, Index output, const Matrix& bottom, Index input) {
     for (Index k = 0; k < n_; ++k) {
-      graph_[from_source_[static_cast<std::size_t>(k)]].capacity = in_units(top(output, k));
-      graph_[to_sink_[static_cast<std::size_t>(k)]].capacity = in_units(bottom(k, input));
+      graph_[from_source_[k]].capacity = in_units(top(output, k));
+      graph_[to_sink_[k]].capacity = in_units(bottom(k, input));
     }
     const std::int64_t flow = boost::push_relabel_max_flow(
         graph_, source_, sink_, boost::get(&Link::capacity, graph_), boost::get(&Link::residual, graph_),
@@ -153,7 +154,7 @@ Matrix attention_flow(const std::vector<Matrix>& attention, std::span<const int>
   Matrix flow(static_cast<Index>(outputs.size()), n);
   const auto fill = [&](const auto& largest) {
     for (Index o = 0; o < flow.rows(); ++o)
-      for (Index i = 0; i < n; ++i) flow(o, i) = largest(outputs[static_cast<std::size_t>(o)], i);
+      for (Index i = 0; i < n; ++i) flow(o, i) = largest(outputs[o], i);
   };
   if (capacity.size() == 1) {
     fill([&](Index j, Index i) { return capacity.front()(j, i); });

@@ -24,7 +24,7 @@ namespace {
 std::vector<int> output_tokens(const ModelSpec& spec, int n) {
   if (spec.classes > 0 && spec.pooling == Pooling::first) return {0};
   if (spec.classes > 0 && spec.pooling == Pooling::last) return {n - 1};
-  std::vector<int> all(static_cast<std::size_t>(n));
+  std::vector<int> all(n);
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
@@ -33,9 +33,8 @@ std::vector<int> output_tokens(const ModelSpec& spec, int n) {
 std::vector<int> some_of(const std::vector<int>& tokens, int count) {
   const auto size = static_cast<int>(tokens.size());
   std::vector<int> some;
-  some.reserve(static_cast<std::size_t>(std::min(count, size)));
-  for (int k = 0; k < std::min(count, size); ++k)
-    some.push_back(tokens[static_cast<std::size_t>(k * size / std::min(count, size))]);
+  some.reserve(std::min(count, size));
+  for (int k = 0; k < std::min(count, size); ++k) some.push_back(tokens[k * size / std::min(count, size)]);
   return some;
 }
 
@@ -177,9 +176,8 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
     const auto first_cell = l * static_cast<std::size_t>(cells_per_layer_),
                end = first_cell + static_cast<std::size_t>(cells_per_layer_);
     if (plan_.flow_outputs > 0)
-      flow = flow_shares(
-          attention_flow({of.attention.begin(), of.attention.begin() + static_cast<std::ptrdiff_t>(end)},
-                         some_of(outputs, plan_.flow_outputs), probe_.step()));
+      flow = flow_shares(attention_flow({of.attention.begin(), of.attention.begin() + end},
+                                        some_of(outputs, plan_.flow_outputs), probe_.step()));
     compare({of.attention[first_cell], effective, norm_based_attention(heads[l]), rolled[end - 1], flow,
              c[end].transpose()},
             l, outputs, effects);
@@ -198,7 +196,7 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
       if (accounts[a].size() == 0) continue;
       std::vector<int> rows = outputs;
       if (a == static_cast<std::size_t>(Account::flow)) {
-        rows.resize(static_cast<std::size_t>(accounts[a].rows()));  // its rows are those of the chosen tokens
+        rows.resize(accounts[a].rows());  // its rows are those of the chosen tokens
         std::iota(rows.begin(), rows.end(), 0);
       }
       auto scores = with_effect(scores_of_inputs(accounts[a], rows), effects);
@@ -243,8 +241,8 @@ Attributions attributions(const SampleSet& samples, ModelProbe& probe, ModelProb
              n = static_cast<std::size_t>(samples.line().tokens());
   Attributions found{one.contributions, {}, {}, {}, {}, {}, one.relative_error};
   const auto& first = one.first.total();
-  found.map.assign(first.begin(), first.end() - static_cast<std::ptrdiff_t>(n));
-  found.output_change.assign(first.end() - static_cast<std::ptrdiff_t>(n), first.end());
+  found.map.assign(first.begin(), first.end() - n);
+  found.output_change.assign(first.end() - n, first.end());
   for (std::size_t e = 0; e < effect_count; ++e) {
     found.agreement_moved[e] = one.agreement.mean(e, account_count, 0, false);
     for (std::size_t a = 0; a < account_count; ++a)

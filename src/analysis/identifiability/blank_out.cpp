@@ -25,7 +25,7 @@ BlankOut::BlankOut(ModelProbe& probe, std::vector<double> mean_token)
 
 const double* BlankOut::at(const std::vector<double>& slab, int token, int slot) const {
   const auto& context = probe_.counted();
-  return slab.data() + static_cast<std::ptrdiff_t>(token) * static_cast<std::ptrdiff_t>(context.row()) +
+  return slab.data() + token * static_cast<std::ptrdiff_t>(context.row()) +
          static_cast<std::ptrdiff_t>(slot) * context.width;
 }
 
@@ -49,7 +49,7 @@ void BlankOut::run(std::span<const double> input, int length, int first, int cou
 }
 
 void BlankOut::take_out(int length, int first, int count) {
-  for (int slot = 0; slot < count; ++slot) batch_.length[static_cast<std::size_t>(slot)] = length - 1;
+  for (int slot = 0; slot < count; ++slot) batch_.length[slot] = length - 1;
   probe_.embed(batch_, u_);  // for the lengths
   const int width = probe_.counted().width;
   for (int slot = 0; slot < count; ++slot)
@@ -60,15 +60,13 @@ void BlankOut::take_out(int length, int first, int count) {
 
 double BlankOut::change(int slot, int blank, int length) const {
   if (const int classes = probe_.spec().classes; classes > 0)
-    return distance(logits_.data() + static_cast<std::ptrdiff_t>(slot) * classes, whole_logits_.data(),
-                    classes);
+    return distance(logits_.data() + slot * classes, whole_logits_.data(), classes);
   const int width = probe_.counted().width;
   double sum = 0;
   for (int token = 0; token < length; ++token) {
     if (token == blank) continue;
     const int now = words() && token > blank ? token - 1 : token;
-    const double moved =
-        distance(at(u_, now, slot), whole_.data() + static_cast<std::ptrdiff_t>(token) * width, width);
+    const double moved = distance(at(u_, now, slot), whole_.data() + token * width, width);
     sum += moved * moved;
   }
   return std::sqrt(sum);
@@ -101,9 +99,8 @@ TokenEffects BlankOut::effects(std::span<const double> input, int length) {
       const auto i = static_cast<std::size_t>(token);
       found.output_change[i] = change(slot, token, length);
       if (spec.classes > 0)
-        found.winning_drop[i] = whole_logits_[static_cast<std::size_t>(winner)] -
-                                logits_[static_cast<std::size_t>(slot * spec.classes + winner)];
-      found.moved[i] = distance(whole_input_.data() + static_cast<std::ptrdiff_t>(token) * width,
+        found.winning_drop[i] = whole_logits_[winner] - logits_[slot * spec.classes + winner];
+      found.moved[i] = distance(whole_input_.data() + token * width,
                                 words() ? nothing.data() : at(embedded_, token, slot), width);
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
@@ -93,12 +94,12 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
     std::fill(at.begin(), at.end(), 0.0);
     double all = 0;
     for (Index i = lattice.leading; i < c.rows(); ++i) {
-      at[static_cast<std::size_t>(distance_of(lattice, i, j))] += c(i, j);
+      at[distance_of(lattice, i, j)] += c(i, j);
       all += c(i, j);
     }
     std::size_t r = 0;
     for (double sum = at[0]; sum < half * all; sum += at[r]) ++r;
-    if (all > 0) list[static_cast<std::size_t>(j)] = static_cast<double>(r);
+    if (all > 0) list[j] = static_cast<double>(r);
   }
   return list;
 }

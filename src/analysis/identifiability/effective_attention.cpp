@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "analysis/identifiability/leading_rows.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -19,8 +20,7 @@ Matrix causal_attention(const Matrix& weights, const Eigen::MatrixXd& matrix) {
   Matrix effective = Matrix::Zero(n, n);
   for (Index i = 0; i < n; ++i) {
     qr.append(matrix.row(i));
-    effective.row(i).head(i + 1) =
-        qr.project(weights.row(i).head(i + 1).transpose(), ranks[static_cast<std::size_t>(i)]);
+    effective.row(i).head(i + 1) = qr.project(weights.row(i).head(i + 1).transpose(), ranks[i]);
   }
   return effective;
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/index.hpp"
+
 namespace fluxformer::identifiability {
 namespace {
 
@@ -72,7 +74,7 @@ EffectiveMeasures effective_measures(const AttentionHead& head, const Matrix& ef
     found.negative_share += static_cast<double>((y.array() < -rounding).count()) / count;
     found.entropy += entropy_of(x) / n;
     found.effective_entropy += entropy_of(y) / n;
-    found.moved_share += raw[static_cast<std::size_t>(i)] != moved[static_cast<std::size_t>(i)] ? 1 / n : 0;
+    found.moved_share += raw[i] != moved[i] ? 1 / n : 0;
   }
   return found;
 }

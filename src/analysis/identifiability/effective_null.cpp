@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/identifiability/effective_measures.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
@@ -58,7 +59,7 @@ EffectiveNull drawn_null(const AttentionHead& head, int rank, EffectivePart part
   drawn.factor = {};
   Eigen::ArrayXd correlation(draws), row_sum(draws);
   for (int draw = 0; draw < draws; ++draw) {
-    const auto numbers = stream.item(static_cast<std::uint64_t>(draw));
+    const auto numbers = stream.item(draw);
     for (Index k = 0; k < drawn.values.size(); ++k)
       drawn.values.data()[k] = numbers.normal(static_cast<std::uint64_t>(k));
     const auto found = effective_measures(head, effective_attention(drawn, part));

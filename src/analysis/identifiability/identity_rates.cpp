@@ -10,6 +10,7 @@
 #include "analysis/identifiability/token_map.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
@@ -31,9 +32,8 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
       if (row < first || row >= first + count) return;
       for_each_sample(batch, [&](std::size_t b, std::size_t place) {
         const auto sample = static_cast<int>(b);
-        at[static_cast<std::size_t>(row - first)].samples.push_back(
-            {place, sample_of(probe.counted(), state, sample),
-             sample_of(probe.counted(), embedded.data(), sample)});
+        at[row - first].samples.push_back({place, sample_of(probe.counted(), state, sample),
+                                           sample_of(probe.counted(), embedded.data(), sample)});
       });
     });
   });
@@ -169,12 +169,10 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
     auto training = examples_at(samples.training, probe, first, count),
          validation = examples_at(samples.validation, probe, first, count),
          test = examples_at(samples.test, probe, first, count);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) {
+    for (Index k = 0; k < count; ++k) {
       const Split split{std::move(training[k]), std::move(validation[k]), std::move(test[k]), comm};
       const Judge judge(split, probe.spec().width, plan);
-      const auto put = [&](TokenGuess guess, double rate) {
-        found.rate[static_cast<std::size_t>(guess)].push_back(rate);
-      };
+      const auto put = [&](TokenGuess guess, double rate) { found.rate[guess].push_back(rate); };
       put(TokenGuess::identity_cosine, judge.identity(TokenDistance::cosine));
       put(TokenGuess::identity_l2, judge.identity(TokenDistance::l2));
       put(TokenGuess::linear_cosine, judge.linear(TokenDistance::cosine));

@@ -5,6 +5,7 @@
 
 #include "analysis/identifiability/numerical_rank.hpp"
 #include "analysis/identifiability/thin_svd.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -15,7 +16,7 @@ LeadingRows::LeadingRows(Eigen::MatrixXd matrix)
     : matrix_(std::move(matrix)), values_(static_cast<std::size_t>(matrix_.rows()) + 1) {}
 
 const VectorXd& LeadingRows::values(int rows) {
-  VectorXd& known = values_[static_cast<std::size_t>(rows)];
+  VectorXd& known = values_[rows];
   if (known.size() == 0) known = singular_values(matrix_.topRows(rows));
   return known;
 }

@@ -31,7 +31,7 @@ void ModelHeads::show(const Batch& batch) {
   probe_.embed(batch, u_);
   probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
     if (row == probe_.cells()) return;
-    auto& entry = entries_[static_cast<std::size_t>(row)];
+    auto& entry = entries_[row];
     entry.assign(u, u + u_.size());
     if (!std::ranges::all_of(entry, [](double value) { return std::isfinite(value); }))
       throw NumericalFailure("hidden states are beyond the range of numbers at depth cell " +
@@ -40,7 +40,7 @@ void ModelHeads::show(const Batch& batch) {
 }
 
 void ModelHeads::select_cell(int cell) {
-  const double* const u = entries_[static_cast<std::size_t>(cell)].data();
+  const double* const u = entries_[cell].data();
   probe_.attention(cell, u, kernel_);
   probe_.attention_state(cell, u, state_);
   layer_ = weights_.at(probe_.point(cell));
@@ -70,7 +70,7 @@ LayerHeads ModelHeads::of_sample(int sample) const {
   const auto keys = static_cast<Eigen::Index>(context.line->tokens());
   LayerHeads all(static_cast<std::size_t>(count));
   for (Eigen::Index h = 0; h < count; ++h) {
-    auto& head = all[static_cast<std::size_t>(h)];
+    auto& head = all[h];
     const ConstMatrix kernel(kernel_.data() + (sample * count + h) * keys * keys, keys, keys);
     head = {.weights = kernel.topLeftCorner(n, n),
             .queries = qkv.middleCols(h * channels, channels),
@@ -78,7 +78,7 @@ LayerHeads ModelHeads::of_sample(int sample) const {
             .values = qkv.middleCols(2 * d + h * channels, channels),
             .output = output_->matrix.middleRows(h * channels, channels),
             .causal = probe_.spec().causal,
-            .factor = output_->factors[static_cast<std::size_t>(h)]};
+            .factor = output_->factors[h]};
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::identifiability {
@@ -22,7 +23,7 @@ double squared_distance(const double* x, const double* y, Index d) {
   for (; k + lanes <= d; k += lanes)
     for (Index l = 0; l < lanes; ++l) {
       const double difference = x[k + l] - y[k + l];
-      sum[static_cast<std::size_t>(l)] += difference * difference;
+      sum[l] += difference * difference;
     }
   for (; k < d; ++k) sum[0] += (x[k] - y[k]) * (x[k] - y[k]);
   return std::accumulate(sum.begin(), sum.end(), 0.0);
@@ -46,8 +47,7 @@ std::vector<int> copies_of_rows(const Matrix& m, const Eigen::VectorXd& squares)
   std::vector<int> copies(static_cast<std::size_t>(m.rows()), 1);
   for (Index i = 0; i < m.rows(); ++i)
     for (Index j = 0; j < i; ++j)
-      if (squares[i] == squares[j] && same_rows(m, i, j))
-        ++copies[static_cast<std::size_t>(i)], ++copies[static_cast<std::size_t>(j)];
+      if (squares[i] == squares[j] && same_rows(m, i, j)) ++copies[i], ++copies[j];
   return copies;
 }
 
@@ -103,7 +103,7 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
   const bool zeros = angle && e2.minCoeff() == 0;
 
   NearestTokens found;
-  found.credit.resize(static_cast<std::size_t>(n));
+  found.credit.resize(n);
   found.chance = 1.0 / static_cast<double>(n);
   const Candidates candidates(g, e, g2, e2);
   std::vector<Index> nearest;
@@ -115,7 +115,7 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
       continue;
     }
     if (angle && g2[i] == 0) {
-      nearest.resize(static_cast<std::size_t>(n));
+      nearest.resize(n);
       std::iota(nearest.begin(), nearest.end(), Index{0});
     } else {
       if (zeros)  // |g - 0| is 1, but orthogonal vectors have the distance sqrt 2
@@ -152,8 +152,7 @@ Matrix row_norms(const Matrix& rows) {
 Matrix shuffled_rows(const Matrix& rows, std::uint64_t seed, std::uint64_t sample) {
   const auto order = shuffled(static_cast<std::size_t>(rows.rows()), seed, "shuffled tokens", sample);
   Matrix result(rows.rows(), rows.cols());
-  for (Index i = 0; i < rows.rows(); ++i)
-    result.row(i) = rows.row(static_cast<Index>(order[static_cast<std::size_t>(i)]));
+  for (Index i = 0; i < rows.rows(); ++i) result.row(i) = rows.row(static_cast<Index>(order[i]));
   return result;
 }
 

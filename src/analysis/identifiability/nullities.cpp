@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "analysis/identifiability/leading_rows.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
@@ -67,7 +68,7 @@ double lost_rank(const LayerHeads& heads, Index tokens, Index ones) {
   Index rows = 0, width = heads.front().output.cols();
   double each = 0;
   for (Index h = 0; h < count; ++h) {
-    const auto& head = heads[static_cast<std::size_t>(h)];
+    const auto& head = heads[h];
     // T_h scaled to norm 1, beside its own column of ones; Q of its rows does not change the rank.
     const Matrix product = head.values.topRows(tokens) * head.output;
     MatrixXd block = MatrixXd::Zero(tokens, width + ones * count);

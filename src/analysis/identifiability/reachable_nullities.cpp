@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/identifiability/thin_svd.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
@@ -170,7 +171,7 @@ JointNullity ReachableNullities::joint() const {
 }
 
 std::vector<int> sampled_rows(int tokens, int count, const RandomStream& stream) {
-  std::vector<int> rows(static_cast<std::size_t>(tokens));
+  std::vector<int> rows(tokens);
   std::iota(rows.begin(), rows.end(), 0);
   const std::size_t taken = std::min(rows.size(), static_cast<std::size_t>(count));
   for (std::size_t k = 0; k < taken; ++k) std::swap(rows[k], rows[k + stream.below(k, rows.size() - k)]);

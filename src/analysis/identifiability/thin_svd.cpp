@@ -25,7 +25,7 @@ VectorXd decompose(MatrixXd& a, MatrixXd* left) {
   if (least == 0 || !a.allFinite()) return values;
   const int n = blas(a.rows()), m = blas(a.cols()), one = 1;
   // More than the least that LAPACK asks for, so that it works in blocks.
-  std::vector<double> work(static_cast<std::size_t>(5 * least + 64 * (a.rows() + a.cols())));
+  std::vector<double> work(5 * least + 64 * (a.rows() + a.cols()));
   const int size = static_cast<int>(work.size());
   int info = 0;
   double unused = 0;
@@ -38,7 +38,7 @@ VectorXd decompose(MatrixXd& a, MatrixXd* left) {
 /// Householder's reflections below the diagonal of `a`, R in its upper triangle; returns their factors.
 std::vector<double> reflect(MatrixXd& a) {
   const Index least = std::min(a.rows(), a.cols());
-  std::vector<double> tau(static_cast<std::size_t>(least)), work(static_cast<std::size_t>(64 * a.cols()));
+  std::vector<double> tau(least), work(static_cast<std::size_t>(64 * a.cols()));
   if (least == 0) return tau;
   const int n = blas(a.rows()), m = blas(a.cols()), size = static_cast<int>(work.size());
   int info = 0;
@@ -57,7 +57,7 @@ QrFactors qr_factors(MatrixXd a) {
   QrFactors factors{.q = a.leftCols(std::min(a.rows(), a.cols())), .r = upper_of(a)};
   const int n = blas(a.rows()), k = blas(factors.q.cols());
   if (k == 0) return factors;
-  std::vector<double> work(static_cast<std::size_t>(64 * k));
+  std::vector<double> work(64 * k);
   const int size = static_cast<int>(work.size());
   int info = 0;
   dorgqr_(&n, &k, &k, factors.q.data(), &n, tau.data(), work.data(), &size, &info);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::identifiability {
@@ -115,9 +116,7 @@ double MlpMap::add_gradient(const TokenExample& sample, TokenDistance distance,
 
 std::vector<char> MlpMap::decays() const {
   std::vector<char> all(size(), 1);
-  const auto none = [&](std::size_t first, Index count) {
-    std::fill_n(all.begin() + static_cast<std::ptrdiff_t>(first), count, char{0});
-  };
+  const auto none = [&](std::size_t first, Index count) { std::fill_n(all.begin() + first, count, char{0}); };
   none(entries(width_, hidden_), hidden_);
   none(entries(width_ + 1, hidden_) + entries(hidden_, described_), described_);
   return all;

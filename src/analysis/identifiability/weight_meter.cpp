@@ -52,11 +52,9 @@ double WeightMeter::mean(std::size_t place) const {
 }
 
 void WeightMeter::add(int layer, const LayerHeads& heads, const WeighedSample& sample) {
-  const RandomStream of_layer = stream_.item(sample.index).item(static_cast<std::uint64_t>(layer));
-  for (int h = 0; h < heads_; ++h)
-    add_head(place_of_head(layer - 1, h), heads[static_cast<std::size_t>(h)], sample,
-             of_layer.item(static_cast<std::uint64_t>(h)));
-  auto& add_up = add_up_[static_cast<std::size_t>(layer - 1)];
+  const RandomStream of_layer = stream_.item(sample.index).item(layer);
+  for (int h = 0; h < heads_; ++h) add_head(place_of_head(layer - 1, h), heads[h], sample, of_layer.item(h));
+  auto& add_up = add_up_[layer - 1];
   if (!add_up) add_up = heads_add_up(heads);
   const auto excess = *add_up ? ExcessNullity{} : excess_nullity(heads);
   const std::size_t first = place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(layer - 1);
@@ -135,7 +133,7 @@ std::vector<double> WeightMeter::over_epsilons(HeadNumber first) const {
 
 std::vector<double> WeightMeter::excess(std::size_t which) const {
   std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(layers_));
+  values.reserve(layers_);
   for (int l = 0; l < layers_; ++l)
     values.push_back(mean(place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(l) + which));
   return values;

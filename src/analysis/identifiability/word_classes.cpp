@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "analysis/accumulator.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
@@ -17,7 +18,7 @@ std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::si
   if (data.vocabulary() == 0) return words;
   const auto step = static_cast<std::size_t>(data.features());
   const std::size_t per_sample = batch.input.size() / batch.weight.size();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i)
+  for (Index i = 0; i < length; ++i)
     words.push_back(static_cast<int>(batch.input[b * per_sample + i * step]));
   return words;
 }
@@ -40,9 +41,7 @@ WordClasses word_classes(const SampleSet& samples) {
   std::vector<int> order;
   for (int word = 0; word < data.vocabulary(); ++word)
     if (std::ranges::find(placeholders, word) == placeholders.end()) order.push_back(word);
-  std::ranges::stable_sort(order, [&](int a, int b) {
-    return counts.total()[static_cast<std::size_t>(a)] > counts.total()[static_cast<std::size_t>(b)];
-  });
+  std::ranges::stable_sort(order, [&](int a, int b) { return counts.total()[a] > counts.total()[b]; });
   order.resize(std::min(order.size(), most_frequent));
   classes.frequent = {order.begin(), order.end()};
   const auto names = data.words();

@@ -27,7 +27,7 @@ double& named(Estimates& all, const std::string& name) {
   const auto& list = variables::estimates();
   const auto at = std::ranges::find(list, name, &io::Variable::name);
   if (at == list.end()) throw std::logic_error("no estimate " + name);
-  return all[static_cast<std::size_t>(at - list.begin())];
+  return all[at - list.begin()];
 }
 
 /// Root mean square deviation of a component from its mean.

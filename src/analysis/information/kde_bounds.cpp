@@ -59,8 +59,7 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
     for (std::size_t i = groups.first[g]; i < groups.first[g + 1]; ++i) group_of[i] = g;
   for (Index row = 0; row < count; row += block_rows) {
     const Index rows = std::min(block_rows, count - row);
-    std::vector<KernelSums> over_all(static_cast<std::size_t>(rows)),
-        over_group(static_cast<std::size_t>(rows));
+    std::vector<KernelSums> over_all(rows), over_group(static_cast<std::size_t>(rows));
     for (Index column = 0; column < count; column += block_columns) {
       const Index columns = std::min(block_columns, count - column);
       kernel.noalias() = 2 * x.middleRows(row, rows) * x.middleRows(column, columns).transpose();
@@ -72,7 +71,7 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
       exp_shifted(kernel.data(), static_cast<std::size_t>(kernel.size()), 0.0);
       for (Index i = 0; i < rows; ++i) {
         const auto r = static_cast<std::size_t>(i);
-        const std::size_t g = group_of[static_cast<std::size_t>(row + i)];
+        const std::size_t g = group_of[row + i];
         over_all[r].add(kernel.row(i).array());
         const Index from = std::max(column, static_cast<Index>(groups.first[g]));
         const Index to = std::min(column + columns, static_cast<Index>(groups.first[g + 1]));
@@ -82,8 +81,7 @@ InformationPlane kde_information(const Points& t, std::span<const int> labels, d
     for (Index i = 0; i < rows; ++i) {
       const auto r = static_cast<std::size_t>(i);
       all.add(over_all[r], n, 1 / n);
-      within.add(over_group[r], static_cast<double>(groups.size(group_of[static_cast<std::size_t>(row + i)])),
-                 1 / n);
+      within.add(over_group[r], static_cast<double>(groups.size(group_of[row + i])), 1 / n);
     }
   }
   return {between(all.lower, all.upper, std::log(n)),

@@ -12,7 +12,7 @@ int ExampleShare::count(int all) const {
 }
 
 std::vector<int> ExampleShare::examples(int all) const {
-  std::vector<int> held(static_cast<std::size_t>(count(all)));
+  std::vector<int> held(count(all));
   for (int row = 0; auto& one : held) one = example(row++);
   return held;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
@@ -95,7 +96,7 @@ std::vector<int> FrozenAttention::heads() const {
 }
 
 const FrozenHead& FrozenAttention::head(int layer, int head) const {
-  return layers_.at(static_cast<std::size_t>(layer)).at(static_cast<std::size_t>(head));
+  return layers_.at(layer).at(head);
 }
 
 MatrixXd FrozenAttention::read_out_columns(const MatrixXd& x) const {

@@ -21,7 +21,7 @@ std::vector<double> accuracies_without(const std::vector<HeadPlace>& order, cons
   bool whole = true;
   accuracies.reserve(order.size());
   for (std::size_t k = 0; k < order.size(); ++k) {
-    whole = whole && --left[static_cast<std::size_t>(order[k].layer)] > 0;
+    whole = whole && --left[order[k].layer] > 0;
     accuracies.push_back(whole ? accuracy(std::span(order).first(k + 1))
                                : std::numeric_limits<double>::quiet_NaN());
   }
@@ -66,7 +66,7 @@ RowMatrix without_heads(const RowMatrix& input_weights, const std::vector<int>& 
   auto remaining = heads;
   for (const auto& head : lost) {
     left = (VectorXd::Ones(left.rows()) - paths_through(head, heads)).asDiagonal() * left;
-    --remaining[static_cast<std::size_t>(head.layer)];
+    --remaining[head.layer];
   }
   for (std::size_t l = 0; l < heads.size(); ++l) {
     if (remaining[l] < 1) throw BadInput("layer " + std::to_string(l + 1) + " has lost all its heads");

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "analysis/paths/path_examples.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 
@@ -13,14 +14,13 @@ using Eigen::MatrixXd;
 Eigen::VectorXd paths_through(const HeadPlace& head, const std::vector<int>& heads) {
   Eigen::VectorXd through(path_count(heads));
   for (Index path = 0; path < through.size(); ++path)
-    through[path] =
-        heads_of_path(static_cast<int>(path), heads)[static_cast<std::size_t>(head.layer)] == head.head;
+    through[path] = heads_of_path(static_cast<int>(path), heads)[head.layer] == head.head;
   return through;
 }
 
 std::vector<HeadPlace> all_heads(const std::vector<int>& heads) {
   std::vector<HeadPlace> all;
-  all.reserve(static_cast<std::size_t>(std::accumulate(heads.begin(), heads.end(), 0)));
+  all.reserve(std::accumulate(heads.begin(), heads.end(), 0));
   for (std::size_t l = 0; l < heads.size(); ++l)
     for (int h = 0; h < heads[l]; ++h) all.push_back({static_cast<int>(l), h});
   return all;

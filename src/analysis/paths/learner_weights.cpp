@@ -75,8 +75,7 @@ FrozenAttention LearnerWeights::attention(std::span<const double> all) const {
       const auto of = [&](std::span<const double> block) -> Eigen::MatrixXd {
         return Block(block.data() + static_cast<std::size_t>(h) * size, shape_.key, shape_.dimension);
       };
-      layers[static_cast<std::size_t>(l)].emplace_back(
-          QueryKeyHead{.query = of(queries(all, l)), .key = of(keys(all, l))});
+      layers[l].emplace_back(QueryKeyHead{.query = of(queries(all, l)), .key = of(keys(all, l))});
     }
   return {std::move(layers), ReadOut::average_pooling};
 }

@@ -5,6 +5,7 @@
 
 #include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
@@ -22,7 +23,7 @@ double log_chi(double t, double k) {
 NestedWishart::NestedWishart(PathNetwork network) : network_(std::move(network)) {
   check(network_);
   for (int l = 1; l <= network_.layers(); ++l)
-    if (network_.widths[static_cast<std::size_t>(l - 1)] < network_.order_size(l))
+    if (network_.widths[l - 1] < network_.order_size(l))
       throw BadInput("the exact posterior of attention paths needs widths of at least " +
                      std::to_string(network_.order_size(l)) + " in layer " + std::to_string(l) +
                      ", the paths from there on");
@@ -34,11 +35,10 @@ int NestedWishart::coordinates() const {
 
 std::vector<double> NestedWishart::start() const {
   std::vector<double> x = {std::log(network_.readout_width()) / 2};
-  x.reserve(static_cast<std::size_t>(coordinates()));
+  x.reserve(coordinates());
   for (int l = network_.layers(); l >= 1; --l)
     for (int i = 0; i < network_.order_size(l); ++i)
-      for (int j = 0; j <= i; ++j)
-        x.push_back(i == j ? std::log(network_.widths[static_cast<std::size_t>(l - 1)] - i) / 2 : 0);
+      for (int j = 0; j <= i; ++j) x.push_back(i == j ? std::log(network_.widths[l - 1] - i) / 2 : 0);
   return x;
 }
 
@@ -48,8 +48,7 @@ double NestedWishart::log_prior(std::span<const double> x) const {
   for (int l = network_.layers(); l >= 1; --l)
     for (int i = 0; i < network_.order_size(l); ++i)
       for (int j = 0; j <= i; ++j, ++at)
-        sum += i == j ? log_chi(x[at], network_.widths[static_cast<std::size_t>(l - 1)] - i)
-                      : -x[at] * x[at] / 2;
+        sum += i == j ? log_chi(x[at], network_.widths[l - 1] - i) : -x[at] * x[at] / 2;
   return sum;
 }
 

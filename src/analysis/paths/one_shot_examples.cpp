@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/index.hpp"
+
 namespace fluxformer::paths {
 namespace {
 
@@ -26,7 +28,7 @@ void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<M
         const int y = p / patches_across * patch + row - margin,
                   x = p % patches_across * patch + column - margin;
         const bool inside = y >= 0 && x >= 0 && y < data::image_side && x < data::image_side;
-        const double here = inside ? ink[static_cast<std::size_t>(y * data::image_side + x)] : 0;
+        const double here = inside ? ink[y * data::image_side + x] : 0;
         pixels[row * patch + column] = (1 - here - paper_mean) / paper_deviation;
       }
     pixels.array() -= pixels.mean();

@@ -74,9 +74,7 @@ OneShotPools one_shot_pools(const std::string& images, const std::string& foreig
   }
   const auto background = omniglot("omniglot", directory);
   const auto alphabet = alphabets(*background);
-  const auto validates = [&](int label) {
-    return alphabet[static_cast<std::size_t>(label)] % every == every - 1;
-  };
+  const auto validates = [&](int label) { return alphabet[label] % every == every - 1; };
   return {.training = {"characters for training", background, [&](int label) { return !validates(label); }},
           .validation = {"characters for validation", background, validates},
           .test = {"characters of the evaluation set", omniglot("omniglot_evaluation", directory),

@@ -35,7 +35,7 @@ PathTask one_shot_task(const OneShotPools& pools, const FrozenAttention& attenti
                    " do not fit one-shot examples, whose tokens have " + std::to_string(one_shot_dimension));
   PathTask task{.heads = attention.heads(), .dimension = one_shot_dimension, .share = settings.share};
   const int paths = path_count(task.heads);
-  task.path_names.reserve(static_cast<std::size_t>(paths));
+  task.path_names.reserve(paths);
   for (int path = 0; path < paths; ++path)
     task.path_names.push_back(numbers_of(heads_of_path(path, task.heads)));
   const auto of = [&](const OneShotPool& pool, int count, const char* purpose) {

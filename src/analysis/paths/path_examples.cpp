@@ -99,7 +99,7 @@ PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& k
   path_count(smaller.heads);  // a head may be kept twice: refuses too many
   const auto paths = kept_paths(task.heads, kept);
   smaller.path_names.reserve(paths.size());
-  for (const int path : paths) smaller.path_names.push_back(task.path_names[static_cast<std::size_t>(path)]);
+  for (const int path : paths) smaller.path_names.push_back(task.path_names[path]);
   smaller.train = pick(task.train, paths, task.dimension);
   smaller.test = pick(task.test, paths, task.dimension);
   smaller.further.reserve(task.further.size());

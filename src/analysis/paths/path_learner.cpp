@@ -48,7 +48,7 @@ Index PathLearner<Real>::row_of(int layer, int which, int head) const {
 
 template <typename Real>
 auto PathLearner<Real>::attention(int layer, int head, int example) -> Matrix& {
-  return attention_[static_cast<std::size_t>((layer * places_.shape().heads + head) * at_once_ + example)];
+  return attention_[(layer * places_.shape().heads + head) * at_once_ + example];
 }
 
 template <typename Real>
@@ -65,8 +65,8 @@ void PathLearner<Real>::forward(const Matrix& x) {
   pooled_attention_.resize(tokens, Index{heads} * batch_);
   for (int l = 0; l < layers; ++l) {
     const bool last = l + 1 == layers;
-    auto& mixed = mixed_[static_cast<std::size_t>(l)];
-    const auto& z = states_[static_cast<std::size_t>(l)];
+    auto& mixed = mixed_[l];
+    const auto& z = states_[l];
     mixed.resize(Index{heads} * width, last ? batch_ : x.cols());
     for (int h = 0; h < heads; ++h)
       for (int b = 0; b < batch_; ++b) {
@@ -143,8 +143,8 @@ template <typename Real>
 void PathLearner<Real>::back_through_layer(int layer, std::span<Real> gradient) {
   const auto& [dimension, tokens, width, layers, heads, key] = places_.shape();
   const Real share = 1 / std::sqrt(static_cast<Real>(heads));
-  const auto& mixed = mixed_[static_cast<std::size_t>(layer)];
-  const auto& z = states_[static_cast<std::size_t>(layer)];
+  const auto& mixed = mixed_[layer];
+  const auto& z = states_[layer];
   const auto value = values(layer);
   Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
       share * (mixed * state_slope_.transpose());

@@ -18,7 +18,7 @@ using Eigen::MatrixXd;
 class Draws {
  public:
   Draws(const PosteriorOf& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
-    for (auto& trace : chain_.traces) trace.reserve(static_cast<std::size_t>(draws));
+    for (auto& trace : chain_.traces) trace.reserve(draws);
     const auto& network = posterior.network;
     for (int l = 1; l <= network.layers(); ++l)
       chain_.order.u.push_back(MatrixXd::Zero(network.order_size(l), network.order_size(l)));
@@ -44,9 +44,7 @@ class Draws {
   double share() const { return share_; }
 
  private:
-  void write(DrawnQuantity quantity, double value) {
-    chain_.traces[static_cast<std::size_t>(quantity)].push_back(value);
-  }
+  void write(DrawnQuantity quantity, double value) { chain_.traces[quantity].push_back(value); }
 
   const PosteriorOf& posterior_;
   double share_;

@@ -32,15 +32,14 @@ SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, co
   SampledPosterior all;
   for (std::size_t l = 0; l < first.u.size(); ++l) {
     MatrixXd by_chain(first.u[l].size(), count);
-    for (Eigen::Index k = 0; k < count; ++k)
-      by_chain.col(k) = chains[static_cast<std::size_t>(k)].order.u[l].reshaped();
+    for (Eigen::Index k = 0; k < count; ++k) by_chain.col(k) = chains[k].order.u[l].reshaped();
     const auto mean = mean_of(by_chain);
     all.order.u.emplace_back(mean.value.reshaped(first.u[l].rows(), first.u[l].cols()));
     if (l == 0) all.order_error = mean.error.matrix().norm() / mean.value.norm();
   }
   MatrixXd predictors(inputs.rows(), count);
   for (Eigen::Index k = 0; k < count; ++k) {
-    const auto& chain = chains[static_cast<std::size_t>(k)];
+    const auto& chain = chains[k];
     all.order.readout += chain.order.readout / static_cast<double>(count);
     predictors.col(k) = outputs(inputs, chain.input_weights);
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
@@ -61,9 +62,7 @@ BilinearHead match_head(const SurrogateSettings& settings) {
 PathExamples examples_of(const SurrogateSettings& settings, const FrozenAttention& attention, int count,
                          std::uint32_t seed) {
   auto examples = surrogate_examples(settings, count, TorchStream(seed));
-  const auto tokens = [&](int k) {
-    return examples.tokens[static_cast<std::size_t>(settings.share.count(k))];
-  };
+  const auto tokens = [&](int k) { return examples.tokens[settings.share.count(k)]; };
   return {.inputs = attentioned_inputs(attention, count, tokens, settings.share),
           .targets = std::move(examples.targets)};
 }
@@ -90,18 +89,16 @@ SurrogateExamples surrogate_examples(const SurrogateSettings& settings, int coun
   require(settings);
   if (count < 1) throw BadInput("a task needs at least one example");
   std::vector<int> prototypes;
-  prototypes.reserve(static_cast<std::size_t>(count));
+  prototypes.reserve(count);
   for (int k = 0; k < count; ++k) prototypes.push_back(stream.uniform() >= 0.5 ? 1 : 0);
   const auto held = settings.share.examples(count);
   const RowMatrix numbers = stream.normals(count, drawn * settings.features * settings.positions, held);
   SurrogateExamples examples;
   examples.tokens.reserve(held.size());
   examples.targets.resize(count);
-  for (int k = 0; k < count; ++k) examples.targets[k] = prototypes[static_cast<std::size_t>(k)] == 1 ? 1 : -1;
+  for (int k = 0; k < count; ++k) examples.targets[k] = prototypes[k] == 1 ? 1 : -1;
   for (Index row = 0; row < numbers.rows(); ++row)
-    examples.tokens.push_back(
-        tokens_of(settings, numbers.row(row).data(),
-                  prototypes[static_cast<std::size_t>(held[static_cast<std::size_t>(row)])]));
+    examples.tokens.push_back(tokens_of(settings, numbers.row(row).data(), prototypes[held[row]]));
   return examples;
 }
 
@@ -111,7 +108,7 @@ FrozenAttention surrogate_attention(const SurrogateSettings& settings) {
   TorchStream stream(settings.seeds.heads);
   std::vector<std::vector<FrozenHead>> layers{{match_head(settings)}, {BilinearHead{MatrixXd::Zero(d, d)}}};
   for (auto& layer : layers) {
-    layer.reserve(static_cast<std::size_t>(settings.heads));
+    layer.reserve(settings.heads);
     for (int h = 1; h < settings.heads; ++h) layer.emplace_back(BilinearHead{stream.normals(d, d)});
   }
   return {std::move(layers), ReadOut::average_pooling};
@@ -124,7 +121,7 @@ PathTask surrogate_task(const SurrogateSettings& settings) {
   task.dimension = settings.dimension();
   task.share = settings.share;
   const int paths = path_count(task.heads);
-  task.path_names.reserve(static_cast<std::size_t>(paths));
+  task.path_names.reserve(paths);
   for (int path = 0; path < paths; ++path)
     task.path_names.push_back(roles_of(heads_of_path(path, task.heads)));
   task.train = examples_of(settings, attention, settings.examples, settings.seeds.train);

@@ -54,10 +54,10 @@ RowMatrix TorchStream::normals(Eigen::Index rows, Eigen::Index columns, std::spa
     for (std::size_t k = 0; k < held.size(); ++k) kept.row(static_cast<Eigen::Index>(k)) = all.row(held[k]);
     return kept;
   }
-  std::vector<double> lost(static_cast<std::size_t>(columns));
+  std::vector<double> lost(columns);
   Eigen::Index next = 0;
   for (Eigen::Index row = 0; row < rows; ++row) {
-    const bool keeps = next < kept.rows() && held[static_cast<std::size_t>(next)] == row;
+    const bool keeps = next < kept.rows() && held[next] == row;
     fill_normal({keeps ? kept.row(next++).data() : lost.data(), lost.size()});
   }
   return kept;

@@ -29,8 +29,7 @@ void Adversary::begin() {
 void Adversary::start_anywhere(const Attack& how, std::vector<double>& x) const {
   const RandomStream starts(how.seed, "attack starts");
   for (int b = 0; b < input_.samples(); ++b) {
-    const auto draw =
-        starts.item(static_cast<std::uint64_t>(input_.batch().key[static_cast<std::size_t>(b)]));
+    const auto draw = starts.item(input_.batch().key[b]);
     const double radius = how.epsilon * input_.unit(b);
     auto block = input_.block(x, b);
     for (Eigen::Index t = 0; t < block.rows(); ++t)

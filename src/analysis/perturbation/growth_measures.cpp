@@ -17,11 +17,11 @@ void GrowthMeter::add(int depth, const double* du) {
   if (depth == 0) start_.assign(static_cast<std::size_t>(context_.samples), 0.0);
   for (int b = 0; b < context_.samples; ++b) {
     const double norm = sample_of(context_, du, b).norm();
-    double& start = start_[static_cast<std::size_t>(b)];
+    double& start = start_[b];
     if (depth == 0) start = norm;
     if (start == 0) continue;
     if (depth == 0) sums[size() - 1] += 1;
-    sums[static_cast<std::size_t>(depth)] += norm / start;
+    sums[depth] += norm / start;
   }
 }
 
@@ -44,7 +44,7 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
   state = moved;
   std::vector<double> du(u.size());
   probe.forward(state, Keep::nothing, [&](int i, const double* row) {
-    const auto& from = rows[static_cast<std::size_t>(i)];
+    const auto& from = rows[i];
     for (std::size_t j = 0; j < du.size(); ++j) du[j] = row[j] - from[j];
     meter.add(i, du.data());
   });

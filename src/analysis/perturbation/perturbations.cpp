@@ -15,7 +15,7 @@ void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::v
   for (int b = 0; b < input.samples(); ++b) {
     auto block = input.block(x, b);
     if (block.rows() == 0) continue;
-    const auto draw = noise.item(static_cast<std::uint64_t>(input.batch().key[static_cast<std::size_t>(b)]));
+    const auto draw = noise.item(input.batch().key[b]);
     const double deviation = level * input.unit(b);
     for (Eigen::Index t = 0; t < block.rows(); ++t)
       for (Eigen::Index j = 0; j < block.cols(); ++j)
@@ -34,13 +34,13 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
   Batch dropped = batch;
   for (std::size_t b = 0; b < batch.weight.size(); ++b) {
     if (batch.weight[b] == 0) continue;
-    const auto draw = dropout.item(static_cast<std::uint64_t>(batch.key[b]));
+    const auto draw = dropout.item(batch.key[b]);
     const std::size_t real = batch.length.empty() ? tokens : static_cast<std::size_t>(batch.length[b]);
     std::vector<std::size_t> order(real);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(),
               [&](std::size_t i, std::size_t j) { return draw.uniform(i) < draw.uniform(j); });
-    order.resize(static_cast<std::size_t>(std::lround(share * static_cast<double>(real))));
+    order.resize(std::lround(share * static_cast<double>(real)));
     for (const std::size_t t : order)  // of a word and its segment the word
       std::fill_n(dropped.input.begin() + static_cast<std::ptrdiff_t>((b * tokens + t) * numbers),
                   words ? 1 : numbers, words ? unknown : 0.0);

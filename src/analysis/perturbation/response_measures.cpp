@@ -27,7 +27,7 @@ void ResponseMeter::add(int level, const ModelInput& input, std::span<const long
   for (int b = 0; b < input.samples(); ++b) {
     const auto clean = input.slab_block(input.clean_embedded(), b);
     if (clean.rows() == 0) continue;
-    const int label = batch.label[static_cast<std::size_t>(b)];
+    const int label = batch.label[b];
     const Logits z(clean_logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
     const Logits moved(logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
     const double dx = (input.slab_block(u, b) - clean).norm() / clean.norm();
@@ -37,7 +37,7 @@ void ResponseMeter::add(int level, const ModelInput& input, std::span<const long
     if (moved.allFinite()) {
       const double right = most_likely(moved.data(), classes_) == label ? 1 : 0;
       s[correct] += right;
-      each_.row(static_cast<std::size_t>(places[static_cast<std::size_t>(b)]))[at] = right;
+      each_.row(static_cast<std::size_t>(places[b]))[at] = right;
       s[loss] += loss_of({}, moved.data(), classes_, label, 0.0, nullptr);
     } else {
       s[not_finite] += 1;

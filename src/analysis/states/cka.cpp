@@ -46,7 +46,7 @@ void add_side(int examples, const std::vector<const double*>& x, int width, doub
 
 std::vector<Own> all_own(const double* moments, const double* sum, int depths, int width, double examples) {
   std::vector<Own> out;
-  out.reserve(static_cast<std::size_t>(depths));
+  out.reserve(depths);
   for (int i = 0; i < depths; ++i)
     out.push_back(own(moments + at(0, i, width * width), sum + at(0, i, width), width, examples));
   return out;
@@ -90,7 +90,7 @@ std::vector<double> CkaMeter::table(bool unrelated) const {
   const double* cross = s + cross_;
   for (int i = 0; i < a_.depths; ++i)
     for (int j = 0; j < b_.depths; ++j, cross += static_cast<std::ptrdiff_t>(a_.width) * b_.width) {
-      const Own &x = own_a[static_cast<std::size_t>(i)], &y = own_b[static_cast<std::size_t>(j)];
+      const Own &x = own_a[i], &y = own_b[j];
       const ConstVector sum_x(s + at(mean_a_, i, a_.width), a_.width),
           sum_y(s + at(mean_b_, j, b_.width), b_.width);
       const double shared =

@@ -32,7 +32,7 @@ std::vector<double> token_norms(const SlabContext& context, const double* u, int
   std::vector<double> norms(static_cast<std::size_t>(context.line->tokens()), std::nan(""));
   const auto rows = sample_of(context, u, sample);
   for (Eigen::Index token = 0; token < rows.rows(); ++token)
-    norms[static_cast<std::size_t>(token)] = rows.row(token).norm() / std::sqrt(context.width);
+    norms[token] = rows.row(token).norm() / std::sqrt(context.width);
   return norms;
 }
 

@@ -31,9 +31,7 @@ void SlabSums::add_values(const double* u, const double* previous, const float* 
   // Real tokens of a sample on the whole line: lengths count the tokens of all ranks.
   const int tokens = context_.line->tokens();
   const auto& length = context_.mask.length;
-  const auto tokens_of = [&](int b) {
-    return length.empty() ? tokens : std::min(tokens, length[static_cast<std::size_t>(b)]);
-  };
+  const auto tokens_of = [&](int b) { return length.empty() ? tokens : std::min(tokens, length[b]); };
   for_real_tokens([&](int, int b, std::size_t at) {
     double* const mean = token_mean_.data() + static_cast<std::size_t>(b) * width;
     for (std::size_t j = 0; j < width; ++j) {

@@ -11,14 +11,14 @@ PenStroke curve(const std::vector<PenPoint>& through, bool closed) {
   constexpr int pieces = 5;
   const auto count = static_cast<int>(through.size());
   const auto at = [&](int i) -> PenPoint {
-    if (closed) return through[static_cast<std::size_t>((i + count) % count)];
+    if (closed) return through[(i + count) % count];
     if (i < 0) return {2 * through[0].x - through[1].x, 2 * through[0].y - through[1].y};
     if (i >= count) {
       const PenPoint& last = through.back();
       const PenPoint& before = through[through.size() - 2];
       return {2 * last.x - before.x, 2 * last.y - before.y};
     }
-    return through[static_cast<std::size_t>(i)];
+    return through[i];
   };
   const auto blend = [](double a, double b, double c, double d, double t) {
     return 0.5 * (2 * b + t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a))));
@@ -147,11 +147,11 @@ const std::vector<std::vector<Strokes>>& book() {
 }  // namespace
 
 int digit_styles(int digit) {
-  return static_cast<int>(book().at(static_cast<std::size_t>(digit)).size());
+  return static_cast<int>(book().at(digit).size());
 }
 
 std::vector<PenStroke> digit_strokes(int digit, int style) {
-  return book().at(static_cast<std::size_t>(digit)).at(static_cast<std::size_t>(style));
+  return book().at(digit).at(style);
 }
 
 }  // namespace fluxformer::data

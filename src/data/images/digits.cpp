@@ -80,7 +80,7 @@ void approach(PenPoint from, PenPoint to, double reach, std::array<double, image
     for (int column = pixel(left - reach); column <= pixel(right + reach + 1); ++column) {
       const double t = std::clamp(((column - from.x) * dx + (row - from.y) * dy) / length2, 0.0, 1.0);
       const double ax = column - from.x - t * dx, ay = row - from.y - t * dy;
-      double& least = distance2[static_cast<std::size_t>(row * image_side + column)];
+      double& least = distance2[row * image_side + column];
       least = std::min(least, ax * ax + ay * ay);
     }
   }

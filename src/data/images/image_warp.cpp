@@ -24,7 +24,7 @@ void warp_image(const RandomStream& draw, double strength, double* image) {
   std::copy_n(image, image_pixels, from.begin());
   const auto ink = [&](int row, int column) {
     const bool inside = row >= 0 && row < image_side && column >= 0 && column < image_side;
-    return inside ? from[static_cast<std::size_t>(row * image_side + column)] : 0.0;
+    return inside ? from[row * image_side + column] : 0.0;
   };
   constexpr double centre = (image_side - 1) / 2.0;
   for (int row = 0; row < image_side; ++row)

@@ -131,11 +131,11 @@ std::vector<std::uint8_t> Omniglot::shrink(const std::vector<std::uint8_t>& ink)
   std::vector<std::uint8_t> image(image_pixels);
   constexpr int box = 15, quarters = 4;
   for (int pixel = 0; pixel < drawing_side * drawing_side; ++pixel) {
-    if (ink[static_cast<std::size_t>(pixel)] == 0) continue;  // 19 pixels out of 20
+    if (ink[pixel] == 0) continue;  // 19 pixels out of 20
     for (int part = 0; part < quarters * quarters; ++part) {
       const int y = pixel / drawing_side * quarters + part / quarters;
       const int x = pixel % drawing_side * quarters + part % quarters;
-      ++image[static_cast<std::size_t>(y / box * image_side + x / box)];
+      ++image[y / box * image_side + x / box];
     }
   }
   return image;

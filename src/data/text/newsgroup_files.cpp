@@ -62,7 +62,7 @@ void NewsgroupFiles::for_each(bool train, const Visit& visit) const {
   const std::string split = train ? "20news-bydate-train" : "20news-bydate-test";
   std::array<std::size_t, newsgroup_names.size()> posts{};
   const Visit counted = [&](int label, long id, const std::string& text) {
-    ++posts[static_cast<std::size_t>(label)];
+    ++posts[label];
     visit(label, id, text);
   };
   try {
@@ -73,8 +73,8 @@ void NewsgroupFiles::for_each(bool train, const Visit& visit) const {
   const auto missing = std::find(posts.begin(), posts.end(), 0U);
   if (missing != posts.end()) {
     throw BadInput(place_.string() + " holds no posts of the group " +
-                   std::string(newsgroup_names[static_cast<std::size_t>(missing - posts.begin())]) +
-                   ": looked for " + split + "/<group>/<number>");
+                   std::string(newsgroup_names[missing - posts.begin()]) + ": looked for " + split +
+                   "/<group>/<number>");
   }
 }
 

@@ -97,7 +97,7 @@ int Newsgroups::length(std::size_t index) const {
 
 std::vector<std::uint32_t> Newsgroups::text(std::size_t index) const {
   require(index);
-  const auto at = [&](std::size_t place) { return words_.begin() + static_cast<std::ptrdiff_t>(place); };
+  const auto at = [&](std::size_t place) { return words_.begin() + place; };
   return {at(starts_[index]), at(starts_[index + 1])};
 }
 

@@ -105,7 +105,7 @@ std::vector<std::uint32_t> Topics::text(std::size_t index) const {
   const int mine = label(index), pairs = classes_ / 4;
   const bool ordered = mine % 4 >= 2;
   const RandomStream random = texts_.item(index);
-  std::vector<std::uint32_t> text(static_cast<std::size_t>(length(index)));
+  std::vector<std::uint32_t> text(length(index));
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool topical = random.uniform(Draw::words + 2 * i) < topic_share;
     const double u = random.uniform(Draw::words + 2 * i + 1);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/index.hpp"
+
 namespace fluxformer::data {
 
 WordGuess::WordGuess(const Dataset& data, const std::vector<std::size_t>& members,
@@ -15,7 +17,7 @@ WordGuess::WordGuess(const Dataset& data, const std::vector<std::size_t>& member
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // (word, the next one)
   for (const std::size_t index : members) {
     data.tokens(index, tokens.data());
-    for (std::size_t t = 0; t < static_cast<std::size_t>(data.length(index)); ++t) {
+    for (Index t = 0; t < data.length(index); ++t) {
       const auto word = static_cast<std::uint32_t>(tokens[t * numbers]);
       if (allowed[word] == 0) continue;
       ++counts[word];
@@ -38,8 +40,7 @@ WordGuess::WordGuess(const Dataset& data, const std::vector<std::size_t>& member
 }
 
 int WordGuess::after(int word) const {
-  const int found =
-      static_cast<std::size_t>(word) < followers_.size() ? followers_[static_cast<std::size_t>(word)] : -1;
+  const int found = static_cast<std::size_t>(word) < followers_.size() ? followers_[word] : -1;
   return found >= 0 ? found : likeliest_;
 }
 

@@ -147,8 +147,7 @@ DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, co
 
 std::vector<hsize_t> dataset_shape(hid_t dataset) {
   const SpaceHandle space(h5(H5Dget_space(dataset), "asking for a shape"));
-  std::vector<hsize_t> dims(
-      static_cast<std::size_t>(h5(H5Sget_simple_extent_ndims(space), "asking for a shape")));
+  std::vector<hsize_t> dims(h5(H5Sget_simple_extent_ndims(space), "asking for a shape"));
   h5(H5Sget_simple_extent_dims(space, dims.data(), nullptr), "asking for a shape");
   return dims;
 }

@@ -55,7 +55,7 @@ void read_dataset(hid_t dataset) {
   const bool text = kind == H5T_STRING;
   if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return;
   if (!text && H5Pget_layout(layout) == H5D_CONTIGUOUS) return;  // checked against the length of the file
-  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  std::vector<hsize_t> dims(rank);
   H5Sget_simple_extent_dims(space, dims.data(), nullptr);
   const bool variable = text && H5Tis_variable_str(type) > 0;
   const std::size_t size = variable ? sizeof(char*) : text ? H5Tget_size(type) : sizeof(double);

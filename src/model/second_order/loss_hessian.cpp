@@ -41,21 +41,19 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
   if (used_ == tapes_.size()) tapes_.push_back(std::make_unique<BatchTape>());
   BatchTape& tape = *tapes_[used_++];
   tape.batch = batch;
-  tape.cells.resize(static_cast<std::size_t>(depth_.cells));
+  tape.cells.resize(depth_.cells);
   if (tape.task == nullptr) tape.task = task_->make_tape();
   context_.mask.length = batch.length;
   embedding_.forward(batch.input.data(), slab_.data(), tape.embedding);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
-    map_.forward(point(cell), step_, slab_.data(), other_slab_.data(),
-                 tape.cells[static_cast<std::size_t>(cell - 1)]);
+    map_.forward(point(cell), step_, slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
   const auto result = task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task,
                                       Task::Keeps::linearisation);
   slab_.swap(other_slab_);
   for (int cell = depth_.cells; cell >= 1; --cell) {
-    map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient,
-                  tape.cells[static_cast<std::size_t>(cell - 1)]);
+    map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient, tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
   embedding_.adjoint(batch.input.data(), slab_.data(), gradient, tape.embedding);
@@ -74,8 +72,7 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
   context_.mask.length = batch.length;
   embedding_.tangent(direction_, batch.input.data(), slab_.data(), tape.embedding);
   for (int cell = 1; cell <= depth_.cells; ++cell) {
-    map_.tangent(point(cell), slab_.data(), other_slab_.data(),
-                 tape.cells[static_cast<std::size_t>(cell - 1)]);
+    map_.tangent(point(cell), slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
   task_->product(part, batch, direction_, slab_.data(), other_slab_.data(), product, *tape.task);
@@ -85,7 +82,7 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
 
 void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
   for (int cell = depth_.cells; cell >= 1; --cell) {
-    auto& kept = tape.cells[static_cast<std::size_t>(cell - 1)];
+    auto& kept = tape.cells[cell - 1];
     if (part == Curvature::hessian)
       map_.backward_tangent(point(cell), slab_.data(), other_slab_.data(), product, kept);
     else

@@ -65,10 +65,10 @@ void WordTask::read(const Batch& batch, const double* u, Tape& tape) {
   const auto& line = *context_.line;
   std::vector<int> local(static_cast<std::size_t>(line.tokens()), -1);
   for (int token = 0; token < line.block().count(); ++token)
-    local[static_cast<std::size_t>(line.global_index(line.rank(), token))] = token;
+    local[line.global_index(line.rank(), token)] = token;
   tape.targets.clear();
   for (const auto& masked : batch.masked) {
-    const int token = local[static_cast<std::size_t>(masked.token)];
+    const int token = local[masked.token];
     if (token < 0) continue;
     tape.targets.push_back(
         {static_cast<std::size_t>(token * context_.samples + masked.sample), masked.word, masked.weight});
@@ -133,7 +133,7 @@ WordValue value_of(double* z, std::size_t words, int word, double smoothing) {
 void to_adjoint(double* p, std::size_t words, int word, double smoothing, double weight) {
   const double rest = smoothing / static_cast<double>(words);
   for (std::size_t c = 0; c < words; ++c) p[c] = weight * (p[c] - rest);
-  p[static_cast<std::size_t>(word)] -= weight * (1 - smoothing);
+  p[word] -= weight * (1 - smoothing);
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
     z.noalias() = g * matrix_of(parameters_).transpose();
     z.rowwise() += bias_of(parameters_);
     for (Eigen::Index k = 0; k < count; ++k) {
-      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      const auto& target = tape.targets[first + k];
       const auto value =
           value_of(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing);
       loss += target.weight * value.loss;
@@ -176,7 +176,7 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
   std::vector<double> g_bar(tape.g.size());
   const auto result = guess(tape, [&](Eigen::Index first, const ConstRows& g, Matrix& z) {
     for (Eigen::Index k = 0; k < g.rows(); ++k) {
-      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      const auto& target = tape.targets[first + k];
       to_adjoint(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing,
                  target.weight);
     }
@@ -218,7 +218,7 @@ void WordTask::product(Curvature part, const Batch&, const Parameters& direction
     z_dot.noalias() += g * weights_dot.transpose();
     z_dot.rowwise() += bias_of(direction);
     for (Eigen::Index k = 0; k < count; ++k) {
-      const auto& target = tape.targets[static_cast<std::size_t>(first + k)];
+      const auto& target = tape.targets[first + k];
       double *const p = z.row(k).data(), *const along = z_dot.row(k).data();
       to_probabilities(p, count_of);
       const double mean = simd::sum_over<double>(count_of, [p, along](auto at) { return at(p) * at(along); });

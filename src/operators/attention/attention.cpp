@@ -71,7 +71,7 @@ void Attention<T>::count(int passes) const {
   const auto& mask = context_.mask;
   double pairs = 0;
   for (int sample = 0; sample < context_.samples; ++sample) {
-    const int items = mask.length.empty() ? line.tokens() : mask.length[static_cast<std::size_t>(sample)];
+    const int items = mask.length.empty() ? line.tokens() : mask.length[sample];
     for (int token = 0; token < line.block().count(); ++token)
       pairs += mask.causal ? std::min(items, line.global_index(line.rank(), token) + 1) : items;
   }

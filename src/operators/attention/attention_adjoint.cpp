@@ -115,7 +115,7 @@ void Backwards<T>::pull_kernel() {
 
   // Rows backwards: bar.g becomes the adjoint of the columns' potential; -|k|^2/2 is part of beta.
   const auto rows_backwards = [&](bool values, int step, int after, const std::vector<T>& centre) {
-    chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[static_cast<std::size_t>(after)]);
+    chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[after]);
     bar.g.assign(heads * ld, T(0));
     pass.run(Side::rows, values, step, centre, bar.mix, bar.q, bar.kv, bar.g);
     if (!l2) return;

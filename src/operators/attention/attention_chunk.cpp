@@ -64,7 +64,7 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSe
   for (std::size_t t = 0; t < tokens; ++t) {
     my_index_[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
     if (context.mask.weight.empty()) continue;
-    const double weight = context.mask.weight[static_cast<std::size_t>(my_index_[t])];
+    const double weight = context.mask.weight[my_index_[t]];
     weight_term[t] = static_cast<T>(shape.linear ? weight : std::log(weight));
   }
 }
@@ -159,7 +159,7 @@ template <class T>
 const std::vector<int>& AttentionChunk<T>::indices_of(int rank) {
   if (rank == context.line->rank()) return my_index_;
   if (rank != whose_index_) {
-    their_index_.resize(static_cast<std::size_t>(context.line->block(rank).count()));
+    their_index_.resize(context.line->block(rank).count());
     for (std::size_t t = 0; t < their_index_.size(); ++t)
       their_index_[t] = context.line->global_index(rank, static_cast<int>(t));
     whose_index_ = rank;

@@ -57,7 +57,7 @@ void AttentionChunk<T>::set_beta(Side side, const std::vector<T>* other) {
 
 template <class T>
 std::vector<T> AttentionChunk<T>::plan_offset(int step) const {
-  std::vector<T> offset = potential[static_cast<std::size_t>(step)];
+  std::vector<T> offset = potential[step];
   if (step % 2 == 1 && settings.kernel == Kernel::l2)
     for (std::size_t i = 0; i < offset.size(); ++i) offset[i] -= half_norm[i];
   return offset;
@@ -66,9 +66,9 @@ std::vector<T> AttentionChunk<T>::plan_offset(int step) const {
 template <class T>
 void AttentionChunk<T>::solve(bool keep) {
   const std::size_t r = rows();
-  potential.resize(static_cast<std::size_t>(half_steps));
+  potential.resize(half_steps);
   const auto keep_potential = [&](int step) {
-    auto& to = potential[static_cast<std::size_t>(step)];
+    auto& to = potential[step];
     to.resize(heads * ld);
     const bool made_up_for = step % 2 == 1 && settings.kernel == Kernel::l2;
     for (std::size_t h = 0; h < heads; ++h)
@@ -87,7 +87,7 @@ void AttentionChunk<T>::solve(bool keep) {
       set_beta(Side::columns, &potential[static_cast<std::size_t>(step) - 1]);
       stream(*this, Side::columns, false);
       keep_potential(step);
-      set_beta(Side::rows, &potential[static_cast<std::size_t>(step)]);
+      set_beta(Side::rows, &potential[step]);
     }
   }
   const bool rows_last = half_steps % 2 == 1;

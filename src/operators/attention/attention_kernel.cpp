@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/index.hpp"
 #include "operators/attention/attention_kernel_block.hpp"
 #include "operators/kernels/transpose.hpp"
 
@@ -83,7 +84,7 @@ template <class T>
 void HeadKernel<T>::linear_plan(const Home<T>& home, const Items<T>& items, const Block& at, T* p, T* d) {
   dots(at, items.stride, items.b, home.stride, home.a, InsertMode::insert, p);
   const auto lanes = static_cast<std::size_t>(at.lanes);
-  for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+  for (Index y = 0; y < at.items(); ++y) {
     const T beta = items.beta[static_cast<std::size_t>(at.begin) + y];
     for (std::size_t x = y * lanes; x < (y + 1) * lanes; ++x) {
       p[x] *= beta * shape_.scale;
@@ -105,7 +106,7 @@ const T* HeadKernel<T>::plan(const Home<T>& home, const Items<T>& items, const T
   // P <= 1 for visible pairs; the limit keeps hidden pairs and lanes without a token from overflowing.
   const Vector<T> limit = broadcast(T(80));
   const auto lanes = static_cast<std::size_t>(at.lanes);
-  for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+  for (Index y = 0; y < at.items(); ++y) {
     const Vector<T> beta = broadcast(items.beta[static_cast<std::size_t>(at.begin) + y]);
     T* const row = p + y * lanes;
     for_registers<T>(at.lanes, [&](std::size_t x) {
@@ -185,7 +186,7 @@ void HeadKernel<T>::write_plan(const Home<T>& home, const Items<T>& items, const
       home, items, [](std::size_t, int) {},
       [&](const Block& at) {
         plan(home, items, offset, at, p, d);
-        for (std::size_t lane = 0; lane < static_cast<std::size_t>(at.tokens); ++lane) {
+        for (Index lane = 0; lane < at.tokens; ++lane) {
           double* const to = k + (at.first + lane) * row;
           for (int y = 0; y < at.items(); ++y)
             to[items.index[at.begin + y]] =
@@ -213,7 +214,7 @@ void HeadKernel<T>::adjoint(const Home<T>& home, const T* mix_bar, const Items<T
           dots(at, items.stride, items.v, home.stride, mix_bar, InsertMode::insert, s);
           spread(at, p, bar_tile, items.stride, bars.v);
         }
-        for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+        for (Index y = 0; y < at.items(); ++y) {
           const auto row = y * static_cast<std::size_t>(at.lanes);
           Vector<T> sum{};
           for_registers<T>(at.lanes, [&](std::size_t x) {

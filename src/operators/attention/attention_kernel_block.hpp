@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/index.hpp"
 #include "operators/attention/attention_kernel.hpp"
 #include "operators/kernels/exponential.hpp"
 
@@ -40,7 +41,7 @@ void HeadKernel<T>::for_hidden(const Home<T>& home, const Items<T>& items, const
 /// f(first lane of a register) for all registers of `lanes` lanes.
 template <class T, class F>
 inline void for_registers(int lanes, F&& f) {
-  for (std::size_t x = 0; x < static_cast<std::size_t>(lanes); x += simd::lanes<T>) f(x);
+  for (Index x = 0; x < lanes; x += simd::lanes<T>) f(x);
 }
 
 /// Writes the lanes of a register that are below `tokens`.

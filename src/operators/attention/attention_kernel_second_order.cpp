@@ -2,6 +2,8 @@
 
 #include "operators/attention/attention_kernel_block.hpp"
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
 using simd::load;
@@ -61,7 +63,7 @@ void HeadKernel<T>::adjoint_tangent(const Home<T>& home, const HomeSweep<T>& swe
         dots(at, items.stride, items.v, home.stride, sweep.mix_bar, InsertMode::insert, s);
         dots(at, items.stride, items.v, home.stride, sweep.mix_bar_dot, InsertMode::insert, s_dot);
         dots(at, items.stride, items_dot.v, home.stride, sweep.mix_bar, InsertMode::add, s_dot);
-        for (std::size_t y = 0; y < static_cast<std::size_t>(at.items()); ++y) {
+        for (Index y = 0; y < at.items(); ++y) {
           const auto row = y * static_cast<std::size_t>(at.lanes);
           for_registers<T>(at.lanes, [&](std::size_t x) {
             const std::size_t lane = at.first + x, pair = row + x;

@@ -61,7 +61,7 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& w, cons
 
   const TangentPass<T> pass{chunk, dot.slope};
   const auto rows_pass = [&](int after, int step, bool values) {
-    chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[static_cast<std::size_t>(after)]);
+    chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[after]);
     set_beta_dot(chunk, Side::rows, dot.half_norm, after < 0 ? nullptr : &dot.g, dot.kv);
     pass.run(Side::rows, step, dot.q, dot.kv, dot.travelling, values ? &dot.mix : nullptr);
   };

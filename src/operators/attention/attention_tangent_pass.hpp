@@ -16,7 +16,7 @@ void set_travelling(AttentionChunk<T>& chunk, Side side, const std::vector<T>& i
   const std::size_t size = chunk.rows() * (chunk.columns(side) + chunk.heads);
   travelling.resize(2 * size);
   std::copy_n(chunk.items(side).begin(), size, travelling.begin());
-  std::copy_n(items_dot.begin(), size, travelling.begin() + static_cast<std::ptrdiff_t>(size));
+  std::copy_n(items_dot.begin(), size, travelling.begin() + size);
 }
 
 /// The variation that follows the items of a place in `travelling`.
