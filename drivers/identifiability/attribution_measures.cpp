@@ -87,7 +87,7 @@ std::string AttributionMeasures::measure(std::size_t seed, const std::string& na
   }
   std::ostringstream text;
   text << "own share at the end " << c.own_share().back() << ", rank correlation with blanked tokens "
-       << found.agreement[0][identifiability::Account::contributions].back();
+       << found.agreement[0][static_cast<std::size_t>(identifiability::Account::contributions)].back();
   return text.str();
 }
 

@@ -25,8 +25,8 @@ struct WorkCounts {
   double flops = 0;  ///< see count_flops
   /// Sum over the phases.
   double seconds() const;
-  PhaseCount& at(Phase phase) { return phases[phase]; }
-  const PhaseCount& at(Phase phase) const { return phases[phase]; }
+  PhaseCount& at(Phase phase) { return phases[static_cast<std::size_t>(phase)]; }
+  const PhaseCount& at(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
 };
 
 /// RAII scope: charges time and messages to `phase` instead of the enclosing one. Within output everything

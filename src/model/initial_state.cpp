@@ -76,9 +76,9 @@ std::vector<double> equiangular_points(int n, int width, double gamma) {
   std::vector<double> x(static_cast<std::size_t>(n) * d, 0.0);
   for (Index i = 0; i < n; ++i) {
     double left = 1;
-    for (std::size_t j = 0; j < i; ++j) {
+    for (Index j = 0; j < i; ++j) {
       double dot = gamma;
-      for (std::size_t k = 0; k < j; ++k) dot -= x[i * d + k] * x[j * d + k];
+      for (Index k = 0; k < j; ++k) dot -= x[i * d + k] * x[j * d + k];
       x[i * d + j] = x[j * d + j] > 0 ? dot / x[j * d + j] : 0.0;
       left -= x[i * d + j] * x[i * d + j];
     }

@@ -48,7 +48,7 @@ void DroppedTerm<T>::add_adjoint(const LayerWeights<const T>& weights, const dou
 
 template <class T>
 void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                                     const double* base, double* out, Tape& kept) {
+                                     const double* base, double* out, TermTape& kept) {
   if (!active()) return keeping_.set_rhs_keeping(weights, u, scale, base, out, kept);
   double* const value = fresh_branch();
   keeping_.set_rhs_keeping(weights, u, scale, value, value, kept);
@@ -58,7 +58,7 @@ void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const
 
 template <class T>
 void DroppedTerm<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                      double scale, const double* base, double* out, Tape& kept) {
+                                      double scale, const double* base, double* out, TermTape& kept) {
   if (!active()) return keeping_.set_tangent_kept(weights, u, v, scale, base, out, kept);
   double* const value = fresh_branch();
   keeping_.set_tangent_kept(weights, u, v, scale, value, value, kept);
@@ -69,7 +69,7 @@ void DroppedTerm<T>::set_tangent_kept(const LayerWeights<const T>& weights, cons
 template <class T>
 void DroppedTerm<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                       double scale, const double* base, double* u_bar,
-                                      const LayerWeights<double>* gradient, Tape& kept) {
+                                      const LayerWeights<double>* gradient, TermTape& kept) {
   keeping_.set_adjoint_kept(weights, u, active() ? masked(w) : w, scale, base, u_bar, gradient, kept);
 }
 

@@ -23,14 +23,14 @@ class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
                    double* out) override;
   void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                    double* u_bar, const LayerWeights<double>* gradient) override;
-  std::unique_ptr<Tape> make_activations() const override { return keeping_.make_activations(); }
+  std::unique_ptr<TermTape> make_activations() const override { return keeping_.make_activations(); }
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, Tape& kept) override;
+                       const double* base, double* out, TermTape& kept) override;
   void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, Tape& kept) override;
+                        const double* base, double* out, TermTape& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        Tape& kept) override;
+                        TermTape& kept) override;
 
  private:
   bool active() const { return context_.dropout->active(); }

@@ -19,9 +19,9 @@ namespace fluxformer {
 
 /// What a term keeps for products at one theta, u and w. Null where it keeps nothing.
 struct Linearisation {
-  std::unique_ptr<Tape> value;    ///< of the evaluation at u
-  std::unique_ptr<Tape> adjoint;  ///< of the adjoint at w
-  std::unique_ptr<Tape> tangent;  ///< of the last tangent
+  std::unique_ptr<TermTape> value;    ///< of the evaluation at u
+  std::unique_ptr<TermTape> adjoint;  ///< of the adjoint at w
+  std::unique_ptr<TermTape> tangent;  ///< of the last tangent
 
   /// Memory held, in bytes.
   std::size_t bytes() const {

@@ -29,9 +29,9 @@ class SlabTerm {
 };
 
 /// Intermediate values of an evaluation, for the adjoint. Opaque; each evaluation overwrites them.
-class Tape {
+class TermTape {
  public:
-  virtual ~Tape() = default;
+  virtual ~TermTape() = default;
   /// Memory held, in bytes.
   virtual std::size_t bytes() const = 0;
 };
@@ -44,18 +44,18 @@ class KeepsActivations {
  public:
   virtual ~KeepsActivations() = default;
   /// Room for what set_rhs_keeping keeps, for this term only. Not collective.
-  virtual std::unique_ptr<Tape> make_activations() const = 0;
+  virtual std::unique_ptr<TermTape> make_activations() const = 0;
   /// out = base + scale * term(u; weights), filling `kept`. `base` may be `u` or `out`.
   virtual void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                               const double* base, double* out, Tape& kept) = 0;
+                               const double* base, double* out, TermTape& kept) = 0;
   /// out = base + scale * J(u) v, at the weights, the state and the mask of the set_rhs_keeping that filled `kept`,
   /// which stays as it is. `base` may be `v` or `out`.
   virtual void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                double scale, const double* base, double* out, Tape& kept) = 0;
+                                double scale, const double* base, double* out, TermTape& kept) = 0;
   /// u_bar = base + scale * J(u)^T w, gradient as add_adjoint, likewise. `base` may be `w` or `u_bar`.
   virtual void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                 double scale, const double* base, double* u_bar,
-                                const LayerWeights<double>* gradient, Tape& kept) = 0;
+                                const LayerWeights<double>* gradient, TermTape& kept) = 0;
 };
 
 }  // namespace fluxformer

@@ -75,7 +75,7 @@ class TermCase {
   std::vector<double> gradient_;
   DepthWeights<float> weights_;
   Term term_;
-  std::unique_ptr<Tape> kept_;
+  std::unique_ptr<TermTape> kept_;
   std::vector<double> u_, w_, out_;
 };
 

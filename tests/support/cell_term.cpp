@@ -35,8 +35,8 @@ void KeptCellTerm<T>::add_rhs(const Column<const double>& u, CellRange cells, co
 }
 
 template <class T>
-std::vector<std::unique_ptr<Tape>> KeptCellTerm<T>::keep(const Column<const double>& u, CellRange cells) {
-  std::vector<std::unique_ptr<Tape>> kept;
+std::vector<std::unique_ptr<TermTape>> KeptCellTerm<T>::keep(const Column<const double>& u, CellRange cells) {
+  std::vector<std::unique_ptr<TermTape>> kept;
   std::vector<double> value(u.slab);
   for (int i = cells.begin; i < cells.end; ++i) {
     kept.push_back(term_.make_activations());

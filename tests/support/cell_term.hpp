@@ -69,7 +69,7 @@ class KeptCellTerm final : public Term {
   TermText text() const override { return {"a slab term"}; }
 
  private:
-  std::vector<std::unique_ptr<Tape>> keep(const Column<const double>& u, CellRange cells);
+  std::vector<std::unique_ptr<TermTape>> keep(const Column<const double>& u, CellRange cells);
   KeepsActivations<T>& term_;
   CellWeights<T> weights_;
 };

@@ -172,7 +172,9 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
     for (Index k = 0; k < count; ++k) {
       const Split split{std::move(training[k]), std::move(validation[k]), std::move(test[k]), comm};
       const Judge judge(split, probe.spec().width, plan);
-      const auto put = [&](TokenGuess guess, double rate) { found.rate[guess].push_back(rate); };
+      const auto put = [&](TokenGuess guess, double rate) {
+        found.rate[static_cast<std::size_t>(guess)].push_back(rate);
+      };
       put(TokenGuess::identity_cosine, judge.identity(TokenDistance::cosine));
       put(TokenGuess::identity_l2, judge.identity(TokenDistance::l2));
       put(TokenGuess::linear_cosine, judge.linear(TokenDistance::cosine));

@@ -56,7 +56,7 @@ struct IdentityRates {
   double tokens = 0;                                        ///< mean number in a test sample
   double identical = 0;  ///< share of tokens whose embedding another one shares
 
-  const std::vector<double>& of(TokenGuess guess) const { return rate[guess]; }
+  const std::vector<double>& of(TokenGuess guess) const { return rate[static_cast<std::size_t>(guess)]; }
 };
 
 /// The same on all ranks. Collective over the ranks of the samples. Memory: states and embedded tokens of all samples of

@@ -19,7 +19,7 @@ class SlabTape final : public Tape {
   struct Part {
     SlabTerm<T>* term;
     KeepsActivations<T>* keeping;  ///< the same term; null: it keeps nothing
-    std::unique_ptr<Tape> kept;
+    std::unique_ptr<TermTape> kept;
   };
   /// One line of G in docs/model.md section 2.
   struct SubLayer {

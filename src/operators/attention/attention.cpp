@@ -94,13 +94,13 @@ void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u
 }
 
 template <class T>
-std::unique_ptr<Tape> Attention<T>::make_activations() const {
+std::unique_ptr<TermTape> Attention<T>::make_activations() const {
   return std::make_unique<AttentionActivations<T>>(work_->chunk.chunks(), work_->chunk.make_forward());
 }
 
 template <class T>
 void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                                   const double* base, double* out, Tape& kept) {
+                                   const double* base, double* out, TermTape& kept) {
   const InPiece piece(Piece::attention);
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;

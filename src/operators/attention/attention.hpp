@@ -57,14 +57,14 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
                    double* u_bar, const LayerWeights<double>* gradient) override;
   /// Keeps N(u), queries, keys, values, sums over values and potentials: about 5 d numbers of type T per row
   /// (sinkhorn: 7 d), nothing of size n.
-  std::unique_ptr<Tape> make_activations() const override;
+  std::unique_ptr<TermTape> make_activations() const override;
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, Tape& kept) override;
+                       const double* base, double* out, TermTape& kept) override;
   void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, Tape& kept) override;
+                        const double* base, double* out, TermTape& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        Tape& kept) override;
+                        TermTape& kept) override;
 
   /// For kernel dot with softmax or linear. Keeps, beside the activations, 5 d numbers a row of the adjoint (and a
   /// matrix W_O), and as many of the tangent. Throws BadInput for the other kernel or normalisation.

@@ -212,7 +212,7 @@ void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const doubl
 template <class T>
 void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                     double scale, const double* base, double* u_bar,
-                                    const LayerWeights<double>* gradient, Tape& kept) {
+                                    const LayerWeights<double>* gradient, TermTape& kept) {
   const InPiece piece(Piece::attention);
   count(2);
   work_->chunk.set_maps(weights.attention);
@@ -228,7 +228,7 @@ void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const 
                                           double, double*, const LayerWeights<double>*);                    \
   template void Attention<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,  \
                                                double, const double*, double*, const LayerWeights<double>*, \
-                                               Tape&);
+                                               TermTape&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

@@ -63,7 +63,7 @@ struct AttentionChunk : AttentionForward<T> {
   /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are row() and `width` apart.
   template <class F>
   void for_samples(F&& f) const {
-    for (Index s = 0; s < samples_; ++s)
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s)
       f((static_cast<std::size_t>(first_) + s) * width, s * tokens * width);
   }
   /// y := the chunk's rows of a slab, rounded to T; y := N(u).
@@ -96,7 +96,7 @@ struct AttentionChunk : AttentionForward<T> {
     const std::size_t their_rows = theirs * static_cast<std::size_t>(samples_);
     const auto dh = static_cast<std::size_t>(shape.channels);
     const std::vector<int>& index = indices_of(rank);
-    for (Index s = 0; s < samples_; ++s) {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s) {
       const int real = real_items(index, s);
       for (std::size_t h = 0; h < heads; ++h) {
         const Place at = {.sample = s,

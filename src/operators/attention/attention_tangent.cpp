@@ -102,7 +102,7 @@ void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const doubl
 
 template <class T>
 void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                    double scale, const double* base, double* out, Tape& kept) {
+                                    double scale, const double* base, double* out, TermTape& kept) {
   const InPiece piece(Piece::attention);
   count(2);
   work_->chunk.set_maps(weights.attention);
@@ -115,7 +115,7 @@ void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const 
   template void Attention<T>::add_tangent(const LayerWeights<const T>&, const double*, const double*,      \
                                           double, double*);                                                \
   template void Attention<T>::set_tangent_kept(const LayerWeights<const T>&, const double*, const double*, \
-                                               double, const double*, double*, Tape&);
+                                               double, const double*, double*, TermTape&);
 FLUXFORMER_INSTANTIATE(float)
 FLUXFORMER_INSTANTIATE(double)
 #undef FLUXFORMER_INSTANTIATE

@@ -40,7 +40,7 @@ struct AttentionAdjointWork : AttentionAdjoint<T> {
 /// The results of one kind of every chunk. A chunk works in this memory instead of its own: nothing is
 /// copied.
 template <class Part>
-struct AttentionTape : Tape {
+struct AttentionTape : TermTape {
   AttentionTape(std::size_t chunks, const Part& part) : parts(chunks, part) {}
   std::size_t bytes() const override {
     std::size_t total = 0;
@@ -83,7 +83,7 @@ struct Attention<T>::Work {
 
   /// f() for every chunk, in the memory of its forward pass.
   template <class F>
-  void for_kept_chunks(Tape& kept, F&& f) {
+  void for_kept_chunks(TermTape& kept, F&& f) {
     auto& tape = dynamic_cast<AttentionActivations<T>&>(kept);
     chunk.for_chunks([&] {
       auto& part = tape.parts[chunk.number()];

@@ -13,10 +13,7 @@ template <class T>
 auto row_major(T* data, std::size_t rows, std::size_t columns, std::size_t stride) {
   using Plain = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Seen = std::conditional_t<std::is_const_v<T>, const Plain, Plain>;
-  using Index = Eigen::Index;
-  return Eigen::Map<Seen, 0, Eigen::OuterStride<>>(data, static_cast<Index>(rows),
-                                                   static_cast<Index>(columns),
-                                                   Eigen::OuterStride<>(static_cast<Index>(stride)));
+  return Eigen::Map<Seen, 0, Eigen::OuterStride<>>(data, rows, columns, Eigen::OuterStride<>(stride));
 }
 /// The same without gaps between rows.
 template <class T>

@@ -103,14 +103,14 @@ void Reaction<T>::add_rhs(const LayerWeights<const T>& weights, const double* u,
 }
 
 template <class T>
-std::unique_ptr<Tape> Reaction<T>::make_activations() const {
+std::unique_ptr<TermTape> Reaction<T>::make_activations() const {
   return std::make_unique<ReactionActivations<T>>(static_cast<std::size_t>(context_.rows()), width_, hidden_,
                                                   Curvatures::none);
 }
 
 template <class T>
 void Reaction<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                                  const double* base, double* out, Tape& kept) {
+                                  const double* base, double* out, TermTape& kept) {
   const InPiece piece(Piece::reaction);
   count(1);
   auto& keep = dynamic_cast<ReactionActivations<T>&>(kept);
@@ -167,7 +167,7 @@ void Reaction<T>::add_tangent(const LayerWeights<const T>& weights, const double
 
 template <class T>
 void Reaction<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                   double scale, const double* base, double* out, Tape& kept) {
+                                   double scale, const double* base, double* out, TermTape& kept) {
   const InPiece piece(Piece::reaction);
   count(1);
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);

@@ -43,14 +43,14 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                    double* u_bar, const LayerWeights<double>* gradient) override;
   /// Keeps N(u), the hidden values and the slopes of the activation: d + 2 f numbers of type T per row.
-  std::unique_ptr<Tape> make_activations() const override;
+  std::unique_ptr<TermTape> make_activations() const override;
   void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, Tape& kept) override;
+                       const double* base, double* out, TermTape& kept) override;
   void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, Tape& kept) override;
+                        const double* base, double* out, TermTape& kept) override;
   void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        Tape& kept) override;
+                        TermTape& kept) override;
 
   /// Keeps 3 d + 5 f numbers of type T per row: N(u), the hidden values, slopes and curvatures (none for
   /// ReLU); of the adjoint W_1^T p and W_2^T w (see reaction_adjoint.cpp); of the tangent N_dot and z_dot.

@@ -104,7 +104,7 @@ void Reaction<T>::add_adjoint(const LayerWeights<const T>& weights, const double
 template <class T>
 void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
                                    double scale, const double* base, double* u_bar,
-                                   const LayerWeights<double>* gradient, Tape& kept) {
+                                   const LayerWeights<double>* gradient, TermTape& kept) {
   const InPiece piece(Piece::reaction);
   count(2);
   const auto& keep = dynamic_cast<const ReactionActivations<T>&>(kept);
@@ -131,7 +131,7 @@ void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, c
                                          double*, const LayerWeights<double>*);                              \
   template void Reaction<T>::set_adjoint_kept(const LayerWeights<const T>&, const double*, const double*,    \
                                               double, const double*, double*, const LayerWeights<double>*,   \
-                                              Tape&);                                                        \
+                                              TermTape&);                                                    \
   template void Reaction<T>::set_adjoint_linearised(const LayerWeights<const T>&, const double*,             \
                                                     const double*, double, const double*, double*,           \
                                                     const LayerWeights<double>*, Linearisation&);

@@ -52,13 +52,13 @@ template <class T>
 void vary(const typename Reaction<T>::Hidden& known, const T* __restrict s, const T* __restrict z_dot,
           std::size_t rows, std::size_t hidden, Varied<T> out, T* __restrict sums) {
   const T* __restrict slope = known.slope;
-  const T* __restrict curvature = known.curvature;
+  const T* __restrict second = known.curvature;
   for (std::size_t first = 0; first < rows * hidden; first += hidden)
     for (std::size_t j = 0; j < hidden; ++j) {
       const std::size_t i = first + j;
       out.p[i] = s[i] * slope[i];
       out.a_dot[i] = slope[i] * z_dot[i];
-      const T curvature = curvature != nullptr ? curvature[i] * z_dot[i] : T(0);
+      const T curvature = second != nullptr ? second[i] * z_dot[i] : T(0);
       out.p_dot[i] = out.p_dot[i] * slope[i] + s[i] * curvature;
       sums[j] += out.p_dot[i];
     }

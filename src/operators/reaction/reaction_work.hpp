@@ -41,9 +41,9 @@ double inner_product(const T* x, const T* y, std::size_t count) {
 /// Whether activations hold g''(z), too.
 enum class Curvatures { none, kept };
 
-/// Tape of all rows of the slab.
+/// TermTape of all rows of the slab.
 template <class T>
-class ReactionActivations final : public Tape {
+class ReactionActivations final : public TermTape {
  public:
   /// rows * (width + 2 or 3 hidden) numbers.
   ReactionActivations(std::size_t rows, std::size_t width, std::size_t hidden, Curvatures curvatures)
@@ -71,7 +71,7 @@ class ReactionActivations final : public Tape {
 
 /// What the adjoint's tangent needs of the adjoint at w (names as in reaction_adjoint.cpp).
 template <class T>
-class ReactionAdjoint final : public Tape {
+class ReactionAdjoint final : public TermTape {
  public:
   /// Room for `rows` tokens; the members below hold no values yet.
   ReactionAdjoint(std::size_t rows, std::size_t width, std::size_t hidden)
@@ -96,7 +96,7 @@ class ReactionAdjoint final : public Tape {
 
 /// What the adjoint's tangent needs of the tangent.
 template <class T>
-class ReactionTangent final : public Tape {
+class ReactionTangent final : public TermTape {
  public:
   /// Room for `rows` tokens; the members below hold no values yet.
   ReactionTangent(std::size_t rows, std::size_t width, std::size_t hidden)

@@ -41,13 +41,14 @@ struct Subject {
     term->add_adjoint(weights, u.data(), w.data(), scale, bar.data(), &gradient);
     return bar;
   }
-  std::vector<double> kept_rhs(const std::vector<double>& u, const std::vector<double>& base, Tape& kept) {
+  std::vector<double> kept_rhs(const std::vector<double>& u, const std::vector<double>& base,
+                               TermTape& kept) {
     std::vector<double> out(u.size(), 7.0);  // overwritten
     keeping->set_rhs_keeping(weights, u.data(), scale, base.data(), out.data(), kept);
     return out;
   }
   std::vector<double> kept_adjoint(const std::vector<double>& u, const std::vector<double>& w,
-                                   const std::vector<double>& base, Tape& kept) {
+                                   const std::vector<double>& base, TermTape& kept) {
     std::vector<double> bar(u.size(), 7.0);
     keeping->set_adjoint_kept(weights, u.data(), w.data(), scale, base.data(), bar.data(), &gradient, kept);
     return bar;
@@ -58,7 +59,7 @@ struct Subject {
     return out;
   }
   std::vector<double> kept_tangent(const std::vector<double>& u, const std::vector<double>& v,
-                                   const std::vector<double>& base, Tape& kept) {
+                                   const std::vector<double>& base, TermTape& kept) {
     std::vector<double> out(u.size(), 7.0);
     keeping->set_tangent_kept(weights, u.data(), v.data(), scale, base.data(), out.data(), kept);
     return out;
