@@ -18,7 +18,7 @@
 #include "drivers/compare/study_record.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_problem.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 
 namespace fluxformer {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "model/depth_model.hpp"
 #include "model/equation.hpp"
 #include "model/model_file.hpp"
 #include "model/parameters.hpp"
-#include "model/precision.hpp"
 
 namespace fluxformer {
 

@@ -16,7 +16,7 @@
 #include "drivers/common/rank_layout.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compared_input.hpp"
-#include "model/precision.hpp"
+#include "model/depth_model.hpp"
 
 namespace fluxformer {
 

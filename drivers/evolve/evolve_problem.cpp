@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "model/depth_march.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {

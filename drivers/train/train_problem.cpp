@@ -11,7 +11,7 @@
 #include "data/text/naive_bayes.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_stages.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 
 namespace fluxformer {
 

@@ -10,8 +10,8 @@
 
 #include "model/backpropagation.hpp"
 #include "model/batch.hpp"
+#include "model/depth_model.hpp"
 #include "model/embedding.hpp"
-#include "model/precision.hpp"
 #include "model/readout.hpp"
 
 namespace fluxformer {

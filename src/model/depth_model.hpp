@@ -10,10 +10,24 @@
 #include <string>
 
 #include "model/depth_weights.hpp"
-#include "model/field_term_kind.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
+
+/// The parts of F_s = kappa Lap u + alpha A_s(u) + rho R_s(u). For norm = sphere attention and reaction are
+/// projected to the tangent space at u.
+enum class FieldTermKind { diffusion, attention, reaction };
+inline constexpr FieldTermKind all_field_terms[] = {FieldTermKind::diffusion, FieldTermKind::attention,
+                                                    FieldTermKind::reaction};
+
+/// The arithmetic of the kernels. States, parameters and gradients are double in any case. Mixed: single, but the linear maps of attention
+/// and reaction multiply numbers rounded to bfloat16; `mixed_emulated` rounds the same on processors without such products.
+enum class Precision { float32, float64, mixed, mixed_emulated };
+
+/// Whether numbers are rounded to bfloat16 somewhere.
+constexpr bool is_mixed(Precision precision) {
+  return precision == Precision::mixed || precision == Precision::mixed_emulated;
+}
 
 /// kappa varies between these over layers and channels; alpha and rho are the same everywhere.
 struct EquationCoefficients {
@@ -100,5 +114,10 @@ class DepthModel {
   virtual void prepare(std::span<const DepthPoint> points) = 0;
   virtual void refresh() = 0;
 };
+
+/// `parameters` and `context` are borrowed. Throws BadInput for combinations that are not defined (kappa > 0
+/// with a causal mask, sinkhorn with a causal mask, ...).
+std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
+                                             Precision precision);
 
 }  // namespace fluxformer

@@ -5,8 +5,8 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/reductions.hpp"
+#include "model/depth_model.hpp"
 #include "model/embedding.hpp"
-#include "model/make_depth_model.hpp"
 
 namespace fluxformer {
 namespace {

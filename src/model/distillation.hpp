@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
+#include "model/depth_model.hpp"
 #include "model/depth_weights.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "model/precision.hpp"
 #include "operators/attention/attention_match.hpp"
 
 namespace fluxformer {

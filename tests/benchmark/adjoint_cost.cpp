@@ -18,7 +18,7 @@
 
 #include "base/session.hpp"
 #include "model/backpropagation.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/benchmark/network.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/vector_arrays.hpp"
+#include "model/depth_model.hpp"
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
-#include "model/make_depth_model.hpp"
 #include "solvers/evolve/field_operator.hpp"
 
 namespace fluxformer::bench {

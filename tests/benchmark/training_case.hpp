@@ -9,7 +9,7 @@
 
 #include "base/rank_of.hpp"
 #include "model/backpropagation.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "tests/benchmark/network.hpp"
 #include "training/stage_cells.hpp"
 #include "training/trainer.hpp"

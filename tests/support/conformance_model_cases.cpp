@@ -1,6 +1,6 @@
 #include "tests/support/conformance_model_cases.hpp"
 
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "model/manufactured.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"

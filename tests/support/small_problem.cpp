@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/vector_arrays.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/test_vectors.hpp"
 

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "model/depth_model.hpp"
 #include "model/equation.hpp"
 #include "model/initialise.hpp"
 #include "model/parameters.hpp"
-#include "model/precision.hpp"
 #include "solvers/evolve/evolve.hpp"
 #include "solvers/march/march.hpp"
 

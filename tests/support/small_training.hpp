@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "model/backpropagation.hpp"
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "training/trainer.hpp"

@@ -9,8 +9,8 @@
 
 #include "base/rank_of.hpp"
 #include "model/backpropagation.hpp"
+#include "model/depth_model.hpp"
 #include "model/initialise.hpp"
-#include "model/make_depth_model.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "training/stage_cells.hpp"
 #include "training/trainer.hpp"

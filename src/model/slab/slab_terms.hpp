@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/field_term_kind.hpp"
+#include "model/depth_model.hpp"
 #include "model/parameters.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/dropped_term.hpp"

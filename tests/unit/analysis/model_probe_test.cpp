@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "model/make_depth_model.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer::test {

@@ -8,8 +8,8 @@
 
 #include <cmath>
 
+#include "model/depth_model.hpp"
 #include "model/embedding.hpp"
-#include "model/make_depth_model.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/small_training.hpp"

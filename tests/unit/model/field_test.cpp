@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "analysis/derivatives/layer_jacobians.hpp"
+#include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "model/make_depth_model.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 

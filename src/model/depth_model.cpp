@@ -1,4 +1,4 @@
-#include "model/make_depth_model.hpp"
+#include "model/depth_model.hpp"
 
 #include <stdexcept>
 
