@@ -7,6 +7,7 @@
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
+
 namespace {
 
 /// For each row calls visit(y . f, y . w, |u|, first index), y = u / |u|.
@@ -171,5 +172,349 @@ void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double
 
 template class SlabModel<float>;
 template class SlabModel<double>;
+
+// The layer map G_s(u; h), one sub-layer after the other (docs/model.md section 2), with tangent and adjoint.
+
+template <class T>
+const double* SlabModel<T>::midpoint(const Sub& sub, const Weights& w, double step, const double* u) {
+  midpoint_.assign(u, u + context_.size());
+  for (auto* term : sub.terms) term->add_rhs(w, u, step / 2, midpoint_.data());
+  return midpoint_.data();
+}
+
+template <class T>
+void SlabModel<T>::add_flow(const Sub& sub, const Weights& w, double step, double scale, const double* u,
+                            double* k) {
+  const double* const from = spec().subflow == SubLayerIntegrator::midpoint ? midpoint(sub, w, step, u) : u;
+  for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
+}
+
+template <class T>
+void SlabModel<T>::add_flow_tangent(const Sub& sub, const Weights& w, double step, const double* u,
+                                    const double* v, double* k) {
+  if (spec().subflow == SubLayerIntegrator::euler) {
+    for (auto* term : sub.terms) term->add_tangent(w, u, v, step, k);
+    return;
+  }
+  Buffer half(v, v + context_.size());
+  for (auto* term : sub.terms) term->add_tangent(w, u, v, step / 2, half.data());
+  const double* const from = midpoint(sub, w, step, u);
+  for (auto* term : sub.terms) term->add_tangent(w, from, half.data(), step, k);
+}
+
+template <class T>
+void SlabModel<T>::add_flow_adjoint(const Sub& sub, const Weights& w, double step, const double* u,
+                                    const double* k_bar, double* u_bar,
+                                    const LayerWeights<double>* gradient) {
+  if (spec().subflow == SubLayerIntegrator::euler) {
+    for (auto* term : sub.terms) term->add_adjoint(w, u, k_bar, step, u_bar, gradient);
+    return;
+  }
+  Buffer half(context_.size(), 0.0);
+  const double* const from = midpoint(sub, w, step, u);
+  for (auto* term : sub.terms) term->add_adjoint(w, from, k_bar, step, half.data(), gradient);
+  for (std::size_t j = 0; j < half.size(); ++j) u_bar[j] += half[j];
+  for (auto* term : sub.terms) term->add_adjoint(w, u, half.data(), step / 2, u_bar, gradient);
+}
+
+template <class T>
+void SlabModel<T>::advance(const Sub& sub, const Weights& w, double h, const double* u, double* z,
+                           double* v) {
+  if (spec().residual)
+    std::copy_n(u, context_.size(), z);
+  else
+    std::fill_n(z, context_.size(), 0.0);
+  add_flow(sub, w, sub.fraction * h, 1.0, u, z);
+  if (v != z) norm_.apply(sub.after, w, z, v);
+}
+
+template <class T>
+void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
+                           double* out) {
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size();
+  const auto add_difference = [&](const double* v) {
+    for (std::size_t j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
+  };
+  const auto& last = sub_layers_.back();
+  const bool additive = spec().residual && last.after == After::nothing;
+  const double* v = u;
+  std::size_t next = 0;
+  for (const auto& sub : sub_layers_) {
+    if (additive && &sub == &last) {
+      // The last sub-layer adds to `out` directly, which saves a pass over the slab.
+      add_difference(v);
+      return add_flow(sub, w, sub.fraction * h, scale, v, out);
+    }
+    double* const z = buffer(next);
+    double* const to = sub.after == After::nothing ? z : buffer(next + 1);
+    advance(sub, w, h, v, z, to);
+    v = to;
+    next = next == 0 ? 2 : 0;
+  }
+  add_difference(v);
+}
+
+template <class T>
+void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
+                                     double* out) {
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size();
+  double* const z = buffer(0);
+  double* const state = buffer(1);
+  double* const z_dot = buffer(2);
+  double* const next = buffer(3);
+  std::copy_n(u, size, state);
+  std::copy_n(v, size, out);
+  for (const auto& sub : sub_layers_) {
+    advance(sub, w, h, state, z, next);
+    if (spec().residual)
+      std::copy_n(out, size, z_dot);
+    else
+      std::fill_n(z_dot, size, 0.0);
+    add_flow_tangent(sub, w, sub.fraction * h, state, out, z_dot);
+    norm_.tangent(sub.after, w, z, z_dot, out);
+    std::copy_n(next, size, state);
+  }
+  for (std::size_t j = 0; j < size; ++j) out[j] -= v[j];
+}
+
+template <class T>
+void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
+                                     double* u_bar, std::span<double> parameters) {
+  const auto weights = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  const auto* const g = wanted ? &gradient : nullptr;
+
+  // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. The
+  // result of the last one is needed only by its normalisation.
+  std::copy_n(u, size, buffer(0));
+  for (std::size_t j = 0; j < count; ++j) {
+    if (j + 1 == count && sub_layers_[j].after == After::nothing) break;
+    double* const next = buffer(2 * j + 2);
+    advance(sub_layers_[j], weights, h, buffer(2 * j), buffer(2 * j + 1), next);
+  }
+  double* const v_bar = buffer(2 * count);
+  double* const z_bar = buffer(2 * count + 1);
+  std::copy_n(w, size, v_bar);
+  for (std::size_t j = count; j-- > 0;) {
+    norm_.adjoint(sub_layers_[j].after, weights, buffer(2 * j + 1), v_bar, z_bar, g);
+    if (spec().residual)
+      std::copy_n(z_bar, size, v_bar);
+    else
+      std::fill_n(v_bar, size, 0.0);
+    add_flow_adjoint(sub_layers_[j], weights, sub_layers_[j].fraction * h, buffer(2 * j), z_bar, v_bar, g);
+  }
+  for (std::size_t j = 0; j < size; ++j) u_bar[j] += v_bar[j] - w[j];
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template class SlabModel<float>;
+template class SlabModel<double>;
+
+// The layer map with a tape, and its adjoint, which repeats nothing of the forward pass.
+
+template <class T>
+std::unique_ptr<Tape> SlabModel<T>::make_tape() const {
+  return std::make_unique<SlabTape<T>>();
+}
+
+template <class T>
+const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
+  if (spec().residual) return state;
+  std::fill_n(sum, context_.size(), 0.0);
+  return sum;
+}
+
+template <class T>
+void SlabModel<T>::add_keeping(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
+                               const double* u, const double* base, double* sum) {
+  for (const auto& part : held.parts) {
+    if (part.keeping != nullptr) {
+      part.keeping->set_rhs_keeping(w, u, step, base, sum, *part.kept);
+    } else {
+      if (base != sum) std::copy_n(base, context_.size(), sum);
+      part.term->add_rhs(w, u, step, sum);
+    }
+    base = sum;
+  }
+}
+
+template <class T>
+void SlabModel<T>::add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
+                                    const double* u, const double* sum_bar, const double* base, double* u_bar,
+                                    const LayerWeights<double>* gradient) {
+  for (const auto& part : held.parts) {
+    if (part.keeping != nullptr) {
+      part.keeping->set_adjoint_kept(w, u, sum_bar, step, base, u_bar, gradient, *part.kept);
+    } else {
+      if (base != u_bar) std::copy_n(base, context_.size(), u_bar);
+      part.term->add_adjoint(w, u, sum_bar, step, u_bar, gradient);
+    }
+    base = u_bar;
+  }
+}
+
+template <class T>
+std::vector<SlabTerm<T>*> SlabModel<T>::field_terms() {
+  std::vector<SlabTerm<T>*> terms;
+  for (const auto part : all_field_terms)
+    if (auto* const one = term(part); one != nullptr) terms.push_back(one);
+  return terms;
+}
+
+template <class T>
+void SlabModel<T>::field_keeping(const DepthPoint& at, double scale, const double* u, double* out,
+                                 Tape& tape) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  kept.resize(1);
+  SlabTape<T>::hold(field_terms(), kept[0]);
+  std::fill_n(out, context_.size(), 0.0);
+  add_keeping(kept[0], weights_at(at), scale, u, out, out);
+}
+
+template <class T>
+void SlabModel<T>::field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape,
+                                 const double* w, double* u_bar, std::span<double> parameters) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto weights = weights_at(at);
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  std::fill_n(u_bar, context_.size(), 0.0);
+  add_kept_adjoint(kept[0], weights, scale, u, w, u_bar, u_bar, wanted ? &gradient : nullptr);
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template <class T>
+void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  kept.resize(count);
+  const double* from = u;
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = kept[j];
+    double* to = v;
+    if (j + 1 < count) {
+      kept[j + 1].input.resize(size);
+      to = kept[j + 1].input.data();
+    }
+    if (sub.after != After::nothing) mine.sum.resize(size);
+    double* const sum = sub.after != After::nothing ? mine.sum.data() : to;
+    const double step = sub.fraction * h;
+    const double* base = begin_sum(from, sum);
+    if (keeps_terms()) {
+      SlabTape<T>::hold(sub.terms, mine);
+      add_keeping(mine, w, step, from, base, sum);
+    } else {
+      if (base != sum) std::copy_n(base, size, sum);
+      add_flow(sub, w, step, 1.0, from, sum);
+    }
+    if (sub.after != After::nothing) norm_.apply(sub.after, w, sum, to);
+    from = to;
+  }
+}
+
+template <class T>
+void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape,
+                               const double* u_dot, double* v_dot) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto w = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const double* from_dot = u_dot;
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = kept[j];
+    const double* const from = j == 0 ? u : mine.input.data();
+    double* const to = j + 1 == count ? v_dot : buffer(j % 2);
+    double* const sum = sub.after != After::nothing ? buffer(2) : to;
+    const double* base = begin_sum(from_dot, sum);
+    const double step = sub.fraction * h;
+    if (keeps_terms()) {
+      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+        const auto& part = mine.parts[k];
+        if (part.keeping != nullptr) {
+          part.keeping->set_tangent_kept(w, from, from_dot, step, base, sum, *part.kept);
+        } else {
+          if (base != sum) std::copy_n(base, size, sum);
+          sub.terms[k]->add_tangent(w, from, from_dot, step, sum);
+        }
+        base = sum;
+      }
+    } else {
+      if (base != sum) std::copy_n(base, size, sum);
+      add_flow_tangent(sub, w, step, from, from_dot, sum);
+    }
+    if (sub.after != After::nothing) norm_.tangent(sub.after, w, mine.sum.data(), sum, to);
+    from_dot = to;
+  }
+}
+
+template <class T>
+void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
+                               double* u_bar, std::span<double> parameters) {
+  auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  const auto weights = weights_at(at);
+  const std::size_t size = context_.size(), count = sub_layers_.size();
+  LayerWeights<double> gradient;
+  const bool wanted = !parameters.empty();
+  if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  const auto* const g = wanted ? &gradient : nullptr;
+
+  const double* v_bar = w;
+  for (std::size_t j = count; j-- > 0;) {
+    const auto& sub = sub_layers_[j];
+    auto& mine = kept[j];
+    const double* sum_bar = v_bar;
+    if (sub.after != After::nothing) {
+      norm_.adjoint(sub.after, weights, mine.sum.data(), v_bar, buffer(0), g);
+      sum_bar = buffer(0);
+    }
+    double* const to = j == 0 ? u_bar : buffer(1 + j % 2);
+    const double* base = begin_sum(sum_bar, to);
+    const double* const from = j == 0 ? u : mine.input.data();
+    const double step = sub.fraction * h;
+    if (keeps_terms()) {
+      add_kept_adjoint(mine, weights, step, from, sum_bar, base, to, g);
+    } else {
+      if (base != to) std::copy_n(base, size, to);
+      add_flow_adjoint(sub, weights, step, from, sum_bar, to, g);
+    }
+    v_bar = to;
+  }
+  if (wanted) weights_.finish_gradient(at, parameters);
+}
+
+template class SlabModel<float>;
+template class SlabModel<double>;
+
+template <class T>
+void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer) {
+  const auto same = [](const Part& part, const SlabTerm<T>* term) { return part.term == term; };
+  if (std::ranges::equal(sub_layer.parts, terms, same)) return;
+  sub_layer.parts.clear();
+  for (auto* const term : terms) {
+    auto* const keeping = dynamic_cast<KeepsActivations<T>*>(term);
+    sub_layer.parts.push_back({term, keeping, keeping != nullptr ? keeping->make_activations() : nullptr});
+  }
+}
+
+template <class T>
+std::size_t SlabTape<T>::bytes() const {
+  std::size_t total = 0;
+  for (const auto& sub : sub_layers_) {
+    total += (sub.input.capacity() + sub.sum.capacity()) * sizeof(double);
+    for (const auto& part : sub.parts) total += part.kept != nullptr ? part.kept->bytes() : 0;
+  }
+  return total;
+}
+
+template class SlabTape<float>;
+template class SlabTape<double>;
 
 }  // namespace fluxformer
