@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 
 namespace fluxformer {
+
 namespace {
 
 SecondOrder<double>& second_order(SlabTerm<double>* term) {
@@ -206,6 +207,18 @@ void LinearisedMap::gauss_newton(const DepthPoint& at, const double* w_dot, doub
                               stage.parts[k]);
       });
   weights_.finish_gradient(at, gradient_dot);
+}
+
+std::size_t CellTape::bytes() const {
+  std::size_t numbers = 0, total = 0;
+  for (const auto& sub : sub_layers) {
+    numbers += sub.sum.capacity() + sub.sum_dot.capacity() + sub.result_bar.capacity();
+    for (const auto& stage : sub.stages) {
+      numbers += stage.input.capacity() + stage.seed.capacity() + stage.input_dot.capacity();
+      for (const auto& part : stage.parts) total += part.bytes();
+    }
+  }
+  return total + numbers * sizeof(double);
 }
 
 }  // namespace fluxformer

@@ -3,16 +3,44 @@
 // The layer map G_s(u; h) of one depth cell, linearised at one (theta, u, w): tangents in state and
 // parameters, and the tangent of its adjoint. Specification of the terms' part: operators/second_order.hpp.
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <vector>
 
 #include "model/depth_weights.hpp"
-#include "model/second_order/cell_tape.hpp"
 #include "model/slab/slab_norm.hpp"
 #include "model/slab/slab_terms.hpp"
+#include "operators/second_order.hpp"
 
 namespace fluxformer {
+
+// What the layer map keeps of one depth cell and one batch for Hessian products: u and w of every evaluation
+// of the terms, what the terms keep, and the tangents along the last direction.
+
+/// One evaluation base + scale * (sum of terms)(input) within a sub-layer: one under forward Euler, two under
+/// the midpoint rule.
+struct Stage {
+  double scale = 0;
+  std::vector<double> input;         ///< u
+  std::vector<double> seed;          ///< w
+  std::vector<double> input_dot;     ///< along the direction
+  std::vector<Linearisation> parts;  ///< one per term
+};
+
+/// One line of the layer map in docs/model.md section 2.
+struct SubLayerTape {
+  std::vector<Stage> stages;
+  std::vector<double> sum, sum_dot;  ///< before the normalisation, if there is one
+  std::vector<double> result_bar;    ///< the adjoint of what it gives
+};
+
+/// The sub-layers of one cell, in their order. Filled by LinearisedMap.
+struct CellTape {
+  std::vector<SubLayerTape> sub_layers;
+  /// Memory held, in bytes.
+  std::size_t bytes() const;
+};
 
 /// In double. Vectors are slabs and do not overlap. The calls for one tape have the same `at` and come in the
 /// order forward, backward, then for each direction tangent and one of the two last. Collective over the token
