@@ -9,11 +9,20 @@
 #include <span>
 #include <vector>
 
+#include "model/model_spec.hpp"
 #include "model/parameters.hpp"
 #include "model/rows/row_stack.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
+
+// What a classifier sees of each sample: the mean over its real tokens, its first or its last one; and the transpose.
+
+/// pooled [sample][channel] := that of a slab. Collective over the token line.
+void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled);
+
+/// slab := the transpose of `pool` applied to pooled_bar [sample][channel]; 0 for padding. Not collective.
+void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar, double* slab);
 
 /// What the readout keeps of one batch.
 struct ReadoutTape {
