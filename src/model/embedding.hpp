@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/parameters.hpp"
-#include "model/rows/row_stack.hpp"
+#include "model/row_stack.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {

@@ -11,7 +11,7 @@
 
 #include "model/model_spec.hpp"
 #include "model/parameters.hpp"
-#include "model/rows/row_stack.hpp"
+#include "model/row_stack.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {

@@ -9,7 +9,7 @@
 
 #include <Eigen/Core>
 
-#include "model/rows/row_stack.hpp"
+#include "model/row_stack.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer {

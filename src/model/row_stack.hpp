@@ -1,0 +1,97 @@
+#pragma once
+
+// Row stages one after the other, and what they keep of one set of rows for derivatives.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/parameters.hpp"
+
+namespace fluxformer {
+
+// Maps that act on every row by itself, around the layers of a model: LayerNorm, a dense map, an activation. Each
+// is y = S(x; theta), linearised in x and theta; heads and embeddings are stacks of them (row_stack.hpp).
+//
+// Rows are contiguous. Results are overwritten and overlap no input. Gradients are flat vectors, += ; an empty one
+// is left out. Nothing here is collective.
+
+/// What the derivatives of a stage are taken at.
+struct RowPoint {
+  const double* x;      ///< its input
+  const double* x_dot;  ///< along the direction; for tangents and their adjoints
+};
+
+/// One map of rows. Parameters that it reads are those of the calls, so that it serves any of one layout.
+class RowStage {
+ public:
+  virtual ~RowStage() = default;
+  /// Numbers of a row of x, and of y.
+  virtual int in() const = 0;
+  virtual int out() const = 0;
+  /// y := S(x)
+  virtual void forward(const Parameters& p, int rows, const double* x, double* y) const = 0;
+  /// x_bar := (dS/dx)^T y_bar, gradient += (dS/dtheta)^T y_bar
+  virtual void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
+                       std::span<double> gradient) const = 0;
+  /// y_dot := (dS/dx) x_dot + (dS/dtheta) direction
+  virtual void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+                       double* y_dot) const = 0;
+  /// The derivative of `adjoint` along x_dot, `direction` and y_bar_dot.
+  virtual void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+                               const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
+                               std::span<double> gradient_dot) const = 0;
+};
+
+/// LayerNorm with <prefix>gain and <prefix>bias, paths as in ParameterLayout.
+std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& prefix);
+/// W x + b: `matrix` (out x in) and `bias` are paths.
+std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
+                                      const std::string& bias);
+/// The activation, number by number, on rows of `width` numbers. Null for none.
+std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width);
+
+/// Kept by RowStack: of each stage its input, its tangent, and the adjoint of its output.
+struct RowTape {
+  /// Of one stage.
+  struct Stage {
+    std::vector<double> x, x_dot, y_bar;
+  };
+  int rows = 0;
+  std::vector<Stage> stages = {};
+};
+
+/// A composition of stages; none: the identity. Calls for one tape come in the order forward, adjoint, then for each
+/// direction tangent and adjoint_tangent; `pull` at any time after forward. Conventions as in row_stage.hpp.
+class RowStack {
+ public:
+  /// `parameters` is borrowed; null stages are left out. `width`: numbers of a row of x.
+  RowStack(const Parameters& parameters, int width) : parameters_(parameters), in_(width), out_(width) {}
+  void add(std::unique_ptr<RowStage> stage);
+  /// The dense map in front of a head, if there is one; `group` is that of its arrays.
+  void add(const HeadTransform& transform, const std::string& group);
+
+  bool empty() const { return stages_.empty(); }
+  int out() const { return out_; }
+
+  /// y := the composition at x; its inputs are kept.
+  void forward(int rows, const double* x, double* y, RowTape& tape) const;
+  /// Keeps the adjoints on the tape.
+  void adjoint(const double* y_bar, double* x_bar, std::span<double> gradient, RowTape& tape) const;
+  /// The adjoint of another vector, which keeps nothing: for products with the Gauss-Newton matrix.
+  void pull(const double* y_bar, double* x_bar, std::span<double> gradient, const RowTape& tape) const;
+  void tangent(const Parameters& direction, const double* x_dot, double* y_dot, RowTape& tape) const;
+  void adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
+                       std::span<double> gradient_dot, const RowTape& tape) const;
+
+ private:
+  /// Calls visit(k, from, to) for the stages from the last to the first: `to` is the next `from`.
+  template <class Visit>
+  void backward(int rows, const double* y_bar, double* x_bar, Visit&& visit) const;
+  const Parameters& parameters_;
+  int in_, out_;
+  std::vector<std::unique_ptr<RowStage>> stages_;
+};
+
+}  // namespace fluxformer
