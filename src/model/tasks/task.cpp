@@ -1,9 +1,122 @@
 #include "model/tasks/task.hpp"
+
 #include "base/error.hpp"
-#include "model/tasks/class_task.hpp"
+#include "model/readout.hpp"
 #include "model/tasks/word_task.hpp"
 
 namespace fluxformer {
+
+// Classification of samples: the loss of the logits of the readout (model/readout.hpp) at the labels.
+
+/// The task of a model with classes.
+class ClassTask final : public Task {
+ public:
+  /// `parameters` and `context` are borrowed.
+  ClassTask(const Parameters& parameters, const SlabContext& context, const Loss& loss);
+  std::unique_ptr<TaskTape> make_tape() const override;
+  Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
+  Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                      TaskTape& tape, Keeps keeps) override;
+  void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
+               double* u_bar_dot, std::span<double> product, TaskTape& tape) override;
+  int outputs() const override { return classes_; }
+  void pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar, std::span<double> gradient,
+                   const TaskTape& tape) override;
+
+ private:
+  /// Of the logits on the tape; logits_bar_ := their derivative if asked for.
+  Evaluation finish(const Batch& batch, const TaskTape& tape, bool with_gradient);
+
+  Loss loss_;
+  int classes_;
+  std::size_t samples_;
+  Readout readout_;
+  std::vector<double> logits_dot_, logits_bar_;
+};
+
+namespace {
+
+struct Tape final : TaskTape {
+  ReadoutTape read;
+};
+
+Tape& of(TaskTape& tape) {
+  return dynamic_cast<Tape&>(tape);
+}
+
+}  // namespace
+
+ClassTask::ClassTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
+    : loss_(loss),
+      classes_(parameters.spec.classes),
+      samples_(static_cast<std::size_t>(context.samples)),
+      readout_(parameters, context) {
+  if (classes_ == 0) throw BadInput("the model has no classes to tell apart");
+}
+
+std::unique_ptr<TaskTape> ClassTask::make_tape() const {
+  auto tape = std::make_unique<Tape>();
+  tape->logits.resize(samples_ * static_cast<std::size_t>(classes_));
+  return tape;
+}
+
+Evaluation ClassTask::finish(const Batch& batch, const TaskTape& tape, bool with_gradient) {
+  Evaluation result;
+  if (with_gradient) logits_bar_.resize(tape.logits.size());
+  for (std::size_t b = 0; b < batch.label.size(); ++b) {
+    const std::size_t at = b * static_cast<std::size_t>(classes_);
+    const double weight = batch.weight[b];
+    const double loss = loss_of(loss_, tape.logits.data() + at, classes_, batch.label[b], weight,
+                                with_gradient ? logits_bar_.data() + at : nullptr);
+    if (weight == 0) continue;  // padding of the batch: its loss may even be NaN
+    result.loss += weight * loss;
+  }
+  result.correct = correct_share(batch, tape.logits, classes_);
+  return result;
+}
+
+Evaluation ClassTask::value(const Batch& batch, const double* u, TaskTape& tape) {
+  readout_.logits(u, tape.logits.data(), of(tape).read);
+  return finish(batch, tape, false);
+}
+
+Evaluation ClassTask::gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                               TaskTape& tape, Keeps keeps) {
+  auto& read = of(tape).read;
+  readout_.logits(u, tape.logits.data(), read);
+  const auto result = finish(batch, tape, true);
+  if (keeps == Keeps::linearisation)
+    readout_.adjoint(logits_bar_.data(), u_bar, gradient, read);
+  else
+    readout_.pull(logits_bar_.data(), u_bar, gradient, read);
+  return result;
+}
+
+void ClassTask::product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
+                        double* u_bar_dot, std::span<double> product, TaskTape& tape) {
+  auto& read = of(tape).read;
+  logits_dot_.resize(tape.logits.size());
+  readout_.tangent(direction, u_dot, logits_dot_.data(), read);
+  const auto count = static_cast<std::size_t>(classes_);
+  logits_bar_.assign(tape.logits.size(), 0.0);
+  for (std::size_t b = 0; b < batch.label.size(); ++b)
+    if (batch.weight[b] != 0)
+      loss_curvature(loss_, tape.logits.data() + b * count, classes_, batch.weight[b],
+                     logits_dot_.data() + b * count, logits_bar_.data() + b * count);
+  if (part == Curvature::hessian)
+    readout_.adjoint_tangent(direction, logits_bar_.data(), u_bar_dot, product, read);
+  else
+    readout_.pull(logits_bar_.data(), u_bar_dot, product, read);
+}
+
+void ClassTask::pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar,
+                            std::span<double> gradient, const TaskTape& tape) {
+  const auto count = static_cast<std::size_t>(classes_);
+  logits_bar_.assign(tape.logits.size(), 0.0);
+  loss_curvature_factor(loss_, tape.logits.data() + sample * count, classes_, batch.weight[sample], c,
+                        logits_bar_.data() + sample * count);
+  readout_.pull(logits_bar_.data(), u_bar, gradient, dynamic_cast<const Tape&>(tape).read);
+}
 
 std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss) {
   if (loss.target == LossTarget::masked_words) return std::make_unique<WordTask>(parameters, context, loss);
