@@ -1,11 +1,23 @@
 #include "drivers/ablation/ablation_run.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "model/loss.hpp"
-#include "training/divergence.hpp"
 
 namespace fluxformer {
+
+long diverged_since(double limit, const std::vector<double>& loss, long per_epoch) {
+  long epoch = static_cast<long>(loss.size()) / per_epoch;
+  for (; epoch > 0; --epoch) {
+    const auto end = loss.begin() + epoch * per_epoch;
+    const auto above = std::count_if(end - per_epoch, end, [&](double one) { return one > limit; });
+    if (2 * above <= per_epoch) break;
+  }
+  return epoch;
+}
+
 namespace {
 
 /// False if `go_on` asked to stop. `weights`: the last ones with finite loss and gradient.

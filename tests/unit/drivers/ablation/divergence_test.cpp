@@ -1,4 +1,4 @@
-#include "training/divergence.hpp"
+#include "drivers/ablation/ablation_run.hpp"
 
 #include <gtest/gtest.h>
 
