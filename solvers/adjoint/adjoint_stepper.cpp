@@ -1,11 +1,75 @@
 #include "solvers/adjoint/adjoint_stepper.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer {
+
+namespace {
+
+constexpr const char* runge_kutta_names[] = {"1fe", "2a",  "2b",  "3",   "3bs", "4",
+                                             "5f",  "5dp", "5bs", "6vr", "7vr", "8vr"};
+constexpr const char* implicit_names[] = {"beuler", "cn", "theta"};
+
+bool is_among(std::span<const char* const> names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string all_names() {
+  std::string list;
+  for (const auto* name : runge_kutta_names) list += std::string(name) + ", ";
+  return list + "beuler, cn, theta";
+}
+
+}  // namespace
+
+AdjointMethod::AdjointMethod(const AdjointSettings& settings)
+    : name_(settings.method), theta_(settings.theta), runge_kutta_(is_among(runge_kutta_names, name_)) {
+  if (!runge_kutta_ && !is_among(implicit_names, name_))
+    throw BadInput("adjoint.method = " + name_ +
+                   ": a gradient needs a method with a discrete adjoint: " + all_names());
+  if (name_ == "theta" && !(theta_ > 0 && theta_ <= 1))
+    throw BadInput("adjoint.theta = " + std::to_string(theta_) + ": must be in (0, 1]");
+  if (name_ == "beuler") theta_ = 1;
+}
+
+void AdjointMethod::set(TS ts) {
+  if (!runge_kutta_) {
+    check(TSSetType(ts, name_.c_str()));
+    if (name_ == "theta") check(TSThetaSetTheta(ts, theta_));
+    if (name_ == "cn") theta_ = 0.5;
+    shares_ = {0, theta_, 1};
+    return;
+  }
+  check(TSSetType(ts, TSRK));
+  check(TSRKSetType(ts, name_.c_str()));
+  PetscInt stages = 0, order = 0;
+  const PetscReal *b = nullptr, *c = nullptr;
+  PetscBool same_stage = PETSC_FALSE;
+  check(TSRKGetTableau(ts, &stages, nullptr, &b, &c, nullptr, &order, nullptr, &same_stage));
+  weights_.assign(b, b + stages);
+  shares_.assign(c, c + stages);
+  reuses_last_stage_ = same_stage == PETSC_TRUE;
+}
+
+double AdjointMethod::stage_factor(int stage) const {
+  const double b = weights_[stage];
+  return b != 0 ? b : 1;
+}
+
+double AdjointMethod::parameter_factor(double share) const {
+  if (name_ != "cn") return 1;  // one stage
+  return share == 0 ? 1 - theta_ : theta_;
+}
+
+double AdjointMethod::exact_share(double share) const {
+  for (const double exact : shares_)
+    if (std::abs(share - exact) < 1e-9) return exact;
+  return share;
+}
 
 Tape& AdjointStepper::Tapes::of(DepthModel& model, int index) {
   const auto place = static_cast<std::size_t>(index);
@@ -176,6 +240,77 @@ void AdjointStepper::parameter_product(Vec w) {
   check(VecDuplicate(w, unused.out()));
   const double factor = method_.parameter_factor(parameters_share_);
   field_.adjoint(parameters_at_point_, factor * field_.step(), parameters_at_, w, unused, gradient_);
+}
+
+// The PETSc callbacks of AdjointStepper.
+
+void AdjointStepper::set_callbacks() {
+  check(TSSetRHSFunction(
+      ts_, nullptr,
+      [](TS, PetscReal time, Vec x, Vec f, void* context) {
+        return guarded([&] { static_cast<AdjointStepper*>(context)->right_hand_side(time, x, f); });
+      },
+      this));
+  check(TSSetApplicationContext(ts_, this));
+  check(TSSetPostStep(ts_, [](TS stepper) {
+    return guarded([&] {
+      void* context = nullptr;
+      check(TSGetApplicationContext(stepper, &context));
+      static_cast<AdjointStepper*>(context)->after_step();
+    });
+  }));
+  if (!keeps_ && method_.explicit_stages()) return;  // no Jacobian needed
+  jacobian_ = std::make_unique<ShellMatrix>(
+      u_, [this](Vec x, Vec y) { field_.tangent(at_point_, field_.step(), at_, x, y); },
+      [this](Vec x, Vec y) { transposed_product(x, y); });
+  check(TSSetRHSJacobian(
+      ts_, jacobian_->get(), jacobian_->get(),
+      [](TS, PetscReal time, Vec x, Mat, Mat, void* context) {
+        return guarded([&] {
+          auto& me = *static_cast<AdjointStepper*>(context);
+          me.at_ = x;
+          me.at_point_ = me.point(time);
+          me.jacobian_->changed();
+        });
+      },
+      this));
+}
+
+void AdjointStepper::set_adjoint() {
+  check(TSSetSaveTrajectory(ts_));
+  TSTrajectory trajectory = nullptr;
+  check(TSGetTrajectory(ts_, &trajectory));
+  check(TSTrajectorySetType(trajectory, ts_, TSTRAJECTORYMEMORY));
+  check(TSTrajectorySetSolutionOnly(trajectory, PETSC_FALSE));
+  check(VecDuplicate(u_, lambda_.out()));
+  lambda_list_ = lambda_;
+  if (method_.explicit_stages()) {
+    check(TSSetCostGradients(ts_, 1, &lambda_list_, nullptr));
+    return;
+  }
+  // The gradient is added to our own vector when PETSc multiplies with the parameters' Jacobian; for PETSc
+  // that product is one zero per rank.
+  check(VecCreateMPI(field_.comm(), 1, PETSC_DECIDE, no_parameters_.out()));
+  check(VecZeroEntries(no_parameters_));
+  no_parameters_list_ = no_parameters_;
+  check(TSSetCostGradients(ts_, 1, &lambda_list_, &no_parameters_list_));
+  parameter_jacobian_ =
+      std::make_unique<ShellMatrix>(u_, no_parameters_, ShellMatrix::Product{}, [this](Vec w, Vec zero) {
+        parameter_product(w);
+        check(VecZeroEntries(zero));
+      });
+  check(TSSetRHSJacobianP(
+      ts_, parameter_jacobian_->get(),
+      [](TS, PetscReal time, Vec x, Mat, void* context) {
+        return guarded([&] {
+          auto& me = *static_cast<AdjointStepper*>(context);
+          me.parameters_at_ = x;
+          me.parameters_at_point_ = me.point(time);
+          me.parameters_share_ = me.share(time);
+          me.parameter_jacobian_->changed();
+        });
+      },
+      this));
 }
 
 }  // namespace fluxformer
