@@ -3,12 +3,49 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/vector_arrays.hpp"
-#include "solvers/march/march_impl.hpp"
+#include "solvers/march/march_field.hpp"
+#include "solvers/shell_matrix.hpp"
 
 namespace fluxformer {
+
+// The members of March. Internal to solvers/march.
+
+inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver within Newton's method
+
+struct March::Impl {
+  Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells);
+  /// Where PETSc evaluates a stage of the present cell. Its s adds up round-off: slightly beyond its exit a cell would use the next
+  /// knots, which this rank may not have.
+  DepthPoint point(double s) const;
+  void make_stepper();
+  void make_newton();
+  void march_ts(const RowVisitor& row);
+  void march_bdf2(const RowVisitor& row);
+  void show(int cell, const RowVisitor& row);
+
+  MarchField field;
+  DepthModel& model;
+  DepthCells depth;
+  DepthRange range;
+  MarchSettings settings;
+  MPI_Comm comm;
+  VecHandle u, residual;
+  TSHandle ts;
+  SNESHandle snes;
+  std::unique_ptr<ShellMatrix> jacobian;
+  // the linearisation point and the present cell
+  Vec at = nullptr;
+  DepthPoint at_point;
+  int cell = 1;
+  // bdf2: lead * u - known = F(u) / c
+  VecHandle known, older;
+  double lead = 0;
+  const RowVisitor* visit = nullptr;
+};
 
 March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells)
     : field(m, d, c), model(m), depth(d), range(cells), settings(s), comm(field.comm()) {
@@ -140,6 +177,70 @@ void March::run(const double* start, const RowVisitor& row, const double* older)
     return;
   }
   impl_->march_ts(row);
+}
+
+// The march with BDF2, cell by cell, by Newton's method. PETSc's TSBDF starts with a half step, which would
+// not be the steady state of `upwind2`.
+
+void March::Impl::make_newton() {
+  check(VecDuplicate(u, residual.out()));
+  check(VecDuplicate(u, known.out()));
+  check(VecDuplicate(u, older.out()));
+  check(SNESCreate(comm, snes.out()));
+  check(SNESSetFunction(
+      snes, residual,
+      [](SNES, Vec x, Vec f, void* context) {
+        return guarded([&] {
+          auto& me = *static_cast<Impl*>(context);
+          me.field.field(me.at_point, 1 / me.field.speed(), x, f);
+          check(VecAYPX(f, -1, x));
+          check(VecAXPY(f, me.lead - 1, x));
+          check(VecAXPY(f, -1, me.known));
+        });
+      },
+      this));
+  jacobian = std::make_unique<ShellMatrix>(u, [this](Vec x, Vec y) {
+    field.tangent(at_point, 1 / field.speed(), at, x, y);
+    check(VecAYPX(y, -1, x));
+    check(VecAXPY(y, lead - 1, x));
+  });
+  check(SNESSetJacobian(
+      snes, jacobian->get(), jacobian->get(),
+      [](SNES, Vec x, Mat, Mat, void* context) {
+        return guarded([&] {
+          auto& me = *static_cast<Impl*>(context);
+          me.at = x;
+          me.jacobian->changed();
+        });
+      },
+      this));
+  set_tolerances(snes, settings.tolerance, linear_tolerance);
+}
+
+void March::Impl::march_bdf2(const RowVisitor& row) {
+  const double h = depth.spacing();
+  for (cell = range.first; cell <= range.last; ++cell) {
+    at_point = cell_exit(cell, depth.layers, depth.cells);
+    if (cell == 1) {
+      lead = 1 / h;  // backward Euler
+      check(VecCopy(u, known));
+      check(VecScale(known, 1 / h));
+    } else {
+      lead = 3 / (2 * h);
+      check(VecCopy(u, known));
+      check(VecScale(known, 2 / h));
+      check(VecAXPY(known, -1 / (2 * h), older));
+    }
+    check(VecCopy(u, older));
+    check(SNESSolve(snes, nullptr, u));
+    SNESConvergedReason reason = SNES_CONVERGED_ITERATING;
+    check(SNESGetConvergedReason(snes, &reason));
+    if (reason < 0)
+      throw NumericalFailure("Newton's method failed in depth cell " + std::to_string(cell) + " (" +
+                             SNESConvergedReasons[reason] +
+                             "); a smaller depth step (more mesh.cells) may help");
+    show(cell, row);
+  }
 }
 
 }  // namespace fluxformer
