@@ -3,6 +3,8 @@
 // The minimum of a smooth function of some hundred unknowns: quasi-Newton steps (TAO's LMVM), then Newton steps where these
 // stall at the round-off of the values. Not collective: every rank that calls it does the same.
 
+#include <mpi.h>
+
 #include <functional>
 #include <vector>
 
@@ -32,5 +34,13 @@ struct Minimum {
 /// From x = start. A Newton step (Hessian by central differences of the gradient) is kept only where it makes the gradient
 /// smaller. PETSc's options -tao_... have a say. Throws what f throws.
 Minimum minimise(const Function& f, std::vector<double> start, const MinimumRequest& request);
+
+// The minimum of a function that several ranks compute together.
+
+/// As `minimise`, for a function that is collective over `comm`. The first rank takes all decisions, so that round-off, which may
+/// differ between ranks, cannot part them: the others compute f at each x that it asks for, and only its value counts. All get its
+/// result. Throws on all ranks what f throws on all of them, or what the first one throws.
+Minimum minimise_together(MPI_Comm comm, const Function& f, std::vector<double> start,
+                          const MinimumRequest& request);
 
 }  // namespace fluxformer::saddle

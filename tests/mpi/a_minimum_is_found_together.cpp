@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "solvers/saddle/minimise_together.hpp"
+#include "solvers/saddle/minimise.hpp"
 #include "tests/support/every_rank.hpp"
 
 namespace fluxformer::saddle::a_minimum_is_found_together {

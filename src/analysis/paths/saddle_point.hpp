@@ -4,7 +4,7 @@
 // section 2.4.
 
 #include "analysis/paths/path_action.hpp"
-#include "solvers/saddle/minimise_together.hpp"
+#include "solvers/saddle/minimise.hpp"
 
 namespace fluxformer::paths {
 
