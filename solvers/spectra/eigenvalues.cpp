@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "solvers/spectra/probe.hpp"
 #include "solvers/spectra/spectral_density.hpp"
 
 namespace fluxformer::spectra {

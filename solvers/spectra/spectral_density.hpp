@@ -4,14 +4,24 @@
 // Quadrature" (2010), chapters 6 and 7; Ubaru, Chen, Saad, SIAM J. Matrix Anal. Appl. 38 (2017) 1075.
 
 #include <petscmat.h>
+#include <petscvec.h>
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "solvers/spectra/probe.hpp"
+#include "base/random.hpp"
 
 namespace fluxformer::spectra {
+
+// Random vectors for estimates of spectra: the same on any number of ranks.
+
+/// Distribution of the entries: -1 or 1 with equal probability (Rademacher), or standard normal. Both have
+/// E[v v^T] = 1, hence E[v^T H v] = trace H.
+enum class Probe { rademacher, gaussian };
+
+/// Entry i (global index) is number i of `stream`. Every rank fills its own rows.
+void fill_probe(Vec v, Probe kind, const RandomStream& stream);
 
 /// Gauss quadrature of the measure of H at a vector v: sum_l weights_l nodes_l^q = v^T H^q v for q <= 2 m - 1, where m is
 /// the number of nodes, and for every q where an invariant subspace ended the recurrence. Nodes ascend; weights are not

@@ -9,7 +9,7 @@
 #include "base/reductions.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/spectra/orthonormal_basis.hpp"
-#include "solvers/spectra/probe.hpp"
+#include "solvers/spectra/spectral_density.hpp"
 
 namespace fluxformer::spectra {
 
