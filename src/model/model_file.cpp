@@ -17,18 +17,19 @@ std::string dataset(const ParameterView& view) {
   return names::in(model_file::group, view.path());
 }
 
-/// The values that a whole number can have, from `least` on; weights of other programs may lack it unless `needed`.
+/// The allowed values of a whole number: from `least` on. Files from other programs may lack the attribute
+/// unless `needed`.
 struct Whole {
   int least;
   bool needed = false;
   static constexpr int most = 1'000'000'000;
 };
 
-/// The values that a positive number can have.
+/// The allowed values of a real number: greater than 0.
 struct Positive {};
 
-/// The attributes of /model, for writing and for reading: visit(name, member) for words and flags, and
-/// visit(name, member, values) for numbers.
+/// Visits the attributes of /model, for writing and for reading: visit(name, member) for words and flags,
+/// visit(name, member, allowed) for numbers.
 template <class Spec, class Visit>
 void each_attribute(Spec& spec, const Visit& visit) {
   using namespace model_file;
@@ -72,7 +73,7 @@ struct WriteAttribute {
   }
 };
 
-/// An attribute that is missing leaves the member as it is.
+/// Reads attributes into members. A missing attribute leaves its member as it is.
 struct ReadAttribute {
   const io::ArchiveReader& archive;
   bool has(const io::Attribute& name) const { return archive.has_attribute(name, model_file::group); }
@@ -111,7 +112,7 @@ struct ReadAttribute {
   }
 };
 
-/// Rows (axis 0) or columns (axis 1) of a matrix; 0 if it is not there.
+/// Number of rows (axis 0) or columns (axis 1) of a matrix; 0 if it is not in the file.
 int extent(const io::ArchiveReader& archive, const char* matrix, std::size_t axis) {
   if (!archive.has(matrix)) return 0;
   const auto shape = archive.shape(matrix);
@@ -160,7 +161,7 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   const auto last = model_file::layer(spec.knots);
   if (!archive.has(last)) throw BadInput(archive.called() + ": no " + last);
   const auto layers = archive.children(model_file::layers_group).size();
-  if (layers != static_cast<std::size_t>(spec.knots))
+  if (std::cmp_not_equal(layers, spec.knots))
     throw BadInput(archive.called() + ": " + model_file::layers_group + " has " + std::to_string(layers) +
                    " members, expected " + std::to_string(spec.knots));
   archive.array(names::in(last, "W_1"),
@@ -168,7 +169,8 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   return spec;
 }
 
-/// Throws BadInput for arrays around the layers that would be ignored: a transform without its head, and so on.
+/// Throws BadInput for arrays around the layers that would be ignored: a transform without its head, and so
+/// on.
 void require_places(const io::ArchiveReader& archive, const ParameterLayout& layout) {
   for (const char* group :
        {model_file::embedding, model_file::final_norm, model_file::head, model_file::word_head}) {
@@ -198,11 +200,6 @@ void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterV
                       .data = values == nullptr ? nullptr : values + view.offset,
                       .with_digest = true});
   archive.arrays(arrays);
-}
-
-void write_model(io::ArchiveWriter& archive, const Parameters& parameters) {
-  write_model_attributes(archive, parameters.spec);
-  write_model_arrays(archive, parameters.layout.views(), parameters.values.data());
 }
 
 ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const ShareOf& share_of,
