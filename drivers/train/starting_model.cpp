@@ -71,15 +71,15 @@ std::optional<Parameters> read_teacher(const Settings& settings, const data::Dat
   return teacher;
 }
 
-Reheaded starting_model(const Settings& settings, const data::Dataset& data,
-                        const std::optional<MaskedTraining>& masked, const std::optional<Parameters>& teacher,
-                        const ShareOf& share, MPI_Comm comm) {
+AdaptedModel starting_model(const Settings& settings, const data::Dataset& data,
+                            const std::optional<MaskedTraining>& masked,
+                            const std::optional<Parameters>& teacher, const ShareOf& share, MPI_Comm comm) {
   const auto input = model_input(settings, data, masked);
   auto made = make_parameters(settings, input, comm, share);
   if (!settings.word("model.file").empty())
     return with_heads(made, input.classes, {.present = input.word_head, .own_matrix = input.own_word_matrix},
                       static_cast<std::uint64_t>(settings.integer("model.seed")));
-  Reheaded start{std::move(made), ""};
+  AdaptedModel start{std::move(made), ""};
   if (!teacher || !settings.flag("distill.copy")) return start;
   for (const auto& view : start.parameters.layout.views()) {
     const bool around = view.group == "embedding" || view.group == "final_norm" || view.group == "head" ||

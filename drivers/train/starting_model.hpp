@@ -38,8 +38,8 @@ InputShape model_input(const Settings& settings, const data::Dataset& data,
 
 /// Like make_parameters, with the heads that the task needs: from a model file what fits is kept, else the teacher's embedding,
 /// final norm and heads are copied if distill.copy says so. Collective; throws BadInput.
-Reheaded starting_model(const Settings& settings, const data::Dataset& data,
-                        const std::optional<MaskedTraining>& masked, const std::optional<Parameters>& teacher,
-                        const ShareOf& share, MPI_Comm comm);
+AdaptedModel starting_model(const Settings& settings, const data::Dataset& data,
+                            const std::optional<MaskedTraining>& masked,
+                            const std::optional<Parameters>& teacher, const ShareOf& share, MPI_Comm comm);
 
 }  // namespace fluxformer

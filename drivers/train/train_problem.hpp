@@ -50,7 +50,7 @@ class TrainProblem {
   Members members;
   std::optional<MaskedTraining> masked;          ///< train.objective = masked
   std::optional<Parameters> teacher_parameters;  ///< none without distillation
-  Reheaded start;  ///< before the training; `parameters` are those of the training, of this rank's stage
+  AdaptedModel start;  ///< before the training; `parameters` are those of the training, of this rank's stage
   Parameters& parameters;
   TokenLine line;
   const DepthCells depth;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer {
 
@@ -12,8 +13,8 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
       depth_(depth),
       range_(range),
       step_(depth.spacing() / speed),
-      states_(static_cast<std::size_t>(range.count())),
-      tapes_(static_cast<std::size_t>(range.count())),
+      states_(range.count()),
+      tapes_(range.count()),
       next_(model.context().size()) {
   require_marchable(model.spec(), depth, speed);
   std::vector<DepthPoint> points;
@@ -22,9 +23,10 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
 }
 
 void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
-  const std::size_t size = model_.context().size();
+  const Index size = model_.context().size();
   if (keep == Keep::activations) return forward_keeping(u, row);
   for (int cell = range_.first; cell <= range_.last; ++cell) {
+    // u_i = u_{i-1} + (G(u_{i-1}) - u_{i-1})
     std::copy_n(u, size, next_.data());
     model_.add_map(point(cell), step_, 1.0, u, u, next_.data());
     std::copy_n(next_.data(), size, u);
@@ -33,10 +35,10 @@ void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
 }
 
 void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
-  const std::size_t size = model_.context().size(), count = states_.size();
+  const Index size = model_.context().size(), count = states_.size();
   states_.front().assign(u, u + size);
-  for (std::size_t i = 0; i < count; ++i) {
-    const int cell = range_.first + static_cast<int>(i);
+  for (Index i = 0; i < count; ++i) {
+    const int cell = range_.first + i;
     double* to = u;
     if (i + 1 < count) {
       states_[i + 1].resize(size);
@@ -49,10 +51,11 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
 }
 
 void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
-  const std::size_t size = model_.context().size();
+  const Index size = model_.context().size();
+  // u_bar_{i-1} = (dG_i/du)^T u_bar_i, from the last cell to the first; the two slabs take turns.
   double *from = u_bar, *to = next_.data();
   for (int cell = range_.last; cell >= range_.first; --cell) {
-    const auto i = static_cast<std::size_t>(cell - range_.first);
+    const Index i = cell - range_.first;
     model_.map_adjoint(point(cell), step_, states_[i].data(), *tapes_[i], from, to, gradient);
     if (row) row(cell - 1, states_[i].data(), to);
     std::swap(from, to);
@@ -61,7 +64,7 @@ void Backpropagation::backward(double* u_bar, std::span<double> gradient, const 
 }
 
 std::size_t Backpropagation::kept_bytes() const {
-  std::size_t bytes = 0;
+  Index bytes = 0;
   for (const auto& state : states_) bytes += state.size() * sizeof(double);
   for (const auto& tape : tapes_)
     if (tape != nullptr) bytes += tape->bytes();

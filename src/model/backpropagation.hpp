@@ -10,14 +10,14 @@
 
 namespace fluxformer {
 
-/// train.gradient = backprop.
+/// The march of train.gradient = backprop: every cell keeps its activations.
 class Backpropagation final : public DepthMarch {
  public:
   /// `model` is borrowed. Throws BadInput for speed <= 0, M not a multiple of S with constant weights, and
   /// norm post or residual off with h != 1.
   Backpropagation(DepthModel& model, DepthCells depth, double speed)
       : Backpropagation(model, depth, speed, all_cells(depth)) {}
-  /// Through a range of cells.
+  /// A march through the cells of `range` only.
   Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range);
 
   DepthModel& model() const override { return model_; }
@@ -28,15 +28,15 @@ class Backpropagation final : public DepthMarch {
   std::size_t kept_bytes() const override;
 
  private:
-  /// Each cell writes the state that the next one starts from to where it is kept.
+  /// The forward march with tapes: each cell writes its result to where the next cell keeps its input.
   void forward_keeping(double* u, const RowVisitor& row);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
   DepthModel& model_;
   DepthCells depth_;
   DepthRange range_;
   double step_;                               // h / c
-  std::vector<std::vector<double>> states_;   // that the cells of the range start from
-  std::vector<std::unique_ptr<Tape>> tapes_;  // of these cells
+  std::vector<std::vector<double>> states_;   // u_{i-1} of each cell i
+  std::vector<std::unique_ptr<Tape>> tapes_;  // the tape of each cell
   std::vector<double> next_;
 };
 

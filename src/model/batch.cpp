@@ -3,8 +3,8 @@
 namespace fluxformer {
 
 Batch empty_batch(const data::Dataset& data, int capacity) {
-  const auto samples = static_cast<std::size_t>(capacity);
-  const auto size = static_cast<std::size_t>(data.tokens_x() * data.tokens_y() * data.features());
+  const Index samples = capacity;
+  const Index size = data.tokens_x() * data.tokens_y() * data.features();
   Batch batch;
   batch.input.resize(samples * size);
   batch.length.resize(samples);
@@ -14,15 +14,14 @@ Batch empty_batch(const data::Dataset& data, int capacity) {
   return batch;
 }
 
-void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
-           Batch& batch) {
+void put_sample(const data::Dataset& data, Index index, long key, double weight, Index slot, Batch& batch) {
   batch.length[slot] = data.length(index);
   batch.label[slot] = data.label(index);
   batch.weight[slot] = weight;
   batch.key[slot] = key;
 }
 
-double* tokens_of(Batch& batch, std::size_t slot) {
+double* tokens_of(Batch& batch, Index slot) {
   return batch.input.data() + slot * (batch.input.size() / batch.label.size());
 }
 

@@ -6,34 +6,35 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.hpp"
 #include "data/dataset.hpp"
 
 namespace fluxformer {
 
-/// A token whose word is to be guessed. What stands at it in Batch::input may be something else.
+/// A token whose word the model has to guess. Batch::input may hold another word there, such as the mask.
 struct MaskedWord {
-  int sample;     ///< its slot in the batch
-  int token;      ///< global index
-  int word;       ///< the right one
-  double weight;  ///< in the loss
+  int sample;     ///< slot of the sample in the batch
+  int token;      ///< global index of the token
+  int word;       ///< index of the right word
+  double weight;  ///< weight in the loss
 };
 
-/// Sizes are those of the line: every rank of it holds the same batch.
+/// A batch of samples. Every rank of a token line holds the same one, with all tokens of the line.
 struct Batch {
   std::vector<double> input;            ///< [sample][global token][spec.input_size()]
   std::vector<int> length;              ///< real tokens of each sample; empty: all are real
   std::vector<int> label;               ///< class of each sample
-  std::vector<double> weight;           ///< of each sample in the loss; 0 for padding of the batch
-  std::vector<long> key = {};           ///< of each sample, for its random draws
-  std::vector<MaskedWord> masked = {};  ///< empty unless words are to be guessed
+  std::vector<double> weight;           ///< weight of each sample in the loss; 0 for padding of the batch
+  std::vector<long> key = {};           ///< key of the random draws of each sample
+  std::vector<MaskedWord> masked = {};  ///< masked words; empty unless the model guesses words
 };
 
-/// Room for `capacity` samples of `data`, all of weight 0.
+/// A batch with room for `capacity` samples of `data`, all of weight 0.
 Batch empty_batch(const data::Dataset& data, int capacity);
-/// Copies sample `index` of `data` into a slot, except its tokens.
-void place(const data::Dataset& data, std::size_t index, long key, double weight, std::size_t slot,
-           Batch& batch);
-/// The tokens of a slot, [token][feature].
-double* tokens_of(Batch& batch, std::size_t slot);
+/// Copies label, length, weight and key of sample `index` of `data` into a slot; the tokens are left as they
+/// are.
+void put_sample(const data::Dataset& data, Index index, long key, double weight, Index slot, Batch& batch);
+/// The tokens of the sample in a slot, [token][feature].
+double* tokens_of(Batch& batch, Index slot);
 
 }  // namespace fluxformer

@@ -4,12 +4,15 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
   if (spec.variation == DepthVariation::constant) return {point.layer - 1, point.layer - 1, 0.0};
   const int last = spec.knots - 1;
   if (last == 0 || spec.layers == 1) return {0, 0, 0.0};
+  // Knot k (0-based) stands at s = k (S - 1) / (K - 1).
   const double position = point.s * last / (spec.layers - 1);
   const int lower = static_cast<int>(std::floor(position));
   if (lower >= last) return {last, last, 0.0};
@@ -20,14 +23,14 @@ KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
 template <class T>
 void DepthWeights<T>::fill(const KnotPair& pair, Block& block) const {
   const auto& layout = parameters_.layout;
-  const std::size_t size = layout.block_size();
+  const Index size = layout.block_size();
   const double* source = parameters_.values.data() + layout.block_offset(pair.lower);
   if (pair.share == 0) block.exact.clear();
   if (pair.share != 0) {
     const double* upper = parameters_.values.data() + layout.block_offset(pair.upper);
+    // theta(s) = (1 - share) theta_lower + share theta_upper
     block.exact.resize(size);
-    for (std::size_t j = 0; j < size; ++j)
-      block.exact[j] = (1 - pair.share) * source[j] + pair.share * upper[j];
+    for (Index j = 0; j < size; ++j) block.exact[j] = (1 - pair.share) * source[j] + pair.share * upper[j];
     source = block.exact.data();
   }
   if constexpr (!std::is_same_v<T, double>) block.cast.assign(source, source + size);
@@ -91,10 +94,11 @@ template <class T>
 void DepthWeights<T>::finish_gradient(const DepthPoint& point, std::span<double> flat) {
   const auto pair = knots_at(parameters_.spec, point);
   if (pair.share == 0) return;
+  // The transpose of the interpolation.
   const auto& layout = parameters_.layout;
   double* lower = flat.data() + layout.block_offset(pair.lower);
   double* upper = flat.data() + layout.block_offset(pair.upper);
-  for (std::size_t j = 0; j < gradient_.size(); ++j) {
+  for (Index j = 0; j < std::ssize(gradient_); ++j) {
     lower[j] += (1 - pair.share) * gradient_[j];
     upper[j] += pair.share * gradient_[j];
   }

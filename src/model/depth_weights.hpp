@@ -18,26 +18,28 @@ struct KnotPair {
   int lower = 0, upper = 0;
   double share = 0;
 };
-/// For constant weights both are the knot of the layer, with share 0.
+/// The knots around `point`. For constant weights both are the knot of its layer, with share 0.
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point);
 
-/// The parameters in the arithmetic T of the kernels; gradients in double.
+/// The parameters at any depth in the arithmetic T of the kernels; their gradients in double.
 template <class T>
 class DepthWeights {
  public:
-  /// `parameters` is borrowed; `refresh` after it changed.
+  /// `parameters` is borrowed; `refresh` is to be called after it changed.
   explicit DepthWeights(const Parameters& parameters) : parameters_(parameters) {}
 
-  /// The views are valid until `refresh` or the next call for another depth that was not prepared; the last of these is
-  /// interpolated once for any number of calls in turn.
+  /// The parameters at `point`. The views are valid until `refresh` or the next call for another depth that
+  /// was not prepared. A depth that was not prepared is interpolated once for any number of calls in turn.
   LayerWeights<const T> at(const DepthPoint& point);
-  /// Interpolates and keeps the parameters of these depths (memory: one block for each different depth).
+  /// Interpolates the parameters of these depths and keeps them. Memory: one block for each different depth.
   void prepare(std::span<const DepthPoint> points);
+  /// Interpolates the kept depths again, after the parameters changed.
   void refresh();
 
-  /// Where to add a gradient with respect to the parameters at `point`: a view into `flat` where one knot
-  /// determines them, else a scratch block that `finish_gradient` distributes to the two knots.
+  /// The place to add a gradient with respect to the parameters at `point`: a view into `flat` if one knot
+  /// determines them, else a scratch block that `finish_gradient` distributes over the two knots.
   LayerWeights<double> begin_gradient(const DepthPoint& point, std::span<double> flat);
+  /// Adds the scratch block of `begin_gradient`, if it was used, to the two knots around `point`.
   void finish_gradient(const DepthPoint& point, std::span<double> flat);
 
  private:
@@ -51,7 +53,7 @@ class DepthWeights {
   const Parameters& parameters_;
   std::map<Key, Block> prepared_;
   Block scratch_;
-  std::optional<Key> scratch_key_;  // of what it holds
+  std::optional<Key> scratch_key_;  // the depth that scratch_ holds
   std::vector<double> gradient_;
 };
 

@@ -19,8 +19,7 @@ void over_real_rows(const SlabContext& context, Visit&& visit) {
     const int token = line.global_index(line.rank(), local);
     for (int sample = 0; sample < context.samples; ++sample)
       if (context.mask.real(sample, token))
-        visit(sample, static_cast<std::size_t>(local * context.samples + sample) *
-                          static_cast<std::size_t>(context.width));
+        visit(sample, Index{local * context.samples + sample} * context.width);
   }
 }
 
@@ -35,7 +34,7 @@ Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision pr
   context_.mask.causal = s.causal;
   context_.dropout = nullptr;
   model_ = make_depth_model(parameters_, context_, precision);
-  const auto layers = static_cast<std::size_t>(s.layers);
+  const Index layers = s.layers;
   states_.assign(layers + 1, std::vector<double>(context_.size()));
   attention_.resize(layers);
 }
@@ -43,12 +42,12 @@ Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision pr
 void Teacher::observe(const Batch& batch, bool attention, int last) {
   context_.mask.length = batch.length;
   const auto& s = parameters_.spec;
-  const auto n = static_cast<std::size_t>(context_.line->tokens());
-  const std::size_t plans = static_cast<std::size_t>(context_.samples * s.attention.heads) *
-                            static_cast<std::size_t>(context_.line->block().count()) * n;
+  const Index n = context_.line->tokens();
+  const Index plans = context_.samples * s.attention.heads * Index{context_.line->block().count()} * n;
   embed(parameters_, context_, batch.input.data(), states_[0].data());
+  // U(l) = G_l(U(l-1); 1)
   for (int layer = 1; layer <= last; ++layer) {
-    const auto l = static_cast<std::size_t>(layer);
+    const Index l = layer;
     const DepthPoint at{layer, layer - 1.0};
     states_[l] = states_[l - 1];
     model_->add_map(at, 1.0, 1.0, states_[l - 1].data(), states_[l - 1].data(), states_[l].data());
@@ -60,13 +59,13 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
 }
 
 void Teacher::find_squares(int last) {
-  squares_.assign(states_.size() * static_cast<std::size_t>(context_.samples), 0.0);
+  // |U(l)|^2 of each sample over its real tokens, summed over the ranks of the line.
+  squares_.assign(states_.size() * context_.samples, 0.0);
   for (Index l = 0; l <= last; ++l)
-    over_real_rows(context_, [&](int sample, std::size_t first) {
-      double& square =
-          squares_[l * static_cast<std::size_t>(context_.samples) + static_cast<std::size_t>(sample)];
+    over_real_rows(context_, [&](int sample, Index first) {
+      double& square = squares_[l * context_.samples + sample];
       for (int j = 0; j < context_.width; ++j) {
-        const double value = states_[l][first + static_cast<std::size_t>(j)];
+        const double value = states_[l][first + j];
         square += value * value;
       }
     });
@@ -107,6 +106,7 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
 
 double Distillation::add(int row, const Batch& batch, const double* u, double* u_bar,
                          std::span<double> gradient) {
+  // Row l M/S is the end of layer l and the entry of layer l + 1.
   const int layer = row / cells_per_layer_;
   double value = 0;
   if (weights_.hidden > 0 && layer > 0) value += add_hidden(layer, batch, u, u_bar);
@@ -115,12 +115,14 @@ double Distillation::add(int row, const Batch& batch, const double* u, double* u
 }
 
 double Distillation::add_hidden(int layer, const Batch& batch, const double* u, double* u_bar) const {
+  // (weight / S) sum over samples of w_b |u - U|^2 / |U|^2 and its derivative 2 (weight / S) w_b (u - U) /
+  // |U|^2
   const auto& target = teacher_.state(layer);
   double value = 0;
-  over_real_rows(context_, [&](int sample, std::size_t first) {
+  over_real_rows(context_, [&](int sample, Index first) {
     const double share =
         weights_.hidden * batch.weight[sample] / (depth_.layers * teacher_.square(layer, sample));
-    for (std::size_t j = first; j < first + static_cast<std::size_t>(context_.width); ++j) {
+    for (Index j = first; j < first + context_.width; ++j) {
       const double error = u[j] - target[j];
       value += share * error * error;
       if (u_bar != nullptr) u_bar[j] += 2 * share * error;
@@ -132,6 +134,8 @@ double Distillation::add_hidden(int layer, const Batch& batch, const double* u, 
 double Distillation::add_attention(int layer, const Batch& batch, const double* u, double* u_bar,
                                    std::span<double> gradient) {
   const DepthPoint at{layer, layer - 1.0};
+  // (weight / S) sum over samples of w_b KL(K_l || k_l); the student's attention stands at the entry of the
+  // layer.
   auto weight = batch.weight;
   for (double& w : weight) w *= weights_.attention / depth_.layers;
   const auto weights = student_.at(at);

@@ -18,21 +18,22 @@
 
 namespace fluxformer {
 
-/// The hidden states and the attention of a model for a batch.
+/// The hidden states and the attention of a trained model for a batch.
 class Teacher {
  public:
-  /// `context`: line and samples of the student, borrowed; the teacher may have another width. Throws
-  /// BadInput for weights that are not one set per layer.
+  /// `context` (borrowed) gives the token line and the samples of the student; the teacher may have another
+  /// width. Throws BadInput for weights that are not one set per layer.
   Teacher(Parameters parameters, const SlabContext& context, Precision precision);
   const ModelSpec& spec() const { return parameters_.spec; }
 
-  /// Through the layers up to `last`. Collective over the token line.
+  /// Runs the teacher on `batch` through the layers up to `last`, with its attention if asked for. Collective
+  /// over the token line.
   void observe(const Batch& batch, bool attention, int last);
-  /// After layer l = 0 .. S: a slab.
+  /// The hidden state U(l) after layer l = 0 .. S, a slab.
   const std::vector<double>& state(int l) const { return states_[l]; }
-  /// |U(l)|^2 of a sample, over all its real tokens.
+  /// |U(l)|^2 of a sample, summed over all its real tokens.
   double square(int l, int sample) const { return squares_[l * context_.samples + sample]; }
-  /// Attention of layer l = 1 .. S: [sample][head][query][key].
+  /// The attention K_l of layer l = 1 .. S, [sample][head][query][key].
   const std::vector<double>& attention(int l) const { return attention_[l - 1]; }
 
  private:
@@ -44,18 +45,19 @@ class Teacher {
   std::vector<double> squares_;  // [layer][sample]
 };
 
-/// Both terms as a loss on the way through depth, with its gradient.
+/// Both terms of the distillation as a loss at intermediate depths, with its gradient.
 class Distillation final : public DepthLoss {
  public:
-  /// The keys distill.hidden and distill.attention; 0: without this term.
+  /// The keys distill.hidden and distill.attention; 0 leaves the term out.
   struct Weights {
     double hidden = 0, attention = 0;
   };
-  /// All are borrowed; `cells`: those of the stage whose states are looked at. Throws BadInput for a teacher of another number of layers, width (hidden) or heads
-  /// (attention), for cells that do not end where layers do, and for order macaron (attention).
+  /// All objects are borrowed; `cells` are those of the stage, whose states are compared. Throws BadInput for
+  /// a teacher of another number of layers, width (hidden) or heads (attention), for cells that do not end
+  /// where layers do, and for order macaron (attention).
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights, DepthRange cells);
-  /// Of all cells.
+  /// The distillation of a model that is not cut into stages.
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights)
       : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
@@ -76,9 +78,9 @@ class Distillation final : public DepthLoss {
   const SlabContext& context_;
   DepthCells depth_;
   Weights weights_;
-  int cells_per_layer_, last_layer_;  // the teacher's last layer that is looked at
+  int cells_per_layer_, last_layer_;  // last_layer_: the teacher's last layer that is compared
   DepthWeights<double> student_;
-  std::unique_ptr<AttentionMatch> match_;  // none without attention
+  std::unique_ptr<AttentionMatch> match_;  // null without attention
 };
 
 }  // namespace fluxformer

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "operators/kernels/simd_arrays.hpp"
 
 namespace fluxformer {
@@ -16,14 +17,12 @@ using Row = Eigen::RowVectorXd;
 template <class Visit>
 void over_rows(const ModelSpec& spec, const SlabContext& context, const double* input, Visit&& visit) {
   const auto& line = *context.line;
-  const auto size = static_cast<std::size_t>(spec.input_size());
-  const auto tokens = static_cast<std::size_t>(line.tokens());
+  const Index size = spec.input_size();
+  const Index tokens = line.tokens();
   for (int local = 0; local < line.block().count(); ++local) {
     const int token = line.global_index(line.rank(), local);
     for (int sample = 0; sample < context.samples; ++sample)
-      visit(local * context.samples + sample,
-            input + (static_cast<std::size_t>(sample) * tokens + static_cast<std::size_t>(token)) * size,
-            token);
+      visit(local * context.samples + sample, input + (Index{sample} * tokens + token) * size, token);
   }
 }
 
@@ -40,11 +39,11 @@ Matrix gather(const ModelSpec& spec, const SlabContext& context, const double* i
 }
 
 /// The row of a table with `rows` rows that a token names.
-std::ptrdiff_t index_of(double number, int rows, const char* what) {
+Index index_of(double number, int rows, const char* what) {
   if (!(number >= 0 && number < rows))
     throw BadInput("the data have " + std::string(what) + " " + std::to_string(number) + ", the model has " +
                    std::to_string(rows) + " of them, counted from 0");
-  return static_cast<std::ptrdiff_t>(number);
+  return static_cast<Index>(number);
 }
 
 }  // namespace
@@ -60,6 +59,7 @@ void Embedding::add_up(const Parameters& p, const double* input, double* slab) c
   Eigen::Map<Matrix> out(slab, context_.rows(), d);
   const auto array = [&](const char* path) { return p.values.data() + p.layout.at(path).offset; };
   if (spec.vocabulary > 0) {
+    // s(x) = w(word at x) + g(segment at x)
     const double* const words = array("embedding/words");
     const double* const segments = spec.segments > 0 ? array("embedding/segment") : nullptr;
     over_rows(spec, context_, input, [&](int row, const double* token, int) {
@@ -68,6 +68,7 @@ void Embedding::add_up(const Parameters& p, const double* input, double* slab) c
         out.row(row) += Eigen::Map<const Row>(segments + index_of(token[1], spec.segments, "segment") * d, d);
     });
   } else {
+    // s(x) = W_E f(x) + b_E, or the class token c at x = 0
     out.noalias() = gather(spec, context_, input) *
                     Eigen::Map<const Matrix>(array("embedding/W"), d, spec.features).transpose();
     const Eigen::Map<const Row> bias(array("embedding/b"), d);
@@ -91,35 +92,35 @@ void Embedding::add_up_adjoint(const double* input, const double* slab_bar,
                                std::span<double> gradient) const {
   const auto& spec = parameters_.spec;
   const int d = context_.width;
-  const auto width = static_cast<std::size_t>(d), samples = static_cast<std::size_t>(context_.samples);
+  const Index width = d, samples = context_.samples;
   const Eigen::Map<const Matrix> bar(slab_bar, context_.rows(), d);
   const auto at = [&](const char* path) { return gradient.data() + parameters_.layout.at(path).offset; };
   if (spec.vocabulary > 0) {
+    // A row of a table collects the adjoints of all tokens that name it.
     double* const words = at("embedding/words");
     double* const segments = spec.segments > 0 ? at("embedding/segment") : nullptr;
     over_rows(spec, context_, input, [&](int row, const double* token, int) {
-      Eigen::Map<Row>(words + static_cast<std::ptrdiff_t>(token[0]) * d, d) += bar.row(row);
+      Eigen::Map<Row>(words + static_cast<Index>(token[0]) * d, d) += bar.row(row);
       if (segments != nullptr)
-        Eigen::Map<Row>(segments + static_cast<std::ptrdiff_t>(token[1]) * d, d) += bar.row(row);
+        Eigen::Map<Row>(segments + static_cast<Index>(token[1]) * d, d) += bar.row(row);
     });
   } else {
+    // W_bar += s_bar^T f,  b_bar += sum_x s_bar(x)
     Eigen::Map<Matrix>(at("embedding/W"), d, spec.features).noalias() +=
         bar.transpose() * gather(spec, context_, input);
     // The class token, where there is one, is the first token of the line: the first rows of its first rank.
     const auto& line = *context_.line;
     const bool first = spec.class_token && line.block().count() > 0 && line.global_index(line.rank(), 0) == 0;
-    const std::size_t skipped = first ? samples : 0;
+    const Index skipped = first ? samples : 0;
     if (first) simd::add_rows(slab_bar, samples, width, at("embedding/class_token"));
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
-    simd::add_rows(slab_bar + skipped * width, static_cast<std::size_t>(context_.rows()) - skipped, width,
-                   at("embedding/b"));
+    simd::add_rows(slab_bar + skipped * width, context_.rows() - skipped, width, at("embedding/b"));
   }
   if (spec.tokens == 0) return;
   const auto& line = *context_.line;
   for (int local = 0; local < line.block().count(); ++local)
-    simd::add_rows(
-        slab_bar + static_cast<std::size_t>(local) * samples * width, samples, width,
-        at("embedding/position") + static_cast<std::size_t>(line.global_index(line.rank(), local)) * width);
+    simd::add_rows(slab_bar + Index{local} * samples * width, samples, width,
+                   at("embedding/position") + Index{line.global_index(line.rank(), local)} * width);
 }
 
 void Embedding::forward(const double* input, double* slab, EmbeddingTape& tape) const {

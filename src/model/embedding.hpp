@@ -15,36 +15,37 @@
 
 namespace fluxformer {
 
-/// What the embedding keeps of one batch.
+/// The intermediate values of the embedding of one batch, kept for derivatives.
 struct EmbeddingTape {
   RowTape norm;
 };
 
-/// The embedding and its derivatives in the parameters. `input` is [sample][global token][spec.input_size()] for the
-/// samples of the context, indices as whole numbers within their tables (BadInput else); slabs [local
-/// token][sample][channel]. The order of calls for one tape is that of RowStack. Nothing is collective; gradients +=
-/// this rank's share.
+/// The embedding and its derivatives with respect to the parameters. `input` is [sample][global
+/// token][spec.input_size()] for the samples of the context, with indices as whole numbers within their
+/// tables (else BadInput); slabs are [local token][sample][channel]. The calls for one tape come in the order
+/// of RowStack. Nothing is collective; gradients += this rank's share.
 class Embedding {
  public:
-  /// Both are borrowed.
+  /// `parameters` and `context` are borrowed.
   Embedding(const Parameters& parameters, const SlabContext& context);
 
   /// slab := the embedded samples.
   void forward(const double* input, double* slab, EmbeddingTape& tape) const;
-  /// gradient += that of the embedding, from the adjoint of the slab, which is kept.
+  /// gradient += (d slab / d theta)^T slab_bar; slab_bar is kept on the tape for `adjoint_tangent`.
   void adjoint(const double* input, const double* slab_bar, std::span<double> gradient,
                EmbeddingTape& tape) const;
-  /// The adjoint of any vector; keeps nothing for second derivatives.
+  /// gradient += (d slab / d theta)^T slab_bar for any vector slab_bar; keeps nothing for second derivatives.
   void pull(const double* input, const double* slab_bar, std::span<double> gradient,
             const EmbeddingTape& tape) const;
-  /// Along a direction of the parameters.
+  /// slab_dot := the derivative of the slab along a direction of the parameters.
   void tangent(const Parameters& direction, const double* input, double* slab_dot, EmbeddingTape& tape) const;
-  /// The tangent of `adjoint`.
+  /// gradient_dot += the derivative of `adjoint` along `direction` and slab_bar_dot.
   void adjoint_tangent(const Parameters& direction, const double* input, const double* slab_bar_dot,
                        std::span<double> gradient_dot, const EmbeddingTape& tape) const;
 
  private:
-  /// slab := s(x) with the arrays of `p`, in which it is linear; gradient += its transpose.
+  /// slab := s(x) with the arrays of `p`, in which s is linear; the other call is its transpose, gradient +=
+  /// .
   void add_up(const Parameters& p, const double* input, double* slab) const;
   void add_up_adjoint(const double* input, const double* slab_bar, std::span<double> gradient) const;
 
@@ -53,7 +54,7 @@ class Embedding {
   RowStack norm_;
 };
 
-/// slab := the embedded samples.
+/// slab := the embedded samples, without a tape. Not collective.
 void embed(const Parameters& parameters, const SlabContext& context, const double* input, double* slab);
 
 }  // namespace fluxformer

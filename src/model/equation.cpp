@@ -8,7 +8,6 @@
 #include "operators/depth_terms.hpp"
 
 namespace fluxformer {
-
 namespace {
 
 constexpr double round_off = 1e-12;  // limits are inclusive: dt = h/c itself is stable
@@ -132,7 +131,7 @@ StepRates step_rates(const Equation::Terms& terms) {
 
 namespace {
 
-/// In the order of equation (1): stencils through depth first.
+/// The terms in the order of equation (1): stencils through depth first.
 Equation::Terms as_written(Equation::Terms terms) {
   std::ranges::stable_partition(
       terms, [](const Term* term) { return term->reach_below() > 0 || term->reach_above() > 0; });

@@ -16,15 +16,16 @@ namespace fluxformer {
 
 enum class DepthScheme { shift, upwind, upwind2 };
 
-/// What equation (1) has besides the model; kappa, alpha and rho are parameters.
+/// The numbers of equation (1) that do not belong to the model (kappa, alpha and rho are parameters), and its
+/// discretisation.
 struct EquationSpec {
   DepthCells depth;
   double speed = 1;    ///< c, layers per unit of time
-  double epsilon = 0;  ///< layers squared per unit of time
+  double epsilon = 0;  ///< epsilon, layers squared per unit of time
   DepthScheme scheme = DepthScheme::shift;
 };
 
-/// Owns its terms and sorts them by how they may be integrated.
+/// Equation (1) as a list of terms that it owns, sorted by how they may be integrated.
 class Equation {
  public:
   /// `model` is borrowed. Throws BadInput, naming the key, for what docs/model.md section 3 does not define
@@ -35,21 +36,23 @@ class Equation {
 
   /// Pointers to terms that the equation owns.
   using Terms = std::vector<Term*>;
-  /// All terms; those that an implicit-explicit method treats implicitly (ImplicitTerm); the others.
+  /// All terms, those that an implicit-explicit method treats implicitly (ImplicitTerm), and the others.
   const Terms& all() const { return all_; }
   const Terms& implicit_terms() const { return implicit_; }
   const Terms& explicit_terms() const { return explicit_; }
-  /// Adds a term (a manufactured source, or one from outside). To be called before solvers are built from this
-  /// object. Throws BadInput for norm sphere with upwind schemes: the term would carry the state off the sphere.
+  /// Adds a term (a manufactured source, or one from outside). To be called before solvers are built from
+  /// this object. Throws BadInput for norm sphere with upwind schemes: the term would carry the state off the
+  /// sphere.
   void add(std::unique_ptr<Term> term);
-  /// Whether terms were added: the march through depth ignores them.
+  /// True if terms were added. The march through depth ignores them.
   bool has_added_terms() const { return added_; }
+  /// The largest stencil reach of any term, in cells below and above.
   int reach_below() const;
   int reach_above() const;
 
   const EquationSpec& spec() const { return spec_; }
   DepthModel& model() const { return model_; }
-  /// diagonal(cells) += scale * diagonal of the implicit terms.
+  /// diagonal(cells) += scale * the diagonal of the implicit terms
   void add_implicit_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const;
   /// The equation as printed by its terms, with the values of its coefficients, in a few lines; `implicit`
   /// terms are marked.
@@ -65,16 +68,17 @@ class Equation {
   bool added_ = false;
 };
 
-/// What limits an explicit step dt of these terms: sums of their StepLimits, per unit of time.
+/// The limits of an explicit step dt of some terms: the sums of their StepLimits, per unit of time.
 struct StepRates {
   double transport = 0, diffusion = 0;
 };
-/// Not collective: terms give the same limit on every rank.
+/// The rates of these terms. Not collective: terms give the same limit on every rank.
 StepRates step_rates(const Equation::Terms& terms);
-/// The same in words, for messages: "c dt/h + 2 epsilon dt/h^2"; "" where nothing limits the step.
+/// The step limit of these terms in words, for messages: "c dt/h + 2 epsilon dt/h^2"; "" if nothing limits
+/// the step.
 std::string step_rule(const Equation::Terms& terms);
 
-/// "shift", "upwind" or "upwind2".
+/// The word of a scheme in decks: "shift", "upwind" or "upwind2".
 std::string to_word(DepthScheme scheme);
 
 }  // namespace fluxformer

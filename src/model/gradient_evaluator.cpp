@@ -9,7 +9,8 @@ constexpr std::uint64_t embedding_site = 0;  // of dropout; layers have the othe
 
 }  // namespace
 
-/// Reports the pieces of the gradient, from the last block to the first; all blocks contribute to alpha and rho.
+/// Reports the pieces of the gradient, from the last block to the first; all blocks contribute to alpha and
+/// rho.
 class GradientEvaluator::Pieces {
  public:
   Pieces(const GradientEvaluator& of, const GradientReady& ready)
@@ -25,31 +26,31 @@ class GradientEvaluator::Pieces {
     while (reached_ > row) {
       --reached_;
       if (reached_ == range_.last) {
-        tell(done_, layout_.alpha());  // final norm and head
+        report(done_, layout_.alpha());  // final norm and head
       } else {
-        const std::size_t first = std::min(done_, of_.first_complete(reached_));
-        tell(first, done_);
+        const Index first = std::min(done_, of_.first_complete(reached_));
+        report(first, done_);
         done_ = first;
       }
-      if (reached_ == range_.first - 1) tell(layout_.alpha(), layout_.size());
+      if (reached_ == range_.first - 1) report(layout_.alpha(), layout_.size());
     }
   }
   /// All that is left, after the embedding.
   void finish() {
     reach(range_.first - 1);
-    tell(0, done_);
+    report(0, done_);
     done_ = 0;
   }
 
  private:
-  void tell(std::size_t first, std::size_t end) const {
+  void report(Index first, Index end) const {
     if (ready_ && first < end) ready_(first, end - first);
   }
   const GradientEvaluator& of_;
   const ParameterLayout& layout_;
   const GradientReady& ready_;
   DepthRange range_;
-  std::size_t done_;
+  Index done_;
   int reached_;
 };
 
@@ -89,6 +90,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   begin_batch(batch, false);
   embed_batch(batch);
   const bool depth_losses = terms == LossTerms::all;
+  // Rows between two stages count once: the upper stage shows the row that its cells start from.
   const auto range = march_.range();
   double depth_loss = 0;
   const auto look = [&](int row, const double* u) {
@@ -104,7 +106,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
   return result;
 }
 
-std::size_t GradientEvaluator::first_complete(int row) const {
+Index GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
   if (row < march_.range().first) return layout.block_offset(layout.first_knot());
   // The last knot that cells up to `row` use, at their exits and in between.
@@ -127,8 +129,9 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
   try {
     begin_batch(batch, true);
     begin_depth_losses(batch);
+    // u_bar_M = dL/du_M, then down through the cells, and the embedding at the end.
     if (has_loss()) {
-      result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::Keeps::nothing);
+      result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::KeepFor::nothing);
       pieces.reach(last);
       result.depth_loss += add_depth_losses(last, batch, u_.data(), u_bar_.data(), gradient);
     }
@@ -148,7 +151,7 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
   return result;
 }
 
-void GradientEvaluator::pass_on(const GradientReady& ready) const {
+void GradientEvaluator::report_all(const GradientReady& ready) const {
   Pieces(*this, ready).finish();
 }
 
@@ -158,7 +161,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   try {
     forward(batch);
   } catch (...) {
-    pass_on(ready);
+    report_all(ready);
     throw;
   }
   return backward(batch, gradient, ready);

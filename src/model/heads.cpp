@@ -25,13 +25,13 @@ bool same(const ParameterLayout& a, const ParameterLayout& b, const ParameterVie
 
 }  // namespace
 
-Reheaded with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed) {
+AdaptedModel with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed) {
   ModelSpec spec = from.spec;
   spec.final_norm = from.spec.has_final_norm();
   spec.classes = classes;
   if (classes == 0) spec.head_transform = {};
   if (word_head.present != spec.word_head.present) spec.word_head = word_head;
-  Reheaded made{Parameters(spec, from.layout.share()), ""};
+  AdaptedModel made{Parameters(spec, from.layout.share()), ""};
   auto& to = made.parameters;
   initialise_standard(to, seed, 0, 1, 1);
   std::set<std::string> kept, fresh, left;

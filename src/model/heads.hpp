@@ -9,15 +9,17 @@
 
 namespace fluxformer {
 
-/// A model for a task, and what became of the arrays it was made of.
-struct Reheaded {
+/// A model adapted to another task, and a report of what became of the arrays of the model it was made from.
+struct AdaptedModel {
   Parameters parameters;
-  std::string report;  ///< "kept: ...; new: ...; left out: ...", by groups of arrays; "" if all was kept
+  /// "kept: ...; new: ...; left out: ...", by groups of arrays; "" if all arrays were kept.
+  std::string report;
 };
 
-/// `from` with `classes` outputs of a classifier (0: none) and with or without a word head. Arrays of the same name and shape
-/// are kept; new ones are initialised as by initialise_standard with `seed`. A word head that is there stays as it is, if one
-/// is wanted: its matrix and what is in front of it are not those of `word_head`.
-Reheaded with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed);
+/// The model `from` with `classes` outputs of a classifier (0: none) and with or without a word head. Arrays
+/// of the same name and shape are kept; new ones are initialised as by initialise_standard with `seed`. If a
+/// word head is wanted and `from` has one, it stays as it is: `word_head` then does not decide its matrix and
+/// what is in front of it.
+AdaptedModel with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed);
 
 }  // namespace fluxformer

@@ -15,11 +15,11 @@
 
 namespace fluxformer {
 
-/// The keys start.*.
+/// The keys start.* of a deck.
 struct InitialState {
   /// zero         0
   /// inflow       the inflow in every cell
-  /// noise        that + scale * (standard normal numbers)
+  /// noise        the inflow + scale * (standard normal numbers)
   /// sphere       every token a random point of the unit sphere, uniform
   /// equiangular  equiangular_points, the same in every cell
   /// cosine       scale * cos(mode pi x / n), the mode that token diffusion damps; on a grid a product
@@ -28,11 +28,11 @@ struct InitialState {
   double scale = 1, gamma = 0;
   long mode = 1;
   std::uint64_t seed = 1;
-  bool no_zero_vectors =
-      false;  ///< a token with the state 0 is refused: it cannot be projected to the sphere
+  bool no_zero_vectors = false;  ///< refuse a token with the state 0, which cannot be projected to the sphere
 };
 
-/// Random numbers are keyed by cell, sample, token and channel. Collective over the mesh; throws BadInput.
+/// Fills u with the initial state. Random numbers are keyed by cell, sample, token and channel. Collective
+/// over the mesh; throws BadInput.
 void set_initial_state(const InitialState& start, const Mesh& mesh, const SlabContext& context,
                        const std::vector<double>& inflow_slab, Vec u);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer {
@@ -26,12 +27,12 @@ void set_coefficients(Parameters& parameters, double kappa, double alpha, double
 
 /// The d x d matrix `name` of every knot := scale * I.
 void set_identity(Parameters& parameters, const std::string& name, double scale) {
-  const auto d = static_cast<std::size_t>(parameters.spec.width);
+  const Index d = parameters.spec.width;
   for (const auto& view : parameters.layout.views()) {
     if (view.name != name) continue;
     double* const w = parameters.values.data() + view.offset;
     std::fill_n(w, view.size(), 0.0);
-    for (std::size_t j = 0; j < d; ++j) w[j * d + j] = scale;
+    for (Index j = 0; j < d; ++j) w[j * d + j] = scale;
   }
 }
 
@@ -44,13 +45,14 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
     const auto stream = all.item(view.place);
     double* const w = parameters.values.data() + view.offset;
     if (view.name == "position" || view.name == "segment" || view.name == "class_token") {
-      for (std::size_t j = 0; j < view.size(); ++j) w[j] = 0.02 * stream.normal(j);
+      for (Index j = 0, count = view.size(); j < count; ++j) w[j] = 0.02 * stream.normal(j);
     } else if (view.name == "words") {
-      const double deviation = 1 / std::sqrt(static_cast<double>(view.shape[1]));
-      for (std::size_t j = 0; j < view.size(); ++j) w[j] = deviation * stream.normal(j);
+      const double deviation = 1 / std::sqrt(view.shape[1]);
+      for (Index j = 0, count = view.size(); j < count; ++j) w[j] = deviation * stream.normal(j);
     } else if (view.shape.size() == 2) {
+      // U(-a, a), a = sqrt(6 / (rows + columns))
       const double bound = std::sqrt(6.0 / (view.shape[0] + view.shape[1]));
-      for (std::size_t j = 0; j < view.size(); ++j) w[j] = stream.uniform(j, -bound, bound);
+      for (Index j = 0, count = view.size(); j < count; ++j) w[j] = stream.uniform(j, -bound, bound);
     } else if (ends_with(view.name, "gain")) {
       std::fill_n(w, view.size(), 1.0);
     }
@@ -73,13 +75,14 @@ void set_linear_reaction(Parameters& parameters, double rate) {
   const auto& spec = parameters.spec;
   if (spec.activation != Activation::relu || spec.ffn < 2 * spec.width)
     throw BadInput("a linear reaction needs model.activation = relu and model.ffn >= 2 model.width");
-  const auto d = static_cast<std::size_t>(spec.width), f = static_cast<std::size_t>(spec.ffn);
+  const Index d = spec.width, f = spec.ffn;
   for (int knot = parameters.layout.first_knot(); knot <= parameters.layout.last_knot(); ++knot) {
     const auto group = "layers/" + std::to_string(knot + 1) + "/";
     const auto w_1 = parameters.view(group + "W_1"), w_2 = parameters.view(group + "W_2");
     std::fill(w_1.begin(), w_1.end(), 0.0);
     std::fill(w_2.begin(), w_2.end(), 0.0);
-    for (std::size_t j = 0; j < d; ++j) {
+    // Hidden unit 2j is relu(x_j), unit 2j + 1 is relu(-x_j); rate times their difference is rate x_j.
+    for (Index j = 0; j < d; ++j) {
       w_1[2 * j * d + j] = 1;
       w_1[(2 * j + 1) * d + j] = -1;
       w_2[j * f + 2 * j] = rate;

@@ -15,10 +15,10 @@
 namespace fluxformer {
 
 enum class LossKind { cross_entropy, mean_squared_error };
-/// Whether logits are those of the classes of a sample or of the words at its masked tokens.
+/// What the logits predict: the class of a sample, or the words at its masked tokens.
 enum class LossTarget { label, masked_words };
 
-/// The keys train.loss, train.label_smoothing and train.objective.
+/// The keys train.loss, train.label_smoothing and train.objective of a deck.
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
   double smoothing = 0;  ///< in [0, 1)
@@ -34,18 +34,18 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
 void loss_curvature(const Loss& loss, const double* z, int classes, double weight, const double* z_dot,
                     double* z_bar_dot);
 
-/// column := column c of a matrix B (classes x classes) with B B^T = weight d2 loss / dz2: for cross entropy with
-/// p = softmax(z), column c is sqrt(weight p_c) (e_c - p). Not collective.
+/// column := column c of a matrix B (classes x classes) with B B^T = weight d2 loss / dz2: for cross entropy
+/// with p = softmax(z), column c is sqrt(weight p_c) (e_c - p). Not collective.
 void loss_curvature_factor(const Loss& loss, const double* z, int classes, double weight, int c,
                            double* column);
 
-/// Sum of the weights of the correctly classified samples of a batch; logits [sample][class].
+/// The sum of the weights of the correctly classified samples of a batch; logits are [sample][class].
 double correct_share(const Batch& batch, const std::vector<double>& logits, int classes);
 
 /// The class with the largest logit (the first of equals); -1 if one is not a number.
 int most_likely(const double* z, int classes);
 
-/// "cross_entropy" or "mean_squared_error"; BadInput for another word.
+/// The kind named by "cross_entropy" or "mean_squared_error"; throws BadInput for another word.
 LossKind loss_kind(const std::string& word);
 
 }  // namespace fluxformer

@@ -25,7 +25,7 @@ void Manufactured::over_points(Visit&& visit) const {
   const auto& context = model_.context();
   const auto& line = *context.line;
   const double pi = std::numbers::pi;
-  std::size_t index = 0;
+  Index index = 0;
   for (int local = 0; local < line.block().count(); ++local) {
     const int token = line.global_index(line.rank(), local);
     const double x = (token % line.tokens_x() + 0.5) / line.tokens_x();
@@ -48,7 +48,7 @@ double Manufactured::laplacian() const {
 
 void Manufactured::solution(double s, double* slab) const {
   const double from_end = s - equation_.depth.layers;
-  over_points([&](std::size_t i, double mean, double omega, double amplitude) {
+  over_points([&](Index i, double mean, double omega, double amplitude) {
     slab[i] = mean + amplitude * std::cos(omega * from_end);
   });
 }
@@ -57,7 +57,8 @@ void Manufactured::source(int cell, double* slab) const {
   const auto& depth = equation_.depth;
   const DepthPoint at = cell_exit(cell, depth.layers, depth.cells);
   const double from_end = at.s - depth.layers, diffused = model_.largest_kappa() * laplacian();
-  over_points([&](std::size_t i, double, double omega, double amplitude) {
+  over_points([&](Index i, double, double omega, double amplitude) {
+    // c du*/ds - epsilon d2u*/ds2 - kappa Lap u*; attention and reaction are subtracted below.
     const double wave = amplitude * std::cos(omega * from_end);
     slab[i] = -equation_.speed * amplitude * omega * std::sin(omega * from_end) +
               equation_.epsilon * square(omega) * wave - diffused * wave;
@@ -68,17 +69,16 @@ void Manufactured::source(int cell, double* slab) const {
     model_.add_field(part, at, -1, u.data(), slab);
 }
 
-SourceTerm::SourceTerm(const Manufactured& manufactured, std::size_t slab, int first, int count)
-    : slab_(slab), first_(first), values_(slab * static_cast<std::size_t>(count)) {
-  for (int k = 0; k < count; ++k)
-    manufactured.source(first + k, values_.data() + static_cast<std::size_t>(k) * slab);
+SourceTerm::SourceTerm(const Manufactured& manufactured, Index slab, int first, int count)
+    : slab_(slab), first_(first), values_(slab * count) {
+  for (int k = 0; k < count; ++k) manufactured.source(first + k, values_.data() + k * slab);
 }
 
 void SourceTerm::add_rhs(const Column<const double>&, CellRange cells, const Column<double>& out) {
   for (int i = cells.begin; i < cells.end; ++i) {
-    const double* from = values_.data() + static_cast<std::size_t>(i - first_) * slab_;
+    const double* from = values_.data() + (i - first_) * slab_;
     double* to = out.at(i);
-    for (std::size_t j = 0; j < slab_; ++j) to[j] += from[j];
+    for (Index j = 0; j < slab_; ++j) to[j] += from[j];
   }
 }
 

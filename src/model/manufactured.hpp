@@ -11,18 +11,19 @@
 // attention and reaction act on the values at the tokens, so that only the errors of transport and diffusion
 // remain. Source: the method of manufactured solutions, Roache, J. Fluids Eng. 124 (2002).
 
+#include "base/index.hpp"
 #include "model/equation.hpp"
 
 namespace fluxformer {
 
-/// How often the solution oscillates along each axis.
+/// Wave numbers of the solution along each axis.
 struct ManufacturedWaves {
   double omega = 1;  ///< depth wave number scale, per layer; 0: constant through depth
   int waves_x = 0;   ///< p
   int waves_y = 0;   ///< q
 };
 
-/// u* and f for one model and equation.
+/// The solution u* and the source f for one model and equation.
 class Manufactured {
  public:
   /// `model` is borrowed. kappa must be one number for all channels and depths, namely largest_kappa().
@@ -34,10 +35,10 @@ class Manufactured {
   void source(int cell, double* slab) const;
 
  private:
-  /// visit(index, mean, depth wave number, amplitude times the token waves)
+  /// Calls visit(index, mean, depth wave number, amplitude times the token waves) for each number of a slab.
   template <class Visit>
   void over_points(Visit&& visit) const;
-  /// Eigenvalue of the Laplacian over tokens.
+  /// Eigenvalue of the Laplacian over tokens for the token waves.
   double laplacian() const;
 
   DepthModel& model_;
@@ -45,11 +46,11 @@ class Manufactured {
   ManufacturedWaves waves_;
 };
 
-/// The source as a term; it depends on neither time nor state.
+/// The source f as a term; it depends on neither time nor state.
 class SourceTerm final : public Term {
  public:
   /// Evaluates f on cells first .. first + count - 1, those of this rank. Collective over the token line.
-  SourceTerm(const Manufactured& manufactured, std::size_t slab, int first, int count);
+  SourceTerm(const Manufactured& manufactured, Index slab, int first, int count);
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>&, const Column<const double>&, CellRange,
                    const Column<double>&) override {}
@@ -58,7 +59,7 @@ class SourceTerm final : public Term {
   TermText text() const override { return {"f_i", {}, {"f: source of a manufactured solution"}}; }
 
  private:
-  std::size_t slab_;
+  Index slab_;
   int first_;
   std::vector<double> values_;
 };

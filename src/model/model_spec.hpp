@@ -17,9 +17,9 @@ enum class SubLayerOrder { sequential, parallel, macaron };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class SubLayerIntegrator { euler, midpoint };
 
-/// Which tokens a classifier sees: the mean over the real ones, token 0, or the last real one.
+/// The tokens that a classifier sees: the mean over the real ones, token 0, or the last real one.
 enum class Pooling { mean, first, last };
-/// What acts between the dense map of a head and its output.
+/// The activation between the dense map of a head and its output.
 enum class HeadActivation { none, tanh, relu, gelu_erf, gelu_tanh };
 
 /// A dense map d x d in front of the output matrix of a head: g = N(act(T p + t)).
@@ -33,10 +33,11 @@ struct HeadTransform {
 struct WordHead {
   bool present = false;
   bool own_matrix = false;       ///< false: the output matrix is the word table of the embedding
-  HeadTransform transform = {};  ///< in front of it
+  HeadTransform transform = {};  ///< transform in front of the output matrix
 };
 
-/// All that decides which parameters a model has and what is computed with them, but not their values.
+/// The structure of a model: all that decides which parameters it has and what is computed with them, but not
+/// their values.
 struct ModelSpec {
   ModelKind kind = ModelKind::transformer;
   int layers = 1;  ///< S, the depth of the domain in layers
@@ -64,12 +65,13 @@ struct ModelSpec {
   bool final_norm = false;      ///< norm = pre: a final LayerNorm also without a head
   int classes = 0;              ///< outputs of the classifier; 0: none
   Pooling pooling = Pooling::mean;
-  HeadTransform head_transform = {};  ///< of the classifier
+  HeadTransform head_transform = {};  ///< transform in front of the classifier
   WordHead word_head = {};
 
-  /// Numbers per input token: features, 1 for a word index, 2 with the index of its segment; 0 without an embedding.
+  /// Numbers per input token: features, 1 for a word index, 2 with the index of its segment; 0 without an
+  /// embedding.
   int input_size() const { return vocabulary > 0 ? (segments > 0 ? 2 : 1) : features; }
-  /// Whether the last state passes a LayerNorm before it is read.
+  /// True if the last state passes a LayerNorm before it is read.
   bool has_final_norm() const {
     return norm == Norm::pre && (final_norm || classes > 0 || word_head.present);
   }
@@ -79,15 +81,15 @@ struct ModelSpec {
   void validate() const;
 };
 
-/// What the input and the task decide of a model; 0 where there is none.
+/// The sizes of a model that its input and its task decide; 0 stands for none.
 struct InputShape {
   int features = 0, vocabulary = 0, tokens = 0, classes = 0, segments = 0;
-  bool word_head = false;        ///< words are to be guessed
-  bool own_word_matrix = false;  ///< with a matrix of the head's own
+  bool word_head = false;        ///< the model guesses words
+  bool own_word_matrix = false;  ///< the word head has a matrix of its own
   bool any() const { return features > 0 || vocabulary > 0; }
 };
 
-/// Names as in decks and model files; the parsers throw BadInput on an unknown word.
+/// The word of a value in decks and model files.
 std::string to_word(ModelKind);
 std::string to_word(DepthVariation);
 std::string to_word(Norm);
@@ -98,7 +100,7 @@ std::string to_word(Kernel);
 std::string to_word(Normalisation);
 std::string to_word(Pooling);
 std::string to_word(HeadActivation);
-/// The inverse of `to_word` for E, one of the enumerations above.
+/// The inverse of `to_word` for E, one of the enumerations above. Throws BadInput for an unknown word.
 template <class E>
 E from_word(const std::string& word);
 
@@ -108,13 +110,14 @@ struct DepthPoint {
   double s = 0;
 };
 
-/// Cell i of M (M a multiple of S for constant weights): layer floor((i-1)h) + 1; s = (i-1)h at the entry of
-/// the cell (shift), ih at its exit (upwind, upwind2).
+/// The depth at the entry of cell i of M, where `shift` reads the weights: layer floor((i-1)h) + 1 (M is a
+/// multiple of S for constant weights), s = (i-1)h.
 inline DepthPoint cell_entry(int cell, int layers, int cells) {
   return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
           static_cast<double>(cell - 1) * layers / cells};
 }
-/// As cell_entry, with the depth at which `upwind` and `upwind2` read linear weights.
+/// The depth at the exit of cell i of M, where `upwind` and `upwind2` read the weights: the layer of
+/// cell_entry, s = ih.
 inline DepthPoint cell_exit(int cell, int layers, int cells) {
   return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
           static_cast<double>(cell) * layers / cells};

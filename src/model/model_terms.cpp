@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer {
 
@@ -22,11 +23,12 @@ void LayerTerm::add_tangent(const Column<const double>& u, const Column<const do
                             const Column<double>& out) {
   const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
+  // (c/h) (G' v_{i-1} - v_i), where increment_tangent gives (G' - I) v_{i-1}.
   for (int i = cells.begin; i < cells.end; ++i) {
     const double *const below = v.at(i - 1), *const here = v.at(i);
     model_.increment_tangent(point(i), h / speed_, u.at(i - 1), below, work_.data());
     double* const to = out.at(i);
-    for (std::size_t j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
+    for (Index j = 0, count = u.slab; j < count; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
   }
 }
 
@@ -34,10 +36,11 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
                             const Column<double>& u_bar, std::span<double> parameters) {
   const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
+  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
-    for (std::size_t j = 0; j < u.slab; ++j) {
+    for (Index j = 0, count = u.slab; j < count; ++j) {
       work_[j] = rate * from[j];
       below[j] += work_[j];
       here[j] -= work_[j];
@@ -100,7 +103,8 @@ std::string kappa_text(const EquationCoefficients& of) {
   return least == largest ? least : least + " .. " + largest.substr(std::string("kappa = ").size());
 }
 
-/// What normalises the input of attention and reaction (pre) or the state after each sub-layer; "": nothing.
+/// The text on the normalisation of the input of attention and reaction (pre) or of the state after each
+/// sub-layer; "" without one.
 std::string_view normalisation_text(Norm norm) {
   switch (norm) {
     case Norm::pre:
@@ -114,7 +118,7 @@ std::string_view normalisation_text(Norm norm) {
   return "";
 }
 
-/// The argument of attention and reaction: "N(u)" where they normalise it, else "u".
+/// The argument of attention and reaction: "N(u)" if they normalise it, else "u".
 std::string inside(const ModelSpec& spec, const std::string& u) {
   return spec.norm == Norm::pre ? "N(" + u + ")" : u;
 }

@@ -7,8 +7,8 @@
 
 namespace fluxformer {
 
-/// shift: (c/h) (G_i(u_{i-1}; h/c) - u_i), transport and layer map in one. Parameters at the entry of the
-/// cell.
+/// The term of `shift`, transport and layer map in one: (c/h) (G_i(u_{i-1}; h/c) - u_i), with the parameters
+/// at the entry of the cell.
 class LayerTerm final : public Term {
  public:
   /// `model` is borrowed. Throws BadInput for c <= 0.
@@ -19,7 +19,7 @@ class LayerTerm final : public Term {
   void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                    const Column<double>& u_bar, std::span<double> parameters) override;
   int reach_below() const override { return 1; }
-  /// Rate c / h, that of its transport.
+  /// The limit of its transport, at the rate c / h.
   std::optional<StepLimit> step_limit() const override;
   TermText text() const override;
 
@@ -28,10 +28,11 @@ class LayerTerm final : public Term {
   DepthModel& model_;
   DepthCells depth_;
   double speed_;
-  std::vector<double> work_;  // tangents and adjoints only
+  std::vector<double> work_;  // a slab, for tangents and adjoints
 };
 
-/// upwind, upwind2: one part of F_s at u_i, parameters at the exit of the cell. `model` is borrowed.
+/// A term of `upwind` and `upwind2`: one part of F_s at u_i, with the parameters at the exit of the cell.
+/// `model` is borrowed.
 class FieldTerm : public Term {
  public:
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) final;
@@ -41,7 +42,7 @@ class FieldTerm : public Term {
                    const Column<double>& u_bar, std::span<double> parameters) final;
 
  protected:
-  /// `part`: the mechanism of F_s that this term adds.
+  /// `part` is the part of F_s that this term adds.
   FieldTerm(DepthModel& model, DepthCells depth, FieldTermKind part)
       : model_(model), depth_(depth), part_(part) {}
   DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
@@ -52,32 +53,33 @@ class FieldTerm : public Term {
   FieldTermKind part_;
 };
 
-/// kappa Lap u_i; linear in u, so that it may be implicit.
+/// Token diffusion kappa Lap u_i. It is linear in u, so that it may be implicit.
 class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
  public:
   TokenDiffusionTerm(DepthModel& model, DepthCells depth)
       : FieldTerm(model, depth, FieldTermKind::diffusion) {}
-  /// Rate 2 kappa * (token axes), with the largest kappa; none for kappa = 0.
+  /// The limit at the rate 2 kappa * (token axes), with the largest kappa; no limit for kappa = 0.
   std::optional<StepLimit> step_limit() const override;
   TermText text() const override;
   void add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const override;
 };
 
-/// alpha A_s(u_i); for norm = sphere its tangential part.
+/// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
   AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
 };
 
-/// rho R_s(u_i); for norm = sphere its tangential part.
+/// Reaction rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
   ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;
 };
 
-/// Token axes with more than one token, but at least 1: the factor in the step limit of token diffusion.
+/// The number of token axes with more than one token, but at least 1: the factor in the step limit of token
+/// diffusion.
 int token_axes(const TokenLine& line);
 
 }  // namespace fluxformer

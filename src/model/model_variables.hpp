@@ -28,7 +28,7 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     word_head_activation{"word_head_activation", "the same behind word_head/transform_W"};
 
 inline constexpr const char* layers_group = "/model/layers";
-/// Group of layer (or knot) `l`, counted from 1.
+/// The group of layer (or knot) `l`, counted from 1.
 std::string layer(int l);
 inline constexpr const char* kappa = "kappa";
 
@@ -38,10 +38,10 @@ inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_word
                             *embedding_position = "/model/embedding/position", *head_W = "/model/head/W";
 inline constexpr const char *embedding = "/model/embedding", *final_norm = "/model/final_norm",
                             *head = "/model/head", *word_head = "/model/word_head";
-/// long_name of embedding_vocabulary.
+/// The long_name of embedding_vocabulary.
 inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";
 
-/// Everything in /model.
+/// Describes everything in /model.
 void describe(io::Description& description);
 
 }  // namespace fluxformer::model_file

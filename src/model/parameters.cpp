@@ -5,17 +5,19 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
 std::size_t ParameterView::size() const {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1},
-                         [](std::size_t n, int extent) { return n * static_cast<std::size_t>(extent); });
+                         [](std::size_t n, int extent) { return n * extent; });
 }
 
 void ParameterLayout::add(bool held, const std::string& group, const std::string& name,
                           std::vector<int> shape) {
   ParameterView view{group, name, std::move(shape), size_, whole_.views, whole_.size};
-  const std::size_t size = view.size();
+  const Index size = view.size();
   ++whole_.views;
   whole_.size += size;
   if (!held) return;
@@ -65,7 +67,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   for (int knot = 1; knot <= spec.knots; ++knot) {
     const std::string group = "layers/" + std::to_string(knot);
     held = knot - 1 >= share_.first_knot && knot - 1 <= share_.last_knot;
-    const std::size_t before = whole_.size;
+    const Index before = whole_.size;
     norm(group, "norm1_");
     for (const char* name : {"W_Q", "W_K", "W_V"}) add(group, name, {d, d});
     for (const char* name : {"b_Q", "b_K", "b_V"}) add(group, name, {d});
@@ -129,7 +131,7 @@ namespace {
 
 /// view.path() == path, without making it.
 bool is_at(const ParameterView& view, const std::string& path) {
-  const std::size_t group = view.group.size();
+  const Index group = view.group.size();
   return path.size() == group + 1 + view.name.size() && path[group] == '/' && path.starts_with(view.group) &&
          path.ends_with(view.name);
 }
@@ -150,15 +152,17 @@ template <class P>
 LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
                                        Coefficient<P>* alpha_rho) const {
   // The views of the first block, in the order the constructor laid them out.
-  std::size_t next = first_block_view_;
+  Index next = first_block_view_;
   const auto offset = [&] { return views_[next++].offset - first_block_; };
   const auto take = [&] { return block + offset(); };
   LayerWeights<P> w;
   w.attention.gain = take();
   w.attention.bias = take();
   w.attention.eps = norm_eps_;
-  w.attention.w_qkv = take(), next += 2;
-  w.attention.b_qkv = take(), next += 2;
+  w.attention.w_qkv = take();  // W_Q, W_K and W_V follow one another
+  next += 2;
+  w.attention.b_qkv = take();
+  next += 2;
   w.attention.w_o = take();
   w.attention.b_o = take();
   w.attention.alpha = alpha_rho;

@@ -15,56 +15,54 @@
 
 namespace fluxformer {
 
-/// The part of a model's parameters that a rank holds: by default all of them. alpha and rho are in every part; the word
-/// table is where the embedding is, and with the head that guesses words by it.
+/// The part of a model's parameters that a rank holds: by default all of them. alpha and rho are in every
+/// part; the word table is where the embedding is, and with the head that guesses words by it.
 struct ParameterShare {
   int first_knot = 0, last_knot = -1;  ///< 0-based, both included; -1: the last of the model
-  bool embedding = true, head = true;  ///< what stands before the first layer and behind the last
-  bool words = false;                  ///< the word table, in any case
+  bool embedding = true, head = true;  ///< the arrays before the first layer and behind the last
+  bool words = false;                  ///< hold the word table in any case
 };
 
 /// A named array within the flat vector.
 struct ParameterView {
   std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "word_head", "equation"
-  std::string name;   ///< "W_Q", ...
+  std::string name;   ///< "W_Q", for example
   std::vector<int> shape;
   std::size_t offset = 0;
-  /// Of the model with all its parameters: how many arrays, and how many numbers, come before this one.
+  /// The number of arrays, and of numbers, that come before this one in the model with all its parameters.
   std::size_t place = 0, offset_in_model = 0;
-  /// The product of the extents.
+  /// Number of entries, the product of the extents.
   std::size_t size() const;
   std::string path() const { return group + "/" + name; }
 };
 
-/// The number of parameters of a share, also where it is too large for memory or for a whole number.
+/// Number of parameters of a share, as a real number: it may be too large for memory or for a whole number.
 double parameter_count(const ModelSpec& spec, const ParameterShare& share = {});
 
-/// Where each array of a share lies.
+/// The layout of a share: the place of each array in its flat vector.
 class ParameterLayout {
  public:
-  /// Lays out what a model of this spec has: no embedding without features or words, and so on.
+  /// Lays out the arrays of a model of this spec: no embedding without features or words, and so on.
   explicit ParameterLayout(const ModelSpec& spec, const ParameterShare& share = {});
   const ParameterShare& share() const { return share_; }
   std::size_t size() const { return size_; }
-  /// Numbers of the whole model.
+  /// Number of parameters of the whole model.
   std::size_t size_of_model() const { return whole_.size; }
   const std::vector<ParameterView>& views() const { return views_; }
-  /// Throws std::out_of_range for an unknown name.
+  /// The array of this path. Throws std::out_of_range for an unknown one.
   const ParameterView& at(const std::string& path) const;
   bool has(const std::string& path) const;
-  /// The knots of the share, 0-based.
+  /// First and last knot of the share, 0-based.
   int first_knot() const { return share_.first_knot; }
   int last_knot() const { return share_.last_knot; }
-  /// Offset of the block of a knot of the share, or of what follows the last.
-  std::size_t block_offset(int knot) const {
-    return first_block_ + block_size_ * static_cast<std::size_t>(knot - share_.first_knot);
-  }
+  /// Offset of the block of a knot of the share; for the knot after the last, the end of the blocks.
+  std::size_t block_offset(int knot) const { return first_block_ + block_size_ * (knot - share_.first_knot); }
   std::size_t block_size() const { return block_size_; }
   std::size_t alpha() const { return alpha_; }
   std::size_t rho() const { return alpha_ + 1; }
 
-  /// Views of the layer whose block starts at `block`; kappa from `coefficients` (the block in double), alpha
-  /// and rho from `alpha_rho` (two numbers).
+  /// The weights of the layer whose block starts at `block`, with kappa from `coefficients` (the block in
+  /// double) and alpha and rho from `alpha_rho` (two numbers).
   template <class P>
   LayerWeights<P> layer(P* block, Coefficient<P>* coefficients, Coefficient<P>* alpha_rho) const;
 
@@ -72,7 +70,7 @@ class ParameterLayout {
   struct Extent {
     std::size_t views = 0, size = 0;
   };
-  /// The next array of the model, which the share holds or not.
+  /// Lays out the next array of the model, which the share holds or not.
   void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
   bool own_halves_, kappa_per_channel_;
   double norm_eps_;

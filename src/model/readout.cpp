@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/index.hpp"
 #include "base/reductions.hpp"
 
 namespace fluxformer {
-
 namespace {
 
 int length(const SlabContext& context, int sample) {
@@ -13,29 +13,29 @@ int length(const SlabContext& context, int sample) {
   return mask.empty() ? context.line->tokens() : mask[sample];
 }
 
-/// Whether a classifier sees this token (global index).
+/// True if a classifier sees this token (global index).
 bool seen(Pooling pooling, const SlabContext& context, int sample, int token) {
   const int real = length(context, sample);
   if (pooling == Pooling::mean) return token < real;
   return token == (pooling == Pooling::first ? 0 : real - 1);
 }
 
-/// body(first number of the row in the slab, first number of the sample in the pooled state, its sample) over the rows
-/// that are seen.
+/// Calls body(row, to, sample) for the rows that the classifier sees: the offset of the row in the slab and
+/// that of its sample in the pooled state.
 template <class Body>
 void over_seen_rows(Pooling pooling, const SlabContext& context, Body&& body) {
   const auto& line = *context.line;
-  const auto width = static_cast<std::size_t>(context.width);
+  const Index width = context.width;
   for (int local = 0; local < line.block().count(); ++local) {
     const int token = line.global_index(line.rank(), local);
     for (int sample = 0; sample < context.samples; ++sample)
       if (seen(pooling, context, sample, token))
-        body(static_cast<std::size_t>(local * context.samples + sample) * width,
-             static_cast<std::size_t>(sample) * width, sample);
+        body(Index{local * context.samples + sample} * width, Index{sample} * width, sample);
   }
 }
 
-/// What the sum over the rows that are seen is divided by.
+/// The divisor of the sum over the rows that the classifier sees: 1, or the number of real tokens for the
+/// mean.
 double divisor(Pooling pooling, const SlabContext& context, int sample) {
   return pooling == Pooling::mean ? length(context, sample) : 1;
 }
@@ -43,23 +43,25 @@ double divisor(Pooling pooling, const SlabContext& context, int sample) {
 }  // namespace
 
 void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled) {
-  const auto width = static_cast<std::size_t>(context.width);
+  const Index width = context.width;
+  // p_b = (1/n_b) sum of the rows of sample b that are seen; n_b = 1 for the first and the last token.
   pooled.assign(context.row(), 0.0);
-  over_seen_rows(pooling, context, [&](std::size_t row, std::size_t to, int) {
-    for (std::size_t c = 0; c < width; ++c) pooled[to + c] += slab[row + c];
+  over_seen_rows(pooling, context, [&](Index row, Index to, int) {
+    for (Index c = 0; c < width; ++c) pooled[to + c] += slab[row + c];
   });
   sum_over_ranks(pooled, context.line->comm());
-  for (std::size_t j = 0; j < pooled.size(); ++j)
+  for (Index j = 0; j < std::ssize(pooled); ++j)
     pooled[j] /= divisor(pooling, context, static_cast<int>(j / width));
 }
 
 void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar,
             double* slab) {
-  const auto width = static_cast<std::size_t>(context.width);
+  const Index width = context.width;
+  // Each row that is seen gets p_bar_b / n_b.
   std::fill_n(slab, context.size(), 0.0);
-  over_seen_rows(pooling, context, [&](std::size_t row, std::size_t from, int sample) {
+  over_seen_rows(pooling, context, [&](Index row, Index from, int sample) {
     const double divided_by = divisor(pooling, context, sample);
-    for (std::size_t c = 0; c < width; ++c) slab[row + c] = pooled_bar[from + c] / divided_by;
+    for (Index c = 0; c < width; ++c) slab[row + c] = pooled_bar[from + c] / divided_by;
   });
 }
 

@@ -4,7 +4,7 @@
 //
 //   z = W_h g + b_h,   g = N(act(T p + t)) or p,   p = pool_x N_f(u)(x)
 //
-// N_f is the final LayerNorm for norm = pre and the identity otherwise; `pool` is model/pooling.hpp.
+// N_f is the final LayerNorm for norm = pre and the identity otherwise; pool_x is `pool` below.
 
 #include <span>
 #include <vector>
@@ -16,41 +16,46 @@
 
 namespace fluxformer {
 
-// What a classifier sees of each sample: the mean over its real tokens, its first or its last one; and the transpose.
-
-/// pooled [sample][channel] := that of a slab. Collective over the token line.
+/// pooled [sample][channel] := what a classifier sees of each sample of a slab: the mean over its real
+/// tokens, its first token, or its last real one. Collective over the token line.
 void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled);
 
 /// slab := the transpose of `pool` applied to pooled_bar [sample][channel]; 0 for padding. Not collective.
 void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar, double* slab);
 
-/// What the readout keeps of one batch.
+/// The intermediate values of the readout of one batch, kept for derivatives.
 struct ReadoutTape {
   RowTape norm, head;
 };
 
-/// The map of the last slab to logits [sample][class], and its derivatives. The order of calls for one tape is that of
-/// RowStack. Adjoints :=, gradients += this rank's share.
+/// The map of the last slab to logits [sample][class], and its derivatives. The calls for one tape come in
+/// the order of RowStack. Adjoints are overwritten, gradients += this rank's share.
 class Readout {
  public:
-  /// Both are borrowed. Without classes there are no logits, and no derivatives of them.
+  /// `parameters` and `context` are borrowed. Without classes there are no logits, and no derivatives of
+  /// them.
   Readout(const Parameters& parameters, const SlabContext& context);
 
-  /// Collective over the token line, as `tangent`; the others are not.
+  /// logits := z at the last state u. Collective over the token line.
   void logits(const double* u, double* logits, ReadoutTape& tape);
+  /// u_bar := (dz/du)^T logits_bar, gradient += (dz/dtheta)^T logits_bar; keeps logits_bar for
+  /// `adjoint_tangent`. Not collective.
   void adjoint(const double* logits_bar, double* u_bar, std::span<double> gradient, ReadoutTape& tape);
-  /// The adjoint of any vector; keeps nothing for second derivatives. An empty gradient is left out.
+  /// `adjoint` of any vector; keeps nothing for second derivatives. An empty gradient is left out.
   void pull(const double* logits_bar, double* u_bar, std::span<double> gradient, const ReadoutTape& tape);
-  /// Along u_dot and a direction of the parameters.
+  /// logits_dot := the derivative of z along u_dot and a direction of the parameters. Collective over the
+  /// token line.
   void tangent(const Parameters& direction, const double* u_dot, double* logits_dot, ReadoutTape& tape);
-  /// The tangent of `adjoint`.
+  /// The derivative of `adjoint` along u_dot, `direction` and logits_bar_dot. Not collective.
   void adjoint_tangent(const Parameters& direction, const double* logits_bar_dot, double* u_bar_dot,
                        std::span<double> gradient_dot, ReadoutTape& tape);
 
  private:
-  /// The pooled state is the same on all ranks of the line: the first has the gradient of the head.
+  /// The gradient of the head on the first rank of the line, empty on the others: the pooled state is the
+  /// same on all of them.
   std::span<double> of_head(std::span<double> gradient) const;
-  /// The adjoint of the pooling in pooled_bar_, then that of the final LayerNorm by `back`(from, to).
+  /// The transpose of the pooling, applied to pooled_bar_, then that of the final LayerNorm by `back`(from,
+  /// to).
   template <class Back>
   void unpool(double* u_bar, Back&& back);
 
@@ -60,7 +65,7 @@ class Readout {
   std::vector<double> rows_, pooled_, pooled_bar_;
 };
 
-/// The final LayerNorm of a model, if it has one.
+/// The final LayerNorm of a model as a stack; empty if the model has none.
 RowStack final_norm_stack(const Parameters& parameters);
 
 }  // namespace fluxformer

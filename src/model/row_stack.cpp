@@ -1,16 +1,18 @@
+#include "model/row_stack.hpp"
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "base/index.hpp"
 #include "operators/kernels/simd_arrays.hpp"
 #include "operators/kernels/vector_math.hpp"
 #include "operators/layer_norm.hpp"
 #include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {
-
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -31,9 +33,9 @@ class NormStage final : public RowStage {
   }
   void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double> gradient) const override {
-    std::fill_n(x_bar, static_cast<std::size_t>(rows) * stride(), 0.0);
+    std::fill_n(x_bar, Index{rows} * stride(), 0.0);
     layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, eps_, p.view(gain_).data(), 1.0,
-                               x_bar, place(p, gain_, gradient), place(p, bias_, gradient));
+                               x_bar, entries_of(p, gain_, gradient), entries_of(p, bias_, gradient));
   }
   void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
                double* y_dot) const override {
@@ -44,16 +46,16 @@ class NormStage final : public RowStage {
   void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot) const override {
-    std::fill_n(x_bar_dot, static_cast<std::size_t>(rows) * stride(), 0.0);
+    std::fill_n(x_bar_dot, Index{rows} * stride(), 0.0);
     layer_norm_adjoint_tangent<double>(at.x, at.x_dot, stride(), y_bar, y_bar_dot, stride(), rows, width_,
                                        eps_, p.view(gain_).data(), direction.view(gain_).data(), 1.0,
-                                       x_bar_dot, x_bar_dot, place(p, gain_, gradient_dot),
-                                       place(p, bias_, gradient_dot));
+                                       x_bar_dot, x_bar_dot, entries_of(p, gain_, gradient_dot),
+                                       entries_of(p, bias_, gradient_dot));
   }
 
  private:
-  std::size_t stride() const { return static_cast<std::size_t>(width_); }
-  static double* place(const Parameters& p, const std::string& path, std::span<double> gradient) {
+  std::size_t stride() const { return width_; }
+  static double* entries_of(const Parameters& p, const std::string& path, std::span<double> gradient) {
     return gradient.empty() ? nullptr : gradient.data() + p.layout.at(path).offset;
   }
   int width_;
@@ -75,6 +77,7 @@ class DenseStage final : public RowStage {
   }
   void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double> gradient) const override {
+    // x_bar = y_bar W,  b_bar += sum of the rows of y_bar,  W_bar += y_bar^T x
     Rows(x_bar, rows, in_).noalias() = ConstRows(y_bar, rows, out_) * weights(p);
     add_bias(rows, y_bar, gradient);
     add_matrix(rows, y_bar, x, gradient);
@@ -82,6 +85,7 @@ class DenseStage final : public RowStage {
   void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
                double* y_dot) const override {
     Rows to(y_dot, rows, out_);
+    // y_dot = x_dot W^T + x W_dot^T + b_dot
     to.noalias() = ConstRows(at.x_dot, rows, in_) * weights(p).transpose();
     to.noalias() += ConstRows(at.x, rows, in_) * weights(direction).transpose();
     to.rowwise() += Row(direction.values.data() + bias_, out_);
@@ -90,6 +94,7 @@ class DenseStage final : public RowStage {
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot) const override {
     Rows to(x_bar_dot, rows, in_);
+    // x_bar_dot = y_bar_dot W + y_bar W_dot,  W_bar_dot += y_bar_dot^T x + y_bar^T x_dot
     to.noalias() = ConstRows(y_bar_dot, rows, out_) * weights(p);
     to.noalias() += ConstRows(y_bar, rows, out_) * weights(direction);
     add_bias(rows, y_bar_dot, gradient_dot);
@@ -108,15 +113,14 @@ class DenseStage final : public RowStage {
   void add_bias(int rows, const double* y_bar, std::span<double> gradient) const {
     if (gradient.empty()) return;
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
-    simd::add_rows(y_bar, static_cast<std::size_t>(rows), static_cast<std::size_t>(out_),
-                   gradient.data() + bias_);
+    simd::add_rows(y_bar, rows, out_, gradient.data() + bias_);
   }
   int out_, in_;
   std::size_t matrix_, bias_;
 };
 
 /// x := g(x), with g' and g'' where they are not null (g'' only with g').
-void apply(HeadActivation activation, std::size_t count, double* x, double* slope, double* curvature) {
+void apply(HeadActivation activation, Index count, double* x, double* slope, double* curvature) {
   std::vector<double> unwanted;
   if (slope == nullptr) {
     unwanted.resize(count);
@@ -134,14 +138,14 @@ void apply(HeadActivation activation, std::size_t count, double* x, double* slop
       return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count)
                                   : gelu_tanh(x, slope, count);
     case HeadActivation::relu:
-      for (std::size_t j = 0; j < count; ++j) {
+      for (Index j = 0; j < count; ++j) {
         slope[j] = x[j] > 0 ? 1.0 : 0.0;
         x[j] *= slope[j];
         if (curvature != nullptr) curvature[j] = 0;
       }
       return;
     case HeadActivation::tanh:
-      for (std::size_t j = 0; j < count; ++j) {
+      for (Index j = 0; j < count; ++j) {
         x[j] = std::tanh(x[j]);
         slope[j] = 1 - x[j] * x[j];
         if (curvature != nullptr) curvature[j] = -2 * x[j] * slope[j];
@@ -162,30 +166,29 @@ class ActivationStage final : public RowStage {
   }
   void adjoint(const Parameters&, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double>) const override {
-    scale_by_slope(rows, x, y_bar, x_bar);
+    scale_by_slope(rows, x, y_bar, x_bar);  // x_bar = g'(x) y_bar
   }
   void tangent(const Parameters&, const Parameters&, int rows, RowPoint at, double* y_dot) const override {
-    scale_by_slope(rows, at.x, at.x_dot, y_dot);
+    scale_by_slope(rows, at.x, at.x_dot, y_dot);  // y_dot = g'(x) x_dot
   }
   void adjoint_tangent(const Parameters&, const Parameters&, int rows, RowPoint at, const double* y_bar,
                        const double* y_bar_dot, double* x_bar_dot, std::span<double>) const override {
-    const std::size_t size = count(rows);
+    const Index size = count(rows);
     std::vector<double> value(at.x, at.x + size), slope(size), curvature(size);
     apply(activation_, size, value.data(), slope.data(), curvature.data());
-    for (std::size_t j = 0; j < size; ++j)
+    // d/de (g'(x) y_bar) = g'(x) y_bar_dot + g''(x) x_dot y_bar
+    for (Index j = 0; j < size; ++j)
       x_bar_dot[j] = slope[j] * y_bar_dot[j] + curvature[j] * at.x_dot[j] * y_bar[j];
   }
 
  private:
-  std::size_t count(int rows) const {
-    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width_);
-  }
+  std::size_t count(int rows) const { return Index{rows} * width_; }
   /// to := g'(x) . from: the tangent, and its own transpose.
   void scale_by_slope(int rows, const double* x, const double* from, double* to) const {
-    const std::size_t size = count(rows);
+    const Index size = count(rows);
     std::vector<double> value(x, x + size), slope(size);
     apply(activation_, size, value.data(), slope.data(), nullptr);
-    for (std::size_t j = 0; j < size; ++j) to[j] = slope[j] * from[j];
+    for (Index j = 0; j < size; ++j) to[j] = slope[j] * from[j];
   }
   HeadActivation activation_;
   int width_;
@@ -210,7 +213,7 @@ std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width)
 namespace {
 
 std::size_t size_of(int rows, int width) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+  return Index{rows} * width;
 }
 
 }  // namespace
@@ -235,10 +238,11 @@ void RowStack::forward(int rows, const double* x, double* y, RowTape& tape) cons
     std::copy_n(x, size_of(rows, in_), y);
     return;
   }
+  // Each stage writes its result to where the tape keeps the input of the next one.
   tape.stages[0].x.assign(x, x + size_of(rows, in_));
-  for (std::size_t k = 0; k < stages_.size(); ++k) {
+  for (Index k = 0; k < std::ssize(stages_); ++k) {
     double* to = y;
-    if (k + 1 < stages_.size()) {
+    if (k + 1 < std::ssize(stages_)) {
       tape.stages[k + 1].x.resize(size_of(rows, stages_[k]->out()));
       to = tape.stages[k + 1].x.data();
     }
@@ -253,7 +257,7 @@ void RowStack::backward(int rows, const double* y_bar, double* x_bar, Visit&& vi
     return;
   }
   std::vector<double> from, to;
-  for (std::size_t k = stages_.size(); k-- > 0;) {
+  for (Index k = std::ssize(stages_); k-- > 0;) {
     if (k > 0) to.resize(size_of(rows, stages_[k]->in()));
     visit(k, from.empty() ? y_bar : from.data(), k > 0 ? to.data() : x_bar);
     from.swap(to);
@@ -261,7 +265,7 @@ void RowStack::backward(int rows, const double* y_bar, double* x_bar, Visit&& vi
 }
 
 void RowStack::adjoint(const double* y_bar, double* x_bar, std::span<double> gradient, RowTape& tape) const {
-  backward(tape.rows, y_bar, x_bar, [&](std::size_t k, const double* from, double* to) {
+  backward(tape.rows, y_bar, x_bar, [&](Index k, const double* from, double* to) {
     auto& kept = tape.stages[k];
     kept.y_bar.assign(from, from + size_of(tape.rows, stages_[k]->out()));
     stages_[k]->adjoint(parameters_, tape.rows, kept.x.data(), from, to, gradient);
@@ -270,7 +274,7 @@ void RowStack::adjoint(const double* y_bar, double* x_bar, std::span<double> gra
 
 void RowStack::pull(const double* y_bar, double* x_bar, std::span<double> gradient,
                     const RowTape& tape) const {
-  backward(tape.rows, y_bar, x_bar, [&](std::size_t k, const double* from, double* to) {
+  backward(tape.rows, y_bar, x_bar, [&](Index k, const double* from, double* to) {
     stages_[k]->adjoint(parameters_, tape.rows, tape.stages[k].x.data(), from, to, gradient);
   });
 }
@@ -282,9 +286,9 @@ void RowStack::tangent(const Parameters& direction, const double* x_dot, double*
     return;
   }
   tape.stages[0].x_dot.assign(x_dot, x_dot + size_of(rows, in_));
-  for (std::size_t k = 0; k < stages_.size(); ++k) {
+  for (Index k = 0; k < std::ssize(stages_); ++k) {
     double* to = y_dot;
-    if (k + 1 < stages_.size()) {
+    if (k + 1 < std::ssize(stages_)) {
       tape.stages[k + 1].x_dot.resize(size_of(rows, stages_[k]->out()));
       to = tape.stages[k + 1].x_dot.data();
     }
@@ -295,7 +299,7 @@ void RowStack::tangent(const Parameters& direction, const double* x_dot, double*
 
 void RowStack::adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
                                std::span<double> gradient_dot, const RowTape& tape) const {
-  backward(tape.rows, y_bar_dot, x_bar_dot, [&](std::size_t k, const double* from, double* to) {
+  backward(tape.rows, y_bar_dot, x_bar_dot, [&](Index k, const double* from, double* to) {
     const auto& kept = tape.stages[k];
     stages_[k]->adjoint_tangent(parameters_, direction, tape.rows, {kept.x.data(), kept.x_dot.data()},
                                 kept.y_bar.data(), from, to, gradient_dot);

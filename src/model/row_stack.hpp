@@ -1,6 +1,10 @@
 #pragma once
 
-// Row stages one after the other, and what they keep of one set of rows for derivatives.
+// Maps that act on every row by itself, around the layers of a model: LayerNorm, a dense map, an activation.
+// Each is y = S(x; theta), linearised in x and theta; heads and embeddings are stacks of them.
+//
+// Rows are contiguous. Results are overwritten and overlap no input. Gradients are flat vectors, += ; an
+// empty one is left out. Nothing here is collective.
 
 #include <memory>
 #include <span>
@@ -11,23 +15,18 @@
 
 namespace fluxformer {
 
-// Maps that act on every row by itself, around the layers of a model: LayerNorm, a dense map, an activation. Each
-// is y = S(x; theta), linearised in x and theta; heads and embeddings are stacks of them (row_stack.hpp).
-//
-// Rows are contiguous. Results are overwritten and overlap no input. Gradients are flat vectors, += ; an empty one
-// is left out. Nothing here is collective.
-
-/// What the derivatives of a stage are taken at.
+/// The point, and the direction, of the derivatives of a stage.
 struct RowPoint {
-  const double* x;      ///< its input
-  const double* x_dot;  ///< along the direction; for tangents and their adjoints
+  const double* x;      ///< input of the stage
+  const double* x_dot;  ///< its tangent along the direction; for tangents and their adjoints
 };
 
-/// One map of rows. Parameters that it reads are those of the calls, so that it serves any of one layout.
+/// One map of rows. It reads the parameters that a call passes, so that it serves all parameters of one
+/// layout.
 class RowStage {
  public:
   virtual ~RowStage() = default;
-  /// Numbers of a row of x, and of y.
+  /// Number of entries of a row of x (in) and of y (out).
   virtual int in() const = 0;
   virtual int out() const = 0;
   /// y := S(x)
@@ -44,17 +43,17 @@ class RowStage {
                                std::span<double> gradient_dot) const = 0;
 };
 
-/// LayerNorm with <prefix>gain and <prefix>bias, paths as in ParameterLayout.
+/// The LayerNorm with <prefix>gain and <prefix>bias, paths as in ParameterLayout.
 std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& prefix);
-/// W x + b: `matrix` (out x in) and `bias` are paths.
+/// The dense map W x + b; `matrix` (out x in) and `bias` are paths.
 std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
                                       const std::string& bias);
-/// The activation, number by number, on rows of `width` numbers. Null for none.
+/// The activation, entry by entry, on rows of `width` numbers. Null for HeadActivation::none.
 std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width);
 
-/// Kept by RowStack: of each stage its input, its tangent, and the adjoint of its output.
+/// The tape of a RowStack for one set of rows.
 struct RowTape {
-  /// Of one stage.
+  /// Input of a stage, its tangent, and the adjoint of the output.
   struct Stage {
     std::vector<double> x, x_dot, y_bar;
   };
@@ -62,26 +61,30 @@ struct RowTape {
   std::vector<Stage> stages = {};
 };
 
-/// A composition of stages; none: the identity. Calls for one tape come in the order forward, adjoint, then for each
-/// direction tangent and adjoint_tangent; `pull` at any time after forward. Conventions as in row_stage.hpp.
+/// A composition of stages; without stages the identity. Calls for one tape come in the order forward,
+/// adjoint, then for each direction tangent and adjoint_tangent; `pull` at any time after forward.
+/// Conventions as for RowStage.
 class RowStack {
  public:
-  /// `parameters` is borrowed; null stages are left out. `width`: numbers of a row of x.
+  /// `parameters` is borrowed; `width` is the number of entries of a row of x.
   RowStack(const Parameters& parameters, int width) : parameters_(parameters), in_(width), out_(width) {}
+  /// Appends a stage; null is left out.
   void add(std::unique_ptr<RowStage> stage);
-  /// The dense map in front of a head, if there is one; `group` is that of its arrays.
+  /// Appends the dense map in front of a head, if there is one; `group` is the group of its arrays.
   void add(const HeadTransform& transform, const std::string& group);
 
   bool empty() const { return stages_.empty(); }
   int out() const { return out_; }
 
-  /// y := the composition at x; its inputs are kept.
+  /// y := the composition at x; keeps the input of every stage on the tape.
   void forward(int rows, const double* x, double* y, RowTape& tape) const;
-  /// Keeps the adjoints on the tape.
+  /// x_bar := (dy/dx)^T y_bar, gradient += (dy/dtheta)^T y_bar; keeps the adjoints on the tape.
   void adjoint(const double* y_bar, double* x_bar, std::span<double> gradient, RowTape& tape) const;
-  /// The adjoint of another vector, which keeps nothing: for products with the Gauss-Newton matrix.
+  /// `adjoint` of any other vector, which keeps nothing: for products with the Gauss-Newton matrix.
   void pull(const double* y_bar, double* x_bar, std::span<double> gradient, const RowTape& tape) const;
+  /// y_dot := the derivative of y along x_dot and `direction`; keeps the tangents on the tape.
   void tangent(const Parameters& direction, const double* x_dot, double* y_dot, RowTape& tape) const;
+  /// The derivative of `adjoint` along x_dot, `direction` and y_bar_dot.
   void adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot, const RowTape& tape) const;
 

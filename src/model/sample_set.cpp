@@ -9,9 +9,9 @@
 
 namespace fluxformer {
 
-int Replica::largest_share(std::size_t samples) const {
-  const auto replicas = static_cast<std::size_t>(count);
-  return static_cast<int>((samples + replicas - 1) / replicas);
+int Replica::largest_share(Index samples) const {
+  const Index replicas = count;
+  return (samples + replicas - 1) / replicas;
 }
 
 Replica replica_of(MPI_Comm comm, int ranks) {
@@ -54,28 +54,29 @@ SampleSet SampleSet::with(std::vector<std::size_t> others, int capacity) const {
   return {comm_, *line_, *data_, std::move(others), capacity};
 }
 
-SampleSet SampleSet::first(std::size_t count) const {
+SampleSet SampleSet::first(Index count) const {
   return with({members_.begin(), members_.begin() + count},
               std::min(capacity_, replica_.largest_share(count)))
       .prepared(change_);
 }
 
 std::size_t SampleSet::batches() const {
-  const auto step = static_cast<std::size_t>(capacity_);
+  const Index step = capacity_;
   return (data::balanced_shard(size(), replica_.index, replica_.count).count + step - 1) / step;
 }
 
 void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) const {
   const auto shard = data::balanced_shard(size(), replica_.index, replica_.count);
-  const auto step = static_cast<std::size_t>(capacity_);
-  const double weight = 1.0 / static_cast<double>(size());
+  const Index step = capacity_;
+  const double weight = 1.0 / size();
   collectively(comm_, [&] {
-    for (std::size_t first = 0; first < shard.count; first += step) {
+    const Index count = shard.count;
+    for (Index first = 0; first < count; first += step) {
       auto batch = empty_batch(*data_, capacity_);
-      for (std::size_t slot = 0; slot < step; ++slot) {
-        const bool filler = first + slot >= shard.count;
-        const std::size_t position = shard.first + first + (filler ? 0 : slot);
-        place(*data_, members_[position], static_cast<long>(position), filler ? 0.0 : weight, slot, batch);
+      for (Index slot = 0; slot < step; ++slot) {
+        const bool filler = first + slot >= count;
+        const Index position = shard.first + first + (filler ? 0 : slot);
+        put_sample(*data_, members_[position], position, filler ? 0.0 : weight, slot, batch);
         data_->tokens(members_[position], tokens_of(batch, slot));
       }
       if (change_) change_(batch);

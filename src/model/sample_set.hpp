@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/index.hpp"
 #include "data/dataset.hpp"
 #include "mesh/token_line.hpp"
 #include "model/batch.hpp"
@@ -15,37 +16,38 @@
 
 namespace fluxformer {
 
-/// One of the groups of ranks that share samples: a token line of ranks, which sees whole samples.
+/// One of the groups of ranks that share the samples among them: a token line of ranks, which sees whole
+/// samples.
 struct Replica {
   int index = 0, count = 1;
-  /// The largest number of samples that any replica gets out of `samples`.
-  int largest_share(std::size_t samples) const;
+  /// Largest number of samples that any replica gets out of `samples`.
+  int largest_share(Index samples) const;
 };
 
-/// Of the ranks of `comm` the group this rank belongs to, each of `ranks` ranks in a row. Throws
-/// std::invalid_argument unless their number divides that of the ranks.
+/// The replica that this rank of `comm` belongs to, if each has `ranks` ranks in a row. Throws
+/// std::invalid_argument unless `ranks` divides the number of ranks.
 Replica replica_of(MPI_Comm comm, int ranks);
 
-/// The tokens of a sample over the ranks of `comm`: in parts of whole rows of a grid where there are enough,
-/// else of columns. Collective; throws BadInput for a rank without tokens.
+/// The tokens of a sample, distributed over the ranks of `comm`: whole rows of a grid if there are enough of
+/// them, else columns. Collective; throws BadInput for a rank without tokens.
 TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic = false);
 
 /// The input sizes and number of classes that a model needs.
 InputShape shape_of(const data::Dataset& data);
 
-/// Which samples, on which ranks, how many at a time.
+/// Some samples of a data set, and how ranks share them: which samples, on which ranks, how many at a time.
 class SampleSet {
  public:
   /// The samples `members` of `data`. The ranks of `comm` share them, `line.size()` in a row as one replica,
   /// each replica a contiguous part of which it holds `capacity` at a time. `data` and `line` are borrowed.
   SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data, std::vector<std::size_t> members,
             int capacity);
-  /// The same set, of whose batches each is changed by `change` before it is visited.
+  /// This set with a `change` that is applied to each batch before it is visited.
   SampleSet prepared(std::function<void(Batch&)> change) const;
-  /// Other samples of the same data on the same ranks, as they are.
+  /// A set of other samples of the same data on the same ranks, without the `change` of this one.
   SampleSet with(std::vector<std::size_t> others, int capacity) const;
   /// The first `count` of these samples, in batches no larger than the largest share of a replica.
-  SampleSet first(std::size_t count) const;
+  SampleSet first(Index count) const;
 
   const data::Dataset& data() const { return *data_; }
   const TokenLine& line() const { return *line_; }
@@ -54,13 +56,13 @@ class SampleSet {
   int capacity() const { return capacity_; }
   InputShape shape() const { return shape_of(*data_); }
 
-  /// Indices of the samples in the data set.
+  /// The indices of the samples in the data set.
   const std::vector<std::size_t>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
-  /// Index in the data set of the sample with this key.
+  /// The index in the data set of the sample with this key.
   std::size_t member(long key) const { return members_[key]; }
 
-  /// How many batches this replica's part has.
+  /// The number of batches of this replica's part.
   std::size_t batches() const;
   /// Calls visit(batch) for this replica's part, batch by batch. Batch::key is the place of a sample in
   /// `members`, its weight 1 / size(); the last batch is filled up with samples of weight 0. Collective over

@@ -37,50 +37,51 @@ MaskVocabulary mask_vocabulary(const data::Dataset& data) {
 
 WordMasking::WordMasking(const data::Dataset& data, double share)
     : vocabulary_(mask_vocabulary(data)), data_(data), share_(share) {
-  ordinary_.assign(static_cast<std::size_t>(vocabulary_.size), 0);
+  ordinary_.assign(vocabulary_.size, 0);
   for (const int word : vocabulary_.ordinary) ordinary_[word] = 1;
 }
 
-std::size_t WordMasking::count(std::size_t words) const {
+std::size_t WordMasking::count(Index words) const {
   if (words == 0) return 0;
-  return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(share_ * static_cast<double>(words))));
+  return std::max(1L, std::lround(share_ * words));
 }
 
 double WordMasking::mean_count(const std::vector<std::size_t>& members) const {
   if (members.empty()) return 0;
-  const auto numbers = static_cast<std::size_t>(data_.features());
-  std::vector<double> tokens(static_cast<std::size_t>(data_.tokens_x() * data_.tokens_y()) * numbers);
+  const Index numbers = data_.features();
+  std::vector<double> tokens(Index{data_.tokens_x() * data_.tokens_y()} * numbers);
   double sum = 0;
-  for (const std::size_t index : members) {
+  for (const Index index : members) {
     data_.tokens(index, tokens.data());
-    std::size_t words = 0;
-    for (Index t = 0; t < data_.length(index); ++t)
-      words += static_cast<std::size_t>(ordinary_[tokens[t * numbers]]);
-    sum += static_cast<double>(count(words));
+    Index words = 0;
+    for (Index t = 0; t < data_.length(index); ++t) words += ordinary_[tokens[t * numbers]];
+    sum += count(words);
   }
-  return sum / static_cast<double>(members.size());
+  return sum / members.size();
 }
 
 void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_count) const {
-  const std::size_t samples = batch.label.size(), each = batch.input.size() / samples;
-  const auto numbers = static_cast<std::size_t>(data_.features());
+  const Index samples = batch.label.size(), each = batch.input.size() / samples;
+  const Index numbers = data_.features();
   batch.masked.clear();
-  for (std::size_t slot = 0; slot < samples; ++slot) {
+  for (Index slot = 0; slot < samples; ++slot) {
     if (batch.weight[slot] == 0) continue;
     double* const tokens = batch.input.data() + slot * each;
     const auto draw = draws.item(batch.key[slot]);
-    const std::size_t all = each / numbers;
+    const Index all = each / numbers;
     std::vector<std::size_t> places;
     for (Index t = 0; t < batch.length[slot]; ++t)
       if (ordinary_[tokens[t * numbers]] != 0) places.push_back(t);
+    // A random order, cut to the share; then sorted, so that the list does not depend on the draws' order.
     std::sort(places.begin(), places.end(),
-              [&](std::size_t a, std::size_t b) { return draw.uniform(a) < draw.uniform(b); });
+              [&](Index a, Index b) { return draw.uniform(a) < draw.uniform(b); });
     places.resize(count(places.size()));
     std::sort(places.begin(), places.end());
-    for (const std::size_t t : places) {
+    for (const Index t : places) {
       double& token = tokens[t * numbers];
       batch.masked.push_back({static_cast<int>(slot), static_cast<int>(t), static_cast<int>(token),
                               batch.weight[slot] / mean_count});
+      // 80 % become the mask, 10 % any ordinary word, 10 % stay.
       const double kind = draw.uniform(all + t);
       if (kind < 0.8)
         token = vocabulary_.mask;

@@ -1,47 +1,52 @@
 #pragma once
 
-// Which words a model has to guess, and what it sees in their place (Devlin et al. 2019, arXiv 1810.04805): of the
-// words of a sample a given share, 80 % of them replaced by the mask, 10 % by any word, 10 % left as they are.
+// Which words a model has to guess, and what it sees in their place (Devlin et al. 2019, arXiv 1810.04805):
+// of the words of a sample a given share, 80 % of them replaced by the mask, 10 % by any word, 10 % left as
+// they are.
 
 #include <cstddef>
 #include <vector>
 
+#include "base/index.hpp"
 #include "base/random.hpp"
 #include "data/dataset.hpp"
 #include "model/batch.hpp"
 
 namespace fluxformer {
 
-/// The words of a data set as those of a model that guesses masked words: one of them, or one more, is the mask.
+/// The words of a data set as those of a model that guesses masked words: one of them, or one more, is the
+/// mask.
 struct MaskVocabulary {
-  int size = 0;        ///< words, the mask included
-  int mask = 0;        ///< its index
-  bool added = false;  ///< it is none of the words of the data set: their number is its index
+  int size = 0;        ///< number of words, the mask included
+  int mask = 0;        ///< index of the mask
+  bool added = false;  ///< the mask is none of the words of the data set, whose number is its index
   std::vector<int> ordinary =
-      {};  ///< the words that may be masked: all but placeholders and names such as [CLS] or <pad>
+      {};  ///< words that may be masked: all but placeholders and names such as [CLS] or <pad>
 };
 
-/// The mask is the word "<mask>" or "[MASK]" if there is one, else a new word.
+/// The vocabulary of a data set with a mask: the word "<mask>" or "[MASK]" if there is one, else a new word.
 MaskVocabulary mask_vocabulary(const data::Dataset& data);
 
 /// Masks the words of batches. Not collective.
 class WordMasking {
  public:
-  /// `data` is borrowed; `share` of the ordinary words of a sample, rounded, but at least one, are to be guessed.
+  /// `data` is borrowed. `share` of the ordinary words of a sample, rounded, but at least one, have to be
+  /// guessed.
   WordMasking(const data::Dataset& data, double share);
 
   const MaskVocabulary& vocabulary() const { return vocabulary_; }
   double share() const { return share_; }
-  /// Which words may be masked, [word].
+  /// 1 for each word that may be masked, else 0; [word].
   const std::vector<char>& ordinary() const { return ordinary_; }
-  /// Words of a sample to be guessed, the mean over `members`: 0 if there are none to mask.
+  /// The mean over `members` of the number of words of a sample that have to be guessed; 0 without members.
   double mean_count(const std::vector<std::size_t>& members) const;
-  /// Chooses words by draws.item(key of the sample), replaces them in the input, and lists them with the weight of their
-  /// sample over `mean_count`: with weights 1/N the loss of all N members is the mean over their masked words.
+  /// Chooses words by draws.item(key of the sample), replaces them in the input, and lists them with the
+  /// weight of their sample over `mean_count`: with weights 1/N the loss of all N members is the mean over
+  /// their masked words.
   void apply(Batch& batch, const RandomStream& draws, double mean_count) const;
 
  private:
-  std::size_t count(std::size_t words) const;
+  std::size_t count(Index words) const;
   std::vector<char> ordinary_;  // [word]
   MaskVocabulary vocabulary_;
   const data::Dataset& data_;

@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer {
 namespace {
 
 void add_noise(const RandomStream& draw, double deviation, int count, double* numbers) {
-  for (int j = 0; j < count; ++j) numbers[j] += deviation * draw.normal(static_cast<std::uint64_t>(j));
+  for (int j = 0; j < count; ++j) numbers[j] += deviation * draw.normal(j);
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, in
       augment_(augment),
       noise_(noise) {
   const auto batch = "train.batch = " + std::to_string(global);
-  if (static_cast<std::size_t>(global) > members_.size())
+  if (global > std::ssize(members_))
     throw BadInput(batch + ": there are " + std::to_string(members_.size()) + " samples to train on");
   if (global < replica.count)
     throw BadInput(batch + ": must be at least one sample for each of " + std::to_string(replica.count) +
@@ -37,25 +38,28 @@ Batches::Batches(const data::Dataset& data, std::vector<std::size_t> members, in
 }
 
 int Batches::capacity() const {
-  return replica_.largest_share(static_cast<std::size_t>(global_));
+  return replica_.largest_share(global_);
 }
 
 Batch Batches::at(long step) {
   const long epoch = step / per_epoch();
   if (epoch != epoch_) {
-    order_ = shuffled(members_.size(), seed_, "order", static_cast<std::uint64_t>(epoch));
+    order_ = shuffled(members_.size(), seed_, "order", epoch);
     epoch_ = epoch;
   }
-  const auto shard = data::balanced_shard(static_cast<std::size_t>(global_), replica_.index, replica_.count);
+  const auto shard = data::balanced_shard(global_, replica_.index, replica_.count);
   const RandomStream variants(seed_, "variants"), noises(seed_, "noise on features");
+  const Index count = shard.count;
   auto batch = empty_batch(data_, capacity());
-  const auto first = static_cast<std::size_t>(step % per_epoch()) * static_cast<std::size_t>(global_);
-  for (std::size_t slot = 0; slot < batch.label.size(); ++slot) {
-    const bool filler = slot >= shard.count;
-    const std::size_t position = shard.first + (filler ? 0 : slot);
-    const std::size_t index = members_[order_[first + position]];
-    const long key = step * global_ + static_cast<long>(position);
-    place(data_, index, key, filler ? 0.0 : 1.0 / global_, slot, batch);
+  // The global batch is entries first .. first + global - 1 of the order of this epoch; the replica takes its
+  // shard.
+  const Index first = step % per_epoch() * global_;
+  for (Index slot = 0; slot < std::ssize(batch.label); ++slot) {
+    const bool filler = slot >= count;
+    const Index position = shard.first + (filler ? 0 : slot);
+    const Index index = members_[order_[first + position]];
+    const long key = step * global_ + position;
+    put_sample(data_, index, key, filler ? 0.0 : 1.0 / global_, slot, batch);
     if (augment_ > 0)
       data_.variant(index, variants.item(key), augment_, tokens_of(batch, slot));
     else

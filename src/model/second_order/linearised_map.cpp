@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 
 namespace fluxformer {
-
 namespace {
 
 SecondOrder<double>& second_order(SlabTerm<double>* term) {
@@ -15,7 +14,7 @@ SecondOrder<double>& second_order(SlabTerm<double>* term) {
 }
 
 /// base, or `result` set to zero.
-const double* residual_or_zero(bool residual, const double* base, double* result, std::size_t size) {
+const double* residual_or_zero(bool residual, const double* base, double* result, Index size) {
   if (residual) return base;
   std::fill_n(result, size, 0.0);
   return result;
@@ -47,9 +46,11 @@ void LinearisedMap::prepare(std::span<const DepthPoint> points) {
 }
 
 void LinearisedMap::make_room(CellTape& tape, double h) {
+  // Euler: one evaluation with scale = fraction h. Midpoint: half of it first, then all of it at the
+  // midpoint.
   if (tape.sub_layers.size() == sub_layers_.size()) return;
   tape.sub_layers.resize(sub_layers_.size());
-  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+  for (Index j = 0; j < std::ssize(sub_layers_); ++j) {
     auto& mine = tape.sub_layers[j];
     mine.stages.resize(stages());
     for (auto& stage : mine.stages) {
@@ -61,17 +62,17 @@ void LinearisedMap::make_room(CellTape& tape, double h) {
   }
 }
 
-void LinearisedMap::add_terms(const Sub& sub, Stage& stage, const double* vector, const double* base,
-                              double* result, const Apply& apply) {
-  for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+void LinearisedMap::add_terms(const SubLayer<double>& sub, SubLayerStage& stage, const double* vector,
+                              const double* base, double* result, const TermCall& apply) {
+  for (Index k = 0; k < std::ssize(sub.terms); ++k) {
     apply(second_order(sub.terms[k]), stage, k, vector, base, result);
     base = result;
   }
 }
 
 // Euler: sum = x + step T(x).  Midpoint: m = x + step/2 T(x), sum = x + step T(m).
-void LinearisedMap::push(const Sub& sub, SubLayerTape& tape, Slab Stage::*kept, const double* x, double* sum,
-                         const Apply& apply) {
+void LinearisedMap::push(const SubLayer<double>& sub, LinearisedSubLayer& tape, Slab SubLayerStage::*kept,
+                         const double* x, double* sum, const TermCall& apply) {
   const double* from = x;
   for (auto& stage : tape.stages) {
     const bool last = &stage == &tape.stages.back();
@@ -84,23 +85,26 @@ void LinearisedMap::push(const Sub& sub, SubLayerTape& tape, Slab Stage::*kept, 
   }
 }
 
-void LinearisedMap::pull(const Sub& sub, SubLayerTape& tape, const double* sum_bar, double* x_bar,
-                         const Apply& apply) {
-  const std::size_t size = context_.size();
+void LinearisedMap::pull(const SubLayer<double>& sub, LinearisedSubLayer& tape, const double* sum_bar,
+                         double* x_bar, const TermCall& apply) {
+  const Index size = context_.size();
   if (tape.stages.size() == 1) {
     const double* const base = residual_or_zero(spec_.residual, sum_bar, x_bar, size);
     return add_terms(sub, tape.stages[0], sum_bar, base, x_bar, apply);
   }
+  // Midpoint: m_bar = step T'(m)^T sum_bar,  x_bar = sum_bar + m_bar + step/2 T'(x)^T m_bar.
   std::fill(middle_.begin(), middle_.end(), 0.0);
   add_terms(sub, tape.stages[1], sum_bar, middle_.data(), middle_.data(), apply);
-  for (std::size_t j = 0; j < size; ++j) x_bar[j] = middle_[j] + (spec_.residual ? sum_bar[j] : 0.0);
+  for (Index j = 0; j < size; ++j) x_bar[j] = middle_[j] + (spec_.residual ? sum_bar[j] : 0.0);
   add_terms(sub, tape.stages[0], middle_.data(), x_bar, x_bar, apply);
 }
 
-void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, const Norm& norm,
-                             const Apply& apply) {
+void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, const NormAdjoint& norm,
+                             const TermCall& apply) {
+  // For each sub-layer, last to first: sum_bar from result_bar by the normalisation, then x_bar by the
+  // transposed flow.
   const double* result_bar = w;
-  for (std::size_t j = sub_layers_.size(); j-- > 0;) {
+  for (Index j = std::ssize(sub_layers_); j-- > 0;) {
     const auto& sub = sub_layers_[j];
     auto& mine = tape.sub_layers[j];
     const double* sum_bar = result_bar;
@@ -116,76 +120,82 @@ void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, con
 
 void LinearisedMap::forward(const DepthPoint& at, double h, const double* u, double* v, CellTape& tape) {
   make_room(tape, h);
-  const auto w = weights_.at(at);
+  // v = N(sum), sum = (residual) u + the flow; u of every evaluation is kept.
+  const auto theta = weights_.at(at);
   const double* from = u;
-  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+  for (Index j = 0; j < std::ssize(sub_layers_); ++j) {
     const auto& sub = sub_layers_[j];
     auto& mine = tape.sub_layers[j];
-    double* const to = j + 1 == sub_layers_.size() ? v : j % 2 == 0 ? state_.data() : other_.data();
+    double* const to = j + 1 == std::ssize(sub_layers_) ? v : j % 2 == 0 ? state_.data() : other_.data();
     const bool normalised = sub.after != After::nothing;
     if (normalised) mine.sum.resize(context_.size());
-    push(sub, mine, &Stage::input, from, normalised ? mine.sum.data() : to,
-         [&w](auto& term, auto& stage, std::size_t k, const double* x, const double* base, double* result) {
-           term.set_rhs_linearised(w, x, stage.scale, base, result, stage.parts[k]);
+    push(sub, mine, &SubLayerStage::input, from, normalised ? mine.sum.data() : to,
+         [&theta](auto& term, auto& stage, Index k, const double* x, const double* base, double* result) {
+           term.set_rhs_linearised(theta, x, stage.scale, base, result, stage.parts[k]);
          });
-    if (normalised) norm_.apply(sub.after, w, mine.sum.data(), to);
+    if (normalised) norm_.apply(sub.after, theta, mine.sum.data(), to);
     from = to;
   }
 }
 
 void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_bar, std::span<double> gradient,
                              CellTape& tape) {
-  const auto weights = weights_.at(at);
+  const auto theta = weights_.at(at);
+  // w_bar = (dG/du)^T w; the adjoint w of every evaluation is kept for the tangent of this pass.
   const auto bar = weights_.begin_gradient(at, gradient);
-  const std::size_t size = context_.size();
+  const Index size = context_.size();
   pull_all(
       tape, w, u_bar,
-      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar, double* sum_bar) {
+      [&](const SubLayer<double>& sub, LinearisedSubLayer& mine, const double* result_bar, double* sum_bar) {
         mine.result_bar.assign(result_bar, result_bar + size);
-        norm_.adjoint(sub.after, weights, mine.sum.data(), result_bar, sum_bar, &bar);
+        norm_.adjoint(sub.after, theta, mine.sum.data(), result_bar, sum_bar, &bar);
       },
-      [&](auto& term, Stage& stage, std::size_t k, const double* seed, const double* base, double* result) {
+      [&](auto& term, SubLayerStage& stage, Index k, const double* seed, const double* base, double* result) {
         if (k == 0) stage.seed.assign(seed, seed + size);
-        term.set_adjoint_linearised(weights, stage.input.data(), seed, stage.scale, base, result, &bar,
+        term.set_adjoint_linearised(theta, stage.input.data(), seed, stage.scale, base, result, &bar,
                                     stage.parts[k]);
       });
   weights_.finish_gradient(at, gradient);
 }
 
 void LinearisedMap::tangent(const DepthPoint& at, const double* u_dot, double* v_dot, CellTape& tape) {
-  const auto w = weights_.at(at);
-  const auto w_dot = weights_dot_.at(at);
+  // sum_dot = (residual) u_dot + T'(u) u_dot + (dT/dtheta) theta_dot,  v_dot = N' sum_dot + (dN/dtheta)
+  // theta_dot
+  const auto theta = weights_.at(at);
+  const auto theta_dot = weights_dot_.at(at);
   const double* from = u_dot;
-  for (std::size_t j = 0; j < sub_layers_.size(); ++j) {
+  for (Index j = 0; j < std::ssize(sub_layers_); ++j) {
     const auto& sub = sub_layers_[j];
     auto& mine = tape.sub_layers[j];
-    double* const to = j + 1 == sub_layers_.size() ? v_dot : j % 2 == 0 ? state_.data() : other_.data();
+    double* const to = j + 1 == std::ssize(sub_layers_) ? v_dot : j % 2 == 0 ? state_.data() : other_.data();
     const bool normalised = sub.after != After::nothing;
     if (normalised) mine.sum_dot.resize(context_.size());
-    push(
-        sub, mine, &Stage::input_dot, from, normalised ? mine.sum_dot.data() : to,
-        [&](auto& term, auto& stage, std::size_t k, const double* x_dot, const double* base, double* result) {
-          term.set_tangent(w, w_dot, stage.input.data(), x_dot, stage.scale, base, result, stage.parts[k]);
-        });
-    if (normalised) norm_.full_tangent(sub.after, w, w_dot, mine.sum.data(), mine.sum_dot.data(), to);
+    push(sub, mine, &SubLayerStage::input_dot, from, normalised ? mine.sum_dot.data() : to,
+         [&](auto& term, auto& stage, Index k, const double* x_dot, const double* base, double* result) {
+           term.set_tangent(theta, theta_dot, stage.input.data(), x_dot, stage.scale, base, result,
+                            stage.parts[k]);
+         });
+    if (normalised) norm_.full_tangent(sub.after, theta, theta_dot, mine.sum.data(), mine.sum_dot.data(), to);
     from = to;
   }
 }
 
 void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, double* u_bar_dot,
                                      std::span<double> gradient_dot, CellTape& tape) {
-  const auto weights = weights_.at(at);
-  const auto weights_dot = weights_dot_.at(at);
+  const auto theta = weights_.at(at);
+  const auto theta_dot = weights_dot_.at(at);
+  // d/de of T'(u; theta)^T w along (u_dot, theta_dot, w_dot), and the same for N
   const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
   pull_all(
       tape, w_dot, u_bar_dot,
-      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar_dot, double* sum_bar_dot) {
-        norm_.adjoint_tangent(sub.after, weights, weights_dot, mine.sum.data(), mine.sum_dot.data(),
+      [&](const SubLayer<double>& sub, LinearisedSubLayer& mine, const double* result_bar_dot,
+          double* sum_bar_dot) {
+        norm_.adjoint_tangent(sub.after, theta, theta_dot, mine.sum.data(), mine.sum_dot.data(),
                               mine.result_bar.data(), result_bar_dot, sum_bar_dot, bar_dot);
       },
-      [&](auto& term, Stage& stage, std::size_t k, const double* seed_dot, const double* base,
+      [&](auto& term, SubLayerStage& stage, Index k, const double* seed_dot, const double* base,
           double* result) {
-        term.set_adjoint_tangent(weights, weights_dot, stage.input.data(), stage.input_dot.data(),
+        term.set_adjoint_tangent(theta, theta_dot, stage.input.data(), stage.input_dot.data(),
                                  stage.seed.data(), seed_dot, stage.scale, base, result, bar_dot,
                                  stage.parts[k]);
       });
@@ -194,23 +204,25 @@ void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, 
 
 void LinearisedMap::gauss_newton(const DepthPoint& at, const double* w_dot, double* u_bar_dot,
                                  std::span<double> gradient_dot, CellTape& tape) {
-  const auto weights = weights_.at(at);
+  const auto theta = weights_.at(at);
+  // T'(u)^T w_dot alone: u and theta do not move.
   const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
   pull_all(
       tape, w_dot, u_bar_dot,
-      [&](const Sub& sub, SubLayerTape& mine, const double* result_bar_dot, double* sum_bar_dot) {
-        norm_.adjoint(sub.after, weights, mine.sum.data(), result_bar_dot, sum_bar_dot, &bar_dot);
+      [&](const SubLayer<double>& sub, LinearisedSubLayer& mine, const double* result_bar_dot,
+          double* sum_bar_dot) {
+        norm_.adjoint(sub.after, theta, mine.sum.data(), result_bar_dot, sum_bar_dot, &bar_dot);
       },
-      [&](auto& term, Stage& stage, std::size_t k, const double* seed_dot, const double* base,
+      [&](auto& term, SubLayerStage& stage, Index k, const double* seed_dot, const double* base,
           double* result) {
-        term.set_gauss_newton(weights, stage.input.data(), seed_dot, stage.scale, base, result, bar_dot,
+        term.set_gauss_newton(theta, stage.input.data(), seed_dot, stage.scale, base, result, bar_dot,
                               stage.parts[k]);
       });
   weights_.finish_gradient(at, gradient_dot);
 }
 
 std::size_t CellTape::bytes() const {
-  std::size_t numbers = 0, total = 0;
+  Index numbers = 0, total = 0;
   for (const auto& sub : sub_layers) {
     numbers += sub.sum.capacity() + sub.sum_dot.capacity() + sub.result_bar.capacity();
     for (const auto& stage : sub.stages) {

@@ -38,20 +38,22 @@ void LossHessian::restart() {
 }
 
 Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient) {
-  if (used_ == tapes_.size()) tapes_.push_back(std::make_unique<BatchTape>());
+  if (used_ == std::ssize(tapes_)) tapes_.push_back(std::make_unique<BatchTape>());
   BatchTape& tape = *tapes_[used_++];
   tape.batch = batch;
   tape.cells.resize(depth_.cells);
   if (tape.task == nullptr) tape.task = task_->make_tape();
   context_.mask.length = batch.length;
   embedding_.forward(batch.input.data(), slab_.data(), tape.embedding);
+  // u_i = G_i(u_{i-1})
   for (int cell = 1; cell <= depth_.cells; ++cell) {
     map_.forward(point(cell), step_, slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
-  const auto result = task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task,
-                                      Task::Keeps::linearisation);
+  const auto result =
+      task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task, Task::KeepFor::products);
   slab_.swap(other_slab_);
+  // w_{i-1} = (dG_i/du)^T w_i from w_M = dL/du_M
   for (int cell = depth_.cells; cell >= 1; --cell) {
     map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient, tape.cells[cell - 1]);
     slab_.swap(other_slab_);
@@ -64,13 +66,14 @@ void LossHessian::multiply(Curvature part, std::span<const double> direction, st
   std::copy(direction.begin(), direction.end(), direction_.values.begin());
   map_.refresh_direction();
   std::fill(product.begin(), product.end(), 0.0);
-  for (std::size_t k = 0; k < used_; ++k) multiply(part, *tapes_[k], product);
+  for (Index k = 0; k < used_; ++k) multiply(part, *tapes_[k], product);
 }
 
 void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> product) {
   const auto& batch = tape.batch;
   context_.mask.length = batch.length;
   embedding_.tangent(direction_, batch.input.data(), slab_.data(), tape.embedding);
+  // u_dot_i = (dG_i/du) u_dot_{i-1} + (dG_i/dtheta) theta_dot
   for (int cell = 1; cell <= depth_.cells; ++cell) {
     map_.tangent(point(cell), slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
@@ -81,6 +84,8 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
 }
 
 void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
+  // w_dot_{i-1}: the derivative of (dG_i/du)^T w_i for H, a plain adjoint of w_dot_i for the Gauss-Newton
+  // part.
   for (int cell = depth_.cells; cell >= 1; --cell) {
     auto& kept = tape.cells[cell - 1];
     if (part == Curvature::hessian)
@@ -98,11 +103,12 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
 
 void LossHessian::for_output_gradients(std::span<double> row, const std::function<void()>& visit) {
   const int outputs = task_->outputs();
-  for (std::size_t k = 0; k < used_; ++k) {
+  for (Index k = 0; k < used_; ++k) {
     BatchTape& tape = *tapes_[k];
     context_.mask.length = tape.batch.length;
-    for (std::size_t b = 0; b < tape.batch.label.size(); ++b)
+    for (Index b = 0; b < std::ssize(tape.batch.label); ++b)
       for (int c = 0; c < outputs && tape.batch.weight[b] > 0; ++c) {
+        // row = J^T b_c, a column of A with H_o = A A^T
         std::fill(row.begin(), row.end(), 0.0);
         task_->pull_output(tape.batch, b, c, slab_.data(), row, *tape.task);
         pull(Curvature::gauss_newton, tape, row);
@@ -112,7 +118,7 @@ void LossHessian::for_output_gradients(std::span<double> row, const std::functio
 }
 
 std::size_t LossHessian::kept_bytes() const {
-  std::size_t bytes = 0;
+  Index bytes = 0;
   for (const auto& tape : tapes_)
     for (const auto& cell : tape->cells) bytes += cell.bytes();
   return bytes;

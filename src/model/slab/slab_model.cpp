@@ -7,18 +7,26 @@
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
-
 namespace {
+
+/// The parameters, after their structure has been checked.
+const Parameters& validated(const Parameters& parameters) {
+  parameters.spec.validate();
+  return parameters;
+}
 
 /// For each row calls visit(y . f, y . w, |u|, first index), y = u / |u|.
 template <class Visit>
 void for_each_direction(const double* u, const double* f, const double* w, int rows, int width,
                         Visit&& visit) {
   for (int r = 0; r < rows; ++r) {
-    const std::size_t first = static_cast<std::size_t>(r) * static_cast<std::size_t>(width);
+    const Index first = Index{r} * width;
     double uu = 0, uf = 0, uw = 0;
-    for (std::size_t j = first; j < first + static_cast<std::size_t>(width); ++j)
-      uu += u[j] * u[j], uf += u[j] * f[j], uw += u[j] * w[j];
+    for (Index j = first; j < first + width; ++j) {
+      uu += u[j] * u[j];
+      uf += u[j] * f[j];
+      uw += u[j] * w[j];
+    }
     const double norm = std::sqrt(uu);
     visit(uf / norm, uw / norm, norm, first);
   }
@@ -28,19 +36,19 @@ void for_each_direction(const double* u, const double* f, const double* w, int r
 /// out -= dy (y . f) + y (dy . f).
 void add_projection_tangent(const double* u, const double* f, const double* dy, int rows, int width,
                             double* out) {
-  const auto d = static_cast<std::size_t>(width);
-  for_each_direction(u, f, dy, rows, width, [&](double yf, double, double norm, std::size_t first) {
+  const Index d = width;
+  for_each_direction(u, f, dy, rows, width, [&](double yf, double, double norm, Index first) {
     double dyf = 0;
-    for (std::size_t j = first; j < first + d; ++j) dyf += dy[j] * f[j];
-    for (std::size_t j = first; j < first + d; ++j) out[j] -= dy[j] * yf + u[j] / norm * dyf;
+    for (Index j = first; j < first + d; ++j) dyf += dy[j] * f[j];
+    for (Index j = first; j < first + d; ++j) out[j] -= dy[j] * yf + u[j] / norm * dyf;
   });
 }
 
-/// Its transpose: out = (dy/du)^T (-(y . f) w - (y . w) f).
+/// The transpose of that derivative: out = (dy/du)^T (-(y . f) w - (y . w) f).
 void projection_adjoint(const double* u, const double* f, const double* w, int rows, int width, double* out) {
-  const auto d = static_cast<std::size_t>(width);
-  for_each_direction(u, f, w, rows, width, [&](double yf, double yw, double, std::size_t first) {
-    for (std::size_t j = first; j < first + d; ++j) out[j] = -yf * w[j] - yw * f[j];
+  const Index d = width;
+  for_each_direction(u, f, w, rows, width, [&](double yf, double yw, double, Index first) {
+    for (Index j = first; j < first + d; ++j) out[j] = -yf * w[j] - yw * f[j];
   });
   sphere_tangent(u, out, rows, width);
 }
@@ -49,7 +57,7 @@ void projection_adjoint(const double* u, const double* f, const double* w, int r
 
 template <class T>
 SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands)
-    : parameters_((parameters.spec.validate(), parameters)),
+    : parameters_(validated(parameters)),
       context_(context),
       weights_(parameters),
       terms_(parameters.spec, context, layer_, operands),
@@ -66,6 +74,7 @@ void SlabModel<T>::refresh() {
 
 template <class T>
 void SlabModel<T>::agree_on_coefficients(MPI_Comm comm) {
+  // The least is the largest of -kappa: one reduction.
   double extremes[] = {-kappa_.least, kappa_.largest};
   largest_over_ranks(extremes, comm);
   kappa_.least = -extremes[0];
@@ -79,8 +88,8 @@ EquationCoefficients SlabModel<T>::coefficients() const {
 }
 
 template <class T>
-double* SlabModel<T>::buffer(std::size_t index) {
-  while (buffers_.size() <= index) buffers_.emplace_back(context_.size());
+double* SlabModel<T>::buffer(Index index) {
+  while (std::ssize(buffers_) <= index) buffers_.emplace_back(context_.size());
   return buffers_[index].data();
 }
 
@@ -95,11 +104,12 @@ void SlabModel<T>::add_field(FieldTermKind part, const DepthPoint& at, double sc
   auto* const t = term(part);
   if (t == nullptr) return;
   if (!projected(part)) return t->add_rhs(weights_at(at), u, scale, out);
+  // out += P f, f = scale part(u), P = I - y y^T, y = u/|u|
   double* const f = buffer(0);
   std::fill_n(f, context_.size(), 0.0);
   t->add_rhs(weights_at(at), u, scale, f);
   project_to_tangent(u, f, context_.rows(), context_.width);
-  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += f[j];
+  for (Index j = 0, count = context_.size(); j < count; ++j) out[j] += f[j];
 }
 
 template <class T>
@@ -108,20 +118,20 @@ void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, d
   auto* const t = term(part);
   if (t == nullptr) return;
   if (!projected(part)) return t->add_tangent(weights_at(at), u, v, scale, out);
-  // P f, P = I - y y^T, y = u/|u|: P f' - (y' y^T + y y'^T) f with y' = P v / |u|.
-  const auto w = weights_at(at);
+  // The derivative of P f along v: P f' v - (y' y^T + y y'^T) f with y' = P v / |u|.
+  const auto theta = weights_at(at);
   double* const f = buffer(0);
   double* const df = buffer(1);
   double* const dy = buffer(2);
   std::fill_n(f, context_.size(), 0.0);
   std::fill_n(df, context_.size(), 0.0);
   std::copy_n(v, context_.size(), dy);
-  t->add_rhs(w, u, scale, f);
-  t->add_tangent(w, u, v, scale, df);
+  t->add_rhs(theta, u, scale, f);
+  t->add_tangent(theta, u, v, scale, df);
   project_to_tangent(u, df, context_.rows(), context_.width);
   sphere_tangent(u, dy, context_.rows(), context_.width);
   add_projection_tangent(u, f, dy, context_.rows(), context_.width, df);
-  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += df[j];
+  for (Index j = 0, count = context_.size(); j < count; ++j) out[j] += df[j];
 }
 
 template <class T>
@@ -129,24 +139,25 @@ void SlabModel<T>::add_field_adjoint(FieldTermKind part, const DepthPoint& at, d
                                      const double* w, double* u_bar, std::span<double> parameters) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  const auto weights = weights_at(at);
+  const auto theta = weights_at(at);
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  // On the sphere the term is P f: u_bar += f'^T P w + (d(P f)/du at fixed f)^T w.
   const double* outer = w;
   if (projected(part)) {
     double* const f = buffer(0);
     double* const pw = buffer(1);
     double* const dw = buffer(2);
     std::fill_n(f, context_.size(), 0.0);
-    t->add_rhs(weights, u, scale, f);
+    t->add_rhs(theta, u, scale, f);
     std::copy_n(w, context_.size(), pw);
     project_to_tangent(u, pw, context_.rows(), context_.width);
     projection_adjoint(u, f, w, context_.rows(), context_.width, dw);
-    for (std::size_t j = 0; j < context_.size(); ++j) u_bar[j] += dw[j];
+    for (Index j = 0, count = context_.size(); j < count; ++j) u_bar[j] += dw[j];
     outer = pw;
   }
-  t->add_adjoint(weights, u, outer, scale, u_bar, wanted ? &gradient : nullptr);
+  t->add_adjoint(theta, u, outer, scale, u_bar, wanted ? &gradient : nullptr);
   if (wanted) weights_.finish_gradient(at, parameters);
 }
 
@@ -170,85 +181,88 @@ void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double
   terms_.attention().matrix(weights_at(at), buffer(1), k);
 }
 
-template class SlabModel<float>;
-template class SlabModel<double>;
-
 // The layer map G_s(u; h), one sub-layer after the other (docs/model.md section 2), with tangent and adjoint.
 
 template <class T>
-const double* SlabModel<T>::midpoint(const Sub& sub, const Weights& w, double step, const double* u) {
+const double* SlabModel<T>::midpoint(const SubLayer<T>& sub, const Weights& theta, double step,
+                                     const double* u) {
   midpoint_.assign(u, u + context_.size());
-  for (auto* term : sub.terms) term->add_rhs(w, u, step / 2, midpoint_.data());
+  for (auto* term : sub.terms) term->add_rhs(theta, u, step / 2, midpoint_.data());
   return midpoint_.data();
 }
 
 template <class T>
-void SlabModel<T>::add_flow(const Sub& sub, const Weights& w, double step, double scale, const double* u,
-                            double* k) {
-  const double* const from = spec().subflow == SubLayerIntegrator::midpoint ? midpoint(sub, w, step, u) : u;
-  for (auto* term : sub.terms) term->add_rhs(w, from, scale * step, k);
+void SlabModel<T>::add_flow(const SubLayer<T>& sub, const Weights& theta, double step, double scale,
+                            const double* u, double* k) {
+  // Euler: k += scale step T(u). Midpoint: k += scale step T(m), m = u + step/2 T(u).
+  const double* const from =
+      spec().subflow == SubLayerIntegrator::midpoint ? midpoint(sub, theta, step, u) : u;
+  for (auto* term : sub.terms) term->add_rhs(theta, from, scale * step, k);
 }
 
 template <class T>
-void SlabModel<T>::add_flow_tangent(const Sub& sub, const Weights& w, double step, const double* u,
-                                    const double* v, double* k) {
+void SlabModel<T>::add_flow_tangent(const SubLayer<T>& sub, const Weights& theta, double step,
+                                    const double* u, const double* v, double* k) {
+  // k += step T'(u) v; under the midpoint rule k += step T'(m) (v + step/2 T'(u) v), m = u + step/2 T(u).
   if (spec().subflow == SubLayerIntegrator::euler) {
-    for (auto* term : sub.terms) term->add_tangent(w, u, v, step, k);
+    for (auto* term : sub.terms) term->add_tangent(theta, u, v, step, k);
     return;
   }
   Buffer half(v, v + context_.size());
-  for (auto* term : sub.terms) term->add_tangent(w, u, v, step / 2, half.data());
-  const double* const from = midpoint(sub, w, step, u);
-  for (auto* term : sub.terms) term->add_tangent(w, from, half.data(), step, k);
+  for (auto* term : sub.terms) term->add_tangent(theta, u, v, step / 2, half.data());
+  const double* const from = midpoint(sub, theta, step, u);
+  for (auto* term : sub.terms) term->add_tangent(theta, from, half.data(), step, k);
 }
 
 template <class T>
-void SlabModel<T>::add_flow_adjoint(const Sub& sub, const Weights& w, double step, const double* u,
-                                    const double* k_bar, double* u_bar,
+void SlabModel<T>::add_flow_adjoint(const SubLayer<T>& sub, const Weights& theta, double step,
+                                    const double* u, const double* k_bar, double* u_bar,
                                     const LayerWeights<double>* gradient) {
+  // u_bar += step T'(u)^T k_bar; under the midpoint rule with m_bar = step T'(m)^T k_bar:
+  // u_bar += m_bar + step/2 T'(u)^T m_bar.
   if (spec().subflow == SubLayerIntegrator::euler) {
-    for (auto* term : sub.terms) term->add_adjoint(w, u, k_bar, step, u_bar, gradient);
+    for (auto* term : sub.terms) term->add_adjoint(theta, u, k_bar, step, u_bar, gradient);
     return;
   }
   Buffer half(context_.size(), 0.0);
-  const double* const from = midpoint(sub, w, step, u);
-  for (auto* term : sub.terms) term->add_adjoint(w, from, k_bar, step, half.data(), gradient);
-  for (std::size_t j = 0; j < half.size(); ++j) u_bar[j] += half[j];
-  for (auto* term : sub.terms) term->add_adjoint(w, u, half.data(), step / 2, u_bar, gradient);
+  const double* const from = midpoint(sub, theta, step, u);
+  for (auto* term : sub.terms) term->add_adjoint(theta, from, k_bar, step, half.data(), gradient);
+  for (Index j = 0; j < std::ssize(half); ++j) u_bar[j] += half[j];
+  for (auto* term : sub.terms) term->add_adjoint(theta, u, half.data(), step / 2, u_bar, gradient);
 }
 
 template <class T>
-void SlabModel<T>::advance(const Sub& sub, const Weights& w, double h, const double* u, double* z,
+void SlabModel<T>::advance(const SubLayer<T>& sub, const Weights& theta, double h, const double* u, double* z,
                            double* v) {
   if (spec().residual)
     std::copy_n(u, context_.size(), z);
   else
     std::fill_n(z, context_.size(), 0.0);
-  add_flow(sub, w, sub.fraction * h, 1.0, u, z);
-  if (v != z) norm_.apply(sub.after, w, z, v);
+  add_flow(sub, theta, sub.fraction * h, 1.0, u, z);
+  if (v != z) norm_.apply(sub.after, theta, z, v);
 }
 
 template <class T>
 void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
                            double* out) {
-  const auto w = weights_at(at);
-  const std::size_t size = context_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size();
   const auto add_difference = [&](const double* v) {
-    for (std::size_t j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
+    for (Index j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
   };
   const auto& last = sub_layers_.back();
   const bool additive = spec().residual && last.after == After::nothing;
   const double* v = u;
-  std::size_t next = 0;
+  Index next = 0;
   for (const auto& sub : sub_layers_) {
     if (additive && &sub == &last) {
       // The last sub-layer adds to `out` directly, which saves a pass over the slab.
       add_difference(v);
-      return add_flow(sub, w, sub.fraction * h, scale, v, out);
+      return add_flow(sub, theta, sub.fraction * h, scale, v, out);
     }
     double* const z = buffer(next);
     double* const to = sub.after == After::nothing ? z : buffer(next + 1);
-    advance(sub, w, h, v, z, to);
+    advance(sub, theta, h, v, z, to);
     v = to;
     next = next == 0 ? 2 : 0;
   }
@@ -258,8 +272,10 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
 template <class T>
 void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
                                      double* out) {
-  const auto w = weights_at(at);
-  const std::size_t size = context_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size();
+  // The state and its tangent advance together; `out` holds the tangent dG/du v, from which v is subtracted
+  // at the end.
   double* const z = buffer(0);
   double* const state = buffer(1);
   double* const z_dot = buffer(2);
@@ -267,23 +283,23 @@ void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const doubl
   std::copy_n(u, size, state);
   std::copy_n(v, size, out);
   for (const auto& sub : sub_layers_) {
-    advance(sub, w, h, state, z, next);
+    advance(sub, theta, h, state, z, next);
     if (spec().residual)
       std::copy_n(out, size, z_dot);
     else
       std::fill_n(z_dot, size, 0.0);
-    add_flow_tangent(sub, w, sub.fraction * h, state, out, z_dot);
-    norm_.tangent(sub.after, w, z, z_dot, out);
+    add_flow_tangent(sub, theta, sub.fraction * h, state, out, z_dot);
+    norm_.tangent(sub.after, theta, z, z_dot, out);
     std::copy_n(next, size, state);
   }
-  for (std::size_t j = 0; j < size; ++j) out[j] -= v[j];
+  for (Index j = 0; j < size; ++j) out[j] -= v[j];
 }
 
 template <class T>
 void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
                                      double* u_bar, std::span<double> parameters) {
-  const auto weights = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size(), count = sub_layers_.size();
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
@@ -292,28 +308,27 @@ void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const doubl
   // Forward again: buffers 2j, 2j+1 hold the input and the sum before normalisation of sub-layer j. The
   // result of the last one is needed only by its normalisation.
   std::copy_n(u, size, buffer(0));
-  for (std::size_t j = 0; j < count; ++j) {
+  for (Index j = 0; j < count; ++j) {
     if (j + 1 == count && sub_layers_[j].after == After::nothing) break;
     double* const next = buffer(2 * j + 2);
-    advance(sub_layers_[j], weights, h, buffer(2 * j), buffer(2 * j + 1), next);
+    advance(sub_layers_[j], theta, h, buffer(2 * j), buffer(2 * j + 1), next);
   }
+  // Backward: z_bar = N'(z)^T v_bar, then u_bar = z_bar (residual) + the transpose of the flow applied to
+  // z_bar.
   double* const v_bar = buffer(2 * count);
   double* const z_bar = buffer(2 * count + 1);
   std::copy_n(w, size, v_bar);
-  for (std::size_t j = count; j-- > 0;) {
-    norm_.adjoint(sub_layers_[j].after, weights, buffer(2 * j + 1), v_bar, z_bar, g);
+  for (Index j = count; j-- > 0;) {
+    norm_.adjoint(sub_layers_[j].after, theta, buffer(2 * j + 1), v_bar, z_bar, g);
     if (spec().residual)
       std::copy_n(z_bar, size, v_bar);
     else
       std::fill_n(v_bar, size, 0.0);
-    add_flow_adjoint(sub_layers_[j], weights, sub_layers_[j].fraction * h, buffer(2 * j), z_bar, v_bar, g);
+    add_flow_adjoint(sub_layers_[j], theta, sub_layers_[j].fraction * h, buffer(2 * j), z_bar, v_bar, g);
   }
-  for (std::size_t j = 0; j < size; ++j) u_bar[j] += v_bar[j] - w[j];
+  for (Index j = 0; j < size; ++j) u_bar[j] += v_bar[j] - w[j];
   if (wanted) weights_.finish_gradient(at, parameters);
 }
-
-template class SlabModel<float>;
-template class SlabModel<double>;
 
 // The layer map with a tape, and its adjoint, which repeats nothing of the forward pass.
 
@@ -330,29 +345,29 @@ const double* SlabModel<T>::begin_sum(const double* state, double* sum) const {
 }
 
 template <class T>
-void SlabModel<T>::add_keeping(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
-                               const double* u, const double* base, double* sum) {
+void SlabModel<T>::add_keeping(SubLayerTape<T>& held, const Weights& theta, double step, const double* u,
+                               const double* base, double* sum) {
   for (const auto& part : held.parts) {
     if (part.keeping != nullptr) {
-      part.keeping->set_rhs_keeping(w, u, step, base, sum, *part.kept);
+      part.keeping->set_rhs_keeping(theta, u, step, base, sum, *part.kept);
     } else {
       if (base != sum) std::copy_n(base, context_.size(), sum);
-      part.term->add_rhs(w, u, step, sum);
+      part.term->add_rhs(theta, u, step, sum);
     }
     base = sum;
   }
 }
 
 template <class T>
-void SlabModel<T>::add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const Weights& w, double step,
-                                    const double* u, const double* sum_bar, const double* base, double* u_bar,
+void SlabModel<T>::add_kept_adjoint(SubLayerTape<T>& held, const Weights& theta, double step, const double* u,
+                                    const double* sum_bar, const double* base, double* u_bar,
                                     const LayerWeights<double>* gradient) {
   for (const auto& part : held.parts) {
     if (part.keeping != nullptr) {
-      part.keeping->set_adjoint_kept(w, u, sum_bar, step, base, u_bar, gradient, *part.kept);
+      part.keeping->set_adjoint_kept(theta, u, sum_bar, step, base, u_bar, gradient, *part.kept);
     } else {
       if (base != u_bar) std::copy_n(base, context_.size(), u_bar);
-      part.term->add_adjoint(w, u, sum_bar, step, u_bar, gradient);
+      part.term->add_adjoint(theta, u, sum_bar, step, u_bar, gradient);
     }
     base = u_bar;
   }
@@ -380,23 +395,25 @@ template <class T>
 void SlabModel<T>::field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape,
                                  const double* w, double* u_bar, std::span<double> parameters) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto weights = weights_at(at);
+  const auto theta = weights_at(at);
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
   std::fill_n(u_bar, context_.size(), 0.0);
-  add_kept_adjoint(kept[0], weights, scale, u, w, u_bar, u_bar, wanted ? &gradient : nullptr);
+  add_kept_adjoint(kept[0], theta, scale, u, w, u_bar, u_bar, wanted ? &gradient : nullptr);
   if (wanted) weights_.finish_gradient(at, parameters);
 }
 
 template <class T>
 void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto w = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size(), count = sub_layers_.size();
   kept.resize(count);
+  // For each sub-layer: sum = (residual) u + step (terms)(u), v = N(sum). The input of the next one is kept
+  // where it is made; `sum` is kept only for the derivative of N.
   const double* from = u;
-  for (std::size_t j = 0; j < count; ++j) {
+  for (Index j = 0; j < count; ++j) {
     const auto& sub = sub_layers_[j];
     auto& mine = kept[j];
     double* to = v;
@@ -410,12 +427,12 @@ void SlabModel<T>::map_keeping(const DepthPoint& at, double h, const double* u, 
     const double* base = begin_sum(from, sum);
     if (keeps_terms()) {
       SlabTape<T>::hold(sub.terms, mine);
-      add_keeping(mine, w, step, from, base, sum);
+      add_keeping(mine, theta, step, from, base, sum);
     } else {
       if (base != sum) std::copy_n(base, size, sum);
-      add_flow(sub, w, step, 1.0, from, sum);
+      add_flow(sub, theta, step, 1.0, from, sum);
     }
-    if (sub.after != After::nothing) norm_.apply(sub.after, w, sum, to);
+    if (sub.after != After::nothing) norm_.apply(sub.after, theta, sum, to);
     from = to;
   }
 }
@@ -424,10 +441,11 @@ template <class T>
 void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape,
                                const double* u_dot, double* v_dot) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto w = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size(), count = sub_layers_.size();
+  // sum_dot = (residual) u_dot + step (terms)'(u) u_dot, v_dot = N'(sum) sum_dot; two buffers take turns.
   const double* from_dot = u_dot;
-  for (std::size_t j = 0; j < count; ++j) {
+  for (Index j = 0; j < count; ++j) {
     const auto& sub = sub_layers_[j];
     auto& mine = kept[j];
     const double* const from = j == 0 ? u : mine.input.data();
@@ -436,21 +454,21 @@ void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, 
     const double* base = begin_sum(from_dot, sum);
     const double step = sub.fraction * h;
     if (keeps_terms()) {
-      for (std::size_t k = 0; k < sub.terms.size(); ++k) {
+      for (Index k = 0; k < std::ssize(sub.terms); ++k) {
         const auto& part = mine.parts[k];
         if (part.keeping != nullptr) {
-          part.keeping->set_tangent_kept(w, from, from_dot, step, base, sum, *part.kept);
+          part.keeping->set_tangent_kept(theta, from, from_dot, step, base, sum, *part.kept);
         } else {
           if (base != sum) std::copy_n(base, size, sum);
-          sub.terms[k]->add_tangent(w, from, from_dot, step, sum);
+          sub.terms[k]->add_tangent(theta, from, from_dot, step, sum);
         }
         base = sum;
       }
     } else {
       if (base != sum) std::copy_n(base, size, sum);
-      add_flow_tangent(sub, w, step, from, from_dot, sum);
+      add_flow_tangent(sub, theta, step, from, from_dot, sum);
     }
-    if (sub.after != After::nothing) norm_.tangent(sub.after, w, mine.sum.data(), sum, to);
+    if (sub.after != After::nothing) norm_.tangent(sub.after, theta, mine.sum.data(), sum, to);
     from_dot = to;
   }
 }
@@ -459,20 +477,22 @@ template <class T>
 void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
                                double* u_bar, std::span<double> parameters) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
-  const auto weights = weights_at(at);
-  const std::size_t size = context_.size(), count = sub_layers_.size();
+  const auto theta = weights_at(at);
+  const Index size = context_.size(), count = sub_layers_.size();
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
   const auto* const g = wanted ? &gradient : nullptr;
 
+  // sum_bar = N'(sum)^T v_bar, u_bar = (residual) sum_bar + step (terms)'(u)^T sum_bar, from the last
+  // sub-layer to the first.
   const double* v_bar = w;
-  for (std::size_t j = count; j-- > 0;) {
+  for (Index j = count; j-- > 0;) {
     const auto& sub = sub_layers_[j];
     auto& mine = kept[j];
     const double* sum_bar = v_bar;
     if (sub.after != After::nothing) {
-      norm_.adjoint(sub.after, weights, mine.sum.data(), v_bar, buffer(0), g);
+      norm_.adjoint(sub.after, theta, mine.sum.data(), v_bar, buffer(0), g);
       sum_bar = buffer(0);
     }
     double* const to = j == 0 ? u_bar : buffer(1 + j % 2);
@@ -480,22 +500,20 @@ void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, 
     const double* const from = j == 0 ? u : mine.input.data();
     const double step = sub.fraction * h;
     if (keeps_terms()) {
-      add_kept_adjoint(mine, weights, step, from, sum_bar, base, to, g);
+      add_kept_adjoint(mine, theta, step, from, sum_bar, base, to, g);
     } else {
       if (base != to) std::copy_n(base, size, to);
-      add_flow_adjoint(sub, weights, step, from, sum_bar, to, g);
+      add_flow_adjoint(sub, theta, step, from, sum_bar, to, g);
     }
     v_bar = to;
   }
   if (wanted) weights_.finish_gradient(at, parameters);
 }
 
-template class SlabModel<float>;
-template class SlabModel<double>;
-
 template <class T>
-void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer) {
-  const auto same = [](const Part& part, const SlabTerm<T>* term) { return part.term == term; };
+void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayerTape<T>& sub_layer) {
+  // A tape is made once: later passes over the same terms write over it.
+  const auto same = [](const KeptTerm<T>& part, const SlabTerm<T>* term) { return part.term == term; };
   if (std::ranges::equal(sub_layer.parts, terms, same)) return;
   sub_layer.parts.clear();
   for (auto* const term : terms) {
@@ -506,7 +524,7 @@ void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer)
 
 template <class T>
 std::size_t SlabTape<T>::bytes() const {
-  std::size_t total = 0;
+  Index total = 0;
   for (const auto& sub : sub_layers_) {
     total += (sub.input.capacity() + sub.sum.capacity()) * sizeof(double);
     for (const auto& part : sub.parts) total += part.kept != nullptr ? part.kept->bytes() : 0;
@@ -514,6 +532,8 @@ std::size_t SlabTape<T>::bytes() const {
   return total;
 }
 
+template class SlabModel<float>;
+template class SlabModel<double>;
 template class SlabTape<float>;
 template class SlabTape<double>;
 

@@ -6,52 +6,55 @@
 #include <span>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/depth_model.hpp"
 #include "model/slab/slab_norm.hpp"
 #include "model/slab/slab_terms.hpp"
 
 namespace fluxformer {
 
-// The tape of one application of the layer map: of each sub-layer its input, the sum before normalisation,
-// and the activations of its terms.
+/// A term of a sub-layer with the tape that it writes.
+template <class T>
+struct KeptTerm {
+  SlabTerm<T>* term;
+  KeepsActivations<T>* keeping;  ///< the same term; null if it keeps nothing
+  std::unique_ptr<TermTape> kept;
+};
 
-/// Filled by SlabModel::map_keeping.
+/// The tape of one sub-layer, one line of G in docs/model.md section 2.
+template <class T>
+struct SubLayerTape {
+  std::vector<double> input;       ///< empty for the first sub-layer: the caller has its input
+  std::vector<double> sum;         ///< the sum before the normalisation; empty without one
+  std::vector<KeptTerm<T>> parts;  ///< one per term, in their order
+};
+
+/// The tape of one application of the layer map, filled by SlabModel::map_keeping: for each sub-layer its
+/// input, the sum before the normalisation, and the tapes of its terms.
 template <class T>
 class SlabTape final : public Tape {
  public:
-  /// One term of a sub-layer and what it keeps.
-  struct Part {
-    SlabTerm<T>* term;
-    KeepsActivations<T>* keeping;  ///< the same term; null: it keeps nothing
-    std::unique_ptr<TermTape> kept;
-  };
-  /// One line of G in docs/model.md section 2.
-  struct SubLayer {
-    std::vector<double> input;  ///< empty for the first sub-layer: the caller has its input
-    std::vector<double> sum;    ///< before normalisation, if any
-    std::vector<Part> parts;    ///< one per term, in their order
-  };
-
   /// Makes room for `count` sub-layers.
-  void resize(std::size_t count) { sub_layers_.resize(count); }
-  SubLayer& operator[](std::size_t index) { return sub_layers_[index]; }
+  void resize(Index count) { sub_layers_.resize(count); }
+  SubLayerTape<T>& operator[](Index index) { return sub_layers_[index]; }
   /// Makes room for the activations of these terms, reusing that of an earlier call with the same terms.
-  static void hold(std::span<SlabTerm<T>* const> terms, SubLayer& sub_layer);
+  static void hold(std::span<SlabTerm<T>* const> terms, SubLayerTape<T>& sub_layer);
 
   std::size_t bytes() const override;
 
  private:
-  std::vector<SubLayer> sub_layers_;
+  std::vector<SubLayerTape<T>> sub_layers_;
 };
 
 extern template class SlabTape<float>;
 extern template class SlabTape<double>;
 
-/// T: float or double, the arithmetic of the kernels (run.precision); states are double.
+/// DepthModel in the arithmetic T of the kernels, float or double (run.precision); states are double.
 template <class T>
 class SlabModel final : public DepthModel {
  public:
-  /// Both are borrowed; `operands`: of the linear maps of attention and reaction. Throws BadInput as the terms do.
+  /// `parameters` and `context` are borrowed; `operands` are those of the linear maps of attention and
+  /// reaction. Throws BadInput as the terms do.
   SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands = Operands::exact);
 
   const ModelSpec& spec() const override { return parameters_.spec; }
@@ -88,8 +91,7 @@ class SlabModel final : public DepthModel {
  private:
   using Weights = LayerWeights<const T>;
   using Buffer = std::vector<double>;
-  using Sub = SubLayer<T>;
-  /// Null where the model has none of it.
+  /// The term of this kind; null if the model has none.
   SlabTerm<T>* term(FieldTermKind part);
   LayerWeights<const T> weights_at(const DepthPoint& at) {
     layer_ = at.layer;
@@ -100,41 +102,44 @@ class SlabModel final : public DepthModel {
   }
 
   /// One sub-layer: z = residual * u + flow(u), v = N(z). Without normalisation v may be z.
-  void advance(const Sub& sub, const Weights& w, double h, const double* u, double* z, double* v);
+  void advance(const SubLayer<T>& sub, const Weights& theta, double h, const double* u, double* z, double* v);
   /// k += scale * step * (terms, or their midpoint rule over the step)(u)
-  void add_flow(const Sub& sub, const Weights& w, double step, double scale, const double* u, double* k);
-  void add_flow_tangent(const Sub& sub, const Weights& w, double step, const double* u, const double* v,
-                        double* k);
-  void add_flow_adjoint(const Sub& sub, const Weights& w, double step, const double* u, const double* k_bar,
-                        double* u_bar, const LayerWeights<double>* gradient);
-  /// What the first term of a sub-layer is added to: the residual, or `sum` set to zero.
+  void add_flow(const SubLayer<T>& sub, const Weights& theta, double step, double scale, const double* u,
+                double* k);
+  void add_flow_tangent(const SubLayer<T>& sub, const Weights& theta, double step, const double* u,
+                        const double* v, double* k);
+  void add_flow_adjoint(const SubLayer<T>& sub, const Weights& theta, double step, const double* u,
+                        const double* k_bar, double* u_bar, const LayerWeights<double>* gradient);
+  /// The base that the first term of a sub-layer is added to: the residual, or `sum` set to zero.
   const double* begin_sum(const double* state, double* sum) const;
-  /// Whether terms keep activations. Under the midpoint rule, which evaluates them twice, they are computed
+  /// True if terms keep activations. Under the midpoint rule, which evaluates them twice, they are computed
   /// again.
   bool keeps_terms() const { return spec().subflow == SubLayerIntegrator::euler; }
-  /// The midpoint u + step/2 * terms(u), in midpoint_.
-  const double* midpoint(const Sub& sub, const Weights& w, double step, const double* u);
+  /// The midpoint u + step/2 * (terms of sub)(u), in midpoint_.
+  const double* midpoint(const SubLayer<T>& sub, const Weights& theta, double step, const double* u);
 
-  /// The terms of F.
+  /// The terms of the field F.
   std::vector<SlabTerm<T>*> field_terms();
-  /// sum = base + step * (terms of `held`)(u), with activations where terms keep them; and its transpose.
-  void add_keeping(typename SlabTape<T>::SubLayer& held, const Weights& w, double step, const double* u,
+  /// sum = base + step * (terms of `held`)(u), with activations if terms keep them.
+  void add_keeping(SubLayerTape<T>& held, const Weights& theta, double step, const double* u,
                    const double* base, double* sum);
-  void add_kept_adjoint(typename SlabTape<T>::SubLayer& held, const Weights& w, double step, const double* u,
+  /// The transpose of add_keeping: u_bar = base + step * (J of the terms at u)^T sum_bar.
+  void add_kept_adjoint(SubLayerTape<T>& held, const Weights& theta, double step, const double* u,
                         const double* sum_bar, const double* base, double* u_bar,
                         const LayerWeights<double>* gradient);
 
-  double* buffer(std::size_t index);
+  /// Scratch slab number `index`.
+  double* buffer(Index index);
 
   const Parameters& parameters_;
   const SlabContext& context_;
   DepthWeights<T> weights_;
-  int layer_ = 1;  // the present one
+  int layer_ = 1;  // the layer that the terms work for (dropout)
   SlabTerms<T> terms_;
   SlabNorm<T> norm_;
   KappaRange kappa_;
-  std::vector<Sub> sub_layers_;
-  std::vector<Buffer> buffers_;  // slabs, allocated on first use
+  std::vector<SubLayer<T>> sub_layers_;
+  std::vector<Buffer> buffers_;  // scratch slabs, allocated on first use
   Buffer midpoint_;
 };
 

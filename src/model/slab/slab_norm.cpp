@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.hpp"
 #include "operators/layer_norm.hpp"
 #include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {
 
 template <class T>
-const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWeights<const T>& w,
+const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWeights<const T>& theta,
                                                       Loaded& to) const {
-  const auto from = norm_weights(after, w);
+  const auto from = norm_weights(after, theta);
   to.gain.assign(from.gain, from.gain + context_.width);
   to.bias.assign(from.bias, from.bias + context_.width);
   to.eps = from.eps;
@@ -19,76 +20,79 @@ const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWe
 }
 
 template <class T>
-void SlabNorm<T>::apply(After after, const LayerWeights<const T>& w, const double* z, double* v) {
+void SlabNorm<T>::apply(After after, const LayerWeights<const T>& theta, const double* z, double* v) {
   const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
+  const Index d = width;
   if (after == After::nothing || after == After::sphere) {
     std::copy_n(z, context_.size(), v);
+    // v = z / |z|
     if (after == After::sphere && !project_to_sphere(v, rows, width))
       std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const auto& [gain, bias, eps] = load(after, w, weights_);
+  const auto& [gain, bias, eps] = load(after, theta, weights_);
   layer_norm<double>(z, d, rows, width, eps, gain.data(), bias.data(), v, d);
 }
 
 template <class T>
-void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& w, const double* z, const double* z_dot,
-                          double* v) {
+void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& theta, const double* z,
+                          const double* z_dot, double* v) {
   const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
+  const Index d = width;
   if (after == After::nothing || after == After::sphere) {
     std::copy_n(z_dot, context_.size(), v);
+    // v_dot = (I - y y^T) z_dot / |z|, y = z / |z|
     if (after == After::sphere) sphere_tangent(z, v, rows, width);
     return;
   }
-  const auto& [gain, bias, eps] = load(after, w, weights_);
+  const auto& [gain, bias, eps] = load(after, theta, weights_);
   layer_norm_tangent<double>(z, z_dot, d, rows, width, eps, gain.data(), v, d);
 }
 
 template <class T>
-void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& w, const double* z, const double* v_bar,
-                          double* z_bar, const LayerWeights<double>* gradient) {
+void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& theta, const double* z,
+                          const double* v_bar, double* z_bar, const LayerWeights<double>* gradient) {
   const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
+  const Index d = width;
   if (after == After::nothing || after == After::sphere) {
     std::copy_n(v_bar, context_.size(), z_bar);
+    // The derivative of the projection is symmetric: its transpose is the tangent.
     if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
     return;
   }
-  const auto& [gain, bias, eps] = load(after, w, weights_);
+  const auto& [gain, bias, eps] = load(after, theta, weights_);
   const auto bar = gradient != nullptr ? norm_weights(after, *gradient) : NormWeights<double>{};
   std::fill_n(z_bar, context_.size(), 0.0);
   layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, eps, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
 }
 
 template <class T>
-void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& w,
-                               const LayerWeights<const T>& w_dot, const double* z, const double* z_dot,
+void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& theta,
+                               const LayerWeights<const T>& theta_dot, const double* z, const double* z_dot,
                                double* v_dot) {
-  if (after == After::nothing || after == After::sphere) return tangent(after, w, z, z_dot, v_dot);
-  const auto d = static_cast<std::size_t>(context_.width);
-  const auto& [gain, bias, eps] = load(after, w, weights_);
-  const auto& along = load(after, w_dot, direction_);
+  if (after == After::nothing || after == After::sphere) return tangent(after, theta, z, z_dot, v_dot);
+  const Index d = context_.width;
+  const auto& [gain, bias, eps] = load(after, theta, weights_);
+  const auto& along = load(after, theta_dot, direction_);
   layer_norm_full_tangent<double>(z, z_dot, d, context_.rows(), context_.width, eps, gain.data(),
                                   along.gain.data(), along.bias.data(), v_dot, d);
 }
 
 template <class T>
-void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& w,
-                                  const LayerWeights<const T>& w_dot, const double* z, const double* z_dot,
-                                  const double* v_bar, const double* v_bar_dot, double* z_bar_dot,
-                                  const LayerWeights<double>& gradient_dot) {
+void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& theta,
+                                  const LayerWeights<const T>& theta_dot, const double* z,
+                                  const double* z_dot, const double* v_bar, const double* v_bar_dot,
+                                  double* z_bar_dot, const LayerWeights<double>& gradient_dot) {
   const int rows = context_.rows(), width = context_.width;
-  const auto d = static_cast<std::size_t>(width);
+  const Index d = width;
   if (after == After::nothing) {
     std::copy_n(v_bar_dot, context_.size(), z_bar_dot);
     return;
   }
   if (after == After::sphere)
     return sphere_adjoint_tangent(z, z_dot, v_bar, v_bar_dot, rows, width, z_bar_dot);
-  const auto& [gain, bias, eps] = load(after, w, weights_);
-  const auto& along = load(after, w_dot, direction_);
+  const auto& [gain, bias, eps] = load(after, theta, weights_);
+  const auto& along = load(after, theta_dot, direction_);
   const auto bar_dot = norm_weights(after, gradient_dot);
   std::fill_n(z_bar_dot, context_.size(), 0.0);
   layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, eps, gain.data(),

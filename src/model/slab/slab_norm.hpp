@@ -9,7 +9,8 @@
 
 namespace fluxformer {
 
-/// Vectors are slabs; results are overwritten and overlap no input.
+/// The normalisation after a sub-layer and its derivatives. Vectors are slabs; results are overwritten and
+/// overlap no input.
 template <class T>
 class SlabNorm {
  public:
@@ -17,47 +18,49 @@ class SlabNorm {
   explicit SlabNorm(const SlabContext& context) : context_(context) {}
 
   /// v = N(z); a zero row on the sphere gives NaN everywhere.
-  void apply(After after, const LayerWeights<const T>& w, const double* z, double* v);
+  void apply(After after, const LayerWeights<const T>& theta, const double* z, double* v);
   /// v = N'(z) z_dot
-  void tangent(After after, const LayerWeights<const T>& w, const double* z, const double* z_dot, double* v);
-  /// z_bar = N'(z)^T v_bar; gradient (if not null) += that of gain and bias.
-  void adjoint(After after, const LayerWeights<const T>& w, const double* z, const double* v_bar,
+  void tangent(After after, const LayerWeights<const T>& theta, const double* z, const double* z_dot,
+               double* v);
+  /// z_bar = N'(z)^T v_bar; gradient (if not null) += the gradient in gain and bias
+  void adjoint(After after, const LayerWeights<const T>& theta, const double* z, const double* v_bar,
                double* z_bar, const LayerWeights<double>* gradient);
-  /// v_dot = N'(z) z_dot + (dN/d gain, bias) w_dot
-  void full_tangent(After after, const LayerWeights<const T>& w, const LayerWeights<const T>& w_dot,
+  /// v_dot = N'(z) z_dot + (dN/d(gain, bias)) theta_dot
+  void full_tangent(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
                     const double* z, const double* z_dot, double* v_dot);
-  /// The tangent of `adjoint` along (z_dot, w_dot, v_bar_dot): z_bar_dot, gradient_dot +=.
-  void adjoint_tangent(After after, const LayerWeights<const T>& w, const LayerWeights<const T>& w_dot,
-                       const double* z, const double* z_dot, const double* v_bar, const double* v_bar_dot,
-                       double* z_bar_dot, const LayerWeights<double>& gradient_dot);
+  /// The derivative of `adjoint` along (z_dot, theta_dot, v_bar_dot): z_bar_dot := and gradient_dot += .
+  void adjoint_tangent(After after, const LayerWeights<const T>& theta,
+                       const LayerWeights<const T>& theta_dot, const double* z, const double* z_dot,
+                       const double* v_bar, const double* v_bar_dot, double* z_bar_dot,
+                       const LayerWeights<double>& gradient_dot);
 
  private:
-  /// Gain and bias in double.
+  /// Gain and bias of a LayerNorm in double.
   struct Loaded {
     std::vector<double> gain, bias;
     double eps = layer_norm_eps;
   };
-  const Loaded& load(After after, const LayerWeights<const T>& w, Loaded& to) const;
+  const Loaded& load(After after, const LayerWeights<const T>& theta, Loaded& to) const;
   const SlabContext& context_;
   Loaded weights_, direction_;
 };
 
-/// Gain, bias and eps of the LayerNorm after a sub-layer; nulls if there is none.
+/// Pointers to gain and bias of the LayerNorm after a sub-layer, null if there is none, and its eps.
 template <class P>
 struct NormWeights {
   P *gain = nullptr, *bias = nullptr;
   double eps = layer_norm_eps;
 };
-/// Its place in the weights of a layer, or in their gradient.
+/// The LayerNorm after a sub-layer, in the weights of a layer or in their gradient.
 template <class P>
-NormWeights<P> norm_weights(After after, const LayerWeights<P>& w) {
+NormWeights<P> norm_weights(After after, const LayerWeights<P>& theta) {
   switch (after) {
     case After::attention_norm:
-      return {w.attention.gain, w.attention.bias, w.attention.eps};
+      return {theta.attention.gain, theta.attention.bias, theta.attention.eps};
     case After::reaction_norm:
-      return {w.reaction.gain, w.reaction.bias, w.reaction.eps};
+      return {theta.reaction.gain, theta.reaction.bias, theta.reaction.eps};
     case After::half_norm:
-      return {w.first_reaction.gain, w.first_reaction.bias, w.first_reaction.eps};
+      return {theta.first_reaction.gain, theta.first_reaction.bias, theta.first_reaction.eps};
     default:
       return {};
   }

@@ -39,11 +39,10 @@ SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const
 
 template <class T>
 template <class Branch>
-SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, std::size_t which) {
+SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, Index which) {
   if (context_.dropout == nullptr) return &term;
   auto& place = dropped_[which];
-  if (place == nullptr)
-    place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, static_cast<int>(which));
+  if (place == nullptr) place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, which);
   return place.get();
 }
 
@@ -68,6 +67,8 @@ std::vector<SubLayer<T>> SlabTerms<T>::compose(double largest_kappa) {
         "earlier tokens");
   const bool post = spec_.norm == Norm::post, sphere = spec_.norm == Norm::sphere;
   const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
+  // mixing = kappa Lap u + alpha A(u); the reaction is a sub-layer of its own, or half of one before and
+  // after (macaron).
   std::vector<SlabTerm<T>*> mixing;
   if (largest_kappa > 0) mixing.push_back(diffusion_.get());
   mixing.push_back(term(FieldTermKind::attention));

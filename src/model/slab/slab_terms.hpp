@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/depth_model.hpp"
 #include "model/parameters.hpp"
 #include "operators/attention/attention.hpp"
@@ -19,7 +20,7 @@ namespace fluxformer {
 /// step, or the projection to the sphere.
 enum class After { nothing, attention_norm, reaction_norm, half_norm, sphere };
 
-/// v = normalise(residual * u + fraction * h * (sum of terms)(u)).
+/// A sub-layer: v = normalise(residual * u + fraction * h * (sum of terms)(u)).
 template <class T>
 struct SubLayer {
   std::vector<SlabTerm<T>*> terms;
@@ -27,7 +28,7 @@ struct SubLayer {
   After after;
 };
 
-/// Owns the terms of a model on one slab.
+/// The terms of a model on one slab, which it owns, and their order.
 template <class T>
 class SlabTerms {
  public:
@@ -39,16 +40,16 @@ class SlabTerms {
   /// The sub-layers in their order; token diffusion takes part where `largest_kappa` is positive. Throws
   /// BadInput for token diffusion with a causal mask.
   std::vector<SubLayer<T>> compose(double largest_kappa);
-  /// Null for token diffusion with a causal mask.
+  /// The term of this kind; null for token diffusion with a causal mask.
   SlabTerm<T>* term(FieldTermKind part);
-  /// Null with a causal mask.
+  /// The token diffusion; null with a causal mask.
   TokenDiffusion<T>* diffusion() { return diffusion_.get(); }
   Attention<T>& attention() { return attention_; }
 
  private:
-  /// The term under the context's dropout, if any.
+  /// The term under the dropout of the context, or the term itself without dropout.
   template <class Branch>
-  SlabTerm<T>* dropped(Branch& term, std::size_t which);
+  SlabTerm<T>* dropped(Branch& term, Index which);
 
   const ModelSpec& spec_;
   const SlabContext& context_;

@@ -6,9 +6,7 @@
 
 namespace fluxformer {
 
-// Classification of samples: the loss of the logits of the readout (model/readout.hpp) at the labels.
-
-/// The task of a model with classes.
+/// The task of a model with classes: the loss of the logits of the readout (model/readout.hpp) at the labels.
 class ClassTask final : public Task {
  public:
   /// `parameters` and `context` are borrowed.
@@ -16,32 +14,32 @@ class ClassTask final : public Task {
   std::unique_ptr<TaskTape> make_tape() const override;
   Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
   Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
-                      TaskTape& tape, Keeps keeps) override;
+                      TaskTape& tape, KeepFor keep_for) override;
   void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
                double* u_bar_dot, std::span<double> product, TaskTape& tape) override;
   int outputs() const override { return classes_; }
-  void pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar, std::span<double> gradient,
+  void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient,
                    const TaskTape& tape) override;
 
  private:
-  /// Of the logits on the tape; logits_bar_ := their derivative if asked for.
+  /// The loss of the logits on the tape; with_gradient: logits_bar_ := its derivative in them.
   Evaluation finish(const Batch& batch, const TaskTape& tape, bool with_gradient);
 
   Loss loss_;
   int classes_;
-  std::size_t samples_;
+  Index samples_;
   Readout readout_;
   std::vector<double> logits_dot_, logits_bar_;
 };
 
 namespace {
 
-struct Tape final : TaskTape {
+struct ClassTape final : TaskTape {
   ReadoutTape read;
 };
 
-Tape& of(TaskTape& tape) {
-  return dynamic_cast<Tape&>(tape);
+ClassTape& of(TaskTape& tape) {
+  return dynamic_cast<ClassTape&>(tape);
 }
 
 }  // namespace
@@ -49,22 +47,22 @@ Tape& of(TaskTape& tape) {
 ClassTask::ClassTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
     : loss_(loss),
       classes_(parameters.spec.classes),
-      samples_(static_cast<std::size_t>(context.samples)),
+      samples_(context.samples),
       readout_(parameters, context) {
   if (classes_ == 0) throw BadInput("the model has no classes to tell apart");
 }
 
 std::unique_ptr<TaskTape> ClassTask::make_tape() const {
-  auto tape = std::make_unique<Tape>();
-  tape->logits.resize(samples_ * static_cast<std::size_t>(classes_));
+  auto tape = std::make_unique<ClassTape>();
+  tape->logits.resize(samples_ * classes_);
   return tape;
 }
 
 Evaluation ClassTask::finish(const Batch& batch, const TaskTape& tape, bool with_gradient) {
   Evaluation result;
   if (with_gradient) logits_bar_.resize(tape.logits.size());
-  for (std::size_t b = 0; b < batch.label.size(); ++b) {
-    const std::size_t at = b * static_cast<std::size_t>(classes_);
+  for (Index b = 0; b < std::ssize(batch.label); ++b) {
+    const Index at = b * classes_;
     const double weight = batch.weight[b];
     const double loss = loss_of(loss_, tape.logits.data() + at, classes_, batch.label[b], weight,
                                 with_gradient ? logits_bar_.data() + at : nullptr);
@@ -81,11 +79,11 @@ Evaluation ClassTask::value(const Batch& batch, const double* u, TaskTape& tape)
 }
 
 Evaluation ClassTask::gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
-                               TaskTape& tape, Keeps keeps) {
+                               TaskTape& tape, KeepFor keep_for) {
   auto& read = of(tape).read;
   readout_.logits(u, tape.logits.data(), read);
   const auto result = finish(batch, tape, true);
-  if (keeps == Keeps::linearisation)
+  if (keep_for == KeepFor::products)
     readout_.adjoint(logits_bar_.data(), u_bar, gradient, read);
   else
     readout_.pull(logits_bar_.data(), u_bar, gradient, read);
@@ -97,9 +95,10 @@ void ClassTask::product(Curvature part, const Batch& batch, const Parameters& di
   auto& read = of(tape).read;
   logits_dot_.resize(tape.logits.size());
   readout_.tangent(direction, u_dot, logits_dot_.data(), read);
-  const auto count = static_cast<std::size_t>(classes_);
+  const Index count = classes_;
+  // z_bar_dot = w_b (d2L/dz2) z_dot for each sample
   logits_bar_.assign(tape.logits.size(), 0.0);
-  for (std::size_t b = 0; b < batch.label.size(); ++b)
+  for (Index b = 0; b < std::ssize(batch.label); ++b)
     if (batch.weight[b] != 0)
       loss_curvature(loss_, tape.logits.data() + b * count, classes_, batch.weight[b],
                      logits_dot_.data() + b * count, logits_bar_.data() + b * count);
@@ -109,13 +108,13 @@ void ClassTask::product(Curvature part, const Batch& batch, const Parameters& di
     readout_.pull(logits_bar_.data(), u_bar_dot, product, read);
 }
 
-void ClassTask::pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar,
+void ClassTask::pull_output(const Batch& batch, Index sample, int c, double* u_bar,
                             std::span<double> gradient, const TaskTape& tape) {
-  const auto count = static_cast<std::size_t>(classes_);
+  const Index count = classes_;
   logits_bar_.assign(tape.logits.size(), 0.0);
   loss_curvature_factor(loss_, tape.logits.data() + sample * count, classes_, batch.weight[sample], c,
                         logits_bar_.data() + sample * count);
-  readout_.pull(logits_bar_.data(), u_bar, gradient, dynamic_cast<const Tape&>(tape).read);
+  readout_.pull(logits_bar_.data(), u_bar, gradient, dynamic_cast<const ClassTape&>(tape).read);
 }
 
 std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss) {

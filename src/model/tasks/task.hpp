@@ -1,12 +1,13 @@
 #pragma once
 
-// What a task makes of the last state of a batch: its loss, and derivatives in the state and in the parameters of
-// whatever reads it.
+// A task maps the last state of a batch to a loss, with derivatives in the state and in the parameters of the
+// head that reads it.
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/batch.hpp"
 #include "model/loss.hpp"
 #include "model/parameters.hpp"
@@ -16,49 +17,52 @@ namespace fluxformer {
 
 /// Weighted sums over this rank's samples; the same on all ranks of a token line, except for the depth loss.
 struct Evaluation {
-  double loss = 0;        ///< of the task
-  double depth_loss = 0;  ///< of the depth losses (distillation), this rank's share
-  double correct = 0;     ///< share of samples, or of masked words, whose most likely class or word is right
+  double loss = 0;        ///< task loss
+  double depth_loss = 0;  ///< sum of the depth losses (distillation), this rank's share
+  double correct = 0;  ///< weight of the samples, or masked words, whose most likely class or word is right
   double total() const { return loss + depth_loss; }
 };
 
 /// The Hessian H, or its Gauss-Newton part H_o = J^T L J; the functional part is H - H_o.
 enum class Curvature { hessian, gauss_newton };
 
-/// What a task keeps of one batch.
+/// The intermediate values of a task for one batch, kept for derivatives.
 class TaskTape {
  public:
   virtual ~TaskTape() = default;
-  /// Of the last evaluation, [sample][class]; empty where the task has no classes.
+  /// The logits of the last evaluation, [sample][class]; empty if the task has no classes.
   std::vector<double> logits;
 };
 
-/// Adjoints :=, gradients += this rank's share: their sum over the token line and over the ranks that share the batch
-/// is that of the weighted sum. Every member but the plain getters is collective over the token line.
+/// The loss of the last state u and its derivatives. Adjoints are overwritten; gradients += this rank's
+/// share: their sum over the token line and over the ranks that share the batch is the gradient of the
+/// weighted sum. Every member but the plain getters is collective over the token line.
 class Task {
  public:
   virtual ~Task() = default;
   /// An empty tape for batches of the context. Not collective.
   virtual std::unique_ptr<TaskTape> make_tape() const = 0;
-  /// The value at the last state u.
+  /// The loss at the last state u.
   virtual Evaluation value(const Batch& batch, const double* u, TaskTape& tape) = 0;
-  /// The value, u_bar := its derivative in u, gradient +=. Keeps what `product` needs if `keeps` says so.
-  enum class Keeps { nothing, linearisation };
+  /// What `gradient` keeps on the tape: nothing, or what `product` needs.
+  enum class KeepFor { nothing, products };
+  /// The loss; u_bar := its derivative in u, gradient += its derivative in the parameters.
   virtual Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
-                              TaskTape& tape, Keeps keeps) = 0;
-  /// After `gradient` with the linearisation kept: along u_dot and a direction of the parameters, u_bar_dot := and
-  /// product += the derivative of u_bar and gradient, or its Gauss-Newton part.
+                              TaskTape& tape, KeepFor keep_for) = 0;
+  /// The product with the Hessian or its Gauss-Newton part, after `gradient` with KeepFor::products: along
+  /// u_dot and a direction of the parameters, u_bar_dot := and product += the derivative of u_bar and
+  /// gradient, or its Gauss-Newton part.
   virtual void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
                        double* u_bar_dot, std::span<double> product, TaskTape& tape) = 0;
-  /// How many rows of J a sample has: its classes. Throws BadInput where they are too many to be listed.
+  /// Number of rows of J for a sample: its classes. Throws BadInput if they are too many to be listed.
   virtual int outputs() const = 0;
   /// u_bar := J^T b and gradient +=, with b column c of B, B B^T = L of a sample (loss_curvature_factor).
-  virtual void pull_output(const Batch& batch, std::size_t sample, int c, double* u_bar,
-                           std::span<double> gradient, const TaskTape& tape) = 0;
+  virtual void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient,
+                           const TaskTape& tape) = 0;
 };
 
-/// The classifier of a model, or its word head, as `loss.target` says. `parameters` and `context` are borrowed. Throws
-/// BadInput if the model has no such head.
+/// The classifier of a model, or its word head, as `loss.target` says. `parameters` and `context` are
+/// borrowed. Throws BadInput if the model has no such head.
 std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss);
 
 }  // namespace fluxformer

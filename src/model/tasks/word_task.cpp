@@ -15,7 +15,8 @@ namespace {
 using Rows = Eigen::Map<WordTask::Matrix>;
 using ConstRows = Eigen::Map<const WordTask::Matrix>;
 
-/// From rows of the last state to those in front of the word matrix. Throws BadInput without a word head.
+/// The stack from rows of the last state to those in front of the word matrix. Throws BadInput without a word
+/// head.
 RowStack stack_of(const Parameters& parameters) {
   const auto& spec = parameters.spec;
   if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
@@ -32,11 +33,11 @@ const char* matrix_path(const ModelSpec& spec) {
 constexpr std::size_t group = 128;  // targets at a time: enough for fast products, few logits
 
 /// z := softmax(z); returns log(sum(exp(z))).
-double to_probabilities(double* z, std::size_t words) {
+double to_probabilities(double* z, Index words) {
   const double top = *std::max_element(z, z + words);
   exp_shifted(z, words, top);
   const double sum = simd::sum_over<double>(words, [z](auto at) { return at(z); });
-  for (std::size_t c = 0; c < words; ++c) z[c] /= sum;
+  for (Index c = 0; c < words; ++c) z[c] /= sum;
   return top + std::log(sum);
 }
 
@@ -63,27 +64,25 @@ std::unique_ptr<TaskTape> WordTask::make_tape() const {
 
 void WordTask::read(const Batch& batch, const double* u, Tape& tape) {
   const auto& line = *context_.line;
-  std::vector<int> local(static_cast<std::size_t>(line.tokens()), -1);
+  std::vector<int> local(line.tokens(), -1);
   for (int token = 0; token < line.block().count(); ++token)
     local[line.global_index(line.rank(), token)] = token;
   tape.targets.clear();
   for (const auto& masked : batch.masked) {
     const int token = local[masked.token];
     if (token < 0) continue;
-    tape.targets.push_back(
-        {static_cast<std::size_t>(token * context_.samples + masked.sample), masked.word, masked.weight});
+    tape.targets.push_back({token * context_.samples + masked.sample, masked.word, masked.weight});
   }
   const auto x = gather(tape, u);
   tape.g.resize(x.size());
-  stack_.forward(static_cast<int>(tape.targets.size()), x.data(), tape.g.data(), tape.rows);
+  stack_.forward(tape.targets.size(), x.data(), tape.g.data(), tape.rows);
 }
 
 std::vector<double> WordTask::gather(const Tape& tape, const double* slab) const {
-  const auto width = static_cast<std::size_t>(context_.width);
+  const Index width = context_.width;
   std::vector<double> rows(tape.targets.size() * width);
-  for (std::size_t k = 0; k < tape.targets.size(); ++k)
-    std::copy_n(slab + tape.targets[k].row * width, width,
-                rows.begin() + static_cast<std::ptrdiff_t>(k * width));
+  for (Index k = 0; k < std::ssize(tape.targets); ++k)
+    std::copy_n(slab + tape.targets[k].row * width, width, rows.begin() + k * width);
   return rows;
 }
 
@@ -96,43 +95,40 @@ Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const Parameters& p) cons
 }
 
 void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
-  const auto width = static_cast<std::size_t>(context_.width);
+  const Index width = context_.width;
   std::fill_n(slab, context_.size(), 0.0);
-  for (std::size_t k = 0; k < tape.targets.size(); ++k)
-    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(k * width), width,
-                slab + tape.targets[k].row * width);
+  for (Index k = 0; k < std::ssize(tape.targets); ++k)
+    std::copy_n(rows.begin() + k * width, width, slab + tape.targets[k].row * width);
 }
 
 template <class Visit>
 void WordTask::in_groups(const Tape& tape, Visit&& visit) const {
-  for (std::size_t first = 0; first < tape.targets.size(); first += group)
-    visit(static_cast<Eigen::Index>(first),
-          static_cast<Eigen::Index>(std::min(group, tape.targets.size() - first)));
+  for (Index first = 0; first < std::ssize(tape.targets); first += group)
+    visit(first, std::min(group, tape.targets.size() - first));
 }
 
 namespace {
 
-/// The value of a row of logits z, which become probabilities p. With q = (1 - smoothing) onehot + smoothing / V it is
-/// log(sum exp z) - q . z.
+/// The value of a row of logits z, which become probabilities p. With q = (1 - smoothing) onehot + smoothing
+/// / V it is log(sum exp z) - q . z.
 struct WordValue {
   double loss;
   bool correct;
 };
 
-WordValue value_of(double* z, std::size_t words, int word, double smoothing) {
-  const auto right = static_cast<std::size_t>(word);
-  const bool correct = static_cast<std::size_t>(std::max_element(z, z + words) - z) == right;
+WordValue value_of(double* z, Index words, int word, double smoothing) {
+  const Index right = word;
+  const bool correct = std::max_element(z, z + words) - z == right;
   double expected = (1 - smoothing) * z[right];
   if (smoothing > 0)
-    expected += smoothing / static_cast<double>(words) *
-                simd::sum_over<double>(words, [z](auto at) { return at(z); });
+    expected += smoothing / words * simd::sum_over<double>(words, [z](auto at) { return at(z); });
   return {to_probabilities(z, words) - expected, correct};
 }
 
 /// p := weight (p - q)
-void to_adjoint(double* p, std::size_t words, int word, double smoothing, double weight) {
-  const double rest = smoothing / static_cast<double>(words);
-  for (std::size_t c = 0; c < words; ++c) p[c] = weight * (p[c] - rest);
+void to_adjoint(double* p, Index words, int word, double smoothing, double weight) {
+  const double rest = smoothing / words;
+  for (Index c = 0; c < words; ++c) p[c] = weight * (p[c] - rest);
   p[word] -= weight * (1 - smoothing);
 }
 
@@ -149,8 +145,7 @@ Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
     z.rowwise() += bias_of(parameters_);
     for (Eigen::Index k = 0; k < count; ++k) {
       const auto& target = tape.targets[first + k];
-      const auto value =
-          value_of(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing);
+      const auto value = value_of(z.row(k).data(), words, target.word, loss_.smoothing);
       loss += target.weight * value.loss;
       if (value.correct) correct += target.weight;
     }
@@ -168,7 +163,7 @@ Evaluation WordTask::value(const Batch& batch, const double* u, TaskTape& kept) 
 }
 
 Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
-                              TaskTape& kept, Keeps keeps) {
+                              TaskTape& kept, KeepFor keep_for) {
   auto& tape = dynamic_cast<Tape&>(kept);
   read(batch, u, tape);
   const int d = context_.width, words = parameters_.spec.vocabulary;
@@ -177,16 +172,14 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
   const auto result = guess(tape, [&](Eigen::Index first, const ConstRows& g, Matrix& z) {
     for (Eigen::Index k = 0; k < g.rows(); ++k) {
       const auto& target = tape.targets[first + k];
-      to_adjoint(z.row(k).data(), static_cast<std::size_t>(words), target.word, loss_.smoothing,
-                 target.weight);
+      to_adjoint(z.row(k).data(), words, target.word, loss_.smoothing, target.weight);
     }
     Rows(g_bar.data() + first * d, g.rows(), d).noalias() = z * matrix_of(parameters_);
     weights_bar.noalias() += z.transpose() * g;
-    simd::add_rows(z.data(), static_cast<std::size_t>(g.rows()), static_cast<std::size_t>(words),
-                   gradient.data() + bias_);
+    simd::add_rows(z.data(), g.rows(), words, gradient.data() + bias_);
   });
   std::vector<double> x_bar(g_bar.size());
-  if (keeps == Keeps::linearisation)
+  if (keep_for == KeepFor::products)
     stack_.adjoint(g_bar.data(), x_bar.data(), gradient, tape.rows);
   else
     stack_.pull(g_bar.data(), x_bar.data(), gradient, tape.rows);
@@ -205,7 +198,7 @@ void WordTask::product(Curvature part, const Batch&, const Parameters& direction
   tape.g_dot.resize(tape.g.size());
   stack_.tangent(direction, x_dot.data(), tape.g_dot.data(), tape.rows);
   const int d = context_.width, words = parameters_.spec.vocabulary;
-  const auto count_of = static_cast<std::size_t>(words);
+  const Index count_of = words;
   const auto weights = matrix_of(parameters_), weights_dot = matrix_of(direction);
   Rows weights_bar_dot(product.data() + matrix_, words, d);
   std::vector<double> g_bar_dot(tape.g.size());
@@ -222,13 +215,13 @@ void WordTask::product(Curvature part, const Batch&, const Parameters& direction
       double *const p = z.row(k).data(), *const along = z_dot.row(k).data();
       to_probabilities(p, count_of);
       const double mean = simd::sum_over<double>(count_of, [p, along](auto at) { return at(p) * at(along); });
-      for (std::size_t c = 0; c < count_of; ++c) along[c] = target.weight * p[c] * (along[c] - mean);
+      for (Index c = 0; c < count_of; ++c) along[c] = target.weight * p[c] * (along[c] - mean);
       to_adjoint(p, count_of, target.word, loss_.smoothing, target.weight);
     }
     Rows g_bar(g_bar_dot.data() + first * d, count, d);
     g_bar.noalias() = z_dot * weights;
     weights_bar_dot.noalias() += z_dot.transpose() * g;
-    simd::add_rows(z_dot.data(), static_cast<std::size_t>(count), count_of, product.data() + bias_);
+    simd::add_rows(z_dot.data(), count, count_of, product.data() + bias_);
     if (part == Curvature::gauss_newton) return;
     g_bar.noalias() += z * weights_dot;
     weights_bar_dot.noalias() += z.transpose() * g_dot;
@@ -245,7 +238,7 @@ int WordTask::outputs() const {
   throw BadInput("the exact Gauss-Newton matrix needs classes; masked words have too many outputs");
 }
 
-void WordTask::pull_output(const Batch&, std::size_t, int, double*, std::span<double>, const TaskTape&) {
+void WordTask::pull_output(const Batch&, Index, int, double*, std::span<double>, const TaskTape&) {
   outputs();
 }
 

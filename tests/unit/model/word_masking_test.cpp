@@ -25,7 +25,7 @@ constexpr int cls = 2, sep = 3, first_ordinary = 4, ordinary = 8;
 Batch batch_of(const data::Dataset& data, const std::vector<std::size_t>& members) {
   auto batch = empty_batch(data, static_cast<int>(members.size()));
   for (std::size_t slot = 0; slot < members.size(); ++slot) {
-    place(data, members[slot], static_cast<long>(members[slot]), 1, slot, batch);
+    put_sample(data, members[slot], static_cast<long>(members[slot]), 1, slot, batch);
     data.tokens(members[slot], tokens_of(batch, slot));
   }
   return batch;
