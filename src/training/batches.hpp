@@ -11,24 +11,24 @@
 
 namespace fluxformer {
 
-/// Every epoch is a new permutation of the samples.
+/// The batches of a training, of this replica. Every epoch is a new permutation of the samples.
 class Batches {
  public:
-  /// Global batches of `global` of the samples `members` of `data` (borrowed). Throws BadInput if there are
+  /// Global batches of `global` samples out of `members` of `data` (borrowed). Throws BadInput if there are
   /// fewer samples than that, or fewer samples in a batch than replicas.
-  /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant); BadInput
-  /// for data without variants.
-  /// `noise` > 0: normal noise of that standard deviation on its features, in their units; BadInput for
-  /// words.
+  /// `augment` > 0: each time a sample is drawn it is a random variant of that strength (Dataset::variant);
+  /// BadInput for data without variants.
+  /// `noise` > 0: normal noise of that standard deviation is added to the features, in their units; BadInput
+  /// for words.
   Batches(const data::Dataset& data, std::vector<std::size_t> members, int global, Replica replica,
           std::uint64_t seed, double augment = 0, double noise = 0);
 
-  /// Whole batches in an epoch; samples that are left over are used in other epochs.
-  long per_epoch() const { return static_cast<long>(members_.size()) / global_; }
-  /// Samples in a batch of this replica, fillers included: the largest share of any replica.
+  /// Number of whole batches in an epoch. Samples that are left over are used in other epochs.
+  long per_epoch() const { return std::ssize(members_) / global_; }
+  /// Number of samples in a batch of this replica, fillers included: the largest share of any replica.
   int capacity() const;
-  /// This replica's share of the batch of step 0, 1, ...: each sample with weight 1 / global, filled up to
-  /// `capacity` with samples of weight 0. Batch::key is step * global + position: it never repeats.
+  /// This replica's share of the batch of step 0, 1, ...: each sample has the weight 1 / global; samples of
+  /// weight 0 fill the batch up to `capacity`. Batch::key is step * global + position: it never repeats.
   Batch at(long step);
 
  private:

@@ -8,11 +8,11 @@
 
 namespace fluxformer {
 
-GradientSum::GradientSum(MPI_Comm comm, std::size_t bucket) : comm_(comm), bucket_(bucket) {
+GradientSum::GradientSum(MPI_Comm comm, Index bucket) : comm_(comm), bucket_(bucket) {
   check_mpi(MPI_Comm_size(comm, &ranks_));
 }
 
-void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t count) {
+void GradientSum::add(std::span<double> gradient, Index first, Index count) {
   if (ranks_ == 1) return;
   data_ = gradient.data();
   if (count_ > 0 && first + count == first_) {  // pieces come in order from the end of the vector
@@ -23,23 +23,24 @@ void GradientSum::add(std::span<double> gradient, std::size_t first, std::size_t
     first_ = first;
     count_ = count;
   }
+  // Small pieces are collected: a message costs its latency, whatever its size.
   if (count_ >= bucket_) send();
   if (requests_.empty()) return;
   const InPhase phase(Phase::reduction);
   int all = 0;  // Open MPI makes progress only inside calls
-  check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
+  check_mpi(MPI_Testall(requests_.size(), requests_.data(), &all, MPI_STATUSES_IGNORE));
   if (all != 0) requests_.clear();
 }
 
 void GradientSum::send() {
   const InPhase phase(Phase::reduction);
   // MPI counts are ints: a very large piece is sent in parts.
-  constexpr std::size_t most = std::numeric_limits<int>::max() / 2;
+  constexpr Index most = std::numeric_limits<int>::max() / 2;
   for (; count_ > 0;) {
-    const std::size_t part = std::min(count_, most);
+    const Index part = std::min(count_, most);
     requests_.emplace_back();
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data_ + first_, static_cast<int>(part), MPI_DOUBLE, MPI_SUM, comm_,
-                             &requests_.back()));
+    check_mpi(
+        MPI_Iallreduce(MPI_IN_PLACE, data_ + first_, part, MPI_DOUBLE, MPI_SUM, comm_, &requests_.back()));
     count_message(part * sizeof(double));
     first_ += part;
     count_ -= part;
@@ -49,7 +50,7 @@ void GradientSum::send() {
 void GradientSum::finish() {
   const InPhase phase(Phase::reduction);
   send();
-  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+  check_mpi(MPI_Waitall(requests_.size(), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
 }
 

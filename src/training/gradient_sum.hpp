@@ -7,18 +7,20 @@
 #include <span>
 #include <vector>
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
-/// Non-blocking sums of buckets, so that messages travel while gradients are computed.
+/// Sums a gradient over ranks in buckets, by non-blocking messages that travel while the rest is computed.
 class GradientSum {
  public:
-  /// `bucket`: how many numbers are sent together at least (the last bucket may be smaller).
-  GradientSum(MPI_Comm comm, std::size_t bucket);
+  /// `bucket` is the least number of entries that are sent together (the last bucket may be smaller).
+  GradientSum(MPI_Comm comm, Index bucket);
 
   /// Entries first .. first + count - 1 of `gradient` are this rank's share and final. Adjacent pieces are
   /// merged. Collective over `comm`: every rank passes the same pieces in the same order. `gradient` must not
   /// move before `finish`.
-  void add(std::span<double> gradient, std::size_t first, std::size_t count);
+  void add(std::span<double> gradient, Index first, Index count);
   /// Completes the sums: all pieces since the last `finish` now hold the sum, on every rank. Collective.
   void finish();
 
@@ -26,9 +28,9 @@ class GradientSum {
   void send();
   MPI_Comm comm_;
   int ranks_ = 1;
-  std::size_t bucket_;
+  Index bucket_;
   double* data_ = nullptr;
-  std::size_t first_ = 0, count_ = 0;  // waiting to be sent
+  Index first_ = 0, count_ = 0;  // the entries that wait to be sent
   std::vector<MPI_Request> requests_;
 };
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer {
 
@@ -16,25 +17,29 @@ Optimiser::Optimiser(const OptimiserSettings& settings, std::vector<char> decays
 void Optimiser::step(double rate, std::span<const double> gradient, std::span<double> x, double factor) {
   const auto& s = settings_;
   const long t = ++state_.steps;
-  const std::size_t n = decays_.size();
+  const Index n = decays_.size();
   double* __restrict m = state_.first.data();
   double* __restrict value = x.data();
   const double* __restrict g = gradient.data();
   const char* __restrict decays = decays_.data();
   if (s.method == Method::sgd) {
+    // b := m b + g + w x,  x := x - l b.  b is 0 before the first step.
     const double momentum = t == 1 ? 0 : s.momentum;
-    for (std::size_t j = 0; j < n; ++j) {
+    for (Index j = 0; j < n; ++j) {
       m[j] = momentum * m[j] + factor * g[j] + s.decay * decays[j] * value[j];
       value[j] -= rate * m[j];
     }
     return;
   }
   double* __restrict v = state_.second.data();
+  // adam adds the decay to the gradient, adamw shrinks x by it. `first` is the learning rate over 1 - b1^t,
+  // `second` is 1 / sqrt(1 - b2^t): moments that start from 0 are biased towards 0.
   const double coupled = s.method == Method::adam ? s.decay : 0;
   const double decoupled = s.method == Method::adamw ? rate * s.decay : 0;
-  const double first = rate / (1 - std::pow(s.beta1, static_cast<double>(t)));
-  const double second = 1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(t)));
-  for (std::size_t j = 0; j < n; ++j) {
+  const double first = rate / (1 - std::pow(s.beta1, t));
+  const double second = 1 / std::sqrt(1 - std::pow(s.beta2, t));
+  for (Index j = 0; j < n; ++j) {
+    // m := b1 m + (1 - b1) g,  v := b2 v + (1 - b2) g^2,  x := x - l m_hat / (sqrt(v_hat) + eps)
     const double slope = factor * g[j] + coupled * decays[j] * value[j];
     value[j] -= decoupled * decays[j] * value[j];
     m[j] = s.beta1 * m[j] + (1 - s.beta1) * slope;
@@ -45,7 +50,8 @@ void Optimiser::step(double rate, std::span<const double> gradient, std::span<do
 
 std::vector<double> Optimiser::preconditioner() const {
   if (settings_.method == Method::sgd || state_.steps == 0) return {};
-  const double correction = 1 - std::pow(settings_.beta2, static_cast<double>(state_.steps));
+  // D = sqrt(v_hat) + eps,  v_hat = v / (1 - b2^t)
+  const double correction = 1 - std::pow(settings_.beta2, state_.steps);
   std::vector<double> diagonal;
   diagonal.reserve(state_.second.size());
   for (const double v : state_.second) diagonal.push_back(std::sqrt(v / correction) + settings_.epsilon);

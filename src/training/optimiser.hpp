@@ -19,30 +19,32 @@ namespace fluxformer {
 
 enum class Method { sgd, adam, adamw };
 
-/// The constants of the methods above.
+/// The method and its constants.
 struct OptimiserSettings {
   Method method = Method::adamw;
-  double momentum = 0.9;              ///< sgd
-  double beta1 = 0.9, beta2 = 0.999;  ///< adam, adamw
-  double epsilon = 1e-8;              ///< adam, adamw
-  double decay = 0.01;                ///< w
+  double momentum = 0.9;              ///< m, for sgd
+  double beta1 = 0.9, beta2 = 0.999;  ///< for adam and adamw
+  double epsilon = 1e-8;              ///< for adam and adamw
+  double decay = 0.01;                ///< weight decay w
 };
 
-/// Replicated: every rank holds the moments of all entries.
+/// An optimiser of one flat vector. It is replicated: every rank holds the moments of all entries.
 class Optimiser {
  public:
   /// `decays[j]` is 1 where weight decay applies, else 0.
   Optimiser(const OptimiserSettings& settings, std::vector<char> decays);
 
-  /// One step with `factor` times the gradient, which clips it. Not collective: equal inputs give equal results on every rank.
+  /// Takes one step with `factor` times the gradient (to clip it). Not collective: equal inputs give equal
+  /// results on every rank.
   void step(double rate, std::span<const double> gradient, std::span<double> x, double factor = 1);
 
-  /// The diagonal D of the last step x -= rate D^-1 m_hat: sqrt(v / (1 - b2^t)) + eps. Empty for sgd and before the
-  /// first step. Not collective.
+  /// The diagonal D of the last step x -= rate D^-1 m_hat: sqrt(v / (1 - b2^t)) + eps. Empty for sgd and
+  /// before the first step. Not collective.
   std::vector<double> preconditioner() const;
-  /// Rate times largest eigenvalue of D^-1/2 H D^-1/2 at which full-batch training without decay becomes unstable on a
-  /// quadratic loss: 2 (1 + m) for sgd, 2 (1 + b1) / (1 - b1) for adam and adamw. Source: Cohen et al., "Adaptive
-  /// Gradient Methods at the Edge of Stability", arXiv 2207.14484.
+  /// The stability threshold: learning rate times largest eigenvalue of D^-1/2 H D^-1/2 at which full-batch
+  /// training without decay becomes unstable on a quadratic loss: 2 (1 + m) for sgd, 2 (1 + b1) / (1 - b1)
+  /// for adam and adamw. Source: Cohen et al., "Adaptive Gradient Methods at the Edge of Stability", arXiv
+  /// 2207.14484.
   double stability_threshold() const;
 
   /// All that the next step depends on: t and the two moments (the second is empty for sgd).
@@ -51,7 +53,7 @@ class Optimiser {
     std::vector<double> first, second;
   };
   const State& state() const { return state_; }
-  /// Throws std::invalid_argument if the sizes do not match.
+  /// Continues from a state. Throws std::invalid_argument if the sizes do not match.
   void restore(State state);
 
  private:
@@ -60,7 +62,7 @@ class Optimiser {
   State state_;
 };
 
-/// "sgd", "adam" or "adamw"; BadInput for another word.
+/// The method named by "sgd", "adam" or "adamw"; throws BadInput for another word.
 Method method_named(const std::string& word);
 
 }  // namespace fluxformer

@@ -1,30 +1,34 @@
 #pragma once
 
-// The group /optimiser of a copy of the weights: what the analysis of the training's stability needs of the optimiser.
+// The group /optimiser in a copy of the weights: the state of the optimiser that the analysis of the
+// training's stability needs.
 
 #include <optional>
 #include <vector>
 
+#include "base/index.hpp"
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
 #include "io/description.hpp"
 
 namespace fluxformer {
 
-/// A step is x -= rate D^-1 (...): D = sqrt(v_hat) + epsilon of adam and adamw, 1 for sgd.
+/// The optimiser at one step x -= rate D^-1 (...), where D = sqrt(v_hat) + epsilon for adam and adamw and D =
+/// 1 for sgd.
 struct OptimiserRecord {
   double rate = 0;       ///< learning rate of the next step
   double threshold = 0;  ///< Optimiser::stability_threshold
-  /// The diagonal of D over the flat vector; empty where it is 1, was not asked for, or before the first step.
+  /// The diagonal of D over the flat vector; empty where it is 1, was not asked for, or before the first
+  /// step.
   std::vector<double> preconditioner;
 };
 
-/// Collective; every rank holds the same record.
+/// Writes the group /optimiser. Collective; every rank holds the same record.
 void write_optimiser(io::ArchiveWriter& archive, const OptimiserRecord& record);
-/// None if there is none in the file. Collective; throws BadInput naming file and object unless the numbers are positive
-/// and finite, `size` of them.
+/// Reads the group /optimiser; std::nullopt if the file has none. Collective. Throws BadInput naming file and
+/// object unless the numbers are positive and finite, and `size` of them.
 std::optional<OptimiserRecord> read_optimiser(const io::ArchiveReader& archive, std::size_t size);
-/// What it writes.
+/// Describes the group /optimiser.
 void describe_optimiser(io::Description& description);
 
 }  // namespace fluxformer

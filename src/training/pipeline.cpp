@@ -9,10 +9,9 @@
 #include "base/rank_of.hpp"
 
 namespace fluxformer {
-
 namespace {
 
-/// Forward passes before the first backward pass, beside that pass's own.
+/// Number of forward passes before the first backward pass, without the one of that micro-batch itself.
 int warm_up(PipelineSchedule schedule, int stage, int stages, int micro_batches) {
   return schedule == PipelineSchedule::gpipe ? micro_batches : std::min(micro_batches, stages - 1 - stage);
 }
@@ -21,6 +20,8 @@ int warm_up(PipelineSchedule schedule, int stage, int stages, int micro_batches)
 
 std::vector<Pass> passes_of(PipelineSchedule schedule, int stage, int stages, int micro_batches) {
   std::vector<Pass> passes;
+  // Forward passes to fill the pipeline, then one forward and one backward in turns until no micro-batch is
+  // left.
   const int ahead = warm_up(schedule, stage, stages, micro_batches);
   int next = 0;
   for (; next < ahead; ++next) passes.push_back({Pass::Way::forward, next});
@@ -36,6 +37,7 @@ int most_in_flight(PipelineSchedule schedule, int stage, int stages, int micro_b
 }
 
 double bubble(int stages, int micro_batches) {
+  // The first stage idles for stages - 1 of micro_batches + stages - 1 slots of time.
   return static_cast<double>(stages - 1) / (micro_batches + stages - 1);
 }
 
@@ -50,15 +52,15 @@ namespace {
 constexpr int state_tag = 1, adjoint_tag = 2;
 
 template <class T>
-std::vector<T> part(const std::vector<T>& all, std::size_t first, std::size_t count) {
+std::vector<T> part(const std::vector<T>& all, Index first, Index count) {
   if (all.empty()) return {};
   const auto begin = all.begin() + first;
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+  return {begin, begin + count};
 }
 
 /// Lengthens a list to `count` by copies of its last entry.
 template <class T>
-void fill_up(std::vector<T>& list, std::size_t count) {
+void fill_up(std::vector<T>& list, Index count) {
   if (!list.empty()) list.resize(count, list.back());
 }
 
@@ -69,25 +71,26 @@ int micro_batch_size(int samples, int micro_batches) {
 }
 
 std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
-  const std::size_t samples = batch.label.size(), each = batch.input.size() / samples;
-  if (static_cast<std::size_t>(micro_batches) > samples)
-    throw std::invalid_argument("more micro-batches than samples");
-  const auto size = static_cast<std::size_t>(micro_batch_size(static_cast<int>(samples), micro_batches));
+  const Index samples = batch.label.size(), each = batch.input.size() / samples;
+  if (micro_batches > samples) throw std::invalid_argument("more micro-batches than samples");
+  const Index size = micro_batch_size(samples, micro_batches);
   std::vector<Batch> cut;
   for (int k = 0; k < micro_batches; ++k) {
     const auto shard = data::balanced_shard(samples, k, micro_batches);
-    Batch micro{.input = part(batch.input, shard.first * each, shard.count * each),
-                .length = part(batch.length, shard.first, shard.count),
-                .label = part(batch.label, shard.first, shard.count),
-                .weight = part(batch.weight, shard.first, shard.count),
-                .key = part(batch.key, shard.first, shard.count)};
+    const Index first = shard.first, count = shard.count;
+    Batch micro{.input = part(batch.input, first * each, count * each),
+                .length = part(batch.length, first, count),
+                .label = part(batch.label, first, count),
+                .weight = part(batch.weight, first, count),
+                .key = part(batch.key, first, count)};
     for (auto word : batch.masked) {
-      const auto slot = static_cast<std::size_t>(word.sample);
-      if (slot < shard.first || slot >= shard.first + shard.count) continue;
-      word.sample -= static_cast<int>(shard.first);
+      const Index slot = word.sample;
+      if (slot < first || slot >= first + count) continue;
+      word.sample -= first;
       micro.masked.push_back(word);
     }
-    while (micro.label.size() < size) {
+    // Copies of the last sample with weight 0: all micro-batches have one size.
+    while (std::ssize(micro.label) < size) {
       const std::vector<double> last(micro.input.end() - each, micro.input.end());
       micro.input.insert(micro.input.end(), last.begin(), last.end());
       micro.label.push_back(micro.label.back());
@@ -100,8 +103,7 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
   return cut;
 }
 
-Pipeline::Neighbour::Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, std::size_t slots,
-                               std::size_t size)
+Pipeline::Neighbour::Neighbour(MPI_Comm comm, int rank, int tag_in, int tag_out, Index slots, Index size)
     : comm_(comm), rank_(rank), tag_in_(tag_in), tag_out_(tag_out), sent_(slots, MPI_REQUEST_NULL) {
   if (exists()) next_.resize(size);
 }
@@ -114,8 +116,7 @@ void Pipeline::Neighbour::expect(int slabs) {
 
 void Pipeline::Neighbour::post() {
   if (coming_ > 0)
-    check_mpi(MPI_Irecv(next_.data(), static_cast<int>(next_.size()), MPI_DOUBLE, rank_, tag_in_, comm_,
-                        &request_));
+    check_mpi(MPI_Irecv(next_.data(), next_.size(), MPI_DOUBLE, rank_, tag_in_, comm_, &request_));
 }
 
 void Pipeline::Neighbour::take(std::vector<double>& slab) {
@@ -127,15 +128,14 @@ void Pipeline::Neighbour::take(std::vector<double>& slab) {
   post();
 }
 
-void Pipeline::Neighbour::send(std::size_t slot, const std::vector<double>& slab) {
+void Pipeline::Neighbour::send(Index slot, const std::vector<double>& slab) {
   if (!exists()) return;
   const InPhase phase(Phase::pipeline);
-  check_mpi(MPI_Isend(slab.data(), static_cast<int>(slab.size()), MPI_DOUBLE, rank_, tag_out_, comm_,
-                      &sent_[slot]));
+  check_mpi(MPI_Isend(slab.data(), slab.size(), MPI_DOUBLE, rank_, tag_out_, comm_, &sent_[slot]));
   count_message(slab.size() * sizeof(double));
 }
 
-void Pipeline::Neighbour::release(std::size_t slot) {
+void Pipeline::Neighbour::release(Index slot) {
   if (!exists()) return;
   const InPhase phase(Phase::pipeline);
   check_mpi(MPI_Wait(&sent_[slot], MPI_STATUS_IGNORE));
@@ -152,10 +152,12 @@ Pipeline::Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, Pipeli
 
 void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradient,
                    const GradientReady& ready) {
-  const auto slot = static_cast<std::size_t>(pass.micro_batch) % slots_.size();
+  const Index slot = pass.micro_batch % slots_.size();
   auto& evaluator = *slots_[slot];
   const bool forward = pass.way == Pass::Way::forward;
   auto &from = forward ? below_ : above_, &to = forward ? above_ : below_;
+  // A state comes from below and goes up, an adjoint comes from above and goes down. The slot is free once
+  // its last message has left.
   to.release(slot);
   from.take(forward ? evaluator.u() : evaluator.u_bar());
   if (failure_ == nullptr) {
@@ -172,7 +174,7 @@ void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradi
       failure_ = std::current_exception();
     }
   } else if (ready) {
-    evaluator.pass_on(ready);
+    evaluator.report_all(ready);
   }
   to.send(slot, forward ? evaluator.u() : evaluator.u_bar());
 }
@@ -190,18 +192,20 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
   } catch (...) {
     failure_ = std::current_exception();
   }
+  // The gradient is complete with the last backward pass: only this one reports its pieces.
   for (const auto& pass : passes_) {
     const bool final = pass.way == Pass::Way::backward && pass.micro_batch + 1 == parts;
     const auto& micro = cut.empty() ? batch : cut[pass.micro_batch];
     run(pass, micro, gradient, final ? ready : GradientReady{});
   }
-  settle();
+  wait_all();
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   return sum_;
 }
 
 Evaluation Pipeline::evaluate(const Batch& batch) {
   auto& evaluator = *slots_.front();
+  // One slot: the state of the batch before must have left it.
   above_.release(0);
   below_.expect(1);
   below_.take(evaluator.u());
@@ -217,15 +221,15 @@ Evaluation Pipeline::evaluate(const Batch& batch) {
   return result;
 }
 
-void Pipeline::pass_on() {
+void Pipeline::forward_only() {
   above_.release(0);
   below_.expect(1);
   below_.take(slots_.front()->u());
   above_.send(0, slots_.front()->u());
 }
 
-void Pipeline::settle() {
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+void Pipeline::wait_all() {
+  for (Index slot = 0; slot < std::ssize(slots_); ++slot) {
     below_.release(slot);
     above_.release(slot);
   }

@@ -9,16 +9,19 @@
 namespace fluxformer {
 
 double Schedule::rate(long step) const {
-  if (step < warm_up) return peak * static_cast<double>(step + 1) / static_cast<double>(warm_up);
+  // Linear warm-up, which reaches the peak in its last step.
+  if (step < warm_up) return peak * (step + 1) / warm_up;
   if (decay == Decay::cosine) {
-    const double left = static_cast<double>(std::max(1L, steps - warm_up));
-    const double part = std::min(1.0, static_cast<double>(step - warm_up) / left);
+    // From the peak to `last` along half a period of the cosine; p = 0 right after the warm-up.
+    const double left = std::max(1L, steps - warm_up);
+    const double part = std::min(1.0, (step - warm_up) / left);
     return last + (peak - last) * (1 + std::cos(std::numbers::pi * part)) / 2;
   }
   if (decay == Decay::steps) {
-    const double part = static_cast<double>(step) / static_cast<double>(steps);
-    return peak * std::pow(factor, static_cast<double>(std::count_if(at.begin(), at.end(),
-                                                                     [&](double x) { return part >= x; })));
+    const double part = static_cast<double>(step) / steps;
+    // The rate takes one factor for each of the shares that are completed.
+    const auto passed = std::count_if(at.begin(), at.end(), [&](double x) { return part >= x; });
+    return peak * std::pow(factor, passed);
   }
   return peak;
 }

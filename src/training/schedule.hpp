@@ -15,21 +15,22 @@ namespace fluxformer {
 
 enum class Decay { constant, cosine, steps };
 
-/// The keys train.rate, .warm_up, .schedule, .last_rate and .epochs, as numbers of steps.
+/// The learning rate of each step: the keys train.rate, .warm_up, .schedule, .last_rate and .epochs, as
+/// numbers of steps.
 struct Schedule {
   double peak = 1e-3;
-  long warm_up = 0;  ///< steps
-  long steps = 1;    ///< of the whole training
+  long warm_up = 0;  ///< number of steps of the warm-up
+  long steps = 1;    ///< number of steps of the whole training
   Decay decay = Decay::cosine;
-  double last = 0;                       ///< rate at the end of cosine
-  double factor = 0.1;                   ///< of steps
-  std::vector<double> at = {0.5, 0.75};  ///< of steps: shares of all steps
+  double last = 0;                       ///< rate at the end, for Decay::cosine
+  double factor = 0.1;                   ///< factor of Decay::steps
+  std::vector<double> at = {0.5, 0.75};  ///< shares of all steps, for Decay::steps
 
-  /// The rate of step 0, 1, ....
+  /// The learning rate of step 0, 1, ....
   double rate(long step) const;
 };
 
-/// "constant", "cosine" or "steps"; BadInput for another word.
+/// The decay named by "constant", "cosine" or "steps"; throws BadInput for another word.
 Decay decay_named(const std::string& word);
 
 }  // namespace fluxformer

@@ -9,6 +9,8 @@ namespace fluxformer {
 
 EndWork end_work(const ModelSpec& spec, const InputShape& input, double masked_share) {
   const double d = spec.width, n = input.tokens;
+  // Per token and cell: Q, K, V and O 4 d^2, the reaction 2 d f, scores and sums over values 2 n d, each
+  // counted twice (an addition and a multiplication).
   const double cell = n * (8 * d * d + 4 * d * spec.ffn + 4 * n * d);
   const double outputs = input.word_head ? masked_share * n * input.vocabulary : input.classes;
   return {2 * d * n * input.features / cell, 2 * d * outputs / cell};
@@ -18,7 +20,7 @@ std::vector<DepthRange> balanced_stages(int cells, int stages, EndWork ends) {
   if (stages > cells)
     throw BadInput("mesh.ranks_depth = " + std::to_string(stages) +
                    ": every stage needs a depth cell, and mesh.cells = " + std::to_string(cells));
-  std::vector<int> counts(static_cast<std::size_t>(stages), 1);
+  std::vector<int> counts(stages, 1);
   std::vector<double> work(counts.size(), 1.0);
   work.front() += ends.first;
   work.back() += ends.last;
@@ -30,7 +32,7 @@ std::vector<DepthRange> balanced_stages(int cells, int stages, EndWork ends) {
   for (int cell = stages * (1 + even); cell < cells; ++cell) {
     // From the back: the last of equals. Its activations are kept for the shortest time.
     const auto least = std::min_element(work.rbegin(), work.rend());
-    const auto stage = work.size() - 1 - static_cast<std::size_t>(least - work.rbegin());
+    const auto stage = std::ssize(work) - 1 - (least - work.rbegin());
     ++counts[stage];
     work[stage] += 1;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which cells a stage of the depth has.
+// The cells of each stage of the depth.
 
 #include <vector>
 
@@ -8,18 +8,20 @@
 
 namespace fluxformer {
 
-/// What stands at the ends of the depth, in units of a cell's work: the embedding; the readout and the loss.
+/// The work at the ends of the depth, in units of a cell's work: the embedding (first); the readout and the
+/// loss (last).
 struct EndWork {
   double first = 0, last = 0;
 };
 
-/// That of a model, by the additions and multiplications of its products: a token costs 8 d^2 + 4 d f + 4 n d in a cell,
-/// 2 d times its numbers in the embedding, 2 d for each output of the head that is read of it.
+/// The work at the ends of a model, counted in additions and multiplications of its products: a token costs 8
+/// d^2 + 4 d f + 4 n d in a cell, 2 d times its numbers in the embedding, 2 d for each output of the head
+/// that is read at it.
 EndWork end_work(const ModelSpec& spec, const InputShape& input, double masked_share);
 
-/// The cells of each stage, in order; at least one each. The busiest stage has as little to do as possible, and of
-/// equals the first has fewer cells, since it keeps most activations.
-/// Throws BadInput for more stages than cells.
+/// The cells of each stage, in order; at least one each. The busiest stage has as little to do as possible;
+/// among equals the first has fewer cells, since it keeps most activations. Throws BadInput for more stages
+/// than cells.
 std::vector<DepthRange> balanced_stages(int cells, int stages, EndWork ends = {});
 
 }  // namespace fluxformer

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 #include "base/transfers.hpp"
@@ -13,15 +14,15 @@ namespace {
 
 constexpr int share_tag = 3;
 
-/// Those of all stages.
+/// The layouts of all stages. Collective over the depth.
 std::vector<ParameterLayout> all_layouts(MPI_Comm depth, const ModelSpec& spec, const ParameterShare& mine) {
   const int own[] = {mine.first_knot, mine.last_knot, mine.embedding ? 1 : 0, mine.head ? 1 : 0,
                      mine.words ? 1 : 0};
   constexpr int numbers = 5;
-  std::vector<int> all(numbers * static_cast<std::size_t>(RankOf(depth).ranks));
+  std::vector<int> all(numbers * RankOf(depth).ranks);
   check_mpi(MPI_Allgather(own, numbers, MPI_INT, all.data(), numbers, MPI_INT, depth));
   std::vector<ParameterLayout> layouts;
-  for (std::size_t at = 0; at < all.size(); at += numbers)
+  for (Index at = 0; at < std::ssize(all); at += numbers)
     layouts.emplace_back(
         spec, ParameterShare{all[at], all[at + 1], all[at + 2] != 0, all[at + 3] != 0, all[at + 4] != 0});
   return layouts;
@@ -37,7 +38,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
     if (!RankOf(ranks.all).root() || stages() == 1) return;
     for (const auto& layout : layouts_) received_.resize(std::max(received_.size(), layout.size()));
   });
-  // Which stages hold each array of the model, by its place.
+  // The stages that hold each array of the model, by its place.
   std::map<std::size_t, std::vector<int>> holders;
   for (int stage = 0; stage < stages(); ++stage)
     for (const auto& view : layout_of(stage).views()) holders[view.place].push_back(stage);
@@ -72,6 +73,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
 
 void StageParameters::sum(std::span<double> gradient) const {
   for (const auto& shared : shared_) {
+    // Packed into one message: the arrays of a set of stages do not lie together.
     buffer_.resize(shared.part.count());
     auto to = buffer_.begin();
     for (const auto& piece : shared.part.pieces)
@@ -80,7 +82,7 @@ void StageParameters::sum(std::span<double> gradient) const {
     auto from = buffer_.begin();
     for (const auto& piece : shared.part.pieces) {
       std::copy_n(from, piece.count, gradient.begin() + piece.at);
-      from += static_cast<std::ptrdiff_t>(piece.count);
+      from += piece.count;
     }
   }
 }
@@ -91,6 +93,7 @@ double StageParameters::total(double of_stage) const {
 }
 
 int StageParameters::first_pair() const {
+  // The stage below adds the pairs up to its last knot, which may be the first one here.
   const int first = layout_of(stage_).first_knot();
   return stage_ == 0 ? first : std::max(first, layout_of(stage_ - 1).last_knot());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// The parameters of the stages of a depth: what they hold together, and what each of them answers for.
+// The parameters of the stages of a depth: which arrays stages hold together, and which stage each array
+// belongs to.
 
 #include <mpi.h>
 
@@ -15,37 +16,41 @@
 
 namespace fluxformer {
 
-/// Arrays that several stages hold (knots that cells on both sides of a border use, a word table that embeds and guesses,
-/// alpha and rho) belong to the first of them.
+/// The arrays that each stage holds, and sums over the stages that share some. Arrays that several stages
+/// hold (knots that cells on both sides of a border use, a word table that embeds and guesses, alpha and rho)
+/// belong to the first of them.
 class StageParameters {
  public:
-  /// Collective over all ranks. `parameters`: this stage's share.
+  /// Collective over all ranks. `parameters` is this stage's share.
   StageParameters(const TrainingRanks& ranks, const Parameters& parameters);
 
-  int stages() const { return static_cast<int>(layouts_.size()); }
+  int stages() const { return layouts_.size(); }
 
-  /// gradient (of this stage's share, already summed over the ranks of the stage): arrays that several stages hold become
-  /// their sum over these. Collective over the depth.
+  /// Arrays of `gradient` that several stages hold become their sum over these stages. `gradient` has the
+  /// layout of this stage's share and is already summed over the ranks of the stage. Collective over the
+  /// depth.
   void sum(std::span<double> gradient) const;
-  /// Places in the model of what this rank holds; of what it writes, each number being written once.
+  /// The places in the model of the numbers that this rank holds, and of those that it writes: each number is
+  /// written once.
   const io::FlatPart& held() const { return held_; }
   const io::FlatPart& written() const { return written_; }
   /// The entries of the flat vector that belong to this stage.
   const std::vector<io::FlatPart::Piece>& owned() const { return owned_; }
-  /// The sum over the stages of a number of each; the same on all ranks. Collective over the depth.
+  /// The sum over the stages of one number of each, the same on all ranks. Collective over the depth.
   double total(double of_stage) const;
-  /// The first knot k of which this stage adds what knots k and k + 1 have together.
+  /// The first knot k for which this stage adds the term of knots k and k + 1 (smoothness penalty).
   int first_pair() const;
 
-  /// Calls visit(views, values) for the arrays that belong to each stage, in order: on rank 0 of all ranks with the values
-  /// of that stage's share (views' offsets), on the others with null. Collective over all ranks.
+  /// Calls visit(views, values) for the arrays that belong to each stage, in order: on rank 0 of all ranks
+  /// with the values of that stage's share (views' offsets), on the others with null. Collective over all
+  /// ranks.
   using Visit = std::function<void(const std::vector<ParameterView>& views, const double* values)>;
   void for_each_stage(const Parameters& mine, const Visit& visit) const;
   /// The whole vector on rank 0 of all ranks, empty elsewhere. Collective.
   std::vector<double> gathered(std::span<const double> mine) const;
 
  private:
-  /// Arrays that the same stages hold, more than one.
+  /// Arrays that the same stages hold, if these are more than one.
   struct Shared {
     Communicator holders;
     io::FlatPart part;
@@ -56,8 +61,8 @@ class StageParameters {
 
   TrainingRanks ranks_;
   int stage_ = 0;
-  std::vector<ParameterLayout> layouts_;  // of all stages
-  std::vector<int> owner_;                // the stage, for each array of the model
+  std::vector<ParameterLayout> layouts_;  // the layout of each stage
+  std::vector<int> owner_;                // the stage that each array of the model belongs to
   std::vector<Shared> shared_;
   io::FlatPart held_, written_;
   std::vector<io::FlatPart::Piece> owned_;

@@ -8,6 +8,7 @@
 namespace fluxformer {
 namespace {
 
+/// log(1 + exp(raw)), without overflow.
 double softplus(double raw) {
   return raw > 0 ? raw + std::log1p(std::exp(-raw)) : std::log1p(std::exp(raw));
 }
@@ -19,69 +20,69 @@ double softplus_inverse(double value) {
 }  // namespace
 
 Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& which)
-    : kinds_(parameters.layout.size(), Kind::plain) {
-  const auto set = [&](const ParameterView& view, Kind kind) {
+    : kinds_(parameters.layout.size(), EntryKind::plain) {
+  const auto set = [&](const ParameterView& view, EntryKind kind) {
     std::fill_n(kinds_.begin() + view.offset, view.size(), kind);
   };
   for (const auto& view : parameters.layout.views()) {
     if (view.name == "kappa") {
-      set(view, which.kappa ? Kind::softplus : Kind::frozen);
+      set(view, which.kappa ? EntryKind::softplus : EntryKind::frozen);
       const auto values = parameters.view(view.path());
       if (which.kappa && std::any_of(values.begin(), values.end(), [](double kappa) { return !(kappa > 0); }))
         throw BadInput(
             "train.coefficients: kappa can only be trained if all of it starts from equation.kappa > 0");
     } else if (view.name == "alpha") {
-      set(view, which.alpha ? Kind::plain : Kind::frozen);
+      set(view, which.alpha ? EntryKind::plain : EntryKind::frozen);
     } else if (view.name == "rho") {
-      set(view, which.rho ? Kind::plain : Kind::frozen);
+      set(view, which.rho ? EntryKind::plain : EntryKind::frozen);
     } else if (view.shape.size() == 2 && view.name != "position" && view.name != "segment") {
-      set(view, Kind::weight);
+      set(view, EntryKind::weight);
     }
   }
-  for (std::size_t j = 0; j < kinds_.size(); ++j)
-    if (kinds_[j] == Kind::frozen || kinds_[j] == Kind::softplus) special_.push_back(j);
+  for (Index j = 0; j < std::ssize(kinds_); ++j)
+    if (kinds_[j] == EntryKind::frozen || kinds_[j] == EntryKind::softplus) special_.push_back(j);
 }
 
 std::size_t Trainable::trained() const {
-  return kinds_.size() - static_cast<std::size_t>(std::count(kinds_.begin(), kinds_.end(), Kind::frozen));
+  return kinds_.size() - std::count(kinds_.begin(), kinds_.end(), EntryKind::frozen);
 }
 
 std::vector<double> Trainable::raw(std::span<const double> values) const {
   std::vector<double> variables(values.begin(), values.end());
-  for (std::size_t j = 0; j < variables.size(); ++j)
-    if (kinds_[j] == Kind::softplus) variables[j] = softplus_inverse(values[j]);
+  for (Index j = 0; j < std::ssize(variables); ++j)
+    if (kinds_[j] == EntryKind::softplus) variables[j] = softplus_inverse(values[j]);
   return variables;
 }
 
 void Trainable::apply(std::span<double> raw, std::span<double> values, double largest_kappa) const {
-  const auto at = [](std::size_t entry) { return static_cast<std::ptrdiff_t>(entry); };
-  std::size_t from = 0;
-  for (const std::size_t j : special_) {
-    std::copy(raw.begin() + at(from), raw.begin() + at(j), values.begin() + at(from));
+  Index from = 0;
+  for (const Index j : special_) {
+    std::copy(raw.begin() + from, raw.begin() + j, values.begin() + from);
     from = j + 1;
-    if (kinds_[j] == Kind::frozen) continue;
+    if (kinds_[j] == EntryKind::frozen) continue;
     values[j] = softplus(raw[j]);
     if (values[j] <= largest_kappa) continue;
     raw[j] = softplus_inverse(largest_kappa);
     values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
   }
-  std::copy(raw.begin() + at(from), raw.end(), values.begin() + at(from));
+  std::copy(raw.begin() + from, raw.end(), values.begin() + from);
 }
 
 void Trainable::pull(std::span<const double> values, std::span<double> gradient) const {
-  for (const std::size_t j : special_) {
-    if (kinds_[j] == Kind::frozen) gradient[j] = 0;
+  for (const Index j : special_) {
+    if (kinds_[j] == EntryKind::frozen) gradient[j] = 0;
     // d softplus / d raw = 1 / (1 + exp(-raw)) = 1 - exp(-kappa)
-    if (kinds_[j] == Kind::softplus) gradient[j] *= -std::expm1(-values[j]);
+    if (kinds_[j] == EntryKind::softplus) gradient[j] *= -std::expm1(-values[j]);
   }
 }
 
 std::vector<double> Trainable::curvature(std::span<const double> values,
                                          std::span<const double> gradient) const {
   std::vector<double> diagonal(values.size(), 0.0);
-  for (const std::size_t j : special_) {
-    if (kinds_[j] != Kind::softplus) continue;
-    const double slope = -std::expm1(-values[j]);  // the sigmoid of the variable; its slope is s (1 - s)
+  for (const Index j : special_) {
+    if (kinds_[j] != EntryKind::softplus) continue;
+    // kappa = softplus(r): dkappa/dr = s = 1 - exp(-kappa), the sigmoid of r, and d2kappa/dr2 = s (1 - s).
+    const double slope = -std::expm1(-values[j]);
     diagonal[j] = slope * std::exp(-values[j]) * gradient[j];
   }
   return diagonal;

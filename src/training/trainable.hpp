@@ -6,33 +6,38 @@
 #include <span>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer {
 
-/// Which coefficients of the equation are trained besides the weights. kappa can only be trained if it is > 0
-/// at the start.
+/// The coefficients of the equation that are trained besides the weights. kappa can only be trained if it is
+/// > 0 at the start.
 struct TrainedCoefficients {
   bool kappa = false, alpha = false, rho = false;
 };
 
-/// Decides which entries of the flat vector are trained, and as what variable.
+/// The map between the variables of an optimiser and the parameters: which entries of the flat vector are
+/// trained, and as what variable.
 class Trainable {
  public:
   /// Throws BadInput if kappa is to be trained and some is 0.
   Trainable(const Parameters& parameters, const TrainedCoefficients& which);
 
+  /// Number of entries of the flat vector.
   std::size_t size() const { return kinds_.size(); }
   /// Number of trained entries.
   std::size_t trained() const;
-  bool moves(std::size_t entry) const { return kinds_[entry] != Kind::frozen; }
-  /// Whether weight decay applies: to matrices, not to biases, LayerNorm, positions and coefficients.
-  bool decays(std::size_t entry) const { return kinds_[entry] == Kind::weight; }
+  /// True if the entry is trained.
+  bool moves(Index entry) const { return kinds_[entry] != EntryKind::frozen; }
+  /// True if weight decay applies to the entry: to matrices, not to biases, LayerNorm, positions and
+  /// coefficients.
+  bool decays(Index entry) const { return kinds_[entry] == EntryKind::weight; }
 
-  /// The variables for these parameter values.
+  /// The variables that belong to these parameter values.
   std::vector<double> raw(std::span<const double> values) const;
-  /// values := the parameter values of the variables; entries that are not trained do not change. kappa is
-  /// limited to `largest_kappa`.
+  /// values := the parameter values of the variables `raw`; entries that are not trained do not change. kappa
+  /// is limited to `largest_kappa`, and its variable with it.
   void apply(std::span<double> raw, std::span<double> values, double largest_kappa) const;
   /// Turns the gradient with respect to the values into that with respect to the variables; 0 for entries
   /// that are not trained.
@@ -42,8 +47,8 @@ class Trainable {
   std::vector<double> curvature(std::span<const double> values, std::span<const double> gradient) const;
 
  private:
-  enum class Kind : char { frozen, plain, weight, softplus };
-  std::vector<Kind> kinds_;
+  enum class EntryKind : char { frozen, plain, weight, softplus };
+  std::vector<EntryKind> kinds_;
   std::vector<std::size_t> special_;  // entries that are frozen or have another variable
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 std::vector<char> decays_of(const Trainable& trainable) {
   std::vector<char> decays(trainable.size());
-  for (std::size_t j = 0; j < decays.size(); ++j) decays[j] = trainable.decays(j) ? 1 : 0;
+  for (Index j = 0; j < std::ssize(decays); ++j) decays[j] = trainable.decays(j) ? 1 : 0;
   return decays;
 }
 
@@ -28,10 +28,11 @@ Trainable agreed_trainable(MPI_Comm comm, const Parameters& parameters, const Tr
 }
 
 std::size_t trained_of(const Trainable& trainable, const StageParameters& stages) {
-  std::size_t trained = 0;
+  Index trained = 0;
   for (const auto& piece : stages.owned())
-    for (std::size_t j = piece.at; j < piece.at + piece.count; ++j) trained += trainable.moves(j) ? 1 : 0;
-  return static_cast<std::size_t>(std::llround(stages.total(static_cast<double>(trained))));
+    for (Index j = piece.at, end = piece.at + piece.count; j < end; ++j)
+      trained += trainable.moves(j) ? 1 : 0;
+  return std::llround(stages.total(trained));
 }
 
 // What a checkpoint holds of a training.
@@ -60,12 +61,13 @@ Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pi
       raw_(trainable_.raw(parameters.values)),
       gradient_(parameters.values.size()) {}
 
-bool Trainer::speaks() const {
+bool Trainer::contributes_loss() const {
   // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
   return pipeline_.has_loss() && pipeline_.march().model().context().line->rank() == 0;
 }
 
 double Trainer::gradient_norm() const {
+  // Each stage sums over the arrays that belong to it, so that shared ones count once.
   double squares = 0;
   for (const auto& piece : stages_.owned()) {
     const double* const values = gradient_.data() + piece.at;
@@ -79,20 +81,21 @@ StepReport Trainer::step(const Batch& batch) {
   report.step = steps();
   Evaluation own;
   try {
-    // A march may fail on one replica or stage only. It still passes on all pieces, so that the collective calls
-    // match.
+    // A march may fail on one replica or stage only. It still passes on all pieces, so that the collective
+    // calls match.
     own = collectively(ranks_.all, [&] {
-      return pipeline_.gradient(
-          batch, gradient_, [&](std::size_t first, std::size_t count) { sum_.add(gradient_, first, count); });
+      return pipeline_.gradient(batch, gradient_,
+                                [&](Index first, Index count) { sum_.add(gradient_, first, count); });
     });
   } catch (const Error&) {
     sum_.finish();
     throw;
   }
-  if (!speaks()) own.loss = own.correct = 0;
+  if (!contributes_loss()) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
   sum_over_ranks(sums, ranks_.all);
   sum_.finish();
+  // J = loss + depth loss + penalty; the gradient becomes that of J with respect to the variables.
   report.loss = sums[0];
   report.depth_loss = sums[1];
   report.accuracy = sums[2];
@@ -107,10 +110,11 @@ StepReport Trainer::step(const Batch& batch) {
         "step " + std::to_string(report.step) + " of the training: the " +
         (std::isfinite(report.loss) ? "gradient" : "loss") +
         " is not finite; a smaller train.rate, a longer train.warm_up or train.clip may help");
+  // A gradient longer than `clip` is scaled to that length.
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.march().refresh();
+  pipeline_.march().refresh();  // all slots march with one model
   return report;
 }
 
@@ -134,11 +138,11 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
     } catch (...) {
       failure = std::current_exception();
     }
-    for (; shown < samples.batches(); ++shown) pipeline_.pass_on();
-    pipeline_.settle();
+    for (; shown < samples.batches(); ++shown) pipeline_.forward_only();
+    pipeline_.wait_all();
     if (failure != nullptr) std::rethrow_exception(failure);
   });
-  if (!speaks()) sums[0] = sums[1] = 0;
+  if (!contributes_loss()) sums[0] = sums[1] = 0;
   sum_over_ranks(sums, ranks_.all);
   return {.loss = sums[0], .correct = sums[1]};
 }

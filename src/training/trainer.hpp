@@ -1,10 +1,12 @@
 #pragma once
 
-// Stochastic gradient descent on ranks that share samples, tokens and depth: each group of ranks computes the gradient of its
-// share of the batch, the gradients are summed during the backward pass, and every rank takes the step of its parameters.
+// Stochastic gradient descent on ranks that share samples, tokens and depth: each group of ranks computes the
+// gradient of its share of the batch, the gradients are summed during the backward pass, and every rank takes
+// the step of its parameters.
 
 #include <mpi.h>
 
+#include "base/index.hpp"
 #include "io/checkpoint.hpp"
 #include "model/gradient_evaluator.hpp"
 #include "training/batches.hpp"
@@ -19,7 +21,7 @@
 
 namespace fluxformer {
 
-/// What a training minimises beside the loss, and how it steps.
+/// The terms that a training minimises beside the loss, and how it steps.
 struct TrainerSettings {
   OptimiserSettings optimiser;
   Schedule schedule;
@@ -27,54 +29,57 @@ struct TrainerSettings {
   double clip = 0;               ///< largest norm of the gradient; 0: none
   double smoothness = 0;         ///< strength of the penalty on the depth-derivative of the weights
   double largest_kappa = 1e300;  ///< upper limit of token diffusion
-  std::size_t bucket = 1 << 16;  ///< entries of the gradient that are sent together
+  Index bucket = 1 << 16;        ///< entries of the gradient that are sent together
 };
 
-/// Whether a record of the optimiser holds it.
+/// Says if a record of the optimiser holds the preconditioner.
 enum class Preconditioner { left_out, kept };
 
 /// Results of a step; the same on all ranks.
 struct StepReport {
-  long step = 0;    ///< its number, from 0
+  long step = 0;    ///< number of the step, from 0
   double loss = 0;  ///< task loss, mean over the global batch
   double depth_loss = 0, penalty = 0;
-  double accuracy = 0;       ///< share of the batch, before the step
-  double gradient_norm = 0;  ///< before clipping
+  double accuracy = 0;       ///< share of the batch that is classified correctly, before the step
+  double gradient_norm = 0;  ///< Euclidean norm, before clipping
   double rate = 0;
 };
 
-/// Every member is collective over all ranks.
+/// Stochastic gradient descent for one model. Every member is collective over all ranks.
 class Trainer {
  public:
-  /// Without stages of depth: `comm` holds all ranks of all replicas; the rest is borrowed. Throws BadInput.
+  /// A training without stages of depth: `comm` holds all ranks of all replicas; the objects are borrowed.
+  /// Throws BadInput.
   Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
           const TrainerSettings& settings);
-  /// `parameters` are those of this rank's stage (borrowed), `pipeline` is its part of the pipeline. Throws BadInput (agreed).
+  /// A training in stages: `parameters` are those of this rank's stage (borrowed), `pipeline` is its part of
+  /// the pipeline. Throws BadInput (agreed).
   Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pipeline,
           const TrainerSettings& settings);
 
-  /// One step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or gradient
-  /// is not finite or the march of some replica fails; the parameters are then those before the step.
+  /// Takes one step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or
+  /// gradient is not finite or the march of some replica fails; the parameters are then those before the
+  /// step.
   StepReport step(const Batch& batch);
   long steps() const { return optimiser_.state().steps; }
-  /// Of the optimiser as it is now; Optimiser::preconditioner only if asked for, on rank 0.
+  /// Snapshot of the optimiser, with the preconditioner (on rank 0) only for Preconditioner::kept.
   OptimiserRecord optimiser(Preconditioner which) const;
-  /// Entries of the parameter vector of the whole model that are trained.
+  /// Number of entries of the parameter vector of the whole model that are trained.
   std::size_t trained() const { return trained_; }
   const StageParameters& stages() const { return stages_; }
 
-  /// Mean task loss and accuracy; `samples` are on the token lines of the ranks of a stage, as many at a time as a
-  /// micro-batch has.
+  /// Mean task loss and accuracy of `samples`, which are distributed over the token lines of the ranks of a
+  /// stage, as many at a time as a micro-batch has.
   Evaluation evaluate(const SampleSet& samples);
 
-  /// Everything that the next step depends on.
+  /// Writes, or reads, everything that the next step depends on.
   void save(io::CheckpointWriter& checkpoint) const;
   void load(const io::CheckpointReader& checkpoint);
 
  private:
-  /// Whether this rank tells the loss of its samples.
-  bool speaks() const;
-  /// Of the gradient of the whole model.
+  /// True on the ranks whose loss enters the global sum: last stage, first rank of its token line.
+  bool contributes_loss() const;
+  /// Euclidean norm of the gradient of the whole model.
   double gradient_norm() const;
   TrainingRanks ranks_;
   Parameters& parameters_;
@@ -82,7 +87,7 @@ class Trainer {
   TrainerSettings settings_;
   StageParameters stages_;
   Trainable trainable_;
-  std::size_t trained_;
+  Index trained_;
   Optimiser optimiser_;
   GradientSum sum_;
   std::vector<double> raw_, gradient_;

@@ -1,13 +1,13 @@
 #pragma once
 
-// The ranks of a training: groups that share the samples, each of them stages of depth, each of these a token line. The last
-// runs fastest.
+// The ranks of a training: groups that share the samples, each of them in stages of depth, each of these a
+// token line. The ranks of a token line are neighbours.
 
 #include <mpi.h>
 
 namespace fluxformer {
 
-/// Communicators of a training, borrowed.
+/// The communicators of a training, borrowed.
 struct TrainingRanks {
   MPI_Comm all = MPI_COMM_WORLD;
   MPI_Comm stage = MPI_COMM_WORLD;  ///< the ranks with the same cells: groups x token line
