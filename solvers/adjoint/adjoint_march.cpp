@@ -15,22 +15,21 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/adjoint/adjoint_stepper.hpp"
 
 namespace fluxformer {
 
-// Numbered states in memory or in a private temporary file.
-
-/// Every rank stores its own part of each state.
+/// Numbered states, in memory or in a private temporary file. Every rank stores its own part of each state.
 class StateStore {
  public:
-  /// In memory.
-  StateStore(MPI_Comm comm, std::size_t size) : comm_(comm), size_(size) {}
-  /// In a file in `folder` ("": the system's for temporary files), one per rank. The file is unlinked once it
-  /// is open, so that nothing remains however the process ends. Collective; throws BadInput if no file can be
-  /// made.
-  StateStore(MPI_Comm comm, std::size_t size, const std::string& folder);
+  /// A store in memory.
+  StateStore(MPI_Comm comm, Index size) : comm_(comm), size_(size) {}
+  /// A store in a file in `folder` ("": the system's folder for temporary files), one file per rank. The file
+  /// is unlinked once it is open, so that nothing remains however the process ends. Collective; throws
+  /// BadInput if no file can be made.
+  StateStore(MPI_Comm comm, Index size, const std::string& folder);
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
@@ -39,29 +38,31 @@ class StateStore {
   void put(int index, const double* state);
   /// Reads state `index`. Collective.
   void get(int index, double* state);
-  /// Memory held, in bytes.
+  /// Memory that the store holds, in bytes.
   std::size_t bytes() const;
 
  private:
   MPI_Comm comm_;
-  std::size_t size_;
+  Index size_;
   std::vector<std::vector<double>> states_;
   int file_ = -1;
 };
 
 namespace {
 
-/// All of `bytes`, by as many calls of pread or pwrite as needed.
+/// Transfers all `bytes` by as many calls of pread or pwrite as needed.
 template <class Call, class Byte>
 void transfer(const char* what, Call call, int file, Byte* from, std::size_t bytes, std::size_t offset) {
   while (bytes > 0) {
-    const auto done = call(file, from, bytes, static_cast<off_t>(offset));
+    const auto done = call(file, from, bytes, offset);
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0)
       throw Error(ExitCode::failure, std::string("cannot ") + what + " a state put aside on disk: " +
                                          (done == 0 ? "the file ends" : std::strerror(errno)));
-    const auto part = static_cast<std::size_t>(done);
-    from += part, bytes -= part, offset += part;
+    const Index part = done;
+    from += part;
+    bytes -= part;
+    offset += part;
   }
 }
 
@@ -80,8 +81,7 @@ int nameless_file(const std::string& wanted) {
 
 }  // namespace
 
-StateStore::StateStore(MPI_Comm comm, std::size_t size, const std::string& folder)
-    : comm_(comm), size_(size) {
+StateStore::StateStore(MPI_Comm comm, Index size, const std::string& folder) : comm_(comm), size_(size) {
   try {
     collectively(comm, [&] { file_ = nameless_file(folder); });
   } catch (...) {
@@ -95,31 +95,29 @@ StateStore::~StateStore() {
 }
 
 void StateStore::put(int index, const double* state) {
-  const auto place = static_cast<std::size_t>(index);
   if (file_ < 0) {
-    states_.resize(std::max(states_.size(), place + 1));
-    states_[place].assign(state, state + size_);
+    states_.resize(std::max(std::ssize(states_), index + 1L));
+    states_[index].assign(state, state + size_);
     return;
   }
-  const std::size_t bytes = size_ * sizeof(double);
+  const Index bytes = size_ * sizeof(double);
   collectively(comm_, [&] {
-    transfer("write", ::pwrite, file_, reinterpret_cast<const char*>(state), bytes, place * bytes);
+    transfer("write", ::pwrite, file_, reinterpret_cast<const char*>(state), bytes, index * bytes);
   });
 }
 
 void StateStore::get(int index, double* state) {
-  const auto place = static_cast<std::size_t>(index);
   if (file_ < 0) {
-    std::copy(states_[place].begin(), states_[place].end(), state);
+    std::copy(states_[index].begin(), states_[index].end(), state);
     return;
   }
-  const std::size_t bytes = size_ * sizeof(double);
+  const Index bytes = size_ * sizeof(double);
   collectively(
-      comm_, [&] { transfer("read", ::pread, file_, reinterpret_cast<char*>(state), bytes, place * bytes); });
+      comm_, [&] { transfer("read", ::pread, file_, reinterpret_cast<char*>(state), bytes, index * bytes); });
 }
 
 std::size_t StateStore::bytes() const {
-  std::size_t total = 0;
+  Index total = 0;
   for (const auto& state : states_) total += state.size() * sizeof(double);
   return total;
 }
@@ -147,6 +145,8 @@ struct AdjointMarch::Impl {
     require_valid(settings);
     if (!AdjointMethod(settings).layer_map())
       require_field(model.spec(), "adjoint.method = " + settings.method);
+    // Only the last segment keeps its trajectory from the forward march; of the others the first state is put
+    // aside.
     const int cells = range.count();
     stride = settings.every == 0 ? cells : std::min(settings.every, cells);
     segments = (cells + stride - 1) / stride;
@@ -161,8 +161,8 @@ struct AdjointMarch::Impl {
     keeping();
   }
 
-  /// Prepares the weights at the entries of cells: all that 1fe and constant weights need. Other stages are
-  /// interpolated when needed, which costs little compared with the stage itself.
+  /// Prepares the weights at the entries of the cells, which is all that 1fe and constant weights need. Other
+  /// stages are interpolated when needed, which costs little compared with the stage itself.
   void prepare() {
     std::vector<DepthPoint> points;
     for (int cell = range.first; cell <= range.last; ++cell) points.push_back(field.entry(cell));
@@ -187,11 +187,11 @@ struct AdjointMarch::Impl {
     if (!with) with.emplace(field, settings, Trajectory::kept, tapes);
     return *with;
   }
-  /// The row that a segment starts from, and its cells.
+  /// The row that a segment starts from, and the number of its cells.
   int first(int segment) const { return range.first - 1 + segment * stride; }
   int count(int segment) const { return std::min(stride, range.last - first(segment)); }
   void note_bytes() {
-    most_bytes = std::max(most_bytes, store->bytes() + tapes.bytes() + (with ? with->bytes() : 0));
+    most_bytes = std::max<Index>(most_bytes, store->bytes() + tapes.bytes() + (with ? with->bytes() : 0));
   }
 
   MarchField field;
@@ -204,7 +204,7 @@ struct AdjointMarch::Impl {
   std::optional<StateStore> store;
   std::vector<double> start;
   bool kept = false;
-  std::size_t most_bytes = 0;
+  Index most_bytes = 0;
 };
 
 AdjointMarch::AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings,
@@ -249,6 +249,8 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
   if (!me.kept) throw std::logic_error("AdjointMarch::backward: one call for each forward that keeps");
   me.kept = false;
   auto& stepper = me.keeping();
+  // Segments from the last to the first: all but the last march again from their kept state, then every cell
+  // of the segment is transposed.
   std::copy_n(u_bar, me.field.size(), WriteArray(stepper.lambda()).values);
   for (int segment = me.segments; segment-- > 0;) {
     const int first = me.first(segment), count = me.count(segment);

@@ -11,39 +11,39 @@
 
 namespace fluxformer {
 
-/// The keys adjoint.*.
+/// The keys adjoint.* of a deck.
 struct AdjointSettings {
   /// 1fe: the layer map u_i = G_i(u_{i-1}; h/c), the Transformer's forward pass at h = c.
   /// 2a, 2b, 3, 3bs, 4, 5f, 5dp, 5bs, 6vr, 7vr, 8vr: that Runge-Kutta method of PETSc on F_s(u)/c.
   /// beuler, cn, theta: implicit methods on F_s(u)/c.
   std::string method = "1fe";
-  double theta = 0.5;  ///< of `theta`: its stage as a fraction of the step, in (0, 1]
-  /// Runge-Kutta methods keep the activations of every stage, and evaluate nothing again on the way back. Needs every = 0 and a method
-  /// whose steps do not share stages (no 3bs, 5dp, 5bs, 6vr). 1fe always does.
+  double theta = 0.5;  ///< stage of the method `theta` as a fraction of the step, in (0, 1]
+  /// Keep the activations of every Runge-Kutta stage, so that the way back evaluates nothing again. Needs
+  /// every = 0 and a method whose steps do not share stages (no 3bs, 5dp, 5bs, 6vr). 1fe always keeps them.
   bool tapes = false;
   /// Checkpointing. 0: all stages of all steps stay in memory. k > 0: only every k-th state does, and the
   /// backward march recomputes k steps at a time: about one more forward march, memory O(M/k) states + O(k)
   /// steps.
   int every = 0;
   bool on_disk = false;     ///< checkpoints in a temporary file of each rank; needs every > 0
-  std::string folder = "";  ///< of that file; "": the system's for temporary files
-  /// Relative, of Newton's method and of all linear solves. The error of the linear solves is an error of the
-  /// gradient. Kernels in single precision cannot reach these defaults.
+  std::string folder = "";  ///< folder of that file; "": the system's folder for temporary files
+  /// Relative tolerances of Newton's method and of all linear solves. The error of the linear solves is an
+  /// error of the gradient. Kernels in single precision cannot reach these defaults.
   double newton_tolerance = 1e-13;
   double linear_tolerance = 1e-12;
 };
 
-/// DepthMarch by TS and TSAdjoint: one step per depth cell. Memory: every stage of every step, or see
-/// AdjointSettings::every.
+/// The DepthMarch by TS and TSAdjoint, one step per depth cell. Memory: every stage of every step, or less
+/// with AdjointSettings::every.
 class AdjointMarch final : public DepthMarch {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for unknown
-  /// methods and values out of range, as require_marchable, and for methods other than 1fe with norm post,
-  /// sphere or residual off (there is no field). PETSc options of the implicit methods have the prefix march_
-  /// (march_snes_..., march_ksp_...).
+  /// methods and values out of range, as require_marchable does, and for methods other than 1fe with norm
+  /// post, sphere or residual off (there is no field). PETSc options of the implicit methods have the prefix
+  /// march_ (march_snes_..., march_ksp_...).
   AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings)
       : AdjointMarch(model, depth, speed, settings, all_cells(depth)) {}
-  /// Through a range of cells.
+  /// A march through the cells of `range` only.
   AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings,
                DepthRange range);
   ~AdjointMarch() override;

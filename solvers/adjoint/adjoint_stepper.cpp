@@ -7,7 +7,6 @@
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer {
-
 namespace {
 
 constexpr const char* runge_kutta_names[] = {"1fe", "2a",  "2b",  "3",   "3bs", "4",
@@ -56,29 +55,31 @@ void AdjointMethod::set(TS ts) {
 }
 
 double AdjointMethod::stage_factor(int stage) const {
+  // TSAdjointStep_RK: lambda += h b_i J_i^T w_i, or h J_i^T w_i where b_i = 0.
   const double b = weights_[stage];
   return b != 0 ? b : 1;
 }
 
 double AdjointMethod::parameter_factor(double share) const {
-  if (name_ != "cn") return 1;  // one stage
+  // cn: u' = u + h ((1 - theta) F(u) + theta F(u')); beuler and theta evaluate F at one point only.
+  if (name_ != "cn") return 1;
   return share == 0 ? 1 - theta_ : theta_;
 }
 
 double AdjointMethod::exact_share(double share) const {
+  // c_i of the tableau, or 0, theta and 1
   for (const double exact : shares_)
     if (std::abs(share - exact) < 1e-9) return exact;
   return share;
 }
 
 Tape& AdjointStepper::Tapes::of(DepthModel& model, int index) {
-  const auto place = static_cast<std::size_t>(index);
-  while (tape.size() <= place) tape.push_back(model.make_tape());
-  return *tape[place];
+  while (std::ssize(tape) <= index) tape.push_back(model.make_tape());
+  return *tape[index];
 }
 
 std::size_t AdjointStepper::Tapes::bytes() const {
-  std::size_t total = 0;
+  Index total = 0;
   for (const auto& one : tape) total += one->bytes();
   return total;
 }
@@ -90,12 +91,13 @@ AdjointStepper::AdjointStepper(MarchField& field, const AdjointSettings& setting
       keeps_(trajectory == Trajectory::kept),
       tapes_of_stages_(settings.tapes && method_.explicit_stages() && !method_.layer_map()),
       tapes_(tapes) {
-  check(VecCreateMPI(field.comm(), static_cast<PetscInt>(field.size()), PETSC_DECIDE, u_.out()));
+  check(VecCreateMPI(field.comm(), field.size(), PETSC_DECIDE, u_.out()));
   check(TSCreate(field.comm(), ts_.out()));
   check(TSSetProblemType(ts_, TS_NONLINEAR));
   method_.set(ts_);
   set_callbacks();
   if (keeps_) set_adjoint();
+  // Steps of one cell each: a fixed size, and no interpolation to the end time.
   TSAdapt adapt = nullptr;
   check(TSGetAdapt(ts_, &adapt));
   check(TSAdaptSetType(adapt, TSADAPTNONE));
@@ -125,6 +127,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
     check(TSGetTrajectory(ts_, &trajectory));
     check(TSTrajectoryReset(trajectory));
   }
+  // Time counts cells: from `first` in `count` steps of length 1.
   check(TSSetTime(ts_, first));
   check(TSSetStepNumber(ts_, 0));
   check(TSSetTimeStep(ts_, 1));
@@ -139,8 +142,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
     PetscInt stages = 0;
     check(TSGetStages(ts_, &stages, nullptr));
     // The last step's stages and the last state are the integrator's own, not the trajectory's.
-    const auto steps =
-        static_cast<std::size_t>(count - 1) * static_cast<std::size_t>(stages) + states_.size();
+    const auto steps = Index{count - 1} * stages + states_.size();
     bytes_ = steps * field_.size() * sizeof(double);
   }
 }
@@ -167,6 +169,7 @@ void AdjointStepper::after_step() {
 }
 
 void AdjointStepper::step_back(std::span<double> gradient) {
+  // PETSc asks for the transposed products of the stages from the last to the first, with the state of each.
   --cell_;
   stage_ = method_.transposed_stages();
   gradient_ = gradient;
@@ -205,13 +208,14 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
     if (!tapes_of_stages_ || !taping_) return field_.field(point(time), field_.step(), x, f);
     return field_.field_keeping(point(time), field_.step(), x, f, stage_tape(stage_++));
   }
+  // The layer map as a step of forward Euler of length 1: f = G(u; h/c) - u.
   const ReadArray from(x);
   const WriteArray to(f);
   auto& model = field_.model();
   if (!taping_) return model.increment(field_.entry(cell_), field_.step(), from.values, to.values);
   auto& tape = tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0);
   model.map_keeping(field_.entry(cell_), field_.step(), from.values, to.values, tape);
-  for (std::size_t j = 0; j < field_.size(); ++j) to.values[j] -= from.values[j];
+  for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= from.values[j];
 }
 
 void AdjointStepper::transposed_product(Vec w, Vec bar) {
@@ -219,6 +223,8 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
   if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {});
   --stage_;
   if (!method_.layer_map()) {
+    // PETSc scales the result by b_i (or 1) itself: the gradient takes the factor here, and `bar` is divided
+    // by it.
     const double factor = method_.stage_factor(stage_);
     if (tapes_of_stages_)
       field_.kept_adjoint(at_point_, factor * field_.step(), at_, stage_tape(stage_), w, bar, gradient_);
@@ -227,15 +233,17 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
     check(VecScale(bar, 1 / factor));
     return;
   }
+  // (dG/du - I)^T w; the gradient += (dG/dtheta)^T w
   const ReadArray from(at_), outer(w);
   const WriteArray to(bar);
   auto& model = field_.model();
   model.map_adjoint(field_.entry(cell_), field_.step(), from.values, tapes_.of(model, cell_ - 1 - first_),
                     outer.values, to.values, gradient_);
-  for (std::size_t j = 0; j < field_.size(); ++j) to.values[j] -= outer.values[j];
+  for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= outer.values[j];
 }
 
 void AdjointStepper::parameter_product(Vec w) {
+  // gradient += factor (h/c) (dF/dtheta)^T w; the product with respect to the state is not needed here.
   VecHandle unused;
   check(VecDuplicate(w, unused.out()));
   const double factor = method_.parameter_factor(parameters_share_);

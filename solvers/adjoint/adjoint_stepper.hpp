@@ -11,30 +11,29 @@
 #include <memory>
 #include <vector>
 
+#include "base/index.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "solvers/march/march_field.hpp"
 #include "solvers/shell_matrix.hpp"
 
 namespace fluxformer {
 
-// The methods of AdjointMarch, and the factors by which PETSc's adjoint steps multiply our transposed
-// products. Internal to solvers/adjoint.
-
-/// A method by its name in decks, and the constants of its transposed steps.
+/// A method of AdjointMarch by its name in decks, and the factors by which PETSc's adjoint steps multiply our
+/// transposed products.
 class AdjointMethod {
  public:
   /// Throws BadInput for an unknown name and for theta out of range.
   explicit AdjointMethod(const AdjointSettings& settings);
 
-  /// Sets the type of a new TS and reads its tableau. Collective over its communicator.
+  /// Sets the type of a new TS and reads its tableau. Collective over the communicator of `ts`.
   void set(TS ts);
 
   bool layer_map() const { return name_ == "1fe"; }
   bool explicit_stages() const { return runge_kutta_; }
-  /// Whether the first stage of a step is the last one of the step before.
+  /// True if the first stage of a step is the last one of the step before.
   bool reuses_last_stage() const { return reuses_last_stage_; }
   /// Number of explicit stages that an adjoint step transposes, from the last to the first.
-  int transposed_stages() const { return static_cast<int>(weights_.size()) - (reuses_last_stage_ ? 1 : 0); }
+  int transposed_stages() const { return std::ssize(weights_) - (reuses_last_stage_ ? 1 : 0); }
   /// TSAdjointStep_RK multiplies J_i^T w_i by b_i, or by 1 where b_i = 0 (w_i is then scaled instead). The
   /// product with the parameters' Jacobian needs the same factor. (PETSc's own parameter gradient omits that
   /// product where b_i = 0.)
@@ -55,14 +54,15 @@ class AdjointMethod {
 /// Marches forward in whole cells and back over those whose trajectory it keeps.
 class AdjointStepper {
  public:
-  /// Whether the stages of a march are stored for step_back.
+  /// Says if the stages of a march are stored for step_back.
   enum class Trajectory { none, kept };
-  /// The tapes of the layer map, one per cell of the kept segment, or of each stage of each cell. A march that is not kept records on the
-  /// first one, to give the same bits as a kept march.
+  /// The tapes of the layer map, one per cell of the kept segment, or one per stage of each cell. A march
+  /// that is not kept records on the first tape, to give the same bits as a kept march.
   struct Tapes {
     std::vector<std::unique_ptr<Tape>> tape;
-    /// The tape of the index-th cell, made when first asked for; bytes of all of them.
+    /// The tape of the index-th cell, made when first asked for.
     Tape& of(DepthModel& model, int index);
+    /// Memory that all tapes hold, in bytes.
     std::size_t bytes() const;
   };
 
@@ -71,8 +71,8 @@ class AdjointStepper {
   AdjointStepper(const AdjointStepper&) = delete;
   AdjointStepper& operator=(const AdjointStepper&) = delete;
 
-  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map, or with
-  /// AdjointSettings::tapes every stage, runs with tapes. Collective; throws NumericalFailure.
+  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map, or
+  /// with AdjointSettings::tapes every stage, runs with tapes. Collective; throws NumericalFailure.
   void march(int first, int count, double* u, bool taping, const RowVisitor& row);
   /// The adjoint of the state, which step_back updates.
   Vec lambda() const { return lambda_; }
@@ -80,7 +80,7 @@ class AdjointStepper {
   void step_back(std::span<double> gradient);
   /// After step_back: calls `row` with the state that cell started from and with its adjoint.
   void show_start(const RowAdjoint& row) const;
-  /// Bytes of the present trajectory, without tapes.
+  /// Memory that the present trajectory holds, without tapes, in bytes.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -89,7 +89,7 @@ class AdjointStepper {
   DepthPoint point(double time) const;
   double share(double time) const;
   void right_hand_side(double time, Vec x, Vec f);
-  /// Of a stage of the present cell.
+  /// The tape of a stage of the present cell.
   Tape& stage_tape(int stage);
   void transposed_product(Vec w, Vec bar);
   void parameter_product(Vec w);
@@ -113,7 +113,7 @@ class AdjointStepper {
   const RowVisitor* row_ = nullptr;
   std::span<double> gradient_;
   std::vector<std::vector<double>> states_;  // implicit methods: rows first .. first + count - 1
-  std::size_t bytes_ = 0;
+  Index bytes_ = 0;
 };
 
 }  // namespace fluxformer

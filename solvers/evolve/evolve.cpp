@@ -17,9 +17,7 @@
 
 namespace fluxformer {
 
-// The members of Evolve: the integrator, the data of its callbacks, and the state of a run. Internal to
-// solvers/evolve.
-
+/// The members of Evolve: the integrator, the data of its callbacks, and the state of a run.
 struct Evolve::Impl {
   Impl(const Mesh& m, const Equation& e, const EvolveSettings& s);
   void choose_method();
@@ -32,7 +30,7 @@ struct Evolve::Impl {
   const Equation::Terms& explicit_part() const {
     return implicit() ? equation.explicit_terms() : equation.all();
   }
-  /// "c dt/h <= 4; the largest stable step is 2"
+  /// The rule of the stable step in words: "c dt/h <= 4; the largest stable step is 2".
   std::string step_rule() const;
   void before_step();
   void after_step();
@@ -40,7 +38,7 @@ struct Evolve::Impl {
     double largest, change;  // largest |u| and |u - previous|
     bool finite;
   };
-  /// Collective: one reduction.
+  /// The size of the state and of its last change. Collective: one reduction.
   StateSize look_at_state() const;
   std::string where() const;
 
@@ -66,10 +64,8 @@ struct Evolve::Impl {
   const StepHook* hook = nullptr;
   EvolveEnd end = EvolveEnd::time_reached;
   std::string failure;
-  Clock good;  // of the last good state
+  Clock good;  // time, step size and number of the last good state
 };
-
-// The choice of the integrator and of its step.
 
 Evolve::Impl::Impl(const Mesh& m, const Equation& e, const EvolveSettings& s)
     : mesh(m), equation(e), settings(s), field(m, e), u(m.create_vector()), previous(m.create_vector()) {
@@ -135,6 +131,7 @@ std::string Evolve::Impl::step_rule() const {
 }
 
 void Evolve::Impl::choose_step() {
+  // The method's own limit, and that of forward Euler, which is the unit of evolve.cfl.
   const auto rates = step_rates(explicit_part());
   largest_step = largest_stable_step(limits, rates);
   euler_step = largest_stable_step({}, rates);
@@ -150,6 +147,7 @@ void Evolve::Impl::choose_step() {
     }
     dt = settings.dt;
   } else {
+    // Where neither transport nor diffusion limits the step: a hundredth of the time.
     dt = std::isfinite(euler_step) ? settings.cfl * euler_step : settings.time / 100;
     if (dt > largest_step * slack) {
       std::ostringstream text;
@@ -182,26 +180,25 @@ void Evolve::Impl::choose_step() {
   plan_remaining_steps();
 }
 
-/// Equal steps from `good` to the end. A continued run may have another end time and so another step.
+/// Plans equal steps from `good` to the end. A continued run may have another end time and so another step.
 void Evolve::Impl::plan_remaining_steps() {
   if (settings.adaptive_tolerance > 0) return;
   constexpr double round_off = 1e-3;  // of many summed steps, in steps
+  // `steps` whole steps reach the end, or one more of them would; then all are shortened by the same factor.
   const double left = std::max(0.0, settings.time - good.time);
   const double steps = std::ceil(left / good.step_size - round_off);
-  if (static_cast<double>(good.step) + steps > static_cast<double>(std::numeric_limits<PetscInt>::max())) {
+  if (good.step + steps > std::numeric_limits<PetscInt>::max()) {
     std::ostringstream text;
     text << "evolve.dt: " << settings.time << " time units in steps of " << good.step_size
          << " are more steps than this PETSc can count; use a larger step or a smaller evolve.time";
     throw BadInput(text.str());
   }
-  check(TSSetMaxSteps(ts, static_cast<PetscInt>(good.step + static_cast<long>(steps))));
+  check(TSSetMaxSteps(ts, good.step + static_cast<long>(steps)));
   const bool whole = std::abs(left - steps * good.step_size) <= round_off * good.step_size;
   if (steps == 0 || whole || settings.inflow_every > 0) return;
   good.step_size = left / steps;  // to meet the end time
   check(TSSetTimeStep(ts, good.step_size));
 }
-
-// The PETSc callbacks of Evolve: right-hand side, implicit part, and the hooks around a step.
 
 void Evolve::Impl::register_callbacks() {
   const auto rhs = [](TS, PetscReal, Vec x, Vec f, void* context) {
@@ -236,6 +233,7 @@ void Evolve::Impl::prepare_implicit_solves() {
   check(TSGetSNES(ts, &snes));
   check(SNESGetKSP(snes, &ksp));
   check(KSPGetPC(ksp, &pc));
+  // Linear problems: solved to round-off, so that Newton's method, if any, sees exact steps.
   check(KSPSetTolerances(ksp, 1e-12, PETSC_DEFAULT, PETSC_DEFAULT, 1000));
   PetscBool imex = PETSC_FALSE;
   check(PetscObjectTypeCompare(reinterpret_cast<PetscObject>(ts.get()), TSARKIMEX, &imex));
@@ -245,11 +243,13 @@ void Evolve::Impl::prepare_implicit_solves() {
         u,
         [this](Vec x, Vec y) {
           field.apply_tangent(equation.implicit_terms(), at, x, y);
-          check(VecAYPX(y, -1, x));  // y := x - D x, then scaled below where the shift is not 1
+          // y = shift x - D x
+          check(VecAYPX(y, -1, x));
           if (shift != 1) check(VecAXPY(y, shift - 1, x));
         },
         ShellMatrix::Product{},
         [this](Vec y) {
+          // The diagonal of shift - D, for Jacobi's preconditioner.
           check(VecSet(y, shift));
           const WriteArray diagonal(y);
           const int first = mesh.first_cell();
@@ -263,7 +263,7 @@ void Evolve::Impl::prepare_implicit_solves() {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
             me.field.apply(me.equation.implicit_terms(), x, f);
-            check(VecAYPX(f, -1, x_dot));
+            check(VecAYPX(f, -1, x_dot));  // f = u' - D u
           });
         },
         this));
@@ -361,6 +361,7 @@ void Evolve::Impl::after_step() {
   taken = time - earlier;
   good = {time, next, step};
   const bool go_on = (*hook)({{time, taken, step}, u, previous});
+  // Steady if max |u_k - u_{k-1}| / dt is small against max |u|.
   const bool steady = settings.steady_tolerance > 0 && taken > 0 &&
                       seen.change / taken <= settings.steady_tolerance *
                                                  std::max(seen.largest, std::numeric_limits<double>::min());
@@ -393,7 +394,7 @@ Vec Evolve::state() const {
 void Evolve::restore(const Clock& clock) {
   check(TSSetTime(impl_->ts, clock.time));
   check(TSSetTimeStep(impl_->ts, clock.step_size));
-  check(TSSetStepNumber(impl_->ts, static_cast<PetscInt>(clock.step)));
+  check(TSSetStepNumber(impl_->ts, clock.step));
   impl_->good = clock;
   impl_->plan_remaining_steps();
 }

@@ -11,7 +11,7 @@
 
 namespace fluxformer {
 
-/// The keys evolve.* as numbers, and inflow.every.
+/// The keys evolve.* of a deck as numbers, and inflow.every.
 struct EvolveSettings {
   std::string method = "ssp";  ///< ssp | rk | euler | arkimex, or any TS type with [petsc] ts_type
   std::string variant;  ///< PETSc's name of the variant (rks3, 4, 3bs, ...); "": ssp rks2, rk 4, arkimex 3
@@ -24,26 +24,26 @@ struct EvolveSettings {
   double inflow_every = 0;        ///< time between changes of the inflow; 0: it is constant
 };
 
-/// The state of the integrator besides u.
+/// The state of the integrator besides u: time, size of the next step, number of steps taken.
 struct Clock {
   double time = 0;
   double step_size = 0;
   long step = 0;
 };
 
-/// What is known after a step.
+/// A step that was taken, with the states after and before it.
 struct Step {
   Clock clock;
   Vec u = nullptr;
   Vec previous = nullptr;  ///< the state one step earlier
 };
-/// Called on all ranks after each step; false stops the run.
+/// Called on all ranks after each step; returning false stops the run.
 using StepHook = std::function<bool(const Step&)>;
 
 /// Fills the slab of cell 0 for the `block`-th interval of length inflow_every.
 using InflowSource = std::function<void(long block, double* slab)>;
 
-/// Why `run` returned.
+/// The reason why `run` returned.
 enum class EvolveEnd { time_reached, steady, stopped_by_hook };
 
 /// The PETSc TS of an equation on a mesh, with the state it integrates.
@@ -57,9 +57,9 @@ class Evolve {
   Evolve(const Evolve&) = delete;
   Evolve& operator=(const Evolve&) = delete;
 
-  /// `source` is asked for the block of each new interval. Without one the inflow is 0.
+  /// Sets the source, which is asked for the block of each new interval. Without a source the inflow is 0.
   void set_inflow(InflowSource source);
-  /// The state, initially zero. To be set before `run`.
+  /// The state u, initially zero. It is to be set before `run`.
   Vec state() const;
   /// The inflow of the last step: the slab of cell 0.
   const std::vector<double>& inflow() const;
@@ -70,13 +70,14 @@ class Evolve {
   /// with memory take the same steps after a restart.
   void forget_history();
 
-  /// Collective. Throws NumericalFailure (agreed) when the state is not finite or passes max_norm, or a solve
-  /// fails; `state()` is then the last good state and `clock()` belongs to it.
+  /// Integrates to the end time, a steady state, or until `hook` returns false. Collective. Throws
+  /// NumericalFailure (agreed) when the state is not finite or passes max_norm, or a solve fails; `state()`
+  /// is then the last good state and `clock()` belongs to it.
   EvolveEnd run(const StepHook& hook);
 
   /// The time of `state()`, the size of the next step and the number of steps taken.
   Clock clock() const;
-  /// The step that follows from limits and settings; 0: the integrator chooses.
+  /// The step size that follows from limits and settings; 0 if the integrator chooses.
   double step_size() const;
 
   /// The equation, which of its terms are treated implicitly, and what limits the step, in a few lines.

@@ -34,6 +34,7 @@ Column<const double> FieldOperator::column(const DepthGhosts& ghosts, const doub
 
 template <class Begin, class End, class Body>
 void FieldOperator::overlapped(Begin&& begin, End&& end, Body&& body) {
+  // Cells from .. to - 1 need no ghosts: they are computed while the ghosts travel.
   const int first = mesh_.first_cell(), last = first + mesh_.cells();
   const int from = std::min(last, first + equation_.reach_below());
   const int to = std::max(from, last - equation_.reach_above());
@@ -78,6 +79,8 @@ void FieldOperator::apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Ve
   {
     const ZeroedArray bar(out);
     const ReadArray state(u), outer(w);
+    // Adjoints of ghost cells are collected beside the own ones, and added to those of their owners at the
+    // end.
     ghosts_.begin(u);
     ghosts_.end();
     variation_ghosts_.clear_bars();

@@ -11,10 +11,11 @@
 
 namespace fluxformer {
 
-/// Works on any list of terms of one equation, so that implicit and explicit ones can be applied separately.
+/// A list of terms of one equation as an operator on PETSc vectors. Implicit and explicit terms can be
+/// applied separately.
 class FieldOperator {
  public:
-  /// All are borrowed. Not collective.
+  /// `mesh` and `equation` are borrowed. Not collective.
   FieldOperator(const Mesh& mesh, const Equation& equation);
 
   /// Sets the slab of cell 0 (slab_size numbers, borrowed); zero before the first call.
@@ -24,7 +25,8 @@ class FieldOperator {
   void apply(const Equation::Terms& terms, Vec u, Vec out);
   /// out = J(u) v, with the inflow fixed. Collective.
   void apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out);
-  /// out = J(u)^T w; parameters += this rank's share, if not empty. Collective.
+  /// out = J(u)^T w; parameters (if not empty) += this rank's share of the gradient. Collective. No solver
+  /// calls it: tests verify with it that terms and ghosts have exact transposes.
   void apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Vec out, std::span<double> parameters);
 
  private:
@@ -36,7 +38,7 @@ class FieldOperator {
 
   const Mesh& mesh_;
   const Equation& equation_;
-  std::vector<double> zero_;  // the inflow before set_inflow, and that of variations
+  std::vector<double> zero_;  // the inflow before set_inflow, and the inflow of variations
   DepthGhosts ghosts_, variation_ghosts_;
 };
 

@@ -50,8 +50,8 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
     check(TSSSPGetNumStages(ts, &stages));
     const std::string name = variant;
     double c = 6;
-    if (name == TSSSPRKS2) c = static_cast<double>(stages - 1);
-    if (name == TSSSPRKS3) c = static_cast<double>(stages) - std::sqrt(static_cast<double>(stages));
+    if (name == TSSSPRKS2) c = stages - 1;
+    if (name == TSSSPRKS3) c = stages - std::sqrt(stages);
     // The scanned limits hold for the default numbers of stages and for more.
     const double upwind2 = name == TSSSPRKS2 ? (stages >= 5 ? 1.71 : 0.5) : (stages >= 9 ? 2.5 : 0.62);
     return {second ? upwind2 : c, c, false};
@@ -68,6 +68,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
 }
 
 double largest_stable_step(const MethodLimits& limits, const StepRates& rates) {
+  // dt (transport / C + diffusion / D) <= 1
   const double share = rates.transport / limits.transport + rates.diffusion / limits.diffusion;
   return share > 0 ? 1 / share : std::numeric_limits<double>::infinity();
 }

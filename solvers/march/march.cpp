@@ -6,25 +6,28 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/march/march_field.hpp"
 #include "solvers/shell_matrix.hpp"
 
 namespace fluxformer {
 
-// The members of March. Internal to solvers/march.
-
 inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver within Newton's method
 
+/// The members of March: the integrator or Newton solver, and the state of a march.
 struct March::Impl {
   Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells);
-  /// Where PETSc evaluates a stage of the present cell. Its s adds up round-off: slightly beyond its exit a cell would use the next
-  /// knots, which this rank may not have.
+  /// The depth at which PETSc evaluates a stage of the present cell. PETSc's s adds up round-off: slightly
+  /// beyond its exit a cell would use the next knots, which this rank may not have.
   DepthPoint point(double s) const;
   void make_stepper();
   void make_newton();
   void march_ts(const RowVisitor& row);
+  /// The march with BDF2, cell by cell, by Newton's method. PETSc's TSBDF starts with a half step, which
+  /// would not be the steady state of `upwind2`.
   void march_bdf2(const RowVisitor& row);
+  /// Throws if the state is not finite (agreed), else calls `row`.
   void show(int cell, const RowVisitor& row);
 
   MarchField field;
@@ -50,7 +53,7 @@ struct March::Impl {
 March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells)
     : field(m, d, c), model(m), depth(d), range(cells), settings(s), comm(field.comm()) {
   if (settings.method != "euler") require_field(model.spec(), "march.method = " + settings.method);
-  const auto size = static_cast<PetscInt>(model.context().size());
+  const Index size = model.context().size();
   check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
   if (settings.method == "bdf2")
     make_newton();
@@ -143,7 +146,7 @@ void March::Impl::make_stepper() {
 void March::Impl::show(int row_cell, const RowVisitor& row) {
   const ReadArray slab(u);
   double sum = 0;  // NaN and infinity survive it
-  for (std::size_t j = 0; j < model.context().size(); ++j) sum += slab.values[j] * 0.0;
+  for (Index j = 0, count = model.context().size(); j < count; ++j) sum += slab.values[j] * 0.0;
   agree(comm, std::isfinite(sum), "the state is not finite at depth cell " + std::to_string(row_cell),
         ExitCode::numerical);
   row(row_cell, slab.values);
@@ -169,7 +172,7 @@ March::March(DepthModel& model, DepthCells depth, double speed, const MarchSetti
 March::~March() = default;
 
 void March::run(const double* start, const RowVisitor& row, const double* older) {
-  const std::size_t size = impl_->model.context().size();
+  const Index size = impl_->model.context().size();
   std::copy_n(start, size, WriteArray(impl_->u).values);
   if (impl_->settings.method == "bdf2") {
     if (impl_->range.first > 1) std::copy_n(older, size, WriteArray(impl_->older).values);
@@ -178,9 +181,6 @@ void March::run(const double* start, const RowVisitor& row, const double* older)
   }
   impl_->march_ts(row);
 }
-
-// The march with BDF2, cell by cell, by Newton's method. PETSc's TSBDF starts with a half step, which would
-// not be the steady state of `upwind2`.
 
 void March::Impl::make_newton() {
   check(VecDuplicate(u, residual.out()));
@@ -192,6 +192,7 @@ void March::Impl::make_newton() {
       [](SNES, Vec x, Vec f, void* context) {
         return guarded([&] {
           auto& me = *static_cast<Impl*>(context);
+          // f = lead x - known - F(x) / c
           me.field.field(me.at_point, 1 / me.field.speed(), x, f);
           check(VecAYPX(f, -1, x));
           check(VecAXPY(f, me.lead - 1, x));
@@ -200,6 +201,7 @@ void March::Impl::make_newton() {
       },
       this));
   jacobian = std::make_unique<ShellMatrix>(u, [this](Vec x, Vec y) {
+    // y = lead x - F'(at) x / c
     field.tangent(at_point, 1 / field.speed(), at, x, y);
     check(VecAYPX(y, -1, x));
     check(VecAXPY(y, lead - 1, x));
@@ -220,6 +222,7 @@ void March::Impl::make_newton() {
 void March::Impl::march_bdf2(const RowVisitor& row) {
   const double h = depth.spacing();
   for (cell = range.first; cell <= range.last; ++cell) {
+    // lead u_i - known = F(u_i) / c with, for BDF2, lead = 3 / 2h and known = (4 u_{i-1} - u_{i-2}) / 2h.
     at_point = cell_exit(cell, depth.layers, depth.cells);
     if (cell == 1) {
       lead = 1 / h;  // backward Euler

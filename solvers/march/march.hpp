@@ -12,17 +12,18 @@
 
 namespace fluxformer {
 
-/// The integrator in s; one step per depth cell.
+/// The integrator in s, with one step per depth cell.
 struct MarchSettings {
   /// euler: the layer map u_i = G_i(u_{i-1}; h/c), with h = 1 the Transformer's forward pass (steady state of
   /// `shift`). rk: Runge-Kutta on F_s(u)/c. beuler: backward Euler (steady state of `upwind`). bdf2: BDF2
   /// with backward Euler in cell 1 (steady state of `upwind2`). Any other TS type by name (cn, theta, ...).
   std::string method = "euler";
-  std::string variant;       ///< of rk: 1fe, 2a, 3, 3bs, 4, ...; "": 4
-  double tolerance = 1e-13;  ///< of the Newton solves, relative
+  std::string variant;       ///< variant of rk: 1fe, 2a, 3, 3bs, 4, ...; "" means 4
+  double tolerance = 1e-13;  ///< relative tolerance of the Newton solves
 };
 
-/// Forward only, through a range of cells, states checked for non-finite numbers; for gradients see DepthMarch.
+/// A forward march through a range of cells, which checks that states are finite. For gradients see
+/// DepthMarch.
 class March {
  public:
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for
@@ -30,15 +31,15 @@ class March {
   /// M not a multiple of S with constant weights, and for norm post or residual off with h != c.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
       : March(model, depth, speed, settings, all_cells(depth)) {}
-  /// Through a range of cells.
+  /// A march through the cells of `range` only.
   March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings, DepthRange range);
   ~March();
   March(const March&) = delete;
   March& operator=(const March&) = delete;
 
-  /// Marches from the slab in front of the first cell (the inflow, for cell 1); bdf2 needs `older`, the one before that, from
-  /// another cell. Collective over the token line. Throws NumericalFailure (agreed) if a solve fails or the state is not
-  /// finite.
+  /// Marches from the slab in front of the first cell (for cell 1 the inflow). If the first cell is another
+  /// one, bdf2 also needs `older`, the slab before that. Collective over the token line. Throws
+  /// NumericalFailure (agreed) if a solve fails or the state is not finite.
   void run(const double* start, const RowVisitor& row, const double* older = nullptr);
 
  private:

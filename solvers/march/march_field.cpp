@@ -18,6 +18,7 @@ MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
 void MarchField::field(const DepthPoint& at, double scale, Vec x, Vec f) {
   const ZeroedArray to(f);
   const ReadArray from(x);
+  // F = kappa Lap u + alpha A(u) + rho R(u), part by part
   for (const auto part : all_field_terms) model_.add_field(part, at, scale, from.values, to.values);
 }
 

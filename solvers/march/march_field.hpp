@@ -1,7 +1,7 @@
 #pragma once
 
-// F_s(u) with tangent and adjoint on PETSc vectors, and the parameters of a stage: what the marches through
-// depth need of a model.
+// The field F_s(u) with tangent and adjoint on PETSc vectors, and the parameters of a stage: the part of a
+// model that the marches through depth need.
 
 #include <petscsnes.h>
 
@@ -16,10 +16,10 @@ namespace fluxformer {
 /// needs it: "march.method = rk".
 void require_field(const ModelSpec& spec, const std::string& setting);
 
-/// PETSc vectors here hold one slab per rank of the token line.
+/// The field of a model on PETSc vectors, which hold one slab per rank of the token line.
 class MarchField {
  public:
-  /// `model` is borrowed. Throws BadInput as require_marchable.
+  /// `model` is borrowed. Throws BadInput as require_marchable does.
   MarchField(DepthModel& model, DepthCells depth, double speed);
 
   DepthModel& model() const { return model_; }
@@ -38,15 +38,15 @@ class MarchField {
   }
   DepthPoint entry(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
 
-  /// f = scale F(x). Collective over the token line, as those below.
+  /// f = scale F(x). Collective over the token line, as all calls below.
   void field(const DepthPoint& at, double scale, Vec x, Vec f);
-  /// The same, keeping activations on `tape`.
+  /// f = scale F(x), keeping activations on `tape`.
   void field_keeping(const DepthPoint& at, double scale, Vec x, Vec f, Tape& tape);
   /// f = scale F'(x) v
   void tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f);
   /// bar = scale F'(x)^T w; gradient (or empty) += this rank's share of scale (dF/dtheta)^T w
   void adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar, std::span<double> gradient);
-  /// The same from the activations of field_keeping at x.
+  /// The products of `adjoint` from the activations that field_keeping kept at x.
   void kept_adjoint(const DepthPoint& at, double scale, Vec x, Tape& tape, Vec w, Vec bar,
                     std::span<double> gradient);
 
@@ -56,8 +56,9 @@ class MarchField {
   double speed_;
 };
 
-/// Newton's method without a preconditioner: attention is dense over tokens, so that there is no matrix to
-/// build one from. Relative tolerances: `newton` of residual and step, `linear` of the Krylov solver.
+/// Sets up Newton's method without a preconditioner: attention is dense over tokens, so that there is no
+/// matrix to build one from. `newton` is the relative tolerance of residual and step, `linear` that of the
+/// Krylov solver.
 void set_tolerances(SNES snes, double newton, double linear);
 
 }  // namespace fluxformer

@@ -17,10 +17,8 @@
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer::saddle {
-
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -33,7 +31,7 @@ double largest(const std::vector<double>& values) {
   return most;
 }
 
-/// f with a count of its calls.
+/// The function f with a count of its calls.
 struct Counted {
   const Function& f;
   int calls = 0;
@@ -55,9 +53,9 @@ PetscErrorCode evaluate(Tao /*tao*/, Vec at, PetscReal* value, Vec slope, void* 
   });
 }
 
-/// x becomes TAO's solution; returns its iterations.
+/// x becomes TAO's solution. Returns the number of iterations.
 int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& request) {
-  const auto size = static_cast<PetscInt>(x.size());
+  const Index size = x.size();
   VecHandle at;
   check(VecCreateSeq(PETSC_COMM_SELF, size, at.out()));
   std::ranges::copy(x, WriteArray(at).values);
@@ -66,7 +64,7 @@ int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& reque
   check(TaoSetType(tao, TAOLMVM));
   check(TaoSetObjectiveAndGradient(tao, nullptr, evaluate, &f));
   check(TaoSetSolution(tao, at));
-  // It measures by the 2-norm, which is no smaller than the largest entry.
+  // TAO measures by the 2-norm, which is no smaller than the largest entry.
   check(TaoSetTolerances(tao, request.tolerance * request.scale / 10, 0, 0));
   check(TaoSetMaximumIterations(tao, request.iterations));
   check(TaoSetMaximumFunctionEvaluations(tao, 20 * request.iterations));
@@ -81,36 +79,38 @@ int quasi_newton(Counted& f, std::vector<double>& x, const MinimumRequest& reque
   check(TaoGetIterationNumber(tao, &iterations));
   const ReadArray found(at);
   std::copy_n(found.values, x.size(), x.begin());
-  return static_cast<int>(iterations);
+  return iterations;
 }
 
-/// By central differences of the gradient, symmetrised. The step balances truncation and round-off: eps^(1/3).
+/// The Hessian by central differences of the gradient, symmetrised: H_ji = (g_j(x + h e_i) - g_j(x - h e_i))
+/// / 2h. The step h ~ eps^(1/3) balances truncation and round-off.
 MatrixXd hessian(Counted& f, const std::vector<double>& x) {
-  const auto size = static_cast<Index>(x.size());
+  const Index size = x.size();
   const double relative = std::cbrt(std::numeric_limits<double>::epsilon());
   MatrixXd h(size, size);
   std::vector<double> moved = x, after(x.size()), before(x.size());
   for (Index i = 0; i < size; ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    const double step = relative * std::max(1.0, std::abs(x[k]));
-    moved[k] = x[k] + step;
+    const double step = relative * std::max(1.0, std::abs(x[i]));
+    moved[i] = x[i] + step;
     f(moved, after);
-    moved[k] = x[k] - step;
+    moved[i] = x[i] - step;
     f(moved, before);
-    moved[k] = x[k];
+    moved[i] = x[i];
     for (Index j = 0; j < size; ++j) h(j, i) = (after[j] - before[j]) / (2 * step);
   }
   return (h + h.transpose()) / 2;
 }
 
-/// One Newton step; false, and nothing changed, if it does not make the gradient smaller.
+/// Takes one Newton step x -= H^-1 g. Returns false, and changes nothing, if it does not make the gradient
+/// smaller.
 bool newton(Counted& f, Minimum& best, std::vector<double>& gradient, double scale) {
+  // Without a Cholesky factor the Hessian is not positive definite, and the step no descent.
   const Eigen::LLT<MatrixXd> factor(hessian(f, best.x));
   if (factor.info() != Eigen::Success) return false;
-  const auto size = static_cast<Index>(best.x.size());
+  const Index size = best.x.size();
   const VectorXd step = factor.solve(Eigen::Map<const VectorXd>(gradient.data(), size));
   std::vector<double> moved = best.x, slope(best.x.size());
-  for (std::size_t k = 0; k < moved.size(); ++k) moved[k] -= step[static_cast<Index>(k)];
+  for (Index k = 0; k < std::ssize(moved); ++k) moved[k] -= step[k];
   const double value = f(moved, slope), steepest = largest(slope) / scale;
   if (!std::isfinite(value) || !(steepest < best.gradient)) return false;
   best.x = std::move(moved);
@@ -143,12 +143,12 @@ Minimum minimise(const Function& function, std::vector<double> start, const Mini
 
 namespace {
 
-/// What the first rank tells the others: the next x, or that there is none.
+/// The messages of the first rank to the others: the next x, or that there is none.
 class Orders {
  public:
   explicit Orders(MPI_Comm comm) : comm_(comm) {}
 
-  /// The first rank passes x, the others get it. False if it is the end.
+  /// Sends x from the first rank to the others. False at the end.
   bool next(std::vector<double>& x, int goes_on = 1) const {
     check_mpi(MPI_Bcast(&goes_on, 1, MPI_INT, 0, comm_));
     if (goes_on == 1) share(x.data(), x.size());
@@ -158,15 +158,15 @@ class Orders {
     std::vector<double> none;
     next(none, 0);
   }
-  void share(double* numbers, std::size_t count) const {
-    check_mpi(MPI_Bcast(numbers, static_cast<int>(count), MPI_DOUBLE, 0, comm_));
+  void share(double* numbers, Index count) const {
+    check_mpi(MPI_Bcast(numbers, count, MPI_DOUBLE, 0, comm_));
   }
 
  private:
   MPI_Comm comm_;
 };
 
-/// The first rank: minimises, and says which x comes next.
+/// The part of the first rank: minimises, and tells the others which x comes next.
 Minimum lead(MPI_Comm comm, const Orders& orders, const Function& f, std::vector<double> start,
              const MinimumRequest& request) {
   bool inside = false;
@@ -193,7 +193,7 @@ Minimum lead(MPI_Comm comm, const Orders& orders, const Function& f, std::vector
   return least;
 }
 
-/// Any other rank.
+/// The part of any other rank: evaluates f with the first one.
 Minimum follow(MPI_Comm comm, const Orders& orders, const Function& f, std::vector<double> start) {
   Minimum least{.x = std::move(start)};
   std::vector<double> gradient(least.x.size());
@@ -217,8 +217,8 @@ Minimum minimise_together(MPI_Comm comm, const Function& f, std::vector<double> 
   orders.share(numbers.data(), numbers.size());
   least.value = numbers[0];
   least.gradient = numbers[1];
-  least.iterations = static_cast<int>(numbers[2]);
-  least.evaluations = static_cast<int>(numbers[3]);
+  least.iterations = numbers[2];
+  least.evaluations = numbers[3];
   least.converged = numbers[4] == 1;
   return least;
 }

@@ -11,22 +11,22 @@
 namespace fluxformer::sampling {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// Mean and covariance of the states so far.
+/// Running mean and covariance of the states (Welford).
 class Moments {
  public:
   explicit Moments(Index size) : mean_(VectorXd::Zero(size)), squares_(MatrixXd::Zero(size, size)) {}
   void add(const VectorXd& x) {
     ++count_;
+    // mean += (x - mean) / k,  squares += (x - mean before) (x - mean after)^T
     const VectorXd before = x - mean_;
-    mean_ += before / static_cast<double>(count_);
+    mean_ += before / count_;
     squares_ += before * (x - mean_).transpose();
   }
   long count() const { return count_; }
-  MatrixXd covariance() const { return squares_ / static_cast<double>(count_ - 1); }
+  MatrixXd covariance() const { return squares_ / (count_ - 1); }
 
  private:
   long count_ = 0;
@@ -34,10 +34,10 @@ class Moments {
   MatrixXd squares_;
 };
 
-/// The factor of the proposals: 2.38/sqrt(d) times that of the covariance, with a little of the identity, so that no
-/// direction is lost.
+/// The factor of the proposals: 2.38/sqrt(d) times that of the covariance, with a little of the identity, so
+/// that no direction is lost.
 MatrixXd proposal(const MatrixXd& covariance) {
-  const auto d = static_cast<double>(covariance.rows());
+  const double d = covariance.rows();
   MatrixXd a = covariance;
   a.diagonal().array() += 1e-6 * covariance.trace() / d + 1e-300;
   return 2.38 / std::sqrt(d) * MatrixXd(a.llt().matrixL());
@@ -47,7 +47,7 @@ MatrixXd proposal(const MatrixXd& covariance) {
 
 Walk random_walk(const LogDensity& log_density, std::vector<double> start, const WalkPlan& plan,
                  const Visitor& visit) {
-  const auto size = static_cast<Index>(start.size());
+  const Index size = start.size();
   const RandomStream stream(plan.seed, "random walk");
   Eigen::Map<const VectorXd> from(start.data(), size);
   VectorXd x = from, next(size), draws(size);
@@ -55,12 +55,13 @@ Walk random_walk(const LogDensity& log_density, std::vector<double> start, const
   double here = density(x);
   if (!std::isfinite(here)) throw BadInput("a random walk cannot start where its density is 0 or infinite");
 
-  MatrixXd factor = plan.first_step / std::sqrt(static_cast<double>(size)) * MatrixXd::Identity(size, size);
+  MatrixXd factor = plan.first_step / std::sqrt(size) * MatrixXd::Identity(size, size);
   Moments moments(size);
   long accepted = 0;
   for (long step = 0; step < plan.warm_up + plan.steps; ++step) {
     const auto draw = stream.item(step);
-    for (Index k = 0; k < size; ++k) draws[k] = draw.normal(static_cast<std::uint64_t>(k) + 1);
+    for (Index k = 0; k < size; ++k) draws[k] = draw.normal(k + 1);
+    // next = x + L xi, xi standard normal; accepted with probability min(1, p(next) / p(x))
     next.noalias() = factor * draws;
     next += x;
     const double there = density(next);
@@ -81,7 +82,7 @@ Walk random_walk(const LogDensity& log_density, std::vector<double> start, const
     }
   }
   return {.last = {x.data(), x.data() + size},
-          .accepted = static_cast<double>(accepted) / static_cast<double>(std::max(plan.steps, 1L))};
+          .accepted = static_cast<double>(accepted) / std::max(plan.steps, 1L)};
 }
 
 }  // namespace fluxformer::sampling

@@ -6,26 +6,27 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::sampling {
 namespace {
 
-constexpr double divergence = 1000;  // of the energy
+constexpr double divergence = 1000;  // rise of the energy at which a trajectory diverges
 
 /// p := p - epsilon gradient
 void kick(PhasePoint& at, double epsilon) {
-  for (std::size_t k = 0; k < at.p.size(); ++k) at.p[k] -= epsilon * at.gradient[k];
+  for (Index k = 0; k < std::ssize(at.p); ++k) at.p[k] -= epsilon * at.gradient[k];
 }
 
-/// q := q + epsilon p, and what the potential is there.
+/// q := q + epsilon p; computes the potential there and its gradient
 void drift(const Potential& potential, PhasePoint& at, double epsilon) {
-  for (std::size_t k = 0; k < at.q.size(); ++k) at.q[k] += epsilon * at.p[k];
+  for (Index k = 0; k < std::ssize(at.q); ++k) at.q[k] += epsilon * at.p[k];
   at.potential = potential(at.q, at.gradient);
 }
 
 void draw_momenta(PhasePoint& at, const RandomStream& draw) {
-  for (std::size_t k = 0; k < at.p.size(); ++k) at.p[k] = draw.normal(k + 2);
+  for (Index k = 0; k < std::ssize(at.p); ++k) at.p[k] = draw.normal(k + 2);
 }
 
 /// Probability that the end of a trajectory is accepted.
@@ -34,7 +35,8 @@ double acceptance(double before, const PhasePoint& after) {
   return std::isfinite(change) ? std::min(1.0, std::exp(change)) : 0;
 }
 
-/// A step size of which a single step is accepted in about half of the cases: doubled or halved until it crosses.
+/// A step size with which a single step is accepted in about half of the cases: doubled or halved until the
+/// acceptance crosses 1/2.
 double first_step(const Potential& potential, PhasePoint at, const RandomStream& stream) {
   draw_momenta(at, stream.item(0));
   const double before = at.energy();
@@ -58,6 +60,8 @@ class StepSize {
   double mean() const { return std::exp(mean_); }
   void learn(double accepted) {
     ++count_;
+    // H_t: running mean of (target - accepted); ln eps_t = mu - sqrt(t)/gamma H_t with mu = ln(10 eps_1),
+    // gamma = 0.05, t_0 = 10; the mean of ln eps_t has the weights t^-0.75.
     const double share = 1 / (count_ + 10);
     error_ = (1 - share) * error_ + share * (target_ - accepted);
     log_ = goal_ - std::sqrt(count_) / 0.05 * error_;
@@ -76,6 +80,7 @@ double PhasePoint::energy() const {
 }
 
 bool leapfrog(const Potential& potential, PhasePoint& at, double epsilon, int steps) {
+  // Half a kick, then drifts and kicks in turns; the last kick is again a half.
   const double most = at.energy() + divergence;
   kick(at, epsilon / 2);
   for (int step = 1; step <= steps; ++step) {
@@ -90,7 +95,7 @@ HamiltonianChain hamiltonian_chain(const Potential& potential, std::vector<doubl
                                    const HamiltonianPlan& plan,
                                    const std::function<void(std::span<const double> q)>& visit) {
   const RandomStream stream(plan.seed, "hamiltonian chain");
-  const std::size_t size = start.size();
+  const Index size = start.size();
   PhasePoint here{
       .q = std::move(start), .p = std::vector<double>(size), .gradient = std::vector<double>(size)};
   here.potential = potential(here.q, here.gradient);
@@ -101,7 +106,7 @@ HamiltonianChain hamiltonian_chain(const Potential& potential, std::vector<doubl
   HamiltonianChain chain;
   PhasePoint there = here;
   for (int k = 0; k < plan.warm_up + plan.draws; ++k) {
-    const auto draw = stream.item(static_cast<std::uint64_t>(k) + 1);
+    const auto draw = stream.item(k + 1);
     const bool warmed = k >= plan.warm_up;
     if (k == plan.warm_up) chain.step = plan.warm_up > 0 ? size_of_steps.mean() : size_of_steps.now();
     // Trajectories of one length could return to where they began, for ever.

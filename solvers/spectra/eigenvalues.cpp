@@ -11,7 +11,6 @@
 #include "solvers/spectra/spectral_density.hpp"
 
 namespace fluxformer::spectra {
-
 namespace {
 
 void check_request(const EigenRequest& request, PetscInt rows) {
@@ -22,8 +21,8 @@ void check_request(const EigenRequest& request, PetscInt rows) {
   if (!(request.tolerance > 0)) throw BadInput("eigenvalues need a tolerance greater than 0");
 }
 
-/// max |lambda| of a few Lanczos steps: a bound from below, good to some per cent, which is enough to turn a relative
-/// tolerance into an absolute one.
+/// max |lambda| of a few Lanczos steps: a bound from below, good to some per cent, which is enough to turn a
+/// relative tolerance into an absolute one.
 double norm_estimate(Mat h, Vec start) {
   constexpr int steps = 8;
   const auto nodes = lanczos_quadrature(h, start, steps).nodes;
@@ -54,6 +53,7 @@ class EigenSolver::Solver {
     check(EPSSetTolerances(eps_, tolerance, request.restarts));
     PetscInt rows = 0;
     check(MatGetSize(h, &rows, nullptr));
+    // At least SLEPc's default for k eigenvalues, max(2 k, k + 15); more vectors need fewer restarts.
     const PetscInt basis = std::min(rows, std::max({2 * count, count + 15, request.basis}));
     check(EPSSetDimensions(eps_, count, basis_ > 0 ? basis_ : basis, projected_));
     check(EPSSetInitialSpace(eps_, 1, &start));

@@ -1,6 +1,7 @@
 #pragma once
 
-// Extreme eigenvalues of a symmetric matrix by SLEPc's Krylov-Schur method (Stewart, SIAM J. Matrix Anal. Appl. 23 (2002) 601).
+// Extreme eigenvalues of a symmetric matrix by SLEPc's Krylov-Schur method (Stewart, SIAM J. Matrix Anal.
+// Appl. 23 (2002) 601).
 
 #include <mpi.h>
 #include <petscmat.h>
@@ -13,30 +14,30 @@
 
 namespace fluxformer::spectra {
 
-/// Whether the result holds them.
+/// Says if a result holds the eigenvectors.
 enum class Eigenvectors { not_kept, kept };
 
-/// What is asked for.
+/// The eigenvalues that are asked for, and their accuracy.
 struct EigenRequest {
-  int largest = 0, smallest = 0;  ///< how many at either end; the smallest are the most negative
-  double tolerance = 1e-8;        ///< of |H x - lambda x| / ||H||
-  int restarts = 500;             ///< at most, for each end
+  int largest = 0, smallest = 0;  ///< number of eigenvalues at either end; the smallest are the most negative
+  double tolerance = 1e-8;        ///< tolerance of |H x - lambda x| / ||H||
+  int restarts = 500;             ///< largest number of restarts for each end
   int basis = 40;  ///< vectors in memory, or more if SLEPc's default for so many eigenvalues is more
   Eigenvectors vectors = Eigenvectors::not_kept;
-  std::uint64_t seed = 1;  ///< of the start vector
+  std::uint64_t seed = 1;  ///< seed of the start vector
 };
 
-/// One end of the spectrum, from outside inwards: those that converged within the restarts.
+/// The eigenvalues of one end of the spectrum that converged within the restarts, from outside inwards.
 struct EigenEnd {
   std::vector<double> values;
   std::vector<double> residuals;   ///< |H x - lambda x| / ||H|| with |x| = 1; 0 for H = 0
   std::vector<VecHandle> vectors;  ///< x, of length 1 and any sign, if they are kept
   int asked = 0, restarts = 0;
-  /// Whether all that were asked for converged.
-  bool complete() const { return values.size() == static_cast<std::size_t>(asked); }
+  /// True if all eigenvalues that were asked for converged.
+  bool complete() const { return std::ssize(values) == asked; }
 };
 
-/// Both ends.
+/// The eigenvalues of both ends of the spectrum.
 struct ExtremeEigenvalues {
   EigenEnd largest, smallest;
   double norm = 0;  ///< ||H||_2, estimated by the largest |eigenvalue| seen (from below)
@@ -45,17 +46,17 @@ struct ExtremeEigenvalues {
 /// Solves for the ends of spectra; reads the options of EPS, ST, BV and DS when it is made.
 class EigenSolver {
  public:
-  /// Collective.
+  /// A solver on the ranks of `comm`. Collective.
   explicit EigenSolver(MPI_Comm comm);
   ~EigenSolver();
   EigenSolver(const EigenSolver&) = delete;
   EigenSolver& operator=(const EigenSolver&) = delete;
 
-  /// `h`: symmetric, on the solver's communicator; some ranks may own no rows. What the request says counts more than options.
-  /// A multiple eigenvalue may be found fewer times than it occurs, since all vectors come from one start vector; those
-  /// found are eigenvalues, and none lies further out. Equal on any number of ranks to the tolerance. Collective. Throws
-  /// BadInput for more eigenvalues than rows, negative counts, or a tolerance that is not positive; NumericalFailure if a
-  /// product is not finite.
+  /// `h`: symmetric, on the solver's communicator; some ranks may own no rows. What the request says counts
+  /// more than options. A multiple eigenvalue may be found fewer times than it occurs, since all vectors come
+  /// from one start vector; those found are eigenvalues, and none lies further out. Equal on any number of
+  /// ranks to the tolerance. Collective. Throws BadInput for more eigenvalues than rows, negative counts, or
+  /// a tolerance that is not positive; NumericalFailure if a product is not finite.
   ExtremeEigenvalues solve(Mat h, const EigenRequest& request);
 
  private:

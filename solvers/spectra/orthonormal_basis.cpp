@@ -6,13 +6,13 @@
 #include "base/error.hpp"
 
 namespace fluxformer::spectra {
-
 namespace {
 
-// What is left of a vector within the span of the basis: the round-off of the products and of the first pass.
+// Relative length of the rest of a vector that lies within the span of the basis: the round-off of the
+// products and of the first pass.
 constexpr double round_off = 64 * std::numeric_limits<double>::epsilon();
 
-/// Column k of a BV, borrowed for a scope.
+/// A column of a BV, borrowed for a scope.
 class Column {
  public:
   Column(BV of, PetscInt k) : bv_(of), k_(k) { check(BVGetColumn(bv_, k_, &vector)); }
@@ -43,7 +43,7 @@ double OrthonormalBasis::orthogonalise(Vec v) {
   double before = 0, left = 0;
   check(VecNorm(v, NORM_2, &before));
   if (!std::isfinite(before)) throw NumericalFailure("a product with the operator is not finite");
-  coefficients_.assign(static_cast<std::size_t>(size_), 0.0);
+  coefficients_.assign(size_, 0.0);
   if (size_ == 0 || before == 0) return before;
   check(BVSetActiveColumns(vectors_, 0, size_));
   PetscBool dependent = PETSC_FALSE;

@@ -12,18 +12,20 @@
 
 namespace fluxformer::spectra {
 
-/// Grows by one vector at a time, by classical Gram-Schmidt done twice.
+/// An orthonormal basis that grows by one vector at a time, by classical Gram-Schmidt done twice.
 class OrthonormalBasis {
  public:
-  /// Room for `capacity` vectors with the layout of `like`. Collective. Reads the options of BV.
+  /// An empty basis with room for `capacity` vectors with the layout of `like`. Collective. Reads the options
+  /// of BV.
   OrthonormalBasis(Vec like, PetscInt capacity);
 
-  /// Takes the part in the basis out of `v`; returns the length of what is left, 0 if that is round-off of what
-  /// was given. Collective. Throws NumericalFailure if `v` is not finite.
+  /// Subtracts from `v` its part in the span of the basis. Returns the length of the rest, or 0 if the rest
+  /// is only round-off of `v`. Collective. Throws NumericalFailure if `v` is not finite.
   double orthogonalise(Vec v);
-  /// v_k . v as it was before `orthogonalise`, for each vector of the basis.
+  /// The products v_k . v of the last `orthogonalise`, with `v` as it was before, for each vector v_k of the
+  /// basis.
   std::span<const double> coefficients() const { return coefficients_; }
-  /// Adds what `orthogonalise` left of `v`, whose length was not 0.
+  /// Adds the rest of `v` that `orthogonalise` left, whose length was not 0.
   void append(Vec v, double length);
   PetscInt size() const { return size_; }
   /// product := H v_k. Collective.

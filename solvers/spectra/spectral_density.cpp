@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/statistics.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/spectra/orthonormal_basis.hpp"
@@ -16,25 +17,26 @@ void fill_probe(Vec v, Probe kind, const RandomStream& stream) {
   check(VecGetOwnershipRange(v, &first, &last));
   const WriteArray own(v);
   for (PetscInt i = first; i < last; ++i) {
-    const auto index = static_cast<std::uint64_t>(i);
     const bool normal = kind == Probe::gaussian;
-    own.values[i - first] = normal ? stream.normal(index) : (stream.bits(index)[0] & 1U) != 0 ? 1.0 : -1.0;
+    own.values[i - first] = normal ? stream.normal(i) : (stream.bits(i)[0] & 1U) != 0 ? 1.0 : -1.0;
   }
 }
 
 namespace {
 
-/// Nodes are the eigenvalues of the tridiagonal matrix, weights the squares of its eigenvectors' first components.
+/// Nodes are the eigenvalues of the tridiagonal matrix, weights the squares of its eigenvectors' first
+/// components.
 Quadrature gauss_rule(const std::vector<double>& diagonal, const std::vector<double>& off_diagonal,
                       double squared_length) {
   using Map = Eigen::Map<const Eigen::VectorXd>;
-  const auto steps = static_cast<Eigen::Index>(diagonal.size());
+  const Index steps = diagonal.size();
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
   solver.computeFromTridiagonal(Map(diagonal.data(), steps), Map(off_diagonal.data(), steps - 1));
   if (solver.info() != Eigen::Success)
     throw NumericalFailure("no eigenvalues of a tridiagonal matrix of " + std::to_string(steps) + " rows");
   Quadrature rule;
   for (Eigen::Index l = 0; l < steps; ++l) {
+    // Golub and Welsch: node = eigenvalue, weight = |v|^2 (first component of the eigenvector)^2
     const double first = solver.eigenvectors()(0, l);
     rule.nodes.push_back(solver.eigenvalues()(l));
     rule.weights.push_back(squared_length * first * first);
@@ -57,6 +59,8 @@ Quadrature lanczos_quadrature(Mat h, Vec v, int steps) {
   const double length = basis.orthogonalise(w);
   if (length == 0) throw NumericalFailure("Lanczos from the vector 0");
 
+  // T = tridiag(beta, alpha, beta) is H in the basis v_1, v_2, ...; it ends early if the vectors span an
+  // invariant space.
   std::vector<double> alpha, beta;
   double rest = length;
   while (true) {
@@ -89,8 +93,9 @@ std::vector<double> broadened_density(std::span<const Quadrature> probes, std::s
                                       double width) {
   std::vector<double> density(grid.size(), 0.0);
   for (const auto& [nodes, weights] : probes) {
+    // mean over probes of sum_l weights_l N(x; nodes_l, width^2)
     const auto one = gaussian_mixture(nodes, weights, width, grid);
-    for (std::size_t i = 0; i < grid.size(); ++i) density[i] += one[i] / static_cast<double>(probes.size());
+    for (Index i = 0; i < std::ssize(grid); ++i) density[i] += one[i] / probes.size();
   }
   return density;
 }

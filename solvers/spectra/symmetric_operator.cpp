@@ -11,7 +11,6 @@
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer::spectra {
-
 namespace {
 
 VecHandle spread_vector(MPI_Comm comm, PetscInt rows) {
@@ -77,6 +76,7 @@ ReplicatedOperator::ReplicatedOperator(MPI_Comm comm, PetscInt rows, Product pro
 }
 
 void ReplicatedOperator::multiply(Vec in, Vec out) {
+  // Every rank multiplies the whole vector and keeps its own rows of the result.
   gather(in, in_);
   product_(in_, out_);
   PetscInt first = 0, last = 0;
@@ -94,6 +94,8 @@ MatHandle restricted(Mat h, const Block& block) {
   check(PetscSplitOwnership(comm, &own, &size));
   check_mpi(MPI_Scan(&own, &end, 1, MPIU_INT, MPI_SUM, comm));
 
+  // Entries end - own .. end - 1 of the block belong to this rank; entry i of a range has the global index i
+  // + shift.
   std::vector<PetscInt> indices;
   PetscInt place = 0;  // in the block
   for (const auto& range : block) {
@@ -110,7 +112,7 @@ MatHandle restricted(Mat h, const Block& block) {
 }
 
 VecHandle restricted(std::span<const double> whole, const Block& block, Mat like) {
-  check_block(block, static_cast<PetscInt>(whole.size()));
+  check_block(block, whole.size());
   VecHandle vector;
   check(MatCreateVecs(like, vector.out(), nullptr));
   PetscInt first = 0, end = 0, place = 0;  // `place`: in the block
@@ -132,6 +134,7 @@ PreconditionedOperator::PreconditionedOperator(Mat h, Vec diagonal)
           [this](Vec in, Vec out) { multiply(in, out); }) {}
 
 void PreconditionedOperator::multiply(Vec in, Vec out) {
+  // out = S H S in with S = D^-1/2
   check(VecPointwiseMult(scaled_, scale_, in));
   check(MatMult(h_, scaled_, out));
   check(VecPointwiseMult(out, scale_, out));

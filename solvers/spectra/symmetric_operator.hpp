@@ -1,6 +1,7 @@
 #pragma once
 
-// Symmetric operators made of others: from a product with whole vectors, restricted to a block, preconditioned.
+// Symmetric operators made of others: from a product with whole vectors, restricted to a block,
+// preconditioned.
 
 #include <mpi.h>
 #include <petscmat.h>
@@ -15,12 +16,14 @@
 
 namespace fluxformer::spectra {
 
-/// A symmetric product that every rank of a communicator computes together for whole vectors (a Hessian, whose samples
-/// the ranks share), as a matrix with rows spread evenly: bases of solvers then take 1/ranks of the memory, and all
-/// ranks take the same decisions. A product gathers the vector (8 bytes a row) on every rank.
+/// A symmetric product that every rank of a communicator computes together for whole vectors (a Hessian,
+/// whose samples the ranks share), as a matrix with rows spread evenly: bases of solvers then take 1/ranks of
+/// the memory, and all ranks take the same decisions. A product gathers the vector (8 bytes a row) on every
+/// rank.
 class ReplicatedOperator {
  public:
-  /// out := H in. Both hold all rows, `in` is equal on all ranks; of `out` a rank's own rows are read. Collective.
+  /// out := H in. Both hold all rows, `in` is equal on all ranks; of `out` a rank's own rows are read.
+  /// Collective.
   using Product = std::function<void(std::span<const double> in, std::span<double> out)>;
 
   /// `rows` x `rows`. Collective. Throws BadInput if `rows` is not positive.
@@ -36,20 +39,22 @@ class ReplicatedOperator {
   ShellMatrix matrix_;
 };
 
-/// P^T H P: rows and columns of `block`, in its order, spread evenly over the ranks of `h`. Keeps a reference to `h`,
-/// not to what a shell matrix is made of. Collective. Throws BadInput as check_block does.
+/// The matrix P^T H P of the rows and columns of `block`, in its order, spread evenly over the ranks of `h`.
+/// It keeps a reference to `h`, but not to the objects behind a shell matrix. Collective. Throws BadInput as
+/// check_block does.
 MatHandle restricted(Mat h, const Block& block);
 
-/// The entries of `block` out of a whole vector that every rank holds, with the layout of the rows of `like` (restricted
-/// to this block). Collective.
+/// The entries of `block` out of a whole vector that every rank holds, with the layout of the rows of `like`
+/// (restricted to this block). Collective.
 VecHandle restricted(std::span<const double> whole, const Block& block, Mat like);
 
-/// D^-1/2 H D^-1/2 for a positive diagonal D: its eigenvalues are those of D^-1 H, what an adaptive optimiser with the
-/// step D^-1 sees (Cohen et al. 2022, "Adaptive Gradient Methods at the Edge of Stability", arXiv 2207.14484).
+/// The matrix D^-1/2 H D^-1/2 for a positive diagonal D. Its eigenvalues are those of D^-1 H, which an
+/// adaptive optimiser with the step D^-1 sees (Cohen et al. 2022, "Adaptive Gradient Methods at the Edge of
+/// Stability", arXiv 2207.14484).
 class PreconditionedOperator {
  public:
-  /// `diagonal` has the layout of the rows of `h` and is copied; `h` must outlive this object. Collective. Throws BadInput
-  /// unless every entry is positive and finite.
+  /// `diagonal` has the layout of the rows of `h` and is copied; `h` must outlive this object. Collective.
+  /// Throws BadInput unless every entry is positive and finite.
   PreconditionedOperator(Mat h, Vec diagonal);
   PreconditionedOperator(const PreconditionedOperator&) = delete;
   PreconditionedOperator& operator=(const PreconditionedOperator&) = delete;

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/reductions.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/spectra/orthonormal_basis.hpp"
 #include "solvers/spectra/spectral_density.hpp"
 
 namespace fluxformer::spectra {
-
 namespace {
 
 void require_two(int probes) {
@@ -33,7 +33,7 @@ std::vector<Estimate> estimates_of(std::vector<std::vector<double>> samples) {
   return estimates;
 }
 
-/// A probe and its product.
+/// A probe v and its product H v.
 struct Pair {
   explicit Pair(Mat h) { check(MatCreateVecs(h, v.out(), hv.out())); }
   VecHandle v, hv;
@@ -45,6 +45,7 @@ OrthonormalBasis range_of(Mat h, Pair& pair, const TraceSettings& settings) {
   const PetscInt most = std::min<PetscInt>(settings.sketch, rows);
   OrthonormalBasis basis(pair.v, std::max<PetscInt>(most, 1));
   const RandomStream stream(settings.seed, "sketch of a trace");
+  // Q: an orthonormal basis of H S, where the columns of S are random signs.
   for (PetscInt k = 0; k < most; ++k) {
     fill_probe(pair.v, Probe::rademacher, stream.item(k));
     check(MatMult(h, pair.v, pair.hv));
@@ -54,7 +55,7 @@ OrthonormalBasis range_of(Mat h, Pair& pair, const TraceSettings& settings) {
   return basis;
 }
 
-/// The rows of a product that each block shares with this rank.
+/// The part of each block that lies in the rows of this rank, counted from its first row.
 std::vector<Block> own_parts(Mat h, std::span<const Block> blocks) {
   PetscInt rows = 0, first = 0, last = 0;
   check(MatGetSize(h, &rows, nullptr));
@@ -63,7 +64,10 @@ std::vector<Block> own_parts(Mat h, std::span<const Block> blocks) {
   for (const auto& block : blocks) {
     check_block(block, rows);
     parts.push_back(common(block, first, last));
-    for (auto& [begin, end] : parts.back()) begin -= first, end -= first;
+    for (auto& [begin, end] : parts.back()) {
+      begin -= first;
+      end -= first;
+    }
   }
   return parts;
 }
@@ -110,6 +114,7 @@ TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
   if (settings.sketch < 0) throw BadInput("a sketch of " + std::to_string(settings.sketch) + " vectors");
   Pair pair(h);
   OrthonormalBasis basis = range_of(h, pair, settings);
+  // Trace of Q^T H Q, vector by vector.
   TraceEstimate estimate;
   for (PetscInt k = 0; k < basis.size(); ++k) {
     basis.multiply(h, k, pair.hv);
@@ -119,6 +124,7 @@ TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
   std::vector<double> samples;
   for (int k = 0; k < settings.probes; ++k) {
     fill_probe(pair.v, Probe::rademacher, stream.item(k));
+    // g^T H g with g = (1 - Q Q^T) v
     basis.orthogonalise(pair.v);
     check(MatMult(h, pair.v, pair.hv));
     samples.push_back(dot(pair.v, pair.hv));
@@ -137,9 +143,10 @@ HutchinsonEstimates hutchinson(Mat h, std::span<const Block> blocks, const Probe
   for (int k = 0; k < settings.probes; ++k) {
     fill_probe(pair.v, Probe::rademacher, stream.item(k));
     check(MatMult(h, pair.v, pair.hv));
+    // E |H v|^2 = ||H||_F^2, and E sum_{i in block} v_i (H v)_i is the trace of the block
     squares.push_back(dot(pair.hv, pair.hv));
     const auto sums = dots(parts, pair.v, pair.hv, comm_of(h));
-    for (std::size_t b = 0; b < sums.size(); ++b) traces[b].push_back(sums[b]);
+    for (Index b = 0; b < std::ssize(sums); ++b) traces[b].push_back(sums[b]);
   }
   return {estimate_of(std::move(squares)), estimates_of(std::move(traces))};
 }
@@ -147,19 +154,20 @@ HutchinsonEstimates hutchinson(Mat h, std::span<const Block> blocks, const Probe
 BlockEstimates block_norms(Mat h, std::span<const Block> blocks, const ProbeSettings& settings) {
   require_two(settings.probes);
   const auto parts = own_parts(h, blocks);
-  const std::size_t count = blocks.size();
+  const Index count = blocks.size();
   Pair pair(h);
   const RandomStream stream(settings.seed, "probes of blocks");
   std::vector<std::vector<double>> traces(count);
   std::vector<std::vector<std::vector<double>>> squares(count, traces);  // [rows][columns][probe]
   for (int k = 0; k < settings.probes; ++k)
-    for (std::size_t columns = 0; columns < count; ++columns) {
+    for (Index columns = 0; columns < count; ++columns) {
       fill_probe(pair.v, Probe::rademacher, stream.item(k));
+      // With v = 0 outside of block c: E |(H v)_r|^2 = ||H_rc||_F^2, E v^T H v = trace H_cc
       keep_only(parts[columns], pair.v);
       check(MatMult(h, pair.v, pair.hv));
       traces[columns].push_back(dot(pair.v, pair.hv));
       const auto sums = dots(parts, pair.hv, pair.hv, comm_of(h));
-      for (std::size_t rows = 0; rows < count; ++rows) squares[rows][columns].push_back(sums[rows]);
+      for (Index rows = 0; rows < count; ++rows) squares[rows][columns].push_back(sums[rows]);
     }
   BlockEstimates estimates;
   for (auto& row : squares) estimates.frobenius_squared.push_back(estimates_of(std::move(row)));
