@@ -184,7 +184,7 @@ void Evolve::Impl::choose_step() {
 void Evolve::Impl::plan_remaining_steps() {
   if (settings.adaptive_tolerance > 0) return;
   constexpr double round_off = 1e-3;  // of many summed steps, in steps
-  // `steps` whole steps reach the end, or one more of them would; then all are shortened by the same factor.
+  // The fewest steps that reach the end; if they would pass it, all are shortened alike.
   const double left = std::max(0.0, settings.time - good.time);
   const double steps = std::ceil(left / good.step_size - round_off);
   if (good.step + steps > std::numeric_limits<PetscInt>::max()) {

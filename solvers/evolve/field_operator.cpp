@@ -27,6 +27,7 @@ Column<double> FieldOperator::column(double* owned) const {
 Column<const double> FieldOperator::column(const DepthGhosts& ghosts, const double* owned) const {
   Column<const double> c{mesh_.first_cell(), mesh_.cells(), mesh_.slab_size(), owned,
                          {nullptr, nullptr}, nullptr};
+  // u_{first-1}, u_{first-2} of the rank below, or the inflow
   for (int k = 0; k < equation_.reach_below(); ++k) c.below[k] = ghosts.below(k);
   if (equation_.reach_above() > 0) c.above = ghosts.above();
   return c;

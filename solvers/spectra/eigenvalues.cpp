@@ -97,6 +97,8 @@ ExtremeEigenvalues EigenSolver::solve(Mat h, const EigenRequest& request) {
   check(MatCreateVecs(h, start.out(), nullptr));
   fill_probe(start, Probe::gaussian, RandomStream(request.seed, "start of the eigenvalue solver"));
   ExtremeEigenvalues found;
+  // ||H|| turns the relative tolerance into an absolute one; the eigenvalues found correct the estimate at
+  // the end.
   found.norm = norm_estimate(h, start);
   // Of H = 0 residuals are 0.
   const double tolerance = std::max(request.tolerance * found.norm, std::numeric_limits<double>::min());

@@ -99,6 +99,7 @@ void keep_only(const Block& part, Vec v) {
   PetscInt rows = 0;
   check(VecGetLocalSize(v, &rows));
   const WriteArray own(v);
+  // The gaps between the ranges of the block, and what follows the last.
   PetscInt from = 0;
   for (const auto& [begin, end] : part) {
     std::fill(own.values + from, own.values + begin, 0.0);

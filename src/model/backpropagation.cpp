@@ -36,6 +36,7 @@ void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
 
 void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
   const Index size = model_.context().size(), count = states_.size();
+  // u_i = G_i(u_{i-1}): the input of every cell is kept, and what its terms need for the adjoint.
   states_.front().assign(u, u + size);
   for (Index i = 0; i < count; ++i) {
     const int cell = range_.first + i;
@@ -60,6 +61,7 @@ void Backpropagation::backward(double* u_bar, std::span<double> gradient, const 
     if (row) row(cell - 1, states_[i].data(), to);
     std::swap(from, to);
   }
+  // With an odd number of cells the result is in the other slab.
   if (from != u_bar) std::copy_n(from, size, u_bar);
 }
 

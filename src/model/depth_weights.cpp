@@ -9,6 +9,7 @@
 namespace fluxformer {
 
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
+  // One set of parameters per layer: no interpolation.
   if (spec.variation == DepthVariation::constant) return {point.layer - 1, point.layer - 1, 0.0};
   const int last = spec.knots - 1;
   if (last == 0 || spec.layers == 1) return {0, 0, 0.0};
@@ -51,6 +52,7 @@ LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, const Block& b
 template <class T>
 LayerWeights<const T> DepthWeights<T>::at(const DepthPoint& point) {
   const auto pair = knots_at(parameters_.spec, point);
+  // The pair of knots and the share between them identify a depth.
   const auto found = prepared_.find({pair.lower, pair.share});
   if (found != prepared_.end()) return view(pair, found->second);
   if (const Key key{pair.lower, pair.share}; scratch_key_ != key) {
@@ -83,6 +85,7 @@ LayerWeights<double> DepthWeights<T>::begin_gradient(const DepthPoint& point, st
   const auto& layout = parameters_.layout;
   const auto pair = knots_at(parameters_.spec, point);
   double* block = flat.data() + layout.block_offset(pair.lower);
+  // Between two knots the gradient is collected apart, since both get a share of it.
   if (pair.share != 0) {
     gradient_.assign(layout.block_size(), 0.0);
     block = gradient_.data();

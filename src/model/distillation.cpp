@@ -52,6 +52,7 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
     states_[l] = states_[l - 1];
     model_->add_map(at, 1.0, 1.0, states_[l - 1].data(), states_[l - 1].data(), states_[l].data());
     if (!attention) continue;
+    // K_l is the attention within layer l, at its input U(l-1).
     attention_[l - 1].resize(plans);
     model_->attention_matrix(at, 1.0, states_[l - 1].data(), attention_[l - 1].data());
   }

@@ -81,6 +81,7 @@ void Embedding::add_up(const Parameters& p, const double* input, double* slab) c
     });
   }
   if (spec.tokens == 0) return;
+  // s(x) += p(x)
   const Eigen::Map<const Matrix> position(array("embedding/position"), spec.tokens, d);
   const auto& line = *context_.line;
   for (int local = 0; local < line.block().count(); ++local)
@@ -148,6 +149,7 @@ void Embedding::pull(const double* input, const double* slab_bar, std::span<doub
 
 void Embedding::tangent(const Parameters& direction, const double* input, double* slab_dot,
                         EmbeddingTape& tape) const {
+  // s is linear in its arrays: s_dot is s with the arrays of the direction.
   if (norm_.empty()) return add_up(direction, input, slab_dot);
   std::vector<double> sum_dot(context_.size());
   add_up(direction, input, sum_dot.data());
@@ -156,6 +158,7 @@ void Embedding::tangent(const Parameters& direction, const double* input, double
 
 void Embedding::adjoint_tangent(const Parameters& direction, const double* input, const double* slab_bar_dot,
                                 std::span<double> gradient_dot, const EmbeddingTape& tape) const {
+  // No second derivative of s itself.
   if (norm_.empty()) return add_up_adjoint(input, slab_bar_dot, gradient_dot);
   std::vector<double> sum_bar_dot(context_.size());
   norm_.adjoint_tangent(direction, slab_bar_dot, sum_bar_dot.data(), gradient_dot, tape.norm);

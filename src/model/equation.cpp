@@ -37,6 +37,7 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   check_combination();
   const auto depth = spec_.depth;
   const double h = depth.spacing();
+  // One term for the layer map, or one each for transport and the parts of F.
   if (spec_.scheme == DepthScheme::shift) {
     append(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
   } else {
@@ -81,6 +82,7 @@ void Equation::check_combination() const {
           " = 1); it is ",
           h / c);
     const int axes = token_axes(*model_.context().line);
+    // The layer map takes an Euler step of length h/c through depth, whatever dt is: kappa (h/c) axes <= 1/2.
     const double number = model_.largest_kappa() * h / c * axes;
     if (number > 0.5 * (1 + round_off)) {
       const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
@@ -123,6 +125,7 @@ StepRates step_rates(const Equation::Terms& terms) {
   StepRates rates;
   for (const auto* term : terms)
     if (const auto limit = term->step_limit())
+      // Rates of one kind add up: dt (sum of rates) <= the limit of the method.
       (limit->kind == StepLimit::Kind::transport ? rates.transport : rates.diffusion) += limit->rate;
   return rates;
 }

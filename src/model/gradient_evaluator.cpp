@@ -5,7 +5,7 @@
 namespace fluxformer {
 namespace {
 
-constexpr std::uint64_t embedding_site = 0;  // of dropout; layers have the others
+constexpr std::uint64_t embedding_site = 0;  // the site of dropout at the embedding; layers have the others
 
 }  // namespace
 
@@ -21,7 +21,7 @@ class GradientEvaluator::Pieces {
         done_(layout_.block_offset(layout_.last_knot() + 1)),
         reached_(range_.last + 1) {}
 
-  /// All that is complete when the backward march has reached `row`.
+  /// Reports all that is complete when the backward march has reached `row`.
   void reach(int row) {
     while (reached_ > row) {
       --reached_;
@@ -35,7 +35,7 @@ class GradientEvaluator::Pieces {
       if (reached_ == range_.first - 1) report(layout_.alpha(), layout_.size());
     }
   }
-  /// All that is left, after the embedding.
+  /// Reports all that is left, after the embedding.
   void finish() {
     reach(range_.first - 1);
     report(0, done_);

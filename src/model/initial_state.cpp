@@ -30,6 +30,7 @@ ValueAt cosine(const InitialState& start, const TokenLine& line) {
   return [=, scale = start.scale, nx = line.tokens_x(), ny = line.tokens_y()](const StateEntry& at) {
     const Index columns = nx;
     const double x = (at.token % columns) + 0.5, y = (at.token / columns) + 0.5;
+    // cos(mode pi (x + 1/2) / n): zero flux at both ends
     return scale * std::cos(wave * x / nx) * (ny > 1 ? std::cos(wave * y / ny) : 1.0);
   };
 }
@@ -73,6 +74,7 @@ std::vector<double> equiangular_points(int n, int width, double gamma) {
   const Index d = width;
   std::vector<double> x(Index{n} * d, 0.0);
   for (Index i = 0; i < n; ++i) {
+    // x_i . x_j = gamma for j < i determines x_ij; what is left of |x_i| = 1 is x_ii.
     double left = 1;
     for (Index j = 0; j < i; ++j) {
       double dot = gamma;

@@ -22,6 +22,7 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
     }
     return value;
   }
+  // log sum_c exp(z_c), shifted by the largest z so that nothing overflows
   const double top = *std::max_element(z, z + classes);
   double sum = 0;
   for (int c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
@@ -37,6 +38,7 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
 void loss_curvature(const Loss& loss, const double* z, int classes, double weight, const double* z_dot,
                     double* z_bar_dot) {
   if (loss.kind == LossKind::mean_squared_error) {
+    // d2L/dz2 = 2 / C times the identity
     for (int c = 0; c < classes; ++c) z_bar_dot[c] = weight * 2 * z_dot[c] / classes;
     return;
   }

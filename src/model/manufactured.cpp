@@ -33,6 +33,7 @@ void Manufactured::over_points(Visit&& visit) const {
     const double wave = std::cos(pi * waves_.waves_x * x) * std::cos(pi * waves_.waves_y * y);
     for (int k = 0; k < context.samples; ++k)
       for (int j = 0; j < context.width; ++j, ++index) {
+        // Other numbers for each sample and channel, so that a mix-up of indices is seen.
         const double mean = std::sin(1 + 2.0 * j + k);
         const double omega = waves_.omega * (1 + 0.3 * j - 0.2 * k);
         visit(index, mean, omega, (0.5 + 0.1 * j) * wave);
@@ -49,7 +50,7 @@ double Manufactured::laplacian() const {
 void Manufactured::solution(double s, double* slab) const {
   const double from_end = s - equation_.depth.layers;
   over_points([&](Index i, double mean, double omega, double amplitude) {
-    slab[i] = mean + amplitude * std::cos(omega * from_end);
+    slab[i] = mean + amplitude * std::cos(omega * from_end);  // du*/ds = 0 at s = S
   });
 }
 

@@ -14,6 +14,7 @@ LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
 }
 
 void LayerTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  // out_i += (c/h) (G_i(u_{i-1}; h/c) - u_i)
   const double h = depth_.spacing(), rate = speed_ / h;
   for (int i = cells.begin; i < cells.end; ++i)
     model_.add_map(point(i), h / speed_, rate, u.at(i - 1), u.at(i), out.at(i));
@@ -77,6 +78,7 @@ std::optional<StepLimit> TokenDiffusionTerm::step_limit() const {
   const double kappa = model_.largest_kappa();
   if (kappa == 0) return std::nullopt;
   const int axes = token_axes(*model_.context().line);
+  // The Laplacian has eigenvalues down to -4 per axis: stable while 2 kappa dt axes <= 1.
   return StepLimit{StepLimit::Kind::diffusion, 2 * kappa * axes, "2 kappa dt * " + std::to_string(axes)};
 }
 

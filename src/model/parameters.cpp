@@ -54,6 +54,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
     add(group, prefix + "bias", {d});
   };
   if (spec.embedding_norm) norm("embedding", "norm_");
+  // One block per knot, all of the same layout.
   first_block_ = size_;
   first_block_view_ = views_.size();
   const auto reaction = [&](const std::string& group, const std::string& prefix,
@@ -104,6 +105,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
 
 double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
   const double d = spec.width, f = spec.ffn;
+  // The same arrays as in the constructor, counted in double.
   const double reaction = 2 * d + f * d + f + d * f + d;
   const double block =
       2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);

@@ -71,6 +71,7 @@ class DenseStage final : public RowStage {
   int out() const override { return out_; }
 
   void forward(const Parameters& p, int rows, const double* x, double* y) const override {
+    // y = x W^T + b
     Rows to(y, rows, out_);
     to.noalias() = ConstRows(x, rows, in_) * weights(p).transpose();
     to.rowwise() += Row(p.values.data() + bias_, out_);
@@ -97,7 +98,7 @@ class DenseStage final : public RowStage {
     // x_bar_dot = y_bar_dot W + y_bar W_dot,  W_bar_dot += y_bar_dot^T x + y_bar^T x_dot
     to.noalias() = ConstRows(y_bar_dot, rows, out_) * weights(p);
     to.noalias() += ConstRows(y_bar, rows, out_) * weights(direction);
-    add_bias(rows, y_bar_dot, gradient_dot);
+    add_bias(rows, y_bar_dot, gradient_dot);  // b_bar is linear in y_bar
     add_matrix(rows, y_bar_dot, at.x, gradient_dot);
     add_matrix(rows, y_bar, at.x_dot, gradient_dot);
   }
@@ -138,6 +139,7 @@ void apply(HeadActivation activation, Index count, double* x, double* slope, dou
       return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count)
                                   : gelu_tanh(x, slope, count);
     case HeadActivation::relu:
+      // g(x) = max(x, 0), g' = 1 or 0
       for (Index j = 0; j < count; ++j) {
         slope[j] = x[j] > 0 ? 1.0 : 0.0;
         x[j] *= slope[j];
@@ -145,6 +147,7 @@ void apply(HeadActivation activation, Index count, double* x, double* slope, dou
       }
       return;
     case HeadActivation::tanh:
+      // g' = 1 - g^2, g'' = -2 g g'
       for (Index j = 0; j < count; ++j) {
         x[j] = std::tanh(x[j]);
         slope[j] = 1 - x[j] * x[j];
@@ -256,6 +259,7 @@ void RowStack::backward(int rows, const double* y_bar, double* x_bar, Visit&& vi
     std::copy_n(y_bar, size_of(rows, in_), x_bar);
     return;
   }
+  // x_bar_k = S_k^T x_bar_{k+1}: two vectors take turns between y_bar and x_bar.
   std::vector<double> from, to;
   for (Index k = std::ssize(stages_); k-- > 0;) {
     if (k > 0) to.resize(size_of(rows, stages_[k]->in()));

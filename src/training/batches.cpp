@@ -55,6 +55,7 @@ Batch Batches::at(long step) {
   // shard.
   const Index first = step % per_epoch() * global_;
   for (Index slot = 0; slot < std::ssize(batch.label); ++slot) {
+    // A filler repeats the first sample of the shard with weight 0: all replicas have batches of one size.
     const bool filler = slot >= count;
     const Index position = shard.first + (filler ? 0 : slot);
     const Index index = members_[order_[first + position]];

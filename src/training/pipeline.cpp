@@ -122,6 +122,7 @@ void Pipeline::Neighbour::post() {
 void Pipeline::Neighbour::take(std::vector<double>& slab) {
   if (!exists()) return;
   const InPhase phase(Phase::pipeline);
+  // The two buffers change places, so that nothing is copied; the next receive is posted at once.
   check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE));
   std::swap(slab, next_);
   --coming_;
@@ -152,6 +153,7 @@ Pipeline::Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, Pipeli
 
 void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradient,
                    const GradientReady& ready) {
+  // A slot keeps the activations of a micro-batch from its forward to its backward pass.
   const Index slot = pass.micro_batch % slots_.size();
   auto& evaluator = *slots_[slot];
   const bool forward = pass.way == Pass::Way::forward;
@@ -185,6 +187,7 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
   below_.expect(parts);
   above_.expect(parts);
   sum_ = {};
+  // After a failure this stage computes nothing, but sends and receives as before.
   failure_ = nullptr;
   std::vector<Batch> cut;
   try {

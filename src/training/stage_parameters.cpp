@@ -42,6 +42,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
   std::map<std::size_t, std::vector<int>> holders;
   for (int stage = 0; stage < stages(); ++stage)
     for (const auto& view : layout_of(stage).views()) holders[view.place].push_back(stage);
+  // An array belongs to the first stage that holds it.
   for (const auto& [place, who] : holders) owner_.push_back(who.front());
   const bool writes = RankOf(ranks.stage).root();
   held_.size = written_.size = parameters.layout.size_of_model();
@@ -101,6 +102,7 @@ int StageParameters::first_pair() const {
 const double* StageParameters::of_stage(int stage, std::span<const double> mine) const {
   const bool root = RankOf(ranks_.all).root();
   if (stage == 0) return root ? mine.data() : nullptr;
+  // One rank of each stage sends: all ranks of a stage hold the same.
   if (stage == stage_ && RankOf(ranks_.stage).root()) send_numbers(mine, 0, share_tag, ranks_.depth);
   if (!root) return nullptr;
   receive_numbers(std::span(received_).first(layout_of(stage).size()), stage, share_tag, ranks_.depth);

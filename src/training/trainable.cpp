@@ -69,6 +69,7 @@ void Trainable::apply(std::span<double> raw, std::span<double> values, double la
 }
 
 void Trainable::pull(std::span<const double> values, std::span<double> gradient) const {
+  // dJ/dr = dJ/dtheta dtheta/dr, entry by entry
   for (const Index j : special_) {
     if (kinds_[j] == EntryKind::frozen) gradient[j] = 0;
     // d softplus / d raw = 1 / (1 + exp(-raw)) = 1 - exp(-kappa)

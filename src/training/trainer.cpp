@@ -91,6 +91,7 @@ StepReport Trainer::step(const Batch& batch) {
     sum_.finish();
     throw;
   }
+  // The gradient of stages that share arrays is summed below; losses are summed over all ranks at once.
   if (!contributes_loss()) own.loss = own.correct = 0;
   double sums[3] = {own.loss, own.depth_loss, own.correct};
   sum_over_ranks(sums, ranks_.all);
@@ -113,6 +114,7 @@ StepReport Trainer::step(const Batch& batch) {
   // A gradient longer than `clip` is scaled to that length.
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
+  // theta from the variables, and the kept weights of the model from theta.
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
   pipeline_.march().refresh();  // all slots march with one model
   return report;

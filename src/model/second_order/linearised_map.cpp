@@ -65,6 +65,7 @@ void LinearisedMap::make_room(CellTape& tape, double h) {
 void LinearisedMap::add_terms(const SubLayer<double>& sub, SubLayerStage& stage, const double* vector,
                               const double* base, double* result, const TermCall& apply) {
   for (Index k = 0; k < std::ssize(sub.terms); ++k) {
+    // The first term reads the base, the others add to the result.
     apply(second_order(sub.terms[k]), stage, k, vector, base, result);
     base = result;
   }
@@ -76,6 +77,7 @@ void LinearisedMap::push(const SubLayer<double>& sub, LinearisedSubLayer& tape, 
   const double* from = x;
   for (auto& stage : tape.stages) {
     const bool last = &stage == &tape.stages.back();
+    // u, or u_dot, of this evaluation is kept for the passes that follow.
     Slab& input = stage.*kept;
     input.assign(from, from + context_.size());
     double* const to = last ? sum : middle_.data();
@@ -151,6 +153,7 @@ void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_ba
         norm_.adjoint(sub.after, theta, mine.sum.data(), result_bar, sum_bar, &bar);
       },
       [&](auto& term, SubLayerStage& stage, Index k, const double* seed, const double* base, double* result) {
+        // All terms of an evaluation have the same adjoint w.
         if (k == 0) stage.seed.assign(seed, seed + size);
         term.set_adjoint_linearised(theta, stage.input.data(), seed, stage.scale, base, result, &bar,
                                     stage.parts[k]);

@@ -63,6 +63,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
 }
 
 void LossHessian::multiply(Curvature part, std::span<const double> direction, std::span<double> product) {
+  // H theta_dot is a sum over batches, as the loss is.
   std::copy(direction.begin(), direction.end(), direction_.values.begin());
   map_.refresh_direction();
   std::fill(product.begin(), product.end(), 0.0);
@@ -78,6 +79,7 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
     map_.tangent(point(cell), slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
+  // w_dot_M from u_dot_M and theta_dot: the curvature of the loss behind the readout
   task_->product(part, batch, direction_, slab_.data(), other_slab_.data(), product, *tape.task);
   slab_.swap(other_slab_);
   pull(part, tape, product);

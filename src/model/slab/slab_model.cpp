@@ -168,6 +168,7 @@ void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, do
 
 template <class T>
 void SlabModel<T>::attention_state(const DepthPoint& at, double h, const double* u, double* v) {
+  // Attention is the first sub-layer, or follows half of the reaction.
   if (spec().order != SubLayerOrder::macaron) {
     std::copy_n(u, context_.size(), v);
     return;
@@ -186,6 +187,7 @@ void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double
 template <class T>
 const double* SlabModel<T>::midpoint(const SubLayer<T>& sub, const Weights& theta, double step,
                                      const double* u) {
+  // m = u + step/2 T(u)
   midpoint_.assign(u, u + context_.size());
   for (auto* term : sub.terms) term->add_rhs(theta, u, step / 2, midpoint_.data());
   return midpoint_.data();
@@ -251,6 +253,8 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
     for (Index j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
   };
   const auto& last = sub_layers_.back();
+  // out += scale (G(u) - base). If the last sub-layer is v + step T(v), its flow can be added to `out` as it
+  // is.
   const bool additive = spec().residual && last.after == After::nothing;
   const double* v = u;
   Index next = 0;
@@ -264,7 +268,7 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
     double* const to = sub.after == After::nothing ? z : buffer(next + 1);
     advance(sub, theta, h, v, z, to);
     v = to;
-    next = next == 0 ? 2 : 0;
+    next = next == 0 ? 2 : 0;  // buffers 0, 1 and 2, 3 take turns
   }
   add_difference(v);
 }
@@ -348,6 +352,7 @@ template <class T>
 void SlabModel<T>::add_keeping(SubLayerTape<T>& held, const Weights& theta, double step, const double* u,
                                const double* base, double* sum) {
   for (const auto& part : held.parts) {
+    // sum = base + step T(u): the first term reads the residual, the others add to what is there.
     if (part.keeping != nullptr) {
       part.keeping->set_rhs_keeping(theta, u, step, base, sum, *part.kept);
     } else {
@@ -385,6 +390,7 @@ template <class T>
 void SlabModel<T>::field_keeping(const DepthPoint& at, double scale, const double* u, double* out,
                                  Tape& tape) {
   auto& kept = dynamic_cast<SlabTape<T>&>(tape);
+  // The field is one sub-layer without residual, normalisation or step: out = scale F(u).
   kept.resize(1);
   SlabTape<T>::hold(field_terms(), kept[0]);
   std::fill_n(out, context_.size(), 0.0);
@@ -449,7 +455,7 @@ void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, 
     const auto& sub = sub_layers_[j];
     auto& mine = kept[j];
     const double* const from = j == 0 ? u : mine.input.data();
-    double* const to = j + 1 == count ? v_dot : buffer(j % 2);
+    double* const to = j + 1 == count ? v_dot : buffer(j % 2);  // buffer 2 holds the sum
     double* const sum = sub.after != After::nothing ? buffer(2) : to;
     const double* base = begin_sum(from_dot, sum);
     const double step = sub.fraction * h;
@@ -495,7 +501,7 @@ void SlabModel<T>::map_adjoint(const DepthPoint& at, double h, const double* u, 
       norm_.adjoint(sub.after, theta, mine.sum.data(), v_bar, buffer(0), g);
       sum_bar = buffer(0);
     }
-    double* const to = j == 0 ? u_bar : buffer(1 + j % 2);
+    double* const to = j == 0 ? u_bar : buffer(1 + j % 2);  // buffer 0 holds the adjoint of the sum
     const double* base = begin_sum(sum_bar, to);
     const double* const from = j == 0 ? u : mine.input.data();
     const double step = sub.fraction * h;

@@ -13,6 +13,7 @@ template <class T>
 const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWeights<const T>& theta,
                                                       Loaded& to) const {
   const auto from = norm_weights(after, theta);
+  // Weights in float are widened: the state is double.
   to.gain.assign(from.gain, from.gain + context_.width);
   to.bias.assign(from.bias, from.bias + context_.width);
   to.eps = from.eps;
@@ -30,6 +31,7 @@ void SlabNorm<T>::apply(After after, const LayerWeights<const T>& theta, const d
       std::fill_n(v, context_.size(), std::numeric_limits<double>::quiet_NaN());
     return;
   }
+  // v = gain (z - mean) / sqrt(variance + eps) + bias, row by row
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   layer_norm<double>(z, d, rows, width, eps, gain.data(), bias.data(), v, d);
 }
@@ -90,6 +92,7 @@ void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& thet
     return;
   }
   if (after == After::sphere)
+    // The sphere has no parameters: only z and v_bar move.
     return sphere_adjoint_tangent(z, z_dot, v_bar, v_bar_dot, rows, width, z_bar_dot);
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   const auto& along = load(after, theta_dot, direction_);

@@ -34,6 +34,7 @@ constexpr std::size_t group = 128;  // targets at a time: enough for fast produc
 
 /// z := softmax(z); returns log(sum(exp(z))).
 double to_probabilities(double* z, Index words) {
+  // p = exp(z - top) / sum; log(sum exp z) = top + log(sum)
   const double top = *std::max_element(z, z + words);
   exp_shifted(z, words, top);
   const double sum = simd::sum_over<double>(words, [z](auto at) { return at(z); });
@@ -119,6 +120,7 @@ struct WordValue {
 WordValue value_of(double* z, Index words, int word, double smoothing) {
   const Index right = word;
   const bool correct = std::max_element(z, z + words) - z == right;
+  // q . z; the loss is log(sum exp z) - q . z
   double expected = (1 - smoothing) * z[right];
   if (smoothing > 0)
     expected += smoothing / words * simd::sum_over<double>(words, [z](auto at) { return at(z); });
@@ -141,6 +143,7 @@ Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
   Matrix z;
   in_groups(tape, [&](Eigen::Index first, Eigen::Index count) {
     const ConstRows g(tape.g.data() + first * context_.width, count, context_.width);
+    // z = g W^T + b
     z.noalias() = g * matrix_of(parameters_).transpose();
     z.rowwise() += bias_of(parameters_);
     for (Eigen::Index k = 0; k < count; ++k) {
@@ -174,6 +177,7 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
       const auto& target = tape.targets[first + k];
       to_adjoint(z.row(k).data(), words, target.word, loss_.smoothing, target.weight);
     }
+    // z_bar = weight (p - q):  g_bar = z_bar W,  W_bar += z_bar^T g,  b_bar += sum of the rows of z_bar
     Rows(g_bar.data() + first * d, g.rows(), d).noalias() = z * matrix_of(parameters_);
     weights_bar.noalias() += z.transpose() * g;
     simd::add_rows(z.data(), g.rows(), words, gradient.data() + bias_);
