@@ -4,14 +4,14 @@
 
 namespace fluxformer::test {
 
-using hessian::AttentionForm;
-using hessian::AttentionWeights;
-using hessian::Index;
-using hessian::Mask;
-using hessian::Matrix;
-using hessian::Part;
-using hessian::Scores;
-using hessian::Vector;
+using decoder::AttentionForm;
+using decoder::AttentionWeights;
+using decoder::Index;
+using decoder::Mask;
+using decoder::Matrix;
+using decoder::Part;
+using decoder::Scores;
+using decoder::Vector;
 
 Matrix kronecker(const Matrix& a, const Matrix& b) {
   Matrix product(a.rows() * b.rows(), a.cols() * b.cols());

@@ -1,0 +1,119 @@
+#include "analysis/decoder/attention_map.hpp"
+
+#include <utility>
+
+namespace fluxformer::decoder {
+
+namespace {
+
+using Flat = Eigen::Map<const Vector>;
+
+Flat flat(const Matrix& a) {
+  return {a.data(), a.size()};
+}
+
+}  // namespace
+
+Vector flattened(const AttentionWeights& weights) {
+  Vector theta(weights.size());
+  theta << flat(weights.value), flat(weights.query), flat(weights.key);
+  return theta;
+}
+
+AttentionWeights unflattened(const Vector& theta, const AttentionWeights& like) {
+  AttentionWeights weights = like;
+  const double* from = theta.data();
+  for (Matrix* part : {&weights.value, &weights.query, &weights.key}) {
+    *part = Eigen::Map<const Matrix>(from, part->rows(), part->cols());
+    from += part->size();
+  }
+  return weights;
+}
+
+AttentionMap::AttentionMap(Matrix x, AttentionWeights weights, const AttentionForm& form)
+    : x_(std::move(x)),
+      weights_(std::move(weights)),
+      tau_(form.tau),
+      q_(x_ * weights_.query),
+      moments_(x_, tau_ * q_ * weights_.key.transpose(), form.scores, form.mask) {}
+
+Index AttentionMap::begin(Weight part) const {
+  if (part == Weight::value) return 0;
+  return weights_.value.size() + (part == Weight::key ? weights_.query.size() : 0);
+}
+
+Index AttentionMap::size(Weight part) const {
+  return part == Weight::value ? weights_.value.size() : weights_.query.size();
+}
+
+Matrix AttentionMap::jacobian(Index row) const {
+  const Index d = x_.cols(), e = weights_.value.cols(), k = weights_.key.cols();
+  const Matrix r = weights_.value.transpose() * moments_.second(row);
+  const Matrix rk = tau_ * r * weights_.key;
+  Matrix j = Matrix::Zero(e, size());
+  auto of_value = j.leftCols(d * e);
+  auto of_query = j.middleCols(begin(Weight::query), d * k);
+  auto of_key = j.rightCols(d * k);
+  for (Index a = 0; a < d; ++a) {
+    of_value.middleCols(a * e, e).diagonal().setConstant(moments_.first()(row, a));
+    of_query.middleCols(a * k, k) = x_(row, a) * rk;
+    of_key.middleCols(a * k, k) = tau_ * r.col(a) * q_.row(row);
+  }
+  return j;
+}
+
+void AttentionMap::add_curvature(Index row, const Vector& g, Index offset, Matrix& h) const {
+  const Index d = x_.cols(), e = weights_.value.cols(), k = weights_.key.cols();
+  const Index query = offset + begin(Weight::query), key = offset + begin(Weight::key);
+  const Vector x = x_.row(row), q = q_.row(row);
+  const Matrix c = moments_.second(row);
+  const Vector wg = weights_.value * g;
+  const Vector v = tau_ * c * wg;
+  const Matrix s = tau_ * tau_ * moments_.third(row, wg);
+  const Matrix ck = tau_ * c * weights_.key;
+  const Matrix ks = weights_.key.transpose() * s;
+  const Matrix ksk = ks * weights_.key;
+  const Matrix qq = q * q.transpose();
+  for (Index a = 0; a < d; ++a) {
+    for (Index b = 0; b < d; ++b) {
+      h.block(offset + a * e, query + b * k, e, k) += g * (x(b) * ck.row(a));
+      h.block(offset + a * e, key + b * k, e, k) += (tau_ * c(a, b)) * g * q.transpose();
+      h.block(query + a * k, query + b * k, k, k) += (x(a) * x(b)) * ksk;
+      h.block(query + a * k, key + b * k, k, k) += x(a) * ks.col(b) * q.transpose();
+      h.block(query + a * k, key + b * k, k, k).diagonal().array() += x(a) * v(b);
+      h.block(key + a * k, key + b * k, k, k) += s(a, b) * qq;
+    }
+  }
+}
+
+// Rows of u_dot = tau (W_K V_Q^T x_i + V_K q_i)
+Matrix AttentionMap::key_tangent(const AttentionWeights& direction) const {
+  const Matrix query_dot = x_ * direction.query;
+  return tau_ * (query_dot * weights_.key.transpose() + q_ * direction.key.transpose());
+}
+
+Matrix AttentionMap::tangent(const Vector& direction) const {
+  const AttentionWeights dot = unflattened(direction, weights_);
+  return moments_.first() * dot.value + moments_.second_times(key_tangent(dot)) * weights_.value;
+}
+
+Vector AttentionMap::adjoint(const Matrix& b) const {
+  const Matrix w = tau_ * moments_.second_times(b * weights_.value.transpose());
+  const Matrix wk = w * weights_.key;
+  return flattened({moments_.first().transpose() * b, x_.transpose() * wk, w.transpose() * q_});
+}
+
+Vector AttentionMap::curvature_times(const Matrix& g, const Vector& direction) const {
+  const AttentionWeights dot = unflattened(direction, weights_);
+  const Matrix u_dot = key_tangent(dot);
+  const Matrix m_dot = moments_.second_times(u_dot);
+  const Matrix h = g * weights_.value.transpose();
+  const Matrix v = tau_ * moments_.second_times(h);
+  const Matrix t = tau_ * (moments_.third_times(h, u_dot) + moments_.second_times(g * dot.value.transpose()));
+  const Matrix by_key = t * weights_.key + v * dot.key;
+  const Matrix query_dot = x_ * dot.query;
+  return flattened(
+      {m_dot.transpose() * g, x_.transpose() * by_key, t.transpose() * q_ + v.transpose() * query_dot});
+}
+
+}  // namespace fluxformer::decoder

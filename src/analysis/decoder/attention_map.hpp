@@ -1,0 +1,85 @@
+#pragma once
+
+// The map theta = [vec W_V; vec W_Q; vec W_K] -> F = A X W_V of one attention layer at one theta, one sequence:
+//
+//   P = tau W_Q W_K^T,  T = X P X^T,  A = softmax(T) or T,  F = A X W_V        (L x e)
+//
+// its Jacobian and its second derivative contracted with a vector per row. Vectorisation is by rows. With the
+// moments m, C, S of attention_moments.hpp and R_i = W_V^T C_i, q_i = W_Q^T x_i, h_i = W_V g_i, v_i = C_i h_i,
+//
+//   d f_i        J_V = m_i^T (x) I_e      J_Q = tau x_i^T (x) (R_i W_K)      J_K = tau R_i (x) q_i^T
+//   g_i . d2 f_i
+//     VV 0       VQ  [(a,b),(a',r)] = tau g_ib (C_i W_K)[a,r] x_ia'       VK  [(a,b),(c,r)] = tau g_ib C_i[a,c] q_ir
+//                QQ  tau^2 (x_i x_i^T) (x) (W_K^T S_i(h_i) W_K)           KK  tau^2 S_i(h_i) (x) (q_i q_i^T)
+//                QK  [(a,r),(c,s)] = tau^2 x_ia (W_K^T S_i(h_i))[r,c] q_is + tau x_ia v_ic delta_rs
+//
+// The layer with a single matrix W, T = tau X W X^T, is this one with W_Q = W and W_K = I, its parameters V and Q.
+// Biases: a constant column of ones in X, their values as the last rows of the weights.
+// Source: arXiv 2410.10986, in the notation of cumulants.
+
+#include "analysis/decoder/attention_moments.hpp"
+
+namespace fluxformer::decoder {
+
+/// W_V (d x e), W_Q and W_K (d x k); also a direction in their space.
+struct AttentionWeights {
+  Matrix value, query, key;
+
+  Index size() const { return value.size() + query.size() + key.size(); }
+};
+
+/// [vec value; vec query; vec key], by rows, and back to matrices of the shapes of `like`.
+Vector flattened(const AttentionWeights& weights);
+AttentionWeights unflattened(const Vector& theta, const AttentionWeights& like);
+
+/// The parts of theta.
+enum class Weight { value, query, key };
+
+/// What the layer does with its scores. `tau`: 1/sqrt(k) in a Transformer.
+struct AttentionForm {
+  Scores scores = Scores::softmax;
+  Mask mask = Mask::none;
+  double tau = 1;
+};
+
+/// Of one sequence; sums over sequences are the caller's. Not collective.
+class AttentionMap {
+ public:
+  /// `x`: L x d.
+  AttentionMap(Matrix x, AttentionWeights weights, const AttentionForm& form);
+
+  const Matrix& tokens() const { return x_; }
+  const AttentionWeights& weights() const { return weights_; }
+  const Matrix& queries() const { return q_; }  ///< rows q_i
+  const AttentionMoments& moments() const { return moments_; }
+  double tau() const { return tau_; }
+  /// p = d e + 2 d k, and where a part begins in theta and how many numbers it has.
+  Index size() const { return weights_.size(); }
+  Index begin(Weight part) const;
+  Index size(Weight part) const;
+  /// F, L x e.
+  Matrix values() const { return moments_.first() * weights_.value; }
+
+  /// d f_i / d theta, e x p. O(e p).
+  Matrix jacobian(Index row) const;
+  /// Adds g . d2 f_i to the upper blocks of the diagonal block of `h` that begins at `offset`. O(p^2).
+  void add_curvature(Index row, const Vector& g, Index offset, Matrix& h) const;
+
+  /// Rows J_i theta_dot, L x e. Here and below O(L^2 d + L d (k + e)), no p x p or d x d matrix.
+  Matrix tangent(const Vector& direction) const;
+  /// sum_i J_i^T b_i for rows b_i (L x e), of length p.
+  Vector adjoint(const Matrix& b) const;
+  /// (sum_i g_i . d2 f_i) theta_dot for rows g_i (L x e), of length p.
+  Vector curvature_times(const Matrix& g, const Vector& direction) const;
+
+ private:
+  Matrix key_tangent(const AttentionWeights& direction) const;
+
+  Matrix x_;
+  AttentionWeights weights_;
+  double tau_;
+  Matrix q_;
+  AttentionMoments moments_;
+};
+
+}  // namespace fluxformer::decoder

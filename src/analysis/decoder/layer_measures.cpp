@@ -1,0 +1,155 @@
+#include "analysis/decoder/layer_measures.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/decoder/block_norms.hpp"
+#include "analysis/decoder/decoder_products.hpp"
+#include "analysis/decoder/linear_mlp.hpp"
+#include "base/index.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer::decoder {
+namespace {
+
+/// One row counts as 1 / (scored rows), or as 1 for the sum of squares.
+double weight_of(const LayerStudy& study, const TokenBatch& batch) {
+  return study.loss == LogitLoss::cross_entropy ? 1.0 / static_cast<double>(batch.scored()) : 1.0;
+}
+
+std::vector<AttentionLayer> layers_of(const LayerStudy& study, const DecoderWeights& weights) {
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  return attention_layers(study.shape, weights, batch, study.loss, weight_of(study, batch));
+}
+
+/// The diagonal block of a weight of a layer in the flat vector.
+const ParameterBlock& block_of(const std::vector<ParameterBlock>& blocks, Weight weight, Index layer) {
+  const char* const name = weight == Weight::value ? "W_V" : weight == Weight::query ? "W_Q" : "W_K";
+  return *std::ranges::find_if(
+      blocks, [&](const ParameterBlock& one) { return one.layer == layer && one.name == name; });
+}
+
+/// Root of the mean of |P H P v|^2 over random signs v of one block.
+double hutchinson(const LayerStudy& study, const DecoderProducts& products, const ParameterBlock& block,
+                  Part part) {
+  const RandomStream all(study.seed, "hessian probes " + block.name);
+  const auto stream = all.item(block.layer);
+  Vector norms(study.probes);
+  for (int probe = 0; probe < study.probes; ++probe) {
+    Vector v = Vector::Zero(products.size());
+    for (Index j = 0; j < block.size(); ++j) {
+      const auto number = static_cast<std::uint64_t>(probe) * static_cast<std::uint64_t>(block.size()) +
+                          static_cast<std::uint64_t>(j);
+      v[block.begin + j] = stream.uniform(number) < 0.5 ? -1 : 1;
+    }
+    norms[probe] = products.product(part, v).segment(block.begin, block.size()).stableNorm();
+  }
+  // Powers of sigma up to 54: the squares may leave the range of numbers where the norms do not.
+  return norms.stableNorm() / std::sqrt(study.probes);
+}
+
+/// Weights of one matrix of the linear network.
+Matrix uniform_matrix(std::uint64_t seed, Index layer, Index rows, Index columns) {
+  const auto stream = RandomStream(seed, "linear mlp W").item(layer);
+  const double bound = 1 / std::sqrt(static_cast<double>(rows));
+  Matrix w(rows, columns);
+  for (Index j = 0; j < w.size(); ++j)
+    w.data()[j] = stream.uniform(static_cast<std::uint64_t>(j), -bound, bound);
+  return w;
+}
+
+}  // namespace
+
+EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
+  std::vector<double> sizes(matrix.size());
+  for (Index j = 0; j < matrix.size(); ++j) sizes[j] = std::log10(std::abs(matrix.data()[j]));
+  if (matrix.hasNaN()) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    return {none, none, std::vector<double>(edges.size() - 1, none)};
+  }
+  std::ranges::sort(sizes);
+  EntrySizes result;
+  const auto at = [&](double share) { return sizes[share * static_cast<double>(sizes.size() - 1)]; };
+  result.median = at(0.5);
+  result.largest_percent = at(0.99);
+  for (std::size_t k = 0; k + 1 < edges.size(); ++k) {
+    const auto first = std::ranges::lower_bound(sizes, edges[k]),
+               end = std::ranges::lower_bound(sizes, edges[k + 1]);
+    result.shares.push_back(static_cast<double>(end - first) / static_cast<double>(sizes.size()));
+  }
+  return result;
+}
+
+std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part) {
+  const auto layers = layers_of(study, initial_decoder(study.shape, study.seed));
+  Matrix sum = layers.front().hessian(part);
+  for (std::size_t k = 1; k < layers.size(); ++k) sum += layers[k].hessian(part);
+  std::vector<Matrix> blocks;
+  for (const auto weight : studied_weights)
+    blocks.push_back(block(sum, layers.front().map(), weight, weight));
+  return blocks;
+}
+
+std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index end) {
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  const DecoderProducts products(study.shape, initial_decoder(study.shape, study.seed), batch, study.loss,
+                                 weight_of(study, batch));
+  std::vector<float> rows;
+  rows.reserve((end - begin) * products.size());
+  Vector unit = Vector::Zero(products.size());
+  for (Index row = begin; row < end; ++row) {
+    unit[row] = 1;
+    const Vector entries = products.product(Part::total, unit);  // H is symmetric
+    for (const double entry : entries) rows.push_back(static_cast<float>(std::log10(std::abs(entry) + 1e-6)));
+    unit[row] = 0;
+  }
+  return rows;
+}
+
+std::vector<double> block_norms(const LayerStudy& study, double sigma) {
+  auto weights = initial_decoder(study.shape, study.seed);
+  scale_embeddings(weights, study.seed, sigma);
+  std::vector<double> norms;
+  if (study.shape.depth == 1) {
+    const auto layers = layers_of(study, weights);
+    for (const auto part : all_parts)
+      for (const auto weight : studied_weights) norms.push_back(block_norm(layers, weight, weight, part));
+    return norms;
+  }
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  const DecoderProducts products(study.shape, weights, batch, study.loss, weight_of(study, batch));
+  const auto blocks = parameter_blocks(study.shape);
+  for (const auto part : all_parts)
+    for (Index layer = 0; layer < study.shape.depth; ++layer)
+      for (const auto weight : studied_weights)
+        norms.push_back(hutchinson(study, products, block_of(blocks, weight, layer), part));
+  return norms;
+}
+
+std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
+  const auto& shape = study.shape;
+  auto decoder = initial_decoder({.width = shape.width, .hidden = 0, .depth = 0}, study.seed);
+  scale_embeddings(decoder, study.seed, sigma);
+  const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
+  Matrix x(batch.scored(), shape.width), target = Matrix::Zero(batch.scored(), shape.vocabulary);
+  Index row = 0;
+  for (const Index i : batch.scored_rows()) {
+    const int token = batch.tokens[i];
+    x.row(row) = decoder.embedding.row(token);
+    target(row++, token) = 1;
+  }
+  std::vector<Matrix> weights;
+  for (Index layer = 0; layer < shape.depth; ++layer)
+    weights.push_back(uniform_matrix(study.seed, layer, shape.width,
+                                     layer + 1 < shape.depth ? shape.width : shape.vocabulary));
+  const LinearMlp network(std::move(x), target, 1, std::move(weights));
+  const auto layers = static_cast<std::size_t>(shape.depth);
+  std::vector<double> norms(std::size(all_parts) * layers, 0.0);
+  for (std::size_t part = 0; part < std::size(all_parts); ++part)
+    for (std::size_t layer = 0; layer < layers && all_parts[part] != Part::functional; ++layer)
+      norms[part * layers + layer] = network.diagonal_norm(layer);
+  return norms;
+}
+
+}  // namespace fluxformer::decoder

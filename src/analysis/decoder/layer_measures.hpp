@@ -1,0 +1,54 @@
+#pragma once
+
+// What the studies of one attention layer measure: how large the entries of its blocks are, the norms of blocks of
+// decoders of any depth, and for comparison those of a linear network.
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/decoder/addition_task.hpp"
+#include "analysis/decoder/decoder.hpp"
+
+namespace fluxformer::decoder {
+
+/// The absolute values of the entries of a matrix on a logarithmic axis.
+struct EntrySizes {
+  double median = 0, largest_percent = 0;  ///< log10 of the median and of the 99th percentile; -inf for 0
+  std::vector<double> shares;              ///< of the entries in each bin; those outside belong to none
+};
+/// `edges` of the bins ascend, log10. One more edge than bins. All sizes are NaN if an entry is. Not collective.
+/// The matrix has an entry.
+EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges);
+
+/// How a decoder is measured.
+struct LayerStudy {
+  DecoderShape shape;
+  LogitLoss loss = LogitLoss::cross_entropy;
+  int sequences = 64;
+  int probes = 20;         ///< random vectors of each norm for depth > 1
+  std::uint64_t seed = 1;  ///< of data, weights and probes
+};
+
+/// H, H_o, H_f in that order.
+inline constexpr Part all_parts[] = {Part::total, Part::outer, Part::functional};
+/// The weights whose blocks are compared.
+inline constexpr Weight studied_weights[] = {Weight::value, Weight::query, Weight::key};
+
+/// Dense diagonal blocks of the first layer for one part: value, query, key. Depth 1. O(rows p^2).
+std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part);
+
+/// Rows [begin, end) of log10(|H| + 1e-6) for the whole H over all weights of the decoder, in the order of
+/// parameter_blocks(); a product with H for each of them. Not collective.
+std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index end);
+
+/// Frobenius norms of the diagonal blocks [part][layer][weight] with embeddings of standard deviation `sigma`: exact
+/// for depth 1, else estimated by Hutchinson's method. Not finite where numbers overflow.
+std::vector<double> block_norms(const LayerStudy& study, double sigma);
+
+/// The same [part][layer] of a network X W_1 .. W_n without activation on the same data: rows of X are the token
+/// embeddings of the scored rows, without positions, those of the decoder of this seed; W_1 .. W_{n-1} are d x d, W_n
+/// is d x vocabulary, uniform in +- 1 / sqrt(rows); the loss is the sum of squares to the one-hot of the token at hand
+/// whatever `study` says. Exact; the functional part of a diagonal block is 0.
+std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma);
+
+}  // namespace fluxformer::decoder

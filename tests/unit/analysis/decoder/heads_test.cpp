@@ -1,0 +1,81 @@
+// Several heads with output projections against hyper-dual numbers.
+
+#include <gtest/gtest.h>
+
+#include "analysis/decoder/attention_heads.hpp"
+#include "analysis/decoder/row_maps.hpp"
+#include "tests/support/plain_attention.hpp"
+#include "tests/unit/analysis/decoder/layer_comparison.hpp"
+
+namespace fluxformer::decoder {
+namespace {
+
+using namespace test;
+
+constexpr Index tokens = 5, d = 4, k = 2, e = 3, heads = 2;
+constexpr double rho = 0.7, epsilon = 1e-3;
+
+TEST(Heads, equal_hyper_dual_numbers_block_by_block) {
+  const Matrix x = fill(110, tokens, d), target = fill(210, tokens, d);
+  for (const Scores scores : {Scores::softmax, Scores::linear}) {
+    for (const bool normed_output : {false, true}) {
+      const AttentionForm form{scores, Mask::causal, 0.6};
+      std::vector<AttentionHead> all;
+      Vector theta(0);
+      std::vector<Index> begin{0};  // of every matrix of every head
+      for (int h = 0; h < heads; ++h) {
+        const AttentionWeights weights{0.7 * fill(50 + h, d, e), 0.9 * fill(60 + h, d, k),
+                                       0.8 * fill(70 + h, d, k)};
+        const Matrix output = 0.8 * fill(80 + h, e, d);
+        all.push_back({{x, weights, form}, output});
+        const Index old = theta.size();
+        theta.conservativeResize(old + all.back().size());
+        theta.tail(all.back().size()) << flattened(weights),
+            Eigen::Map<const Vector>(output.data(), output.size());
+        for (const Index size : {d * e, d * k, d * k, e * d}) begin.push_back(begin.back() + size);
+      }
+      Tail tail = squared_error(target, 0.05);
+      if (normed_output) tail = behind(layer_norm(epsilon), tail);
+      const AttentionHeads layer(all, behind(shifted(rho * x), tail), every_row(tokens));
+
+      const auto outputs = [&](const auto& at) {
+        using T = typename std::decay_t<decltype(at)>::value_type;
+        const Table<T> input(x);
+        Table<T> r{Matrix(rho * x)};
+        std::size_t position = 0;
+        for (int h = 0; h < heads; ++h) {
+          const Table<T> v = take(at, position, d, e), q = take(at, position, d, k),
+                         key = take(at, position, d, k);
+          const Table<T> output = take(at, position, e, d);
+          r = plus(r, times(attend(times(input, q), times(input, key), times(input, v), form), output));
+        }
+        return (normed_output ? normed(r, epsilon) : r).entries;
+      };
+      const auto numeric = numeric_derivatives(
+          outputs, [&](const auto& y) { return squared_error_of(y, target, 0.05); }, theta);
+      EXPECT_NEAR(layer.loss(), numeric.loss, 1e-14);
+      EXPECT_LT((layer.gradient() - numeric.gradient).norm(), 1e-13 * numeric.gradient.norm());
+      const Matrix rest = numeric.hessian - numeric.outer;
+      for (const Part part : {Part::outer, Part::functional}) {
+        const Matrix h = layer.hessian(part);
+        const Matrix expected = part == Part::outer ? Matrix(numeric.outer) : rest;
+        for (std::size_t a = 0; a + 1 < begin.size(); ++a) {
+          for (std::size_t b = 0; b + 1 < begin.size(); ++b) {
+            const auto of = [&](const Matrix& m) -> Matrix {
+              return m.block(begin[a], begin[b], begin[a + 1] - begin[a], begin[b + 1] - begin[b]);
+            };
+            // Zero blocks of H_f: up to round-off of H_o, from which the reference is subtracted.
+            EXPECT_LT(reached("heads against hyper-dual numbers",
+                              difference(of(h), of(expected), of(numeric.outer).norm())),
+                      1e-9)
+                << a << ' ' << b;
+          }
+        }
+      }
+      EXPECT_LT((layer.hessian(Part::total) - numeric.hessian).norm(), 1e-12 * numeric.hessian.norm());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer::decoder
