@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/states/arrival_times.hpp"
 #include "analysis/states/depth_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "analysis/decoder/decoder_variables.hpp"
-#include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
 #include "base/missing_value.hpp"

@@ -1,14 +1,200 @@
 #include "analysis/attention/attention_measures.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "analysis/attention/assignment.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer::attention {
+
+namespace {
+
+using Array = Eigen::Map<const Eigen::ArrayXd>;
+
+Array array(const std::vector<double>& x) {
+  return {x.data(), static_cast<Eigen::Index>(x.size())};
+}
+
+constexpr double least = std::numeric_limits<double>::min();
+
+}  // namespace
+
+bool is_similarity(RowScore score) {
+  return score == RowScore::cosine || score == RowScore::centred;
+}
+
+void AttentionRow::assign(const double* p, int n) {
+  const auto size = static_cast<std::size_t>(n);
+  for (auto* const x : {&p_, &log_p_, &centred_}) x->resize(size);
+  const Array given(p, n);
+  Eigen::Map<Eigen::ArrayXd> row(p_.data(), n), log_row(log_p_.data(), n), centred(centred_.data(), n);
+  row = given / given.sum();
+  // 0 log 0 = 0: the logarithm is finite, and so is the product.
+  log_row = row.max(least).log();
+  centred = row - 1.0 / n;
+  norm_ = std::sqrt(row.square().sum());
+  centred_norm_ = std::sqrt(centred.square().sum());
+  entropy_ = -(row * log_row).sum();
+  uniform_ = centred_norm_ * std::sqrt(static_cast<double>(n)) < 1e-6;
+}
+
+RowScores compare(const AttentionRow& p, const AttentionRow& q) {
+  const Array x = array(p.p_), y = array(q.p_), log_x = array(p.log_p_), log_y = array(q.log_p_);
+  double js = 0;
+  constexpr Eigen::Index chunk = 64;
+  Eigen::Array<double, chunk, 1> log_mean;
+  for (Eigen::Index i = 0; i < x.size(); i += chunk) {
+    const auto n = std::min(chunk, x.size() - i);
+    log_mean.head(n) = (0.5 * (x.segment(i, n) + y.segment(i, n))).max(least).log();
+    js += (x.segment(i, n) * (log_x.segment(i, n) - log_mean.head(n)) +
+           y.segment(i, n) * (log_y.segment(i, n) - log_mean.head(n)))
+              .sum();
+  }
+  const bool flat = p.uniform_ || q.uniform_;
+  return {
+      {(x * y).sum() / (p.norm_ * q.norm_), (x * (log_x - log_y)).sum(), 0.5 * js, 0.5 * (x - y).abs().sum(),
+       flat ? 0.0 : (array(p.centred_) * array(q.centred_)).sum() / (p.centred_norm_ * q.centred_norm_)},
+      flat};
+}
+
+std::vector<double> uniform_row(int n) {
+  return std::vector<double>(static_cast<std::size_t>(n), 1.0 / n);
+}
+
+void KeyShuffle::permute(long sample, int layer, int head, int query, std::span<double> row) const {
+  const auto index = [](auto i) { return static_cast<std::uint64_t>(i); };
+  const auto draw = stream_.item(index(sample)).item(index(layer)).item(index(head)).item(index(query));
+  for (std::size_t last = row.size(); last > 1; --last) std::swap(row[last - 1], row[draw.below(last, last)]);
+}
+
+namespace {
+
+/// Rows are matched one after another. Prices keep every reduced cost, cost - row price - column price, >= 0,
+/// and = 0 on the matching; this proves that the matching is the cheapest one of the rows so far.
+class Matching {
+ public:
+  Matching(const std::vector<double>& cost, std::size_t rows, std::size_t columns)
+      : cost_(cost), columns_(columns), row_price_(rows), column_price_(columns), owner_(columns, none) {}
+
+  /// Dijkstra over alternating paths from `row` to the nearest free column.
+  void insert(std::size_t row) {
+    constexpr double far = std::numeric_limits<double>::infinity();
+    std::vector<double> distance(columns_, far);
+    std::vector<std::size_t> before(columns_, none);  // the column whose owner leads here
+    std::vector<bool> reached(columns_);
+    double length = 0;
+    std::size_t from = row, column = none;
+    do {
+      std::size_t nearest = none;
+      for (std::size_t j = 0; j < columns_; ++j) {
+        if (reached[j]) continue;
+        const double there = length + cost_[from * columns_ + j] - row_price_[from] - column_price_[j];
+        if (there < distance[j]) distance[j] = there, before[j] = column;
+        if (nearest == none || distance[j] < distance[nearest]) nearest = j;
+      }
+      column = nearest;
+      length = distance[column];
+      reached[column] = true;
+      from = owner_[column];
+    } while (from != none);
+
+    row_price_[row] += length;
+    for (std::size_t j = 0; j < columns_; ++j)
+      if (reached[j] && j != column) {
+        row_price_[owner_[j]] += length - distance[j];
+        column_price_[j] -= length - distance[j];
+      }
+    // Every column of the path goes to the row that leads to it.
+    for (; before[column] != none; column = before[column]) owner_[column] = owner_[before[column]];
+    owner_[column] = row;
+  }
+
+  /// The row of each column, or `none`.
+  const std::vector<std::size_t>& owner() const { return owner_; }
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  const std::vector<double>& cost_;
+  std::size_t columns_;
+  std::vector<double> row_price_, column_price_;
+  std::vector<std::size_t> owner_;
+};
+
+}  // namespace
+
+std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, int columns) {
+  const auto r = static_cast<std::size_t>(rows), c = static_cast<std::size_t>(columns);
+  if (rows < 0 || columns < 0 || cost.size() != r * c)
+    throw std::invalid_argument("optimal_assignment: not rows * columns costs");
+  double all = 1;
+  for (const double x : cost)
+    if (std::isfinite(x)) all += 2 * std::abs(x);
+  // At least as many columns as rows.
+  const bool turned = rows > columns;
+  std::vector<double> kept(cost.size());
+  for (std::size_t i = 0; i < r; ++i)
+    for (std::size_t j = 0; j < c; ++j) {
+      const double x = cost[i * c + j];
+      kept[turned ? j * r + i : i * c + j] = std::isfinite(x) ? x : all;
+    }
+  const std::size_t few = turned ? c : r, many = turned ? r : c;
+  Matching matching(kept, few, many);
+  for (std::size_t i = 0; i < few; ++i) matching.insert(i);
+
+  std::vector<int> column_of(r, -1);
+  for (std::size_t j = 0; j < many; ++j) {
+    const std::size_t i = matching.owner()[j];
+    if (i == Matching::none) continue;
+    if (turned)
+      column_of[j] = static_cast<int>(i);
+    else
+      column_of[i] = static_cast<int>(j);
+  }
+  return column_of;
+}
+
+MatchedScores::MatchedScores(std::size_t samples, HeadMatch pairs)
+    : pairs_(std::move(pairs)), table_(samples, columns) {
+  const auto layers = static_cast<double>(pairs_.size());
+  for (const auto& heads : pairs_) {
+    const auto matched = std::ranges::count_if(heads, [](int p) { return p >= 0; });
+    share_.push_back(1 / (layers * static_cast<double>(matched)));
+  }
+}
+
+void MatchedScores::put(std::size_t place, Against against, const RowScores& scores, double share) {
+  double* const sums = table_.row(place) + static_cast<std::size_t>(against) * row_score_count;
+  for (std::size_t i = 0; i < row_score_count; ++i) sums[i] += share * scores.value[i];
+}
+
+void MatchedScores::add(std::size_t place, int layer, int t, int p, const RowScores& scores, double weight) {
+  const auto l = static_cast<std::size_t>(layer);
+  if (pairs_[l][t] == p) put(place, Against::match, scores, weight * share_[l]);
+}
+
+void MatchedScores::add(std::size_t place, int layer, Against null, const RowScores& scores, double weight) {
+  const auto heads = pairs_[layer].size();
+  put(place, null, scores, weight / static_cast<double>(pairs_.size() * heads));
+}
+
+void MatchedScores::leave_out(std::size_t place) {
+  std::fill_n(table_.row(place), columns, std::numeric_limits<double>::quiet_NaN());
+}
+
+std::vector<double> MatchedScores::of(RowScore score, Against against) const {
+  const auto column = static_cast<std::size_t>(against) * row_score_count + static_cast<std::size_t>(score);
+  std::vector<double> each;
+  for (std::size_t at = column; at < table_.numbers().size(); at += columns)
+    each.push_back(table_.numbers()[at]);
+  return each;
+}
+
 namespace {
 
 /// Adds to a block of sums: scores times the weight of a query, and the count of flat rows.

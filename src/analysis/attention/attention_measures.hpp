@@ -1,19 +1,131 @@
 #pragma once
 
-// Similarity of the attention of two models, per layer and pair of heads, with null controls.
+// Similarity of two rows of attention: distributions p and q over the same n keys.
+//
+//   cosine    p.q / (|p| |q|)
+//   kl        KL(p || q) = sum p log(p / q), nats; q is at least 2^-1022
+//   js        (KL(p || m) + KL(q || m)) / 2, m = (p + q) / 2; nats, at most log 2; a divergence, not its root
+//   tv        total variation, sum |p - q| / 2
+//   centred   cosine of p - 1/n and q - 1/n; 0 if p or q is uniform
+//
+// For rows close to uniform, p = (1 + a)/n and q = (1 + b)/n with small a and b, kl and 1 - cosine are both
+// about <(a - b)^2> / 2 and small, whether or not a and b agree; only the centred cosine measures that.
+// Sources: Lin 1991 (js); Kullback and Leibler 1951.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/attention/matched_scores.hpp"
-#include "analysis/attention/null_rows.hpp"
-#include "analysis/attention/row_scores.hpp"
+#include "base/random.hpp"
 
 namespace fluxformer::attention {
+
+enum class RowScore : std::size_t { cosine, kl, js, tv, centred };
+inline constexpr std::size_t row_score_count = 5;
+
+/// Whether a larger score means more similar rows.
+bool is_similarity(RowScore score);
+
+/// All scores of one pair of rows, in the order of RowScore.
+struct RowScores {
+  std::array<double, row_score_count> value;
+  bool flat;  ///< `centred` is 0 because a row was uniform
+};
+
+/// One row, with everything that its comparisons share.
+class AttentionRow {
+ public:
+  /// p[0 .. n): not negative; divided by its sum, which is 1 up to round-off (not for Sinkhorn attention that
+  /// ends on columns).
+  void assign(const double* p, int n);
+  /// -sum p log p, nats.
+  double entropy() const { return entropy_; }
+  /// Whether it is uniform up to single precision: n p differs from 1 by less than 1e-6 (root mean square),
+  /// so that the direction of the difference is round-off.
+  bool uniform() const { return uniform_; }
+
+ private:
+  friend RowScores compare(const AttentionRow& p, const AttentionRow& q);
+  std::vector<double> p_, log_p_, centred_;
+  double norm_ = 0, centred_norm_ = 0, entropy_ = 0;
+  bool uniform_ = false;
+};
+
+/// Scores of p and q (kl: KL(p || q)). Both have the same number of keys.
+RowScores compare(const AttentionRow& p, const AttentionRow& q);
+
+// Rows of attention that do not depend on the input: the baselines of a score.
+
+/// 1/n for each of n keys.
+std::vector<double> uniform_row(int n);
+
+/// Rows with their keys in random order, all n! orders equally likely. The order is keyed by (sample, layer,
+/// head, query) with `sample` the global index: the same on any number of ranks, different for each row.
+class KeyShuffle {
+ public:
+  explicit KeyShuffle(std::uint64_t seed) : stream_(seed, "permuted attention keys") {}
+  /// Fisher-Yates shuffle of one row. Pass only the real keys, so that padding does not change the order.
+  void permute(long sample, int layer, int head, int query, std::span<double> row) const;
+
+ private:
+  RandomStream stream_;
+};
+
+// Optimal assignment: every row gets a different column, at the smallest sum of costs.
+
+/// The column of each row, for cost[row][column] (row-major). With more rows than columns, the remaining rows
+/// get -1. A non-finite cost counts as larger than the sum of all finite ones. Shortest augmenting paths,
+/// O(rows^2 columns). Source: Kuhn 1955; Edmonds and Karp 1972 (prices); Crouse 2016 (rectangular). Throws
+/// std::invalid_argument unless there are rows * columns costs.
+std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, int columns);
+
+// The scores of attention sample by sample, with the heads that were matched beforehand.
+
+/// The head of P for each head of T, layer by layer; -1: none.
+using HeadMatch = std::vector<std::vector<int>>;
+
+/// With what the heads of T are compared: with their matches, with uniform rows, with their own rows under
+/// permuted keys.
+enum class Against : std::size_t { match, uniform, permuted };
+inline constexpr std::size_t against_count = 3;
+
+/// For each sample and score the mean over layers, heads of T (against `match`: those that have one) and
+/// queries. Their mean over samples is the mean over layers of matched_score, and over layers and heads of the
+/// scores of the null controls. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// collective.
+class MatchedScores {
+ public:
+  /// `samples`: their number on all ranks.
+  MatchedScores(std::size_t samples, HeadMatch pairs);
+
+  /// Adds a row of head `t` of T compared with one of head `p` of P; does nothing unless they are matched.
+  /// `place`: of the sample among all of them; `layer` from 0; `weight`: 1 / number of queries.
+  void add(std::size_t place, int layer, int t, int p, const RowScores& scores, double weight);
+  /// The same for a row of a null control.
+  void add(std::size_t place, int layer, Against null, const RowScores& scores, double weight);
+  /// For a sample without scores: all of its numbers are NaN.
+  void leave_out(std::size_t place);
+  /// As Accumulator::reduce. Collective.
+  void reduce(MPI_Comm comm) { table_.reduce(comm); }
+
+  /// One number for each sample.
+  std::vector<double> of(RowScore score, Against against) const;
+
+ private:
+  static constexpr std::size_t columns = against_count * row_score_count;
+  void put(std::size_t place, Against against, const RowScores& scores, double share);
+
+  HeadMatch pairs_;
+  std::vector<double> share_;  // of a matched head in the mean, by layer
+  SampleTable table_;
+};
+
+// Similarity of the attention of two models, per layer and pair of heads, with null controls.
 
 /// Accumulates the scores of attention T (the reference: kl is KL(T || P)) with attention P. Each number is
 /// the mean over the queries of a sample, then over samples. Queries and keys are real tokens; there is no

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analysis/decoder/attention_map.hpp"
-#include "analysis/decoder/row_tail.hpp"
+#include "analysis/decoder/row_maps.hpp"
 
 namespace fluxformer::decoder {
 
@@ -51,5 +51,81 @@ class AttentionLayer {
 
 /// The block of a p x p matrix that belongs to two of the layer's weights.
 Matrix block(const Matrix& hessian, const AttentionMap& map, Weight rows, Weight columns);
+
+// The Hessian of a loss as a function of several heads with their output projections:
+//
+//   r_i = sum_h W_O,h^T z_h,i,   z_h = A_h X W_V,h,   loss = sum over scored rows of tail(i, r_i)
+//
+// The parameters of a head are [vec W_V; vec W_Q; vec W_K; vec W_O], heads one after the other. Row blocks of the
+// Jacobian: W_O,h^T J_h for the first three (attention_map.hpp), z_h,i^T (x) I for W_O. Across heads the
+// functional part has only the tail's J^T B^f J; within a head it adds the layer's curvature contracted with
+// W_O,h g_i and, between theta and W_O, [theta, (t,s)] = J_h[t,theta] g_is.
+
+/// One head: W_O is e x d.
+struct AttentionHead {
+  AttentionMap map;
+  Matrix output;
+
+  Index size() const { return map.size() + output.size(); }
+};
+
+/// One sequence, at one theta; what goes in front of the MLP (residual, LayerNorm) belongs to the tail.
+class AttentionHeads {
+ public:
+  /// Evaluates the tail at the scored rows of r. At least one head; all of them see the same tokens.
+  AttentionHeads(std::vector<AttentionHead> heads, const Tail& tail, std::vector<Index> scored);
+
+  /// Number of parameters, and where those of a head begin.
+  Index size() const { return begin(heads_.size()); }
+  Index begin(std::size_t head) const;
+  double loss() const;
+  /// Length p.
+  Vector gradient() const;
+  /// p x p. O(n r p^2).
+  Matrix hessian(Part part) const;
+
+ private:
+  Matrix jacobian(Index row) const;
+
+  std::vector<AttentionHead> heads_;
+  std::vector<Matrix> values_;  // z_h
+  std::vector<Index> scored_;
+  std::vector<RowLoss> losses_;
+};
+
+// Frobenius norms of the blocks of a layer's Hessian, exactly and without forming them. A block is a sum over
+// scored rows of Kronecker products, and || sum_i U_i (x) N_i ||^2 = sum_ij <U_i,U_j> <N_i,N_j>. With
+// D_i = tau^2 (R_i^T B_i R_i + S_i), E = tau C (VK) or tau C W_K (VQ), v' = tau C h:
+//
+//   VV  U = m m^T, N = B        QQ  U = x x^T, N = W_K^T D W_K        KK  U = q q^T, N = D
+//   VQ  o = x, N = tau B R W_K, and VK  o = q, N = tau B R:
+//       sum_ij (o_i.o_j) [(m_i.m_j) <N_i,N_j> + (g_i.g_j) <E_i,E_j> + c_ij + c_ji],  c_ij = (E_j^T m_i).(N_i^T g_j)
+//   QK  o = x, N = W_K^T D:
+//       sum_ij (x_i.x_j) [(q_i.q_j) <N_i,N_j> + k (v'_i.v'_j) + c_ij + c_ji],        c_ij = q_i^T N_i v'_j
+//
+// The outer part has B = B^o and neither S, E nor v'; the functional part has B = B^f; H has the sum of the two.
+// The sum runs over pairs of rows of all sequences: ranks that share the sequences pass their factors around and
+// add up inner products.
+
+/// What the norm of one block takes from each of n rows. Plain matrices, so that they can be sent.
+struct BlockFactors {
+  Weight rows = Weight::value, columns = Weight::value;
+  Matrix common;     ///< o_i; of a diagonal block the vector in U_i
+  Matrix left;       ///< m_i or q_i; of a diagonal block empty
+  Matrix products;   ///< vec N_i
+  Matrix gradients;  ///< g_i, or sqrt(k); empty where there is no second term
+  Matrix moments;    ///< vec E_i, or v'_i; empty likewise
+};
+
+/// The factors of all scored rows of these sequences, one below the other. A block of the upper triangle:
+/// rows <= columns. O(n d^2 (d + L)), memory of n matrices of size of a block of P.
+BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
+                           Part part);
+
+/// The Frobenius inner product of the two blocks that belong to the factors (of one kind). O(n_a n_b d^2).
+double inner_product(const BlockFactors& a, const BlockFactors& b);
+
+/// The norm of a block summed over the sequences.
+double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns, Part part);
 
 }  // namespace fluxformer::decoder

@@ -1,15 +1,88 @@
 #pragma once
 
+// LayerNorm without gain and bias, row by row, with its two derivatives. With c = x - mean(x),
+// s = sqrt(|c|^2 / d + eps), y = c / s, and the projector P = I - 1 1^T / d:
+//
+//   J    = (P - y y^T / d) / s,  symmetric
+//   Q(g) = sum_a g_a d2 y_a = -[(P g) y^T + y (P g)^T + (g . y) P] / (d s^2) + 3 (g . y) y y^T / (d^2 s^2)
+//
+// Exact for every eps >= 0. A gain gamma behind it: J becomes diag(gamma) J, Q(g) becomes Q(gamma o g).
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "analysis/decoder/attention_map.hpp"
+
+namespace fluxformer::decoder {
+
+/// Rows of width d, n of them, and what their derivatives need. O(n d) each. Not collective.
+class RowNorm {
+ public:
+  /// No row may be constant if `epsilon` is 0.
+  RowNorm(const Matrix& x, double epsilon);
+
+  /// y, n x d.
+  const Matrix& values() const { return y_; }
+  /// Rows J_i v_i.
+  Matrix times(const Matrix& v) const;
+  /// Rows Q_i(g_i) v_i.
+  Matrix curvature_times(const Matrix& g, const Matrix& v) const;
+
+  /// Rows of `v` (any number of them) times J of one row.
+  Matrix times_one(const Matrix& v, Index row) const;
+  /// Q(g) of one row, d x d.
+  Matrix curvature(const Vector& g, Index row) const;
+
+ private:
+  Matrix y_;
+  Vector inverse_;  // 1 / s
+};
+
+// The loss as a function of one row f_i of an attention layer's output: everything behind the layer acts on
+// each row separately, so the layer's Hessian needs of it, per row, only
+//
+//   g_i = dl/df_i,   d2l/df_i^2 = B^o_i + B^f_i,   B^o_i = Phi_i^T Phi_i
+//
+// where B^o is the Gauss-Newton part (the loss's curvature at the model's outputs), B^f the rest. A tail is put
+// together from a loss and the maps in front of it, by the chain rule: behind a map y = phi(f) with Jacobian J,
+//
+//   g = J^T g_y,   Phi = Phi_y J,   B^f = J^T B^f_y J + sum_a (g_y)_a d2 phi_a
+
+/// Loss of one row and its derivatives.
+struct RowLoss {
+  double loss = 0;
+  Vector gradient;    ///< g, length e
+  Matrix factor;      ///< Phi, any number of rows x e
+  Matrix functional;  ///< B^f, e x e; empty: zero
+};
+
+/// Of (row of the sequence, f_row).
+using Tail = std::function<RowLoss(Index row, const Vector& f)>;
+
+/// c |f_i - y_i|^2, y_i the rows of `target` (L x e): B^o = 2 c I.
+Tail squared_error(Matrix target, double c);
+/// -w ln softmax(f_i)[label_i] with labels[i] in 0 .. e-1 and weight w, 1/N for a mean over N rows:
+/// g = w (p - onehot), B^o = w (diag p - p p^T).
+Tail cross_entropy(std::vector<int> labels, double weight);
+
+/// One map y = phi(f), evaluated at one row. May refer to the RowFunction that made it.
+struct RowMap {
+  Vector value;
+  std::function<Matrix(const Matrix& rows)> pull;  ///< rows J
+  std::function<Matrix(const Vector& g)> curvature =
+      {};  ///< sum_a g_a d2 phi_a; none: phi is piecewise linear
+};
+/// Of (row of the sequence, f_row).
+using RowFunction = std::function<RowMap(Index row, const Vector& f)>;
+
+/// The tail f -> tail(map(f)).
+Tail behind(RowFunction map, Tail tail);
+
 // Maps of one row for the tail behind an attention layer: output projection, residual, LayerNorm, MLP, readout.
 // The tail of a Transformer block, from the values z of its attention layer to the loss, is
 //
 //   behind(projection(W_O), behind(shifted(rho X), behind(residual_mlp(...), behind(layer_norm(eps), behind(projection(W_U), ...)))))
-
-#include <optional>
-
-#include "analysis/decoder/row_tail.hpp"
-
-namespace fluxformer::decoder {
 
 /// f -> W^T f for W (e x V).
 RowFunction projection(Matrix w);

@@ -9,7 +9,7 @@
 #include <Eigen/Core>
 #include <vector>
 
-#include "analysis/hessian/spectral_distance.hpp"
+#include "analysis/hessian/block_spectra.hpp"
 #include "analysis/hessian/training_hessian.hpp"
 #include "solvers/spectra/blocks.hpp"
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fluxformer::information {
@@ -60,5 +61,72 @@ Information between(double lower, double upper, double most);
 void require_points(std::string_view estimator, const Points& points);
 void require_labels(std::string_view estimator, const Points& points, std::span<const int> labels);
 void require_noise(std::string_view estimator, double sigma);
+
+// Mutual information of binned states, in nats. Each component of T is assigned to one of B intervals of
+// equal width; T_b is the resulting cell of the grid. X determines T and is different for every sample, hence
+//
+//   I(X; T_b) = H(T_b) = ln N - 1/N sum over cells n_c ln n_c,     I(T_b; Y) = H(T_b) + H(Y) - H(T_b, Y).
+//
+// These are plug-in estimates: once most cells hold one sample, I(X; T_b) is ln N and I(T_b; Y) is H(Y),
+// whatever T contains. Source: Shwartz-Ziv, Tishby, arXiv 1703.00810; what it measures: Saxe et al., ICLR
+// 2018.
+
+/// The grid of intervals.
+struct Bins {
+  std::size_t count = 30;  ///< per component, 1 to 2^30
+  /// Of every component, [-1, 1] for tanh; numbers outside count in the first or last bin. Without a range:
+  /// from the smallest to the largest number of all components (the same width for all).
+  std::optional<std::pair<double, double>> range;
+};
+
+/// Cost: N ln N comparisons of m numbers. Independent of the order of the samples, bit for bit. Not
+/// collective. Throws BadInput for a count out of range, an empty range, and as require_points and
+/// require_labels do.
+InformationPlane binned_information(const Points& t, std::span<const int> labels, const Bins& bins);
+
+// Bounds of Kolchinsky and Tracey on the information in noisy states T + sigma Z, Z standard normal, in nats.
+// With the N samples as the whole population, T + sigma Z is a mixture of N Gaussians of equal weight, and
+//
+//   I(X; T + sigma Z) >= -1/N sum_i ln 1/N sum_j exp(-|t_i - t_j|^2 / (8 sigma^2))      (Bhattacharyya)
+//                     <= -1/N sum_i ln 1/N sum_j exp(-|t_i - t_j|^2 / (2 sigma^2))      (Kullback-Leibler)
+//   I(T + sigma Z; Y)  = I(X; T + sigma Z) - sum_y p_y I(X; T + sigma Z | Y = y),
+//
+// where the lower bound takes the lower bound of the first term and the upper bounds of the others, and vice
+// versa. They hold for the given samples; for a continuous population only up to ln N and the sampling error.
+// Source: Kolchinsky, Tracey, Entropy 19 (2017) 361, arXiv 1706.02419.
+
+/// sigma: noise in units of T (bandwidth of the kernel). Cost: N^2 m multiplications and N^2 exponentials, in
+/// blocks; 2 MB of work space besides a copy of T. The value is the midpoint of the bounds before they are
+/// clamped. Not collective. Throws BadInput as require_points, require_labels and
+/// require_noise do.
+InformationPlane kde_information(const Points& t, std::span<const int> labels, double sigma);
+
+// Mutual information of noisy states T + sigma Z as if they were Gaussian, in nats:
+//
+//   I(X; T + sigma Z) = 1/2 ln det(1 + Sigma / sigma^2)            Sigma the covariance of T
+//
+// exact for a Gaussian T, an upper bound for any other T of that covariance; it may exceed ln N.
+// I(T + sigma Z; Y) is that of Gaussian classes N(mu_y, Sigma_y + sigma^2) with the shares p_y of the
+// samples. It has no closed form, but bounds (D: Bhattacharyya distance for the lower, Kullback-Leibler
+// divergence of y from y' for the upper one):
+//
+//   -sum_y p_y ln sum_y' p_y' exp(-D(y, y'))
+//
+// Two more upper bounds are H(Y), and the entropy of one Gaussian with the covariance of all classes together
+// minus sum_y p_y 1/2 ln det(Sigma_y + sigma^2).
+//
+// Covariances (divisor N) are shrunk towards the multiple of the identity with the same trace, by an amount
+// between 0 (none) and 1 (completely) that follows from their sampling error. Sources: Cover, Thomas,
+// Elements of Information Theory, section 9.4; Kolchinsky, Tracey, arXiv 1706.02419; Ledoit, Wolf, J.
+// Multivariate Analysis 88 (2004) 365, section 3.
+
+/// 1/2 ln det(1 + Sigma / sigma^2) of a covariance, m x m; eigenvalues below zero (round-off) count as zero.
+/// Not collective. Throws BadInput for m = 0, for numbers that are not finite, and as require_noise does.
+double gaussian_channel(const double* covariance, std::size_t m, double sigma);
+
+/// sigma: noise in units of T. Cost: N m^2 operations, and m^3 for every pair of labels. The value of I(T;Y)
+/// is the midpoint of its bounds. Not collective. Throws BadInput as require_points, require_labels and
+/// require_noise do.
+InformationPlane gaussian_information(const Points& t, std::span<const int> labels, double sigma);
 
 }  // namespace fluxformer::information

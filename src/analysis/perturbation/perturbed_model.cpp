@@ -1,8 +1,208 @@
 #include "analysis/perturbation/perturbed_model.hpp"
 
+#include <cmath>
+#include <cstddef>
+
+#include "analysis/dense_matrices.hpp"
 #include "analysis/perturbation/perturbations.hpp"
+#include "analysis/state_examples.hpp"
+#include "model/loss.hpp"
 
 namespace fluxformer::perturbation {
+
+namespace {
+
+namespace response_sum {
+enum : std::size_t { samples, correct, loss, not_finite, change, sensitivity, insensible, per_level };
+}
+
+using Logits = Eigen::Map<const Eigen::VectorXd>;
+
+}  // namespace
+
+ResponseMeter::ResponseMeter(int levels, int classes, std::size_t samples)
+    : classes_(classes),
+      sums_(static_cast<std::size_t>(levels) * response_sum::per_level),
+      each_(samples, static_cast<std::size_t>(levels)) {}
+
+void ResponseMeter::add(int level, const ModelInput& input, std::span<const long> places,
+                        const std::vector<double>& u, const double* logits, const double* clean_logits) {
+  using namespace response_sum;
+  const auto at = static_cast<std::size_t>(level);
+  double* const s = sums_.local() + at * per_level;
+  const auto& batch = input.batch();
+  for (int b = 0; b < input.samples(); ++b) {
+    const auto clean = input.slab_block(input.clean_embedded(), b);
+    if (clean.rows() == 0) continue;
+    const int label = batch.label[b];
+    const Logits z(clean_logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
+    const Logits moved(logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
+    const double dx = (input.slab_block(u, b) - clean).norm() / clean.norm();
+    const double dz = (moved - z).norm() / z.norm();
+    s[samples] += 1;
+    s[change] += dx;
+    if (moved.allFinite()) {
+      const double right = most_likely(moved.data(), classes_) == label ? 1 : 0;
+      s[correct] += right;
+      each_.row(static_cast<std::size_t>(places[b]))[at] = right;
+      s[loss] += loss_of({}, moved.data(), classes_, label, 0.0, nullptr);
+    } else {
+      s[not_finite] += 1;
+    }
+    if (std::isfinite(dz / dx))
+      s[sensitivity] += dz / dx;
+    else
+      s[insensible] += 1;
+  }
+}
+
+void ResponseMeter::reduce(MPI_Comm comm) {
+  sums_.reduce(comm);
+  each_.reduce(comm);
+}
+
+ResponseMeasures ResponseMeter::measures() const {
+  using namespace response_sum;
+  ResponseMeasures m;
+  for (std::size_t at = 0; at < sums_.size(); at += per_level) {
+    const double* const s = sums_.total().data() + at;
+    m.accuracy.push_back(s[correct] / s[samples]);
+    m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
+    m.input_change.push_back(s[change] / s[samples]);
+    m.sensitivity.push_back(s[sensitivity] / (s[samples] - s[insensible]));
+    m.not_finite.push_back(std::lround(s[not_finite]));
+    if (at == 0) m.samples = std::lround(s[samples]);
+  }
+  return m;
+}
+
+GrowthMeter::GrowthMeter(int depths, const SlabContext& context)
+    : Accumulator(static_cast<std::size_t>(depths) + 1), context_(context) {
+  need_whole_line(*context.line, "growth of perturbations");
+}
+
+void GrowthMeter::add(int depth, const double* du) {
+  double* const sums = local();
+  if (depth == 0) start_.assign(static_cast<std::size_t>(context_.samples), 0.0);
+  for (int b = 0; b < context_.samples; ++b) {
+    const double norm = sample_of(context_, du, b).norm();
+    double& start = start_[b];
+    if (depth == 0) start = norm;
+    if (start == 0) continue;
+    if (depth == 0) sums[size() - 1] += 1;
+    sums[depth] += norm / start;
+  }
+}
+
+std::vector<double> GrowthMeter::growth() const {
+  std::vector<double> mean(total().begin(), total().end() - 1);
+  for (double& value : mean) value /= total().back();
+  return mean;
+}
+
+long GrowthMeter::samples() const {
+  return std::lround(total().back());
+}
+
+void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
+                GrowthMeter& meter) {
+  std::vector<std::vector<double>> rows;
+  auto state = u;
+  probe.forward(state, Keep::nothing,
+                [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
+  state = moved;
+  std::vector<double> du(u.size());
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
+    const auto& from = rows[i];
+    for (std::size_t j = 0; j < du.size(); ++j) du[j] = row[j] - from[j];
+    meter.add(i, du.data());
+  });
+}
+
+void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
+                        GrowthMeter& meter) {
+  auto state = u, du = v, next = v;
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
+    meter.add(i, du.data());
+    if (i == probe.cells()) return;
+    probe.tangent(i, row, du.data(), next.data());
+    du.swap(next);
+  });
+}
+
+void LogitJacobian::set() {
+  auto& probe = input_.probe();
+  const int classes = probe.spec().classes, samples = input_.samples();
+  auto u = input_.clean_embedded();
+  logits_ = probe.forward(u, Keep::activations);
+  rows_.resize(classes);
+  for (int c = 0; c < classes; ++c) {
+    std::vector<double> one(logits_.size(), 0.0);
+    for (int b = 0; b < samples; ++b) one[b * classes + c] = 1;
+    probe.adjoint(one, rows_[c]);
+  }
+  values_.assign(static_cast<std::size_t>(samples), {});
+  left_.assign(static_cast<std::size_t>(samples), {});
+  for (int b = 0; b < samples; ++b) {
+    if (input_.slab_block(u, b).rows() == 0) continue;
+    Eigen::MatrixXd gram(classes, classes);
+    for (int i = 0; i < classes; ++i)
+      for (int j = 0; j <= i; ++j)
+        gram(i, j) = gram(j, i) =
+            input_.slab_block(rows_[i], b).cwiseProduct(input_.slab_block(rows_[j], b)).sum();
+    const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
+    const auto at = static_cast<std::size_t>(b);
+    values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
+    left_[at] = eigen.vectors.col(classes - 1);
+  }
+}
+
+void LogitJacobian::worst_direction(std::vector<double>& v) const {
+  const int classes = input_.probe().spec().classes;
+  v.assign(input_.clean_embedded().size(), 0.0);
+  for (int b = 0; b < input_.samples(); ++b) {
+    const auto at = static_cast<std::size_t>(b);
+    if (values_[at].size() == 0 || !(values_[at][0] > 0)) continue;
+    Eigen::VectorXd slope(classes);
+    loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[at], 1.0, slope.data());
+    const double scale = std::copysign(1 / values_[at][0], slope.dot(left_[at]));
+    for (int c = 0; c < classes; ++c)
+      input_.slab_block(v, b) += scale * left_[at][c] * input_.slab_block(rows_[c], b);
+  }
+}
+
+// The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
+
+void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) {
+  const std::size_t classes = size() - 3;
+  double *const sums = local(), *const worst = sums + classes;
+  for (int b = 0; b < input.samples(); ++b) {
+    const auto& values = jacobian.singular_values(b);
+    if (values.size() == 0) continue;
+    worst[2] += 1;
+    for (std::size_t c = 0; c < classes; ++c) sums[c] += values[static_cast<Eigen::Index>(c)];
+    const Eigen::Map<const Eigen::VectorXd> z(
+        jacobian.logits().data() + static_cast<std::size_t>(b) * classes, static_cast<Eigen::Index>(classes));
+    if (z.norm() == 0) continue;
+    worst[0] += values[0] * input.slab_block(input.clean_embedded(), b).norm() / z.norm();
+    worst[1] += 1;
+  }
+}
+
+long JacobianMeter::samples() const {
+  return std::lround(total().back());
+}
+
+std::vector<double> JacobianMeter::singular_values() const {
+  std::vector<double> mean(total().begin(), total().end() - 3);
+  for (double& value : mean) value /= total().back();
+  return mean;
+}
+
+double JacobianMeter::worst_sensitivity() const {
+  const double* const worst = total().data() + size() - 3;
+  return worst[0] / worst[1];
+}
 
 PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, const SampleSet& samples)
     : probe_(probe),

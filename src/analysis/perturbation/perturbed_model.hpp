@@ -1,24 +1,146 @@
 #pragma once
 
-// Response of one model to perturbations of many kinds and levels, batch by batch.
+// Change of the logits when the input is perturbed, by level. At the same level, noise, sign steps and the
+// worst direction change the embedded input by about the same fraction of its norm, so that their curves can
+// share an axis.
 
 #include <mpi.h>
-
+#include <Eigen/Core>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "analysis/derivatives/logit_jacobian.hpp"
-#include "analysis/perturbation/adversary.hpp"
-#include "analysis/perturbation/growth_measures.hpp"
+#include "analysis/accumulator.hpp"
+#include "analysis/model_probe.hpp"
 #include "analysis/perturbation/perturbation_variables.hpp"
-#include "analysis/perturbation/response_measures.hpp"
+#include "analysis/perturbation/perturbations.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer::perturbation {
+
+/// One number per level, means over samples. The norms are Euclidean, u_0 over the real tokens of the sample.
+struct ResponseMeasures {
+  std::vector<double> accuracy;      ///< share of samples whose most likely class is the label
+  std::vector<double> loss;          ///< cross entropy
+  std::vector<double> input_change;  ///< |du_0| / |u_0|
+  std::vector<double> sensitivity;  ///< (|dz| / |z|) / (|du_0| / |u_0|), z the clean logits; over the samples
+                                    ///< that have one (something moved, z is finite and not 0)
+  std::vector<long> not_finite;     ///< samples whose logits are not finite: wrong, and not in the loss
+  long samples = 0;
+};
+
+/// Accumulates ResponseMeasures. Samples may be spread over ranks; only `reduce` is collective.
+class ResponseMeter {
+ public:
+  /// Sums for that many levels of one kind; `classes` is the number of logits, `samples` that of all ranks.
+  ResponseMeter(int levels, int classes, std::size_t samples);
+
+  /// Adds the samples of the input's batch at one level: u_0 and logits [sample][class] after the
+  /// perturbation, and the logits before it. `places`: of each sample of the batch among all of them, from
+  /// 0. Fillers are left out.
+  void add(int level, const ModelInput& input, std::span<const long> places, const std::vector<double>& u,
+           const double* logits, const double* clean_logits);
+  /// As Accumulator::reduce. Collective.
+  void reduce(MPI_Comm comm);
+
+  /// NaN where there is nothing to average.
+  ResponseMeasures measures() const;
+  /// [sample][level]: 1 where the most likely class is the label, else 0.
+  const std::vector<double>& correct_by_sample() const { return each_.numbers(); }
+
+ private:
+  int classes_;
+  Sums sums_;  // by level
+  SampleTable each_;
+};
+
+// How a small perturbation of the embedded input grows through depth: |du(s)| / |du(0)|.
+
+/// Accumulates the growth by depth: means over samples of the ratio of Euclidean norms over real tokens.
+/// Samples may be spread over ranks, each whole on one rank; only `reduce` is collective.
+class GrowthMeter : public Accumulator {
+ public:
+  /// `context` is borrowed; a sample of length 0 is left out. Throws BadInput for tokens spread over ranks.
+  GrowthMeter(int depths, const SlabContext& context);
+
+  /// Adds du at a depth, for the samples of the context; depth 0 first for every batch. Samples with du = 0
+  /// there are left out at all depths.
+  void add(int depth, const double* du);
+
+  /// By depth; NaN without any sample.
+  std::vector<double> growth() const;
+  /// Number of samples that count.
+  long samples() const;
+
+ private:
+  const SlabContext& context_;  // the sums are [depth], then the samples
+  std::vector<double> start_;   // |du(0)| of each sample of the batch
+};
+
+/// Adds the growth of a finite perturbation: the difference of the marches from `moved` and from u, both row
+/// 0 of the probe's batch. Cost: two forward passes; memory: a slab for each depth.
+void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
+                GrowthMeter& meter);
+
+/// Adds the growth of an infinitesimal one along v: the tangent of the march from u. Cost: about three
+/// forward passes.
+void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
+                        GrowthMeter& meter);
+
+// The Jacobian J = dz/du_0 of the logits with respect to the embedded input, of each sample. It has one row
+// per class, each the cost of a backward pass for all samples of a batch. Its singular values are the square
+// roots of the eigenvalues of the C x C matrix J J^T: the largest is exact up to round-off, the others have
+// an error of about 1e-8 times the largest.
+
+/// Of one batch at a time. Not collective: a sample is whole on one rank.
+class LogitJacobian {
+ public:
+  /// `input` is borrowed. The Jacobian is that of the embedded input in both input spaces.
+  explicit LogitJacobian(ModelInput& input) : input_(input) {}
+
+  /// Computes it for the batch of the input, unperturbed. Cost: a forward and C backward passes; memory: C
+  /// slabs.
+  void set();
+
+  /// Of the last `set`, [sample][class].
+  const std::vector<double>& logits() const { return logits_; }
+  /// Of a sample, in descending order; empty for a filler.
+  const Eigen::VectorXd& singular_values(int sample) const { return values_[sample]; }
+  /// v := the slab of the right singular vectors of the largest singular value: norm 1 for each sample, with
+  /// the sign along which the cross entropy increases; 0 on fillers, on padding, and where J = 0.
+  void worst_direction(std::vector<double>& v) const;
+
+ private:
+  ModelInput& input_;
+  std::vector<double> logits_;
+  std::vector<std::vector<double>> rows_;  // [class]: a slab
+  std::vector<Eigen::VectorXd> values_;    // [sample]
+  std::vector<Eigen::VectorXd> left_;      // [sample]: left singular vector of the largest
+};
+
+/// Accumulates singular values: means over samples. Only `reduce` is collective.
+class JacobianMeter : public Accumulator {
+ public:
+  explicit JacobianMeter(int classes) : Accumulator(static_cast<std::size_t>(classes) + 3) {}
+
+  /// Adds the samples of the batch that `jacobian` was computed for.
+  void add(const ModelInput& input, const LogitJacobian& jacobian);
+
+  /// Samples added, over all ranks.
+  long samples() const;
+  /// The largest first, logits per unit of u_0; NaN without samples.
+  std::vector<double> singular_values() const;
+  /// Relative sensitivity in the worst direction: the largest singular value times |u_0| / |z|, mean over the
+  /// samples whose logits are not 0.
+  double worst_sensitivity() const;
+};
+
+// Response of one model to perturbations of many kinds and levels, batch by batch.
 
 /// The perturbations of the inputs.
 struct PerturbationPlan {
@@ -53,7 +175,7 @@ class PerturbedModel {
   const ResponseMeter& clean() const { return clean_; }
   const GrowthMeter& growth() const { return growth_; }
   const GrowthMeter& tangent_growth() const { return tangent_growth_; }
-  const derivatives::JacobianMeter& jacobian() const { return jacobian_meter_; }
+  const JacobianMeter& jacobian() const { return jacobian_meter_; }
   /// Adds up all of the above over the ranks (Accumulator::reduce). Collective.
   void reduce(MPI_Comm comm);
 
@@ -73,11 +195,11 @@ class PerturbedModel {
   std::vector<long> places_;  // of the batch
   ModelInput embedded_;
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
-  derivatives::LogitJacobian jacobian_;
+  LogitJacobian jacobian_;
   std::vector<Curve> curves_;
   ResponseMeter clean_;
   GrowthMeter growth_, tangent_growth_;
-  derivatives::JacobianMeter jacobian_meter_;
+  JacobianMeter jacobian_meter_;
   std::vector<double> clean_logits_, x_, moved_, state_;
 };
 

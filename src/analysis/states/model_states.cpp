@@ -2,11 +2,180 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include "analysis/accumulator.hpp"
+#include "analysis/state_examples.hpp"
+#include "base/error.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer::states {
+
+namespace {
+
+/// After those of SlabSums.
+namespace state_sum {
+enum : std::size_t { samples = SlabSums::count, correlation, drift, step, per_depth };
+}
+
+/// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
+constexpr double vanishing = 1e-28;
+
+/// 1 - cos(u, first), with uu = |u|^2 and ff = |first|^2.
+double drift_of(const SampleView& u, double uu, const SampleView& first, double ff) {
+  // |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
+  const bool has_angle = uu != 0 && ff != 0;
+  return has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
+}
+
+void add_sample(const SampleView& u, const SampleView& v, const SampleView& first, double* s) {
+  using namespace state_sum;
+  const double uu = u.squaredNorm(), vv = v.squaredNorm(), ff = first.squaredNorm();
+  // Centred first: the mean may be much larger than the variation.
+  const RowMatrix x = u.array() - u.mean(), y = v.array() - v.mean();
+  const double xx = x.squaredNorm(), yy = y.squaredNorm();
+  s[samples] += 1;
+  if (!(xx <= vanishing * uu || yy <= vanishing * vv))
+    s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
+  s[drift] += drift_of(u, uu, first, ff);
+  if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);
+}
+
+}  // namespace
+
+double drift_of(const SampleView& u, const SampleView& first) {
+  return drift_of(u, u.squaredNorm(), first, first.squaredNorm());
+}
+
+StateMeter::StateMeter(int depths, const SlabContext& context)
+    : Accumulator(static_cast<std::size_t>(depths) * state_sum::per_depth),
+      context_(context),
+      slab_sums_(context) {
+  need_whole_line(*context.line, "measures of hidden states over samples");
+}
+
+void StateMeter::add(int depth, const double* u, const double* previous, const double* first) {
+  double* const s = local() + static_cast<std::size_t>(depth) * state_sum::per_depth;
+  if (previous == nullptr) previous = u;
+  if (first == nullptr) first = u;
+  slab_sums_.add(u, previous, nullptr, s);
+  for (int b = 0; b < context_.samples; ++b) {
+    const auto sample = sample_of(context_, u, b);
+    if (sample.rows() > 0)
+      add_sample(sample, sample_of(context_, previous, b), sample_of(context_, first, b), s);
+  }
+}
+
+StateMeasures StateMeter::measures() const {
+  using namespace state_sum;
+  StateMeasures m;
+  for (std::size_t at = 0; at < size(); at += per_depth) {
+    const double* const s = total().data() + at;
+    m.norm.push_back(SlabSums::norm(s));
+    m.token_variance.push_back(SlabSums::token_variance(s));
+    m.dirichlet_energy.push_back(SlabSums::dirichlet_energy(s));
+    m.correlation.push_back(s[correlation] / s[samples]);
+    m.drift.push_back(s[drift] / s[samples]);
+    m.step_change.push_back(s[step] / s[samples]);
+    if (at == 0) m.samples = std::lround(s[samples]);
+  }
+  return m;
+}
+
+namespace {
+
+using Matrix = Eigen::Map<RowMatrix>;
+using ConstMatrix = Eigen::Map<const RowMatrix>;
+using ConstVector = Eigen::Map<const Eigen::VectorXd>;
+
+/// A variance below this fraction of the mean square is round-off.
+constexpr double round_off = 1e-13;
+
+std::size_t place_of(std::size_t first, int index, int size) {
+  return first + static_cast<std::size_t>(index) * static_cast<std::size_t>(size);
+}
+
+/// Norm and trace of the centred X^T X.
+struct Own {
+  double norm, trace;
+};
+
+Own own(const double* moments, const double* sum, int width, double examples) {
+  const ConstMatrix raw(moments, width, width);
+  const ConstVector s(sum, width);
+  const RowMatrix centred = raw - s * s.transpose() / examples;
+  const bool varies = centred.trace() > round_off * raw.trace();
+  return {varies ? centred.norm() : std::numeric_limits<double>::quiet_NaN(), centred.trace()};
+}
+
+void add_side(int examples, const std::vector<const double*>& x, int width, double* sums, double* moments) {
+  for (const double* const values : x) {
+    const ConstMatrix rows(values, examples, width);
+    Eigen::Map<Eigen::RowVectorXd>(sums, width) += rows.colwise().sum();
+    Matrix(moments, width, width).noalias() += rows.transpose() * rows;
+    sums += width;
+    moments += static_cast<std::ptrdiff_t>(width) * width;
+  }
+}
+
+std::vector<Own> all_own(const double* moments, const double* sum, int depths, int width, double examples) {
+  std::vector<Own> out;
+  out.reserve(depths);
+  for (int i = 0; i < depths; ++i)
+    out.push_back(own(moments + place_of(0, i, width * width), sum + place_of(0, i, width), width, examples));
+  return out;
+}
+
+}  // namespace
+
+CkaMeter::CkaMeter(Side a, Side b) : a_(a), b_(b) {
+  for (const int count : {a.depths, a.width, b.depths, b.width})
+    if (count < 1)
+      throw BadInput("linear CKA: a model of " + std::to_string(count) + " depths or channels; at least 1");
+  mean_a_ = 1;
+  mean_b_ = place_of(mean_a_, a.depths, a.width);
+  own_a_ = place_of(mean_b_, b.depths, b.width);
+  own_b_ = place_of(own_a_, a.depths, a.width * a.width);
+  cross_ = place_of(own_b_, b.depths, b.width * b.width);
+  set_size(place_of(cross_, a.depths * b.depths, a.width * b.width));
+}
+
+void CkaMeter::add(int examples, const std::vector<const double*>& a, const std::vector<const double*>& b) {
+  if (examples == 0) return;
+  double* const sums = local();
+  sums[0] += examples;
+  add_side(examples, a, a_.width, sums + mean_a_, sums + own_a_);
+  add_side(examples, b, b_.width, sums + mean_b_, sums + own_b_);
+  double* cross = sums + cross_;
+  for (const double* const x : a)
+    for (const double* const y : b) {
+      Matrix(cross, b_.width, a_.width).noalias() +=
+          ConstMatrix(y, examples, b_.width).transpose() * ConstMatrix(x, examples, a_.width);
+      cross += static_cast<std::ptrdiff_t>(a_.width) * b_.width;
+    }
+}
+
+std::vector<double> CkaMeter::table(bool unrelated) const {
+  const double* const s = total().data();
+  const double n = s[0];
+  const auto own_a = all_own(s + own_a_, s + mean_a_, a_.depths, a_.width, n);
+  const auto own_b = all_own(s + own_b_, s + mean_b_, b_.depths, b_.width, n);
+  std::vector<double> out;
+  const double* cross = s + cross_;
+  for (int i = 0; i < a_.depths; ++i)
+    for (int j = 0; j < b_.depths; ++j, cross += static_cast<std::ptrdiff_t>(a_.width) * b_.width) {
+      const Own &x = own_a[i], &y = own_b[j];
+      const ConstVector sum_x(s + place_of(mean_a_, i, a_.width), a_.width),
+          sum_y(s + place_of(mean_b_, j, b_.width), b_.width);
+      const double shared =
+          unrelated ? x.trace * y.trace / (n - 1)
+                    : (ConstMatrix(cross, b_.width, a_.width) - sum_y * sum_x.transpose() / n).squaredNorm();
+      out.push_back(shared / (x.norm * y.norm));
+    }
+  return out;
+}
+
 namespace {
 
 /// The examples of a batch at every depth of a model.

@@ -1,6 +1,6 @@
 // Optimal assignment against exhaustive search.
 
-#include "analysis/attention/assignment.hpp"
+#include "analysis/attention/attention_measures.hpp"
 
 #include <gtest/gtest.h>
 

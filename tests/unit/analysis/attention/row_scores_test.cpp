@@ -1,6 +1,6 @@
 // Scores of two attention rows: by hand and for unrelated rows.
 
-#include "analysis/attention/row_scores.hpp"
+#include "analysis/attention/attention_measures.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/decoder/decoder_products.hpp"
+#include "analysis/decoder/decoder.hpp"
 #include "tests/unit/analysis/decoder/slopes.hpp"
 
 namespace fluxformer::decoder {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/decoder/block_norms.hpp"
-#include "analysis/decoder/decoder_products.hpp"
+#include "analysis/decoder/attention_layer.hpp"
+#include "analysis/decoder/decoder.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/support/reached.hpp"
 #include "tests/unit/analysis/decoder/layer_case.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/decoder/attention_heads.hpp"
+#include "analysis/decoder/attention_layer.hpp"
 #include "analysis/decoder/row_maps.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/unit/analysis/decoder/layer_comparison.hpp"

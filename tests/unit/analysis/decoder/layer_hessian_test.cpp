@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "analysis/decoder/row_maps.hpp"
-#include "analysis/decoder/row_norm.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/unit/analysis/decoder/layer_comparison.hpp"
 

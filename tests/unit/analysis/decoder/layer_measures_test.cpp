@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/decoder/decoder_products.hpp"
+#include "analysis/decoder/decoder.hpp"
 
 namespace fluxformer::decoder {
 namespace {

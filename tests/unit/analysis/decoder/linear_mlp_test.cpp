@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/decoder/linear_mlp.hpp"
+#include "analysis/decoder/layer_measures.hpp"
 #include "tests/support/plain_attention.hpp"
 #include "tests/unit/analysis/decoder/layer_comparison.hpp"
 

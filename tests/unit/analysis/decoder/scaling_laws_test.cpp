@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/decoder/linear_mlp.hpp"
+#include "analysis/decoder/layer_measures.hpp"
 #include "analysis/decoder/row_maps.hpp"
-#include "analysis/decoder/row_norm.hpp"
 #include "tests/unit/analysis/decoder/layer_comparison.hpp"
 #include "tests/unit/analysis/decoder/slopes.hpp"
 

@@ -9,9 +9,9 @@
 #include <functional>
 #include <numbers>
 
-#include "analysis/derivatives/gradient_measures.hpp"
-#include "analysis/derivatives/probe_jacobian.hpp"
-#include "analysis/derivatives/singular_values.hpp"
+#include "analysis/derivatives/jacobian_spectra.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
+#include "analysis/derivatives/loss_gradients.hpp"
 #include "model/initialise.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"

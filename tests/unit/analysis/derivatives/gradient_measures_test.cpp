@@ -1,12 +1,12 @@
 // Gradients by depth: by hand, against differences, and invariances.
 
-#include "analysis/derivatives/gradient_measures.hpp"
+#include "analysis/derivatives/loss_gradients.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "analysis/derivatives/probe_jacobian.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
 #include "model/loss.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 

@@ -1,14 +1,14 @@
 // Lyapunov exponents of a linear field, marched by the layer map of a real model: R(u) = M u token by token,
 // so that each of the cells multiplies by 1 + h M.
 
-#include "analysis/derivatives/lyapunov.hpp"
+#include "analysis/derivatives/jacobian_spectra.hpp"
 
 #include <gtest/gtest.h>
 
 #include <Eigen/LU>
 #include <cmath>
 
-#include "analysis/derivatives/probe_jacobian.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
 #include "base/error.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"

@@ -1,6 +1,6 @@
 // Largest and smallest singular values against a dense SVD, and their error bounds.
 
-#include "analysis/derivatives/singular_values.hpp"
+#include "analysis/derivatives/jacobian_spectra.hpp"
 
 #include <gtest/gtest.h>
 

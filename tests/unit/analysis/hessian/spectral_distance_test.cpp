@@ -1,6 +1,6 @@
 // Distances between densities of eigenvalues: cases with known values, and the properties of a metric.
 
-#include "analysis/hessian/spectral_distance.hpp"
+#include "analysis/hessian/block_spectra.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 
 #include <limits>
 
-#include "analysis/information/binning.hpp"
-#include "analysis/information/principal_components.hpp"
+#include "analysis/information/estimates.hpp"
+#include "analysis/information/information.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "analysis/information/gaussian_information.hpp"
+#include "analysis/information/information.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 

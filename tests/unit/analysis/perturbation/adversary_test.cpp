@@ -1,6 +1,6 @@
 // Adversarial inputs: gradients against differences, and the effect of steps on the loss.
 
-#include "analysis/perturbation/adversary.hpp"
+#include "analysis/perturbation/perturbations.hpp"
 
 #include <gtest/gtest.h>
 

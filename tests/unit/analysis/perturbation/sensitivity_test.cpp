@@ -6,10 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "analysis/derivatives/logit_jacobian.hpp"
-#include "analysis/perturbation/growth_measures.hpp"
 #include "analysis/perturbation/perturbations.hpp"
-#include "analysis/perturbation/response_measures.hpp"
+#include "analysis/perturbation/perturbed_model.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 

@@ -1,6 +1,6 @@
 // A front has arrived where the state stays close to the steady one.
 
-#include "analysis/states/arrival_times.hpp"
+#include "analysis/states/depth_measures.hpp"
 
 #include <gtest/gtest.h>
 

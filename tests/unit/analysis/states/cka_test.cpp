@@ -1,6 +1,6 @@
 // Linear CKA: its invariances, the form with kernels, and the mean over all pairings.
 
-#include "analysis/states/cka.hpp"
+#include "analysis/states/model_states.hpp"
 
 #include <gtest/gtest.h>
 

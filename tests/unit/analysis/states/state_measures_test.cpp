@@ -1,6 +1,6 @@
 // Measures of hidden states by depth: by hand, and invariances.
 
-#include "analysis/states/state_measures.hpp"
+#include "analysis/states/model_states.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,59 @@
 #pragma once
 
+// The samples of a slab as vectors (real tokens 0 .. length-1, all channels), and linear maps that act on
+// each sample separately, as the derivative of a layer does.
+
+#include <Eigen/Core>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/random.hpp"
+#include "operators/slab.hpp"
+
+namespace fluxformer::derivatives {
+
+/// out := A v on slabs of a context; sample b of `out` depends on sample b of v only. v and out do not
+/// overlap.
+using SlabMap = std::function<void(const double* v, double* out)>;
+
+/// The vector of sample b, [token][channel]; empty for a sample of length 0. Not collective; needs all tokens
+/// on this rank.
+Eigen::VectorXd take_sample(const SlabContext& context, const double* slab, int b);
+/// Writes it back; the padding of the sample becomes 0.
+void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int b, double* slab);
+
+/// Standard normal numbers, each keyed by its index: independent of padding.
+Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size);
+
+// Largest and smallest singular values of a linear map, here the derivative of a layer with respect to its
+// state, from products with it and its transpose alone: Golub-Kahan-Lanczos bidiagonalisation,
+//
+//   A V = U B,     A^T U = V B^T + beta_k v_{k+1} e_k^T,     B upper bidiagonal, k x k
+//
+// with full reorthogonalisation. The singular values of B lie within those of A. One of them, sigma, with the
+// left vector p of B, has the residual beta_k |p_k| / sqrt(2) as an eigenvalue of [0 A; A^T 0]: a singular
+// value of A is that close to sigma. Sources: Golub and Kahan 1965; Golub and Van Loan, Matrix Computations,
+// section 10.4.
+
+/// Of one sample. The largest singular value of the map is >= `largest`, the smallest one <= `smallest`, and
+/// within each error there is a singular value of the map (up to its round-off). Small singular values that
+/// are close together take many steps; the error shows it.
+struct SingularRange {
+  double largest = 0, largest_error = 0;
+  double smallest = 0, smallest_error = 0;
+  int steps = 0;  ///< steps taken; fewer than asked for if these are already exact
+};
+
+/// Of each sample of the context, by k = `steps` applications of `map` and of `transposed` to all samples
+/// together. Each sample has its own random start, keyed by its global index `samples[b]`; padding does not
+/// count. NaN for a sample of length 0, and where the map gives numbers that are not finite. Memory: 2 k
+/// slabs. Cost besides the maps: k^2 operations for each number of a slab. Not collective. Throws BadInput
+/// for steps < 1 and for tokens spread over ranks.
+std::vector<SingularRange> singular_ranges(const SlabContext& context, const SlabMap& map,
+                                           const SlabMap& transposed, int steps, const RandomStream& start,
+                                           std::span<const long> samples);
+
 // Leading Lyapunov exponents of a sequence of maps u_{i+1} = G_i(u_i). k orthonormal tangent vectors are
 // propagated by the derivatives and orthonormalised after each map,
 //
@@ -14,15 +68,6 @@
 // error is therefore about x r / (1 - r): much more than x where singular values are nearly equal. The sum
 // over k = n directions is (1/length) ln |det| of the product for any directions. Sources: Benettin,
 // Galgani, Giorgilli, Strelcyn 1980; Shimada and Nagashima 1979.
-
-#include <Eigen/Core>
-#include <functional>
-#include <span>
-#include <vector>
-
-#include "analysis/derivatives/sample_vectors.hpp"
-
-namespace fluxformer::derivatives {
 
 /// For all samples of a slab at once; only real tokens count. Not collective.
 class LyapunovMeter {
