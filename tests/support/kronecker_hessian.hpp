@@ -16,7 +16,7 @@ decoder::Matrix commutation(Eigen::Index d, Eigen::Index k);
 
 /// H_o or H_f of one sequence.
 decoder::Matrix kronecker_hessian(const decoder::Matrix& x, const decoder::Matrix& y,
-                                  const decoder::AttentionWeights& weights,
-                                  const decoder::AttentionForm& form, double c, decoder::Part part);
+                                  const decoder::DecoderAttentionWeights& weights,
+                                  const decoder::AttentionForm& form, double c, decoder::HessianTerm part);
 
 }  // namespace fluxformer::test

@@ -205,7 +205,7 @@ void add_scores(const RowScores& scores, double weight, double* sums) {
 
 }  // namespace
 
-AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
+AttentionAccumulator::AttentionAccumulator(const Shape& shape, std::uint64_t seed)
     : shape_(shape),
       shuffle_(seed),
       t_(static_cast<std::size_t>(shape.heads_t)),
@@ -213,13 +213,13 @@ AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
   set_size(static_cast<std::size_t>(shape.layers) * layer_size());
 }
 
-void AttentionMeter::reduce(MPI_Comm comm) {
+void AttentionAccumulator::reduce(MPI_Comm comm) {
   Accumulator::reduce(comm);
   if (each_) each_->reduce(comm);
 }
 
-void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p,
-                         std::size_t place) {
+void AttentionAccumulator::add(long sample, int layer, int tokens, int length, const double* t,
+                               const double* p, std::size_t place) {
   if (length < 2)
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
@@ -261,29 +261,29 @@ void AttentionMeter::add(long sample, int layer, int tokens, int length, const d
   sums[layer_size() - 1] += 1;
 }
 
-double AttentionMeter::mean(int layer, std::size_t at, RowScore s) const {
+double AttentionAccumulator::mean(int layer, std::size_t at, RowScore s) const {
   const double* const sums = layer_sums(layer);
   return sums[at + static_cast<std::size_t>(s)] / sums[layer_size() - 1];
 }
 
-long AttentionMeter::flat_rows(int layer, int t, int p) const {
+long AttentionAccumulator::flat_rows(int layer, int t, int p) const {
   return std::lround(layer_sums(layer)[pair(t, p) + row_score_count]);
 }
 
-double AttentionMeter::entropy_t(int layer, int head) const {
+double AttentionAccumulator::entropy_t(int layer, int head) const {
   const double* const sums = layer_sums(layer);
   return sums[entropies() + static_cast<std::size_t>(head)] / sums[layer_size() - 1];
 }
 
-double AttentionMeter::entropy_p(int layer, int head) const {
+double AttentionAccumulator::entropy_p(int layer, int head) const {
   return entropy_t(layer, shape_.heads_t + head);
 }
 
-long AttentionMeter::samples(int layer) const {
+long AttentionAccumulator::samples(int layer) const {
   return std::lround(layer_sums(layer)[layer_size() - 1]);
 }
 
-std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowScore by) {
+std::vector<int> match_heads(const AttentionAccumulator& validation, int layer, RowScore by) {
   const auto& shape = validation.shape();
   const double sign = is_similarity(by) ? -1 : 1;
   std::vector<double> cost;
@@ -292,7 +292,7 @@ std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowSco
   return optimal_assignment(cost, shape.heads_t, shape.heads_p);
 }
 
-double matched_score(const AttentionMeter& test, int layer, const std::vector<int>& match, RowScore s) {
+double matched_score(const AttentionAccumulator& test, int layer, const std::vector<int>& match, RowScore s) {
   double sum = 0;
   int heads = 0;
   for (std::size_t t = 0; t < match.size(); ++t)

@@ -131,16 +131,17 @@ class MatchedScores {
 /// the mean over the queries of a sample, then over samples. Queries and keys are real tokens; there is no
 /// causal mask. Another P (an untrained model, say) needs another meter. Samples may be spread over ranks,
 /// each whole on one rank; only `reduce` is collective.
-class AttentionMeter : public Accumulator {
+class AttentionAccumulator : public Accumulator {
  public:
   /// What is compared: layers, and heads of T and of P.
   struct Shape {
     int layers = 1, heads_t = 1, heads_p = 1;
   };
   /// seed: of the permuted keys.
-  AttentionMeter(const Shape& shape, std::uint64_t seed);
+  AttentionAccumulator(const Shape& shape, std::uint64_t seed);
   /// The same, and keeps the scores of each of the samples.
-  AttentionMeter(const Shape& shape, std::uint64_t seed, MatchedScores each) : AttentionMeter(shape, seed) {
+  AttentionAccumulator(const Shape& shape, std::uint64_t seed, MatchedScores each)
+      : AttentionAccumulator(shape, seed) {
     each_ = std::move(each);
   }
 
@@ -201,10 +202,10 @@ class AttentionMeter : public Accumulator {
 
 /// The head of P for each head of T (-1: none left) that makes the mean of score `by` best, at one layer. The
 /// choice itself makes matched heads look similar: match on validation samples, score on others.
-std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowScore by);
+std::vector<int> match_heads(const AttentionAccumulator& validation, int layer, RowScore by);
 
 /// Mean of a score over the matched heads of T.
-double matched_score(const AttentionMeter& test, int layer, const std::vector<int>& match, RowScore s);
+double matched_score(const AttentionAccumulator& test, int layer, const std::vector<int>& match, RowScore s);
 
 /// How much better `value` is than the best of the null controls: positive is better, for similarities and
 /// distances alike.

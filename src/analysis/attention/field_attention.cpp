@@ -50,14 +50,15 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
 }
 
 FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u,
-                               const std::vector<double>& inflow_slab, Keep keep) {
+                               const std::vector<double>& inflow_slab, StoredAttention store) {
   const auto cells = static_cast<std::size_t>(mesh.total_cells()),
              samples = static_cast<std::size_t>(mesh.spec().samples);
   const auto heads = static_cast<std::size_t>(equation.model().spec().attention.heads);
   const auto n = static_cast<std::size_t>(mesh.token_line().tokens());
   FieldAttention found;
   found.entropy.assign(cells * heads, 0.0);
-  if (keep == Keep::entropy_and_weights) found.weights.assign(cells * samples * heads * n * n, 0.0);
+  if (store == StoredAttention::entropy_and_weights)
+    found.weights.assign(cells * samples * heads * n * n, 0.0);
   const double share = 1 / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));
   for_attention_rows(
       mesh, equation, u, inflow_slab,

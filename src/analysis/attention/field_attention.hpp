@@ -28,11 +28,11 @@ struct FieldAttention {
   std::vector<double> weights;  ///< [cell][sample][head][query][key]; empty unless asked for
 };
 
-enum class Keep { entropy, entropy_and_weights };
+enum class StoredAttention { entropy, entropy_and_weights };
 
 /// The same on all ranks. Every rank holds all the weights that are kept. Collective over the mesh.
 FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u,
-                               const std::vector<double>& inflow_slab, Keep keep);
+                               const std::vector<double>& inflow_slab, StoredAttention store);
 
 /// -sum p ln p, nats.
 double row_entropy(const double* p, std::size_t n);

@@ -11,7 +11,7 @@ LayerAttention::LayerAttention(ModelProbe& probe)
 
 void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
-  probe_.forward(u_, fluxformer::Keep::nothing, [&](int row, const double* u) {
+  probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
     for (int l = 1; l <= layers(); ++l)
       if (probe_.entry_of_layer(l) == row) entries_[l - 1].assign(u, u + u_.size());
   });
@@ -22,15 +22,15 @@ const std::vector<double>& LayerAttention::of_layer(int l) {
   return k_;
 }
 
-std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                              const std::vector<ModelProbe*>& others, std::uint64_t seed,
-                                              const std::vector<HeadMatch>& pairs) {
+std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, ModelProbe& t,
+                                                    const std::vector<ModelProbe*>& others,
+                                                    std::uint64_t seed, const std::vector<HeadMatch>& pairs) {
   LayerAttention first(t);
   std::vector<LayerAttention> second;
-  std::vector<AttentionMeter> meters;
+  std::vector<AttentionAccumulator> meters;
   for (auto* probe : others) {
     second.emplace_back(*probe);
-    const AttentionMeter::Shape shape{first.layers(), first.heads(), second.back().heads()};
+    const AttentionAccumulator::Shape shape{first.layers(), first.heads(), second.back().heads()};
     if (pairs.empty())
       meters.emplace_back(shape, seed);
     else
@@ -80,13 +80,13 @@ std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe) {
   return map.total();
 }
 
-HeadMatch match_layers(const AttentionMeter& validation, RowScore by) {
+HeadMatch match_layers(const AttentionAccumulator& validation, RowScore by) {
   HeadMatch pairs;
   for (int l = 0; l < validation.shape().layers; ++l) pairs.push_back(match_heads(validation, l, by));
   return pairs;
 }
 
-HeadMatch heads_in_order(const AttentionMeter::Shape& shape) {
+HeadMatch heads_in_order(const AttentionAccumulator::Shape& shape) {
   std::vector<int> heads(static_cast<std::size_t>(shape.heads_t), -1);
   for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[h] = h;
   return HeadMatch(static_cast<std::size_t>(shape.layers), heads);

@@ -35,17 +35,18 @@ class LayerAttention {
 /// the same number of layers. `seed`: of the permuted keys. `pairs`: the heads of each of the others that were
 /// matched, to keep the scores of each sample; empty: they are not kept. Collective over the ranks of the
 /// samples.
-std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                              const std::vector<ModelProbe*>& others, std::uint64_t seed,
-                                              const std::vector<HeadMatch>& pairs = {});
+std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, ModelProbe& t,
+                                                    const std::vector<ModelProbe*>& others,
+                                                    std::uint64_t seed,
+                                                    const std::vector<HeadMatch>& pairs = {});
 
 /// Attention of the first sample, averaged over the heads, [layer][query][key], on all ranks.
 /// Collective.
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe);
 
 /// The best match of each layer (match_heads).
-HeadMatch match_layers(const AttentionMeter& validation, RowScore by);
+HeadMatch match_layers(const AttentionAccumulator& validation, RowScore by);
 /// Head h with head h, as far as both models have one.
-HeadMatch heads_in_order(const AttentionMeter::Shape& shape);
+HeadMatch heads_in_order(const AttentionAccumulator::Shape& shape);
 
 }  // namespace fluxformer::attention

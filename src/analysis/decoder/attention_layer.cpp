@@ -32,13 +32,13 @@ Matrix AttentionLayer::gradients() const {
   return g;
 }
 
-Matrix AttentionLayer::hessian(Part part) const {
+Matrix AttentionLayer::hessian(HessianTerm part) const {
   Matrix h = Matrix::Zero(size(), size());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
     const Matrix j = map_.jacobian(scored_[i]);
-    if (part != Part::functional) h += (at.factor * j).transpose() * (at.factor * j);
-    if (part == Part::outer) continue;
+    if (part != HessianTerm::functional) h += (at.factor * j).transpose() * (at.factor * j);
+    if (part == HessianTerm::outer) continue;
     if (at.functional.size() > 0) h += j.transpose() * (at.functional * j);
     map_.add_curvature(scored_[i], at.gradient, 0, h);
   }
@@ -46,55 +46,56 @@ Matrix AttentionLayer::hessian(Part part) const {
   return h;
 }
 
-Vector AttentionLayer::product(Part part, const Vector& direction) const {
+Vector AttentionLayer::product(HessianTerm part, const Vector& direction) const {
   const Matrix f_dot = map_.tangent(direction);
   Matrix b = Matrix::Zero(f_dot.rows(), f_dot.cols());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
     const Vector dot = f_dot.row(scored_[i]);
     Vector row = Vector::Zero(dot.size());
-    if (part != Part::functional) row += at.factor.transpose() * (at.factor * dot);
-    if (part != Part::outer && at.functional.size() > 0) row += at.functional * dot;
+    if (part != HessianTerm::functional) row += at.factor.transpose() * (at.factor * dot);
+    if (part != HessianTerm::outer && at.functional.size() > 0) row += at.functional * dot;
     b.row(scored_[i]) = row;
   }
   const Vector product = map_.adjoint(b);
-  return part == Part::outer ? product : Vector(product + map_.curvature_times(gradients(), direction));
+  return part == HessianTerm::outer ? product
+                                    : Vector(product + map_.curvature_times(gradients(), direction));
 }
 
 Matrix block(const Matrix& hessian, const AttentionMap& map, Weight rows, Weight columns) {
   return hessian.block(map.begin(rows), map.begin(columns), map.size(rows), map.size(columns));
 }
 
-AttentionHeads::AttentionHeads(std::vector<AttentionHead> heads, const Tail& tail, std::vector<Index> scored)
+DecoderHeads::DecoderHeads(std::vector<DecoderHead> heads, const Tail& tail, std::vector<Index> scored)
     : heads_(std::move(heads)), scored_(std::move(scored)) {
-  const AttentionHead& first = heads_.at(0);
+  const DecoderHead& first = heads_.at(0);
   Matrix r = Matrix::Zero(first.map.tokens().rows(), first.output.cols());
-  for (const AttentionHead& head : heads_) {
+  for (const DecoderHead& head : heads_) {
     values_.push_back(head.map.values());
     r += values_.back() * head.output;
   }
   for (const Index row : scored_) losses_.push_back(tail(row, r.row(row)));
 }
 
-Index AttentionHeads::begin(std::size_t head) const {
+Index DecoderHeads::begin(std::size_t head) const {
   Index sum = 0;
   for (std::size_t h = 0; h < head; ++h) sum += heads_[h].size();
   return sum;
 }
 
-double AttentionHeads::loss() const {
+double DecoderHeads::loss() const {
   double sum = 0;
   for (const RowLoss& at : losses_) sum += at.loss;
   return sum;
 }
 
 // dr_i / d theta, d x p
-Matrix AttentionHeads::jacobian(Index row) const {
+Matrix DecoderHeads::jacobian(Index row) const {
   const Index d = heads_[0].output.cols();
   Matrix j = Matrix::Zero(d, size());
   Index at = 0;
   for (std::size_t h = 0; h < heads_.size(); ++h) {
-    const AttentionHead& head = heads_[h];
+    const DecoderHead& head = heads_[h];
     j.middleCols(at, head.map.size()) = head.output.transpose() * head.map.jacobian(row);
     at += head.map.size();
     for (Index t = 0; t < head.output.rows(); ++t, at += d) {
@@ -104,7 +105,7 @@ Matrix AttentionHeads::jacobian(Index row) const {
   return j;
 }
 
-Vector AttentionHeads::gradient() const {
+Vector DecoderHeads::gradient() const {
   Vector sum = Vector::Zero(size());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     sum += jacobian(scored_[i]).transpose() * losses_[i].gradient;
@@ -112,18 +113,18 @@ Vector AttentionHeads::gradient() const {
   return sum;
 }
 
-Matrix AttentionHeads::hessian(Part part) const {
+Matrix DecoderHeads::hessian(HessianTerm part) const {
   const Index d = heads_[0].output.cols();
   Matrix h = Matrix::Zero(size(), size());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
     const Matrix j = jacobian(scored_[i]);
     const Matrix outputs = at.factor * j;
-    if (part != Part::functional) h += outputs.transpose() * outputs;
-    if (part == Part::outer) continue;
+    if (part != HessianTerm::functional) h += outputs.transpose() * outputs;
+    if (part == HessianTerm::outer) continue;
     if (at.functional.size() > 0) h += j.transpose() * (at.functional * j);
     for (std::size_t n = 0; n < heads_.size(); ++n) {
-      const AttentionHead& head = heads_[n];
+      const DecoderHead& head = heads_[n];
       const Index theta = begin(n), output = theta + head.map.size();
       head.map.add_curvature(scored_[i], head.output * at.gradient, theta, h);
       const Matrix z = head.map.jacobian(scored_[i]);
@@ -146,19 +147,19 @@ FlatRow flat_row(const Matrix& a) {
 }
 
 // B^o, B^f or both
-Matrix curvature(const RowLoss& at, Part part) {
+Matrix curvature(const RowLoss& at, HessianTerm part) {
   const Index e = at.gradient.size();
   Matrix b = Matrix::Zero(e, e);
-  if (part != Part::functional) b += at.factor.transpose() * at.factor;
-  if (part != Part::outer && at.functional.size() > 0) b += at.functional;
+  if (part != HessianTerm::functional) b += at.factor.transpose() * at.factor;
+  if (part != HessianTerm::outer && at.functional.size() > 0) b += at.functional;
   return b;
 }
 
 // One row's factors.
 BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight rows, Weight columns,
-                         Part part) {
+                         HessianTerm part) {
   const AttentionMap& map = layer.map();
-  const AttentionWeights& w = map.weights();
+  const DecoderAttentionWeights& w = map.weights();
   const RowLoss& at = layer.losses()[scored];
   const Index i = layer.scored()[scored];
   const double tau = map.tau();
@@ -169,7 +170,7 @@ BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight
   const Matrix c = map.moments().second(i);
   const Matrix r = w.value.transpose() * c;
   const Matrix br = b * r;
-  const bool curved = part != Part::outer;
+  const bool curved = part != HessianTerm::outer;
   if (rows == Weight::value) {
     const Matrix n = columns == Weight::query ? Matrix(tau * br * w.key) : Matrix(tau * br);
     BlockFactors one{rows, columns, columns == Weight::query ? x : q, m, flat_row(n), {}, {}};
@@ -244,7 +245,7 @@ Matrix cross_terms(const BlockFactors& a, const BlockFactors& b) {
 }  // namespace
 
 BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
-                           Part part) {
+                           HessianTerm part) {
   std::vector<BlockFactors> one_by_one;
   for (const AttentionLayer& layer : sequences) {
     for (std::size_t i = 0; i < layer.scored().size(); ++i) {
@@ -280,7 +281,8 @@ double inner_product(const BlockFactors& a, const BlockFactors& b) {
   return common.cwiseProduct(pairs).sum();
 }
 
-double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns, Part part) {
+double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
+                  HessianTerm part) {
   BlockFactors factors = block_factors(sequences, rows, columns, part);
   // Squares leave the range of numbers long before norms do.
   const double common = rows == columns ? taken_out(factors.common) : 1,

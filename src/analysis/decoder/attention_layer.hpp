@@ -16,7 +16,7 @@
 namespace fluxformer::decoder {
 
 /// H, H_o or H_f.
-enum class Part { total, outer, functional };
+enum class HessianTerm { total, outer, functional };
 
 /// 0 .. tokens-1, where every row counts.
 std::vector<Index> every_row(Index tokens);
@@ -37,9 +37,9 @@ class AttentionLayer {
   /// dl/dtheta, length p.
   Vector gradient() const { return map_.adjoint(gradients()); }
   /// p x p. O(n r p^2) for n scored rows with r rows in each factor.
-  Matrix hessian(Part part) const;
+  Matrix hessian(HessianTerm part) const;
   /// The part times a direction, O(L^2 d + L d (k + e)) and the tail's n r e; nothing of size p^2.
-  Vector product(Part part, const Vector& direction) const;
+  Vector product(HessianTerm part, const Vector& direction) const;
 
  private:
   Matrix gradients() const;
@@ -62,7 +62,7 @@ Matrix block(const Matrix& hessian, const AttentionMap& map, Weight rows, Weight
 // W_O,h g_i and, between theta and W_O, [theta, (t,s)] = J_h[t,theta] g_is.
 
 /// One head: W_O is e x d.
-struct AttentionHead {
+struct DecoderHead {
   AttentionMap map;
   Matrix output;
 
@@ -70,10 +70,10 @@ struct AttentionHead {
 };
 
 /// One sequence, at one theta; what goes in front of the MLP (residual, LayerNorm) belongs to the tail.
-class AttentionHeads {
+class DecoderHeads {
  public:
   /// Evaluates the tail at the scored rows of r. At least one head; all of them see the same tokens.
-  AttentionHeads(std::vector<AttentionHead> heads, const Tail& tail, std::vector<Index> scored);
+  DecoderHeads(std::vector<DecoderHead> heads, const Tail& tail, std::vector<Index> scored);
 
   /// Number of parameters, and where those of a head begin.
   Index size() const { return begin(heads_.size()); }
@@ -82,12 +82,12 @@ class AttentionHeads {
   /// Length p.
   Vector gradient() const;
   /// p x p. O(n r p^2).
-  Matrix hessian(Part part) const;
+  Matrix hessian(HessianTerm part) const;
 
  private:
   Matrix jacobian(Index row) const;
 
-  std::vector<AttentionHead> heads_;
+  std::vector<DecoderHead> heads_;
   std::vector<Matrix> values_;  // z_h
   std::vector<Index> scored_;
   std::vector<RowLoss> losses_;
@@ -120,12 +120,13 @@ struct BlockFactors {
 /// The factors of all scored rows of these sequences, one below the other. A block of the upper triangle:
 /// rows <= columns. O(n d^2 (d + L)), memory of n matrices of size of a block of P.
 BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
-                           Part part);
+                           HessianTerm part);
 
 /// The Frobenius inner product of the two blocks that belong to the factors (of one kind). O(n_a n_b d^2).
 double inner_product(const BlockFactors& a, const BlockFactors& b);
 
 /// The norm of a block summed over the sequences.
-double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns, Part part);
+double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
+                  HessianTerm part);
 
 }  // namespace fluxformer::decoder

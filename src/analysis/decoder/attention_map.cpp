@@ -92,14 +92,14 @@ Flat flat(const Matrix& a) {
 
 }  // namespace
 
-Vector flattened(const AttentionWeights& weights) {
+Vector flattened(const DecoderAttentionWeights& weights) {
   Vector theta(weights.size());
   theta << flat(weights.value), flat(weights.query), flat(weights.key);
   return theta;
 }
 
-AttentionWeights unflattened(const Vector& theta, const AttentionWeights& like) {
-  AttentionWeights weights = like;
+DecoderAttentionWeights unflattened(const Vector& theta, const DecoderAttentionWeights& like) {
+  DecoderAttentionWeights weights = like;
   const double* from = theta.data();
   for (Matrix* part : {&weights.value, &weights.query, &weights.key}) {
     *part = Eigen::Map<const Matrix>(from, part->rows(), part->cols());
@@ -108,7 +108,7 @@ AttentionWeights unflattened(const Vector& theta, const AttentionWeights& like) 
   return weights;
 }
 
-AttentionMap::AttentionMap(Matrix x, AttentionWeights weights, const AttentionForm& form)
+AttentionMap::AttentionMap(Matrix x, DecoderAttentionWeights weights, const AttentionForm& form)
     : x_(std::move(x)),
       weights_(std::move(weights)),
       tau_(form.tau),
@@ -165,13 +165,13 @@ void AttentionMap::add_curvature(Index row, const Vector& g, Index offset, Matri
 }
 
 // Rows of u_dot = tau (W_K V_Q^T x_i + V_K q_i)
-Matrix AttentionMap::key_tangent(const AttentionWeights& direction) const {
+Matrix AttentionMap::key_tangent(const DecoderAttentionWeights& direction) const {
   const Matrix query_dot = x_ * direction.query;
   return tau_ * (query_dot * weights_.key.transpose() + q_ * direction.key.transpose());
 }
 
 Matrix AttentionMap::tangent(const Vector& direction) const {
-  const AttentionWeights dot = unflattened(direction, weights_);
+  const DecoderAttentionWeights dot = unflattened(direction, weights_);
   return moments_.first() * dot.value + moments_.second_times(key_tangent(dot)) * weights_.value;
 }
 
@@ -182,7 +182,7 @@ Vector AttentionMap::adjoint(const Matrix& b) const {
 }
 
 Vector AttentionMap::curvature_times(const Matrix& g, const Vector& direction) const {
-  const AttentionWeights dot = unflattened(direction, weights_);
+  const DecoderAttentionWeights dot = unflattened(direction, weights_);
   const Matrix u_dot = key_tangent(dot);
   const Matrix m_dot = moments_.second_times(u_dot);
   const Matrix h = g * weights_.value.transpose();

@@ -72,15 +72,15 @@ class AttentionMoments {
 // Source: arXiv 2410.10986, in the notation of cumulants.
 
 /// W_V (d x e), W_Q and W_K (d x k); also a direction in their space.
-struct AttentionWeights {
+struct DecoderAttentionWeights {
   Matrix value, query, key;
 
   Index size() const { return value.size() + query.size() + key.size(); }
 };
 
 /// [vec value; vec query; vec key], by rows, and back to matrices of the shapes of `like`.
-Vector flattened(const AttentionWeights& weights);
-AttentionWeights unflattened(const Vector& theta, const AttentionWeights& like);
+Vector flattened(const DecoderAttentionWeights& weights);
+DecoderAttentionWeights unflattened(const Vector& theta, const DecoderAttentionWeights& like);
 
 /// The parts of theta.
 enum class Weight { value, query, key };
@@ -96,10 +96,10 @@ struct AttentionForm {
 class AttentionMap {
  public:
   /// `x`: L x d.
-  AttentionMap(Matrix x, AttentionWeights weights, const AttentionForm& form);
+  AttentionMap(Matrix x, DecoderAttentionWeights weights, const AttentionForm& form);
 
   const Matrix& tokens() const { return x_; }
-  const AttentionWeights& weights() const { return weights_; }
+  const DecoderAttentionWeights& weights() const { return weights_; }
   const Matrix& queries() const { return q_; }  ///< rows q_i
   const AttentionMoments& moments() const { return moments_; }
   double tau() const { return tau_; }
@@ -123,10 +123,10 @@ class AttentionMap {
   Vector curvature_times(const Matrix& g, const Vector& direction) const;
 
  private:
-  Matrix key_tangent(const AttentionWeights& direction) const;
+  Matrix key_tangent(const DecoderAttentionWeights& direction) const;
 
   Matrix x_;
-  AttentionWeights weights_;
+  DecoderAttentionWeights weights_;
   double tau_;
   Matrix q_;
   AttentionMoments moments_;

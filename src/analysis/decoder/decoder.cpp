@@ -445,14 +445,15 @@ Vector DecoderProducts::adjoint_tangent(const Tangents& dot, const Matrix& logit
 }
 
 // The adjoint's tangent is linear in what comes from the logits: without it, the functional part is left.
-Vector DecoderProducts::product(Part part, const Vector& direction) const {
+Vector DecoderProducts::product(HessianTerm part, const Vector& direction) const {
   const Tangents dot = tangents(direction);
-  if (part == Part::functional) return adjoint_tangent(dot, Matrix::Zero(logits_.rows(), logits_.cols()));
+  if (part == HessianTerm::functional)
+    return adjoint_tangent(dot, Matrix::Zero(logits_.rows(), logits_.cols()));
   const Matrix logits_bar_dot = seed_tangent(dot.logits);
-  return part == Part::outer ? adjoint(logits_bar_dot) : adjoint_tangent(dot, logits_bar_dot);
+  return part == HessianTerm::outer ? adjoint(logits_bar_dot) : adjoint_tangent(dot, logits_bar_dot);
 }
 
-Matrix DecoderProducts::block(Part part, Index begin, Index count) const {
+Matrix DecoderProducts::block(HessianTerm part, Index begin, Index count) const {
   Matrix columns(count, count);
   Vector direction = Vector::Zero(size());
   for (Index j = 0; j < count; ++j) {

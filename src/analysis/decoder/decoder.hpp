@@ -154,9 +154,9 @@ class DecoderProducts {
   const Vector& gradient() const { return gradient_; }
   Index size() const { return gradient_.size(); }
   /// The part times a direction of length p.
-  Vector product(Part part, const Vector& direction) const;
+  Vector product(HessianTerm part, const Vector& direction) const;
   /// Rows and columns [begin, begin + count) of the part, from `count` products.
-  Matrix block(Part part, Index begin, Index count) const;
+  Matrix block(HessianTerm part, Index begin, Index count) const;
 
  private:
   struct Tangents;

@@ -27,7 +27,7 @@ double LinearMlp::loss() const {
   return c_ * residual_.squaredNorm();
 }
 
-Matrix LinearMlp::hessian(Part part) const {
+Matrix LinearMlp::hessian(HessianTerm part) const {
   std::vector<Index> begin{0};
   for (const Matrix& w : weights_) begin.push_back(begin.back() + w.size());
   Matrix h = Matrix::Zero(begin.back(), begin.back());
@@ -41,8 +41,8 @@ Matrix LinearMlp::hessian(Part part) const {
       for (Index a = 0; a < inputs.rows(); ++a) {
         for (Index b = 0; b < inputs.cols(); ++b) {
           auto part_of_block = h.block(begin[l] + a * rows, begin[m] + b * columns, rows, columns);
-          if (part != Part::functional) part_of_block += inputs(a, b) * outputs;
-          if (part != Part::outer && m > l) part_of_block += between.col(b) * pulled.row(a);
+          if (part != HessianTerm::functional) part_of_block += inputs(a, b) * outputs;
+          if (part != HessianTerm::outer && m > l) part_of_block += between.col(b) * pulled.row(a);
         }
       }
       if (m > l) between = between * weights_[m];
@@ -79,7 +79,7 @@ const ParameterBlock& block_of(const std::vector<ParameterBlock>& blocks, Weight
 
 /// Root of the mean of |P H P v|^2 over random signs v of one block.
 double hutchinson(const LayerStudy& study, const DecoderProducts& products, const ParameterBlock& block,
-                  Part part) {
+                  HessianTerm part) {
   const RandomStream all(study.seed, "hessian probes " + block.name);
   const auto stream = all.item(block.layer);
   Vector norms(study.probes);
@@ -128,7 +128,7 @@ EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
   return result;
 }
 
-std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part) {
+std::vector<Matrix> diagonal_blocks(const LayerStudy& study, HessianTerm part) {
   const auto layers = layers_of(study, initial_decoder(study.shape, study.seed));
   Matrix sum = layers.front().hessian(part);
   for (std::size_t k = 1; k < layers.size(); ++k) sum += layers[k].hessian(part);
@@ -147,7 +147,7 @@ std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index 
   Vector unit = Vector::Zero(products.size());
   for (Index row = begin; row < end; ++row) {
     unit[row] = 1;
-    const Vector entries = products.product(Part::total, unit);  // H is symmetric
+    const Vector entries = products.product(HessianTerm::total, unit);  // H is symmetric
     for (const double entry : entries) rows.push_back(static_cast<float>(std::log10(std::abs(entry) + 1e-6)));
     unit[row] = 0;
   }
@@ -194,7 +194,7 @@ std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
   const auto layers = static_cast<std::size_t>(shape.depth);
   std::vector<double> norms(std::size(all_parts) * layers, 0.0);
   for (std::size_t part = 0; part < std::size(all_parts); ++part)
-    for (std::size_t layer = 0; layer < layers && all_parts[part] != Part::functional; ++layer)
+    for (std::size_t layer = 0; layer < layers && all_parts[part] != HessianTerm::functional; ++layer)
       norms[part * layers + layer] = network.diagonal_norm(layer);
   return norms;
 }

@@ -26,7 +26,7 @@ class LinearMlp {
   /// c || X W_1 ... W_n - target ||_F^2.
   double loss() const;
   /// p x p.
-  Matrix hessian(Part part) const;
+  Matrix hessian(HessianTerm part) const;
   /// || H(l,l) ||_F = 2 c || A_l^T A_l || || T_l T_l^T ||, layers from 0; without forming the block.
   double diagonal_norm(std::size_t layer) const;
 
@@ -60,12 +60,12 @@ struct LayerStudy {
 };
 
 /// H, H_o, H_f in that order.
-inline constexpr Part all_parts[] = {Part::total, Part::outer, Part::functional};
+inline constexpr HessianTerm all_parts[] = {HessianTerm::total, HessianTerm::outer, HessianTerm::functional};
 /// The weights whose blocks are compared.
 inline constexpr Weight studied_weights[] = {Weight::value, Weight::query, Weight::key};
 
 /// Dense diagonal blocks of the first layer for one part: value, query, key. Depth 1. O(rows p^2).
-std::vector<Matrix> diagonal_blocks(const LayerStudy& study, Part part);
+std::vector<Matrix> diagonal_blocks(const LayerStudy& study, HessianTerm part);
 
 /// Rows [begin, end) of log10(|H| + 1e-6) for the whole H over all weights of the decoder, in the order of
 /// parameter_blocks(); a product with H for each of them. Not collective.

@@ -17,12 +17,12 @@ enum : std::size_t { squares, samples, per_depth };
 
 }  // namespace
 
-GradientMeter::GradientMeter(int depths, const SlabContext& context)
+GradientAccumulator::GradientAccumulator(int depths, const SlabContext& context)
     : Accumulator(static_cast<std::size_t>(depths) * gradient_sum::per_depth), context_(context) {
   need_whole_line(*context.line, "gradients by depth over samples");
 }
 
-void GradientMeter::add(int depth, const double* u_bar) {
+void GradientAccumulator::add(int depth, const double* u_bar) {
   using namespace gradient_sum;
   double* const s = local() + static_cast<std::size_t>(depth) * per_depth;
   for (int b = 0; b < context_.samples; ++b) {
@@ -33,9 +33,9 @@ void GradientMeter::add(int depth, const double* u_bar) {
   }
 }
 
-GradientMeasures GradientMeter::measures() const {
+GradientResult GradientAccumulator::result() const {
   using namespace gradient_sum;
-  GradientMeasures m;
+  GradientResult m;
   const auto& sums = total();
   for (std::size_t at = 0; at < sums.size(); at += per_depth)
     m.norm.push_back(std::sqrt(sums[at + squares] / sums[at + samples]));
@@ -91,7 +91,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const auto& parameters = probe.parameters();
   const int layers = probe.spec().layers, cells_of_layer = probe.cells() / layers;
   const auto classes = static_cast<std::size_t>(probe.spec().classes);
-  GradientMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+  GradientAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);
   const auto rows = static_cast<std::size_t>(probe.depths());
@@ -122,8 +122,8 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   for (std::size_t at = 0; at < sizes.size(); ++at) sizes[at] *= states.numbers()[at];
   const auto cells = static_cast<std::size_t>(cells_of_layer);
   LossGradients found{.loss = loss.total()[0],
-                      .by_row = all.measures(),
-                      .by_layer = ends.measures(),
+                      .by_row = all.result(),
+                      .by_layer = ends.result(),
                       .parameters = sum.total(),
                       .size = root_mean_squares(sizes, rows),
                       .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, cells),

@@ -16,27 +16,27 @@
 namespace fluxformer::derivatives {
 
 /// Over samples. Each sample has its own loss (not divided by their number); units: that loss per unit of u.
-struct GradientMeasures {
+struct GradientResult {
   std::vector<double> norm;   ///< root mean square over samples of |d loss / d u_i|, for i = 0 .. depths - 1
   std::vector<double> ratio;  ///< norm_i / norm_{i+1}: growth of the gradient backwards; 1 at the last depth
   double disparity = 0;       ///< largest over smallest norm; 1 is the same at every depth
   long samples = 0;
 };
 
-/// Accumulates GradientMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// Accumulates GradientResult. Samples may be spread over ranks, each whole on one rank; only `reduce` is
 /// collective.
-class GradientMeter : public Accumulator {
+class GradientAccumulator : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
-  GradientMeter(int depths, const SlabContext& context);
+  GradientAccumulator(int depths, const SlabContext& context);
 
   /// Adds the samples of the context at one depth: the slab d loss / d u_i. Every batch must be added once at
   /// every depth. The caller chooses the depths: compare models at the same spacing.
   void add(int depth, const double* u_bar);
 
   /// NaN without samples.
-  GradientMeasures measures() const;
+  GradientResult result() const;
 
  private:
   const SlabContext& context_;  // the sums are [depth][sum of squares, samples]
@@ -58,8 +58,8 @@ std::vector<GroupNorm> group_norms(const ParameterLayout& layout, std::span<cons
 /// Gradients by depth and by parameter.
 struct LossGradients {
   double loss = 0;                 ///< mean over the samples
-  GradientMeasures by_row;         ///< at all rows of the probe
-  GradientMeasures by_layer;       ///< at the embedded input and the end of each layer
+  GradientResult by_row;           ///< at all rows of the probe
+  GradientResult by_layer;         ///< at the embedded input and the end of each layer
   std::vector<double> parameters;  ///< of the mean loss, flat
   /// Root mean square over samples of |u| |d loss / d u| at all rows: the change of the loss for a relative
   /// change of the state, whatever the scale of u. Unit: that of the loss.

@@ -31,7 +31,7 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
   evaluation_.correct = sums[1];
   sum_over_ranks(gradient_, comm_);
   add_smoothness(parameters, objective.smoothness, gradient_);
-  bend_ = trainable_.curvature(parameters.values, gradient_);
+  curvature_ = trainable_.curvature(parameters.values, gradient_);
   trainable_.pull(parameters.values, gradient_);
   double bytes[1] = {static_cast<double>(hessian_.kept_bytes())};
   largest_over_ranks(bytes, comm_);
@@ -46,7 +46,7 @@ void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::s
   if (part == Curvature::hessian) add_smoothness(direction_, objective_.smoothness, product);  // quadratic
   trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
-    for (std::size_t j = 0; j < product.size(); ++j) product[j] += bend_[j] * v[j];
+    for (std::size_t j = 0; j < product.size(); ++j) product[j] += curvature_[j] * v[j];
 }
 
 void TrainingHessian::for_output_gradients(const std::function<void(std::span<const double>)>& visit) {

@@ -59,8 +59,8 @@ class TrainingHessian {
   LossHessian hessian_;
   Parameters direction_;
   Evaluation evaluation_;
-  std::vector<double> gradient_;  // of the variables
-  std::vector<double> bend_;      // (d2 theta / d r2) (g + dP/dtheta), 0 where theta = r
+  std::vector<double> gradient_;   // of the variables
+  std::vector<double> curvature_;  // (d2 theta / d r2) (g + dP/dtheta), 0 where theta = r
   double kept_bytes_ = 0;
 };
 

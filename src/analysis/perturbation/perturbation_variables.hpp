@@ -29,14 +29,14 @@ inline const io::Variable
                        "deviation of a pixel; pixels stay between black and white)");
 
 /// One kind of perturbation: its name, the axis of its levels, and how the input was changed.
-struct Kind {
+struct PerturbationKind {
   std::string name;
   const io::Variable& axis;
   std::string how;
 };
 /// All kinds, in the order of their curves; both spaces of ModelInput.
-inline const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{
+inline const std::vector<PerturbationKind>& kinds() {
+  static const std::vector<PerturbationKind> all{
       {"noise", noise_level, "with Gaussian noise on the embedded input"},
       {"feature_noise", feature_noise_level, "with Gaussian noise on the features of the tokens"},
       {"dropped", dropped_share, "with that fraction of the tokens blanked"},
@@ -53,7 +53,7 @@ struct Response {
   io::Variable accuracy, loss, change, sensitivity, not_finite, accuracy_by_sample;
 };
 /// The variables "<kind>_accuracy", "<kind>_loss", ... over the axis of the kind.
-inline Response response(const Kind& kind) {
+inline Response response(const PerturbationKind& kind) {
   const auto variable = [&](const char* name, const std::string& long_name) {
     return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};
   };

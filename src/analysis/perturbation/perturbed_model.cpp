@@ -20,13 +20,14 @@ using Logits = Eigen::Map<const Eigen::VectorXd>;
 
 }  // namespace
 
-ResponseMeter::ResponseMeter(int levels, int classes, std::size_t samples)
+ResponseAccumulator::ResponseAccumulator(int levels, int classes, std::size_t samples)
     : classes_(classes),
       sums_(static_cast<std::size_t>(levels) * response_sum::per_level),
       each_(samples, static_cast<std::size_t>(levels)) {}
 
-void ResponseMeter::add(int level, const ModelInput& input, std::span<const long> places,
-                        const std::vector<double>& u, const double* logits, const double* clean_logits) {
+void ResponseAccumulator::add(int level, const ModelInput& input, std::span<const long> places,
+                              const std::vector<double>& u, const double* logits,
+                              const double* clean_logits) {
   using namespace response_sum;
   const auto at = static_cast<std::size_t>(level);
   double* const s = sums_.local() + at * per_level;
@@ -56,14 +57,14 @@ void ResponseMeter::add(int level, const ModelInput& input, std::span<const long
   }
 }
 
-void ResponseMeter::reduce(MPI_Comm comm) {
+void ResponseAccumulator::reduce(MPI_Comm comm) {
   sums_.reduce(comm);
   each_.reduce(comm);
 }
 
-ResponseMeasures ResponseMeter::measures() const {
+ResponseResult ResponseAccumulator::result() const {
   using namespace response_sum;
-  ResponseMeasures m;
+  ResponseResult m;
   for (std::size_t at = 0; at < sums_.size(); at += per_level) {
     const double* const s = sums_.total().data() + at;
     m.accuracy.push_back(s[correct] / s[samples]);
@@ -76,12 +77,12 @@ ResponseMeasures ResponseMeter::measures() const {
   return m;
 }
 
-GrowthMeter::GrowthMeter(int depths, const SlabContext& context)
+GrowthAccumulator::GrowthAccumulator(int depths, const SlabContext& context)
     : Accumulator(static_cast<std::size_t>(depths) + 1), context_(context) {
   need_whole_line(*context.line, "growth of perturbations");
 }
 
-void GrowthMeter::add(int depth, const double* du) {
+void GrowthAccumulator::add(int depth, const double* du) {
   double* const sums = local();
   if (depth == 0) start_.assign(static_cast<std::size_t>(context_.samples), 0.0);
   for (int b = 0; b < context_.samples; ++b) {
@@ -94,18 +95,18 @@ void GrowthMeter::add(int depth, const double* du) {
   }
 }
 
-std::vector<double> GrowthMeter::growth() const {
+std::vector<double> GrowthAccumulator::growth() const {
   std::vector<double> mean(total().begin(), total().end() - 1);
   for (double& value : mean) value /= total().back();
   return mean;
 }
 
-long GrowthMeter::samples() const {
+long GrowthAccumulator::samples() const {
   return std::lround(total().back());
 }
 
 void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
-                GrowthMeter& meter) {
+                GrowthAccumulator& meter) {
   std::vector<std::vector<double>> rows;
   auto state = u;
   probe.forward(state, Keep::nothing,
@@ -120,7 +121,7 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
 }
 
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
-                        GrowthMeter& meter) {
+                        GrowthAccumulator& meter) {
   auto state = u, du = v, next = v;
   probe.forward(state, Keep::nothing, [&](int i, const double* row) {
     meter.add(i, du.data());
@@ -173,7 +174,7 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
 
 // The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
 
-void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) {
+void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jacobian) {
   const std::size_t classes = size() - 3;
   double *const sums = local(), *const worst = sums + classes;
   for (int b = 0; b < input.samples(); ++b) {
@@ -189,17 +190,17 @@ void JacobianMeter::add(const ModelInput& input, const LogitJacobian& jacobian) 
   }
 }
 
-long JacobianMeter::samples() const {
+long JacobianAccumulator::samples() const {
   return std::lround(total().back());
 }
 
-std::vector<double> JacobianMeter::singular_values() const {
+std::vector<double> JacobianAccumulator::singular_values() const {
   std::vector<double> mean(total().begin(), total().end() - 3);
   for (double& value : mean) value /= total().back();
   return mean;
 }
 
-double JacobianMeter::worst_sensitivity() const {
+double JacobianAccumulator::worst_sensitivity() const {
   const double* const worst = total().data() + size() - 3;
   return worst[0] / worst[1];
 }
@@ -219,7 +220,7 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, 
     if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
         (kind.name == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, ResponseMeter(levels, probe.spec().classes, samples.size())});
+    curves_.push_back({kind, ResponseAccumulator(levels, probe.spec().classes, samples.size())});
     if (kind.name.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
@@ -233,7 +234,7 @@ void PerturbedModel::reduce(MPI_Comm comm) {
   jacobian_meter_.reduce(comm);
 }
 
-void PerturbedModel::add(ResponseMeter& to, int level, const std::vector<double>& u,
+void PerturbedModel::add(ResponseAccumulator& to, int level, const std::vector<double>& u,
                          const double* logits) const {
   to.add(level, embedded_, places_, u, logits, clean_logits_.data());
 }

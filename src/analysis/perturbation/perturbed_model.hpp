@@ -24,7 +24,7 @@
 namespace fluxformer::perturbation {
 
 /// One number per level, means over samples. The norms are Euclidean, u_0 over the real tokens of the sample.
-struct ResponseMeasures {
+struct ResponseResult {
   std::vector<double> accuracy;      ///< share of samples whose most likely class is the label
   std::vector<double> loss;          ///< cross entropy
   std::vector<double> input_change;  ///< |du_0| / |u_0|
@@ -34,11 +34,11 @@ struct ResponseMeasures {
   long samples = 0;
 };
 
-/// Accumulates ResponseMeasures. Samples may be spread over ranks; only `reduce` is collective.
-class ResponseMeter {
+/// Accumulates ResponseResult. Samples may be spread over ranks; only `reduce` is collective.
+class ResponseAccumulator {
  public:
   /// Sums for that many levels of one kind; `classes` is the number of logits, `samples` that of all ranks.
-  ResponseMeter(int levels, int classes, std::size_t samples);
+  ResponseAccumulator(int levels, int classes, std::size_t samples);
 
   /// Adds the samples of the input's batch at one level: u_0 and logits [sample][class] after the
   /// perturbation, and the logits before it. `places`: of each sample of the batch among all of them, from
@@ -49,7 +49,7 @@ class ResponseMeter {
   void reduce(MPI_Comm comm);
 
   /// NaN where there is nothing to average.
-  ResponseMeasures measures() const;
+  ResponseResult result() const;
   /// [sample][level]: 1 where the most likely class is the label, else 0.
   const std::vector<double>& correct_by_sample() const { return each_.numbers(); }
 
@@ -63,10 +63,10 @@ class ResponseMeter {
 
 /// Accumulates the growth by depth: means over samples of the ratio of Euclidean norms over real tokens.
 /// Samples may be spread over ranks, each whole on one rank; only `reduce` is collective.
-class GrowthMeter : public Accumulator {
+class GrowthAccumulator : public Accumulator {
  public:
   /// `context` is borrowed; a sample of length 0 is left out. Throws BadInput for tokens spread over ranks.
-  GrowthMeter(int depths, const SlabContext& context);
+  GrowthAccumulator(int depths, const SlabContext& context);
 
   /// Adds du at a depth, for the samples of the context; depth 0 first for every batch. Samples with du = 0
   /// there are left out at all depths.
@@ -85,12 +85,12 @@ class GrowthMeter : public Accumulator {
 /// Adds the growth of a finite perturbation: the difference of the marches from `moved` and from u, both row
 /// 0 of the probe's batch. Cost: two forward passes; memory: a slab for each depth.
 void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
-                GrowthMeter& meter);
+                GrowthAccumulator& meter);
 
 /// Adds the growth of an infinitesimal one along v: the tangent of the march from u. Cost: about three
 /// forward passes.
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
-                        GrowthMeter& meter);
+                        GrowthAccumulator& meter);
 
 // The Jacobian J = dz/du_0 of the logits with respect to the embedded input, of each sample. It has one row
 // per class, each the cost of a backward pass for all samples of a batch. Its singular values are the square
@@ -124,9 +124,9 @@ class LogitJacobian {
 };
 
 /// Accumulates singular values: means over samples. Only `reduce` is collective.
-class JacobianMeter : public Accumulator {
+class JacobianAccumulator : public Accumulator {
  public:
-  explicit JacobianMeter(int classes) : Accumulator(static_cast<std::size_t>(classes) + 3) {}
+  explicit JacobianAccumulator(int classes) : Accumulator(static_cast<std::size_t>(classes) + 3) {}
 
   /// Adds the samples of the batch that `jacobian` was computed for.
   void add(const ModelInput& input, const LogitJacobian& jacobian);
@@ -167,15 +167,15 @@ class PerturbedModel {
 
   /// One kind of perturbation over its levels.
   struct Curve {
-    const variables::Kind& kind;
-    ResponseMeter responses;
+    const variables::PerturbationKind& kind;
+    ResponseAccumulator responses;
   };
   const std::vector<Curve>& curves() const { return curves_; }
   /// Of the unperturbed inputs; one level.
-  const ResponseMeter& clean() const { return clean_; }
-  const GrowthMeter& growth() const { return growth_; }
-  const GrowthMeter& tangent_growth() const { return tangent_growth_; }
-  const JacobianMeter& jacobian() const { return jacobian_meter_; }
+  const ResponseAccumulator& clean() const { return clean_; }
+  const GrowthAccumulator& growth() const { return growth_; }
+  const GrowthAccumulator& tangent_growth() const { return tangent_growth_; }
+  const JacobianAccumulator& jacobian() const { return jacobian_meter_; }
   /// Adds up all of the above over the ranks (Accumulator::reduce). Collective.
   void reduce(MPI_Comm comm);
 
@@ -187,7 +187,7 @@ class PerturbedModel {
               Adversary& adversary);
   void follow_growth();
 
-  void add(ResponseMeter& to, int level, const std::vector<double>& u, const double* logits) const;
+  void add(ResponseAccumulator& to, int level, const std::vector<double>& u, const double* logits) const;
 
   ModelProbe& probe_;
   const PerturbationPlan& plan_;
@@ -197,9 +197,9 @@ class PerturbedModel {
   std::unique_ptr<ModelInput> features_;  // null: none of it is perturbed
   LogitJacobian jacobian_;
   std::vector<Curve> curves_;
-  ResponseMeter clean_;
-  GrowthMeter growth_, tangent_growth_;
-  JacobianMeter jacobian_meter_;
+  ResponseAccumulator clean_;
+  GrowthAccumulator growth_, tangent_growth_;
+  JacobianAccumulator jacobian_meter_;
   std::vector<double> clean_logits_, x_, moved_, state_;
 };
 

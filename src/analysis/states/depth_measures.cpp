@@ -20,7 +20,7 @@ void ArrivalTimes::update(double time, const std::vector<double>& distance) {
 DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
     : mesh_(mesh), context_(context), flux_(flux), sums_(context) {}
 
-DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
+DepthResult DepthMeter::measure(Vec u, Vec previous, double dt) {
   const auto cells = static_cast<std::size_t>(mesh_.total_cells());
   std::vector<double> sum(cells * SlabSums::count, 0.0);
   {
@@ -35,7 +35,7 @@ DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
   }
   sum_over_ranks(sum, mesh_.comm());
 
-  DepthMeasures m;
+  DepthResult m;
   std::vector<double> mean(cells);
   for (std::size_t i = 0; i < cells; ++i) {
     const double* const s = sum.data() + i * SlabSums::count;

@@ -14,7 +14,7 @@
 
 namespace fluxformer::states {
 
-/// First times after which the distance |u - u*| / |u*| of each row (DepthMeasures::distance) stays at or
+/// First times after which the distance |u - u*| / |u*| of each row (DepthResult::distance) stays at or
 /// below the threshold; NaN: not arrived. Not collective: the same on all ranks.
 class ArrivalTimes {
  public:
@@ -36,7 +36,7 @@ class ArrivalTimes {
 
 /// One number per depth cell 1..M, the same on all ranks. Means and sums are over real tokens, samples and
 /// channels.
-struct DepthMeasures {
+struct DepthResult {
   std::vector<double> norm;              ///< root mean square of u
   std::vector<double> rate;              ///< root mean square of (u - previous) / dt
   std::vector<double> distance;          ///< |u - u*| / |u*| (Frobenius); empty without u*
@@ -63,7 +63,7 @@ class DepthMeter {
   bool has_reference() const { return !reference_.empty(); }
 
   /// Collective over the mesh. dt: time between the two states.
-  DepthMeasures measure(Vec u, Vec previous, double dt);
+  DepthResult measure(Vec u, Vec previous, double dt);
 
  private:
   const Mesh& mesh_;

@@ -48,14 +48,14 @@ double drift_of(const SampleView& u, const SampleView& first) {
   return drift_of(u, u.squaredNorm(), first, first.squaredNorm());
 }
 
-StateMeter::StateMeter(int depths, const SlabContext& context)
+StateAccumulator::StateAccumulator(int depths, const SlabContext& context)
     : Accumulator(static_cast<std::size_t>(depths) * state_sum::per_depth),
       context_(context),
       slab_sums_(context) {
   need_whole_line(*context.line, "measures of hidden states over samples");
 }
 
-void StateMeter::add(int depth, const double* u, const double* previous, const double* first) {
+void StateAccumulator::add(int depth, const double* u, const double* previous, const double* first) {
   double* const s = local() + static_cast<std::size_t>(depth) * state_sum::per_depth;
   if (previous == nullptr) previous = u;
   if (first == nullptr) first = u;
@@ -67,9 +67,9 @@ void StateMeter::add(int depth, const double* u, const double* previous, const d
   }
 }
 
-StateMeasures StateMeter::measures() const {
+StateResult StateAccumulator::result() const {
   using namespace state_sum;
-  StateMeasures m;
+  StateResult m;
   for (std::size_t at = 0; at < size(); at += per_depth) {
     const double* const s = total().data() + at;
     m.norm.push_back(SlabSums::norm(s));
@@ -129,7 +129,7 @@ std::vector<Own> all_own(const double* moments, const double* sum, int depths, i
 
 }  // namespace
 
-CkaMeter::CkaMeter(Side a, Side b) : a_(a), b_(b) {
+CkaAccumulator::CkaAccumulator(Side a, Side b) : a_(a), b_(b) {
   for (const int count : {a.depths, a.width, b.depths, b.width})
     if (count < 1)
       throw BadInput("linear CKA: a model of " + std::to_string(count) + " depths or channels; at least 1");
@@ -141,7 +141,8 @@ CkaMeter::CkaMeter(Side a, Side b) : a_(a), b_(b) {
   set_size(place_of(cross_, a.depths * b.depths, a.width * b.width));
 }
 
-void CkaMeter::add(int examples, const std::vector<const double*>& a, const std::vector<const double*>& b) {
+void CkaAccumulator::add(int examples, const std::vector<const double*>& a,
+                         const std::vector<const double*>& b) {
   if (examples == 0) return;
   double* const sums = local();
   sums[0] += examples;
@@ -156,7 +157,7 @@ void CkaMeter::add(int examples, const std::vector<const double*>& a, const std:
     }
 }
 
-std::vector<double> CkaMeter::table(bool unrelated) const {
+std::vector<double> CkaAccumulator::table(bool unrelated) const {
   const double* const s = total().data();
   const double n = s[0];
   const auto own_a = all_own(s + own_a_, s + mean_a_, a_.depths, a_.width, n);
@@ -209,7 +210,7 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
   const int layers = probe.spec().layers, per_layer = probe.cells() / layers;
   const auto tokens = static_cast<std::size_t>(samples.line().tokens());
   const auto depths = static_cast<std::size_t>(probe.depths());
-  StateMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+  StateAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   Sums correct(1);
   SampleTable shown(examples, depths * tokens);
   const auto layer_ends = static_cast<std::size_t>(layers) + 1;
@@ -243,8 +244,8 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
     correct.local()[0] += correct_share(batch, logits, classes);
   };
   accumulate(samples, look, all, ends, shown, correct, norms, drifts, right);
-  return {.by_row = all.measures(),
-          .by_layer = ends.measures(),
+  return {.by_row = all.result(),
+          .by_layer = ends.result(),
           .token_norms = shown.numbers(),
           .accuracy = correct.total()[0],
           .norm_by_sample = norms.numbers(),
@@ -252,8 +253,8 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::siz
           .correct_by_sample = right.numbers()};
 }
 
-CkaMeter align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what) {
-  CkaMeter meter({a.depths(), a.spec().width}, {b.depths(), b.spec().width});
+CkaAccumulator align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what) {
+  CkaAccumulator meter({a.depths(), a.spec().width}, {b.depths(), b.spec().width});
   const auto look = [&](const Batch& batch) {
     const auto of_a = examples_by_depth(a, batch, what), of_b = examples_by_depth(b, batch, what);
     meter.add(static_cast<int>(of_a.front().rows()), pointers_to(of_a), pointers_to(of_b));

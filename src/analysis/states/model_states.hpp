@@ -15,11 +15,11 @@
 namespace fluxformer::states {
 
 /// One number per depth i = 0 .. depths - 1. norm has the unit of u, the next two its square, the others
-/// none. The first three are taken over real tokens, samples and channels together, as in DepthMeasures. The
+/// none. The first three are taken over real tokens, samples and channels together, as in DepthResult. The
 /// others are means over samples of a number per sample, with u_i its real tokens and channels as one vector.
 /// Where that number is not defined (a state of norm 0; for the correlation, a constant state) it counts as 0
 /// (drift: 1). At i = 0 the previous state is u_0 itself.
-struct StateMeasures {
+struct StateResult {
   std::vector<double> norm;              ///< root mean square of u
   std::vector<double> token_variance;    ///< mean square distance to the token mean, per number
   std::vector<double> dirichlet_energy;  ///< half the mean square difference to the next tokens, per channel
@@ -32,13 +32,13 @@ struct StateMeasures {
 /// The drift of one sample with the state u from u_0.
 double drift_of(const SampleView& u, const SampleView& first);
 
-/// Accumulates StateMeasures. Samples may be spread over ranks, each whole on one rank; only `reduce` is
+/// Accumulates StateResult. Samples may be spread over ranks, each whole on one rank; only `reduce` is
 /// collective.
-class StateMeter : public Accumulator {
+class StateAccumulator : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
-  StateMeter(int depths, const SlabContext& context);
+  StateAccumulator(int depths, const SlabContext& context);
 
   /// Adds the samples of the context at one depth: slabs u_i, u_{i-1}, u_0; null stands for u_i. Every batch
   /// must be added once at every depth. The caller chooses the depths: compare models at the same spacing, as
@@ -46,7 +46,7 @@ class StateMeter : public Accumulator {
   void add(int depth, const double* u, const double* previous, const double* first);
 
   /// NaN without samples.
-  StateMeasures measures() const;
+  StateResult result() const;
 
  private:
   const SlabContext& context_;  // the sums are [depth][SlabSums, then those over samples]
@@ -73,14 +73,14 @@ class StateMeter : public Accumulator {
 /// Accumulates moments. Examples may be spread over ranks, each whole on one rank; only `reduce` is
 /// collective. Memory: D_a D_b d_a d_b + D_a d_a^2 + D_b d_b^2 numbers; cost per example: twice that in
 /// flops.
-class CkaMeter : public Accumulator {
+class CkaAccumulator : public Accumulator {
  public:
   /// One of the two models: how many depths, and channels of an example.
   struct Side {
     int depths = 1, width = 1;
   };
   /// Throws BadInput for a depth or width below 1.
-  CkaMeter(Side a, Side b);
+  CkaAccumulator(Side a, Side b);
 
   /// Adds examples, the same and in the same order for both sides: a[depth] and b[depth] point to
   /// [example][channel]. Most efficient with many at a time.
@@ -105,8 +105,8 @@ class CkaMeter : public Accumulator {
 
 /// The same on all ranks.
 struct ModelStates {
-  StateMeasures by_row;    ///< at all rows of the probe; norm, token_variance and dirichlet_energy only
-  StateMeasures by_layer;  ///< at the embedded input and the end of each layer, from one to the next
+  StateResult by_row;    ///< at all rows of the probe; norm, token_variance and dirichlet_energy only
+  StateResult by_layer;  ///< at the embedded input and the end of each layer, from one to the next
   /// [sample][row][token] of the first `examples` samples: root mean square over the channels of each token,
   /// NaN for padding.
   std::vector<double> token_norms;
@@ -120,7 +120,7 @@ struct ModelStates {
 ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::size_t examples);
 
 /// Of every depth of A with every depth of B. Cost: a forward pass of each.
-CkaMeter align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what);
+CkaAccumulator align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Examples what);
 
 /// Root mean square over the channels of every token of a sample; NaN for padding. Not collective; needs all
 /// tokens on this rank.

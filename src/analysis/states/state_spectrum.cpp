@@ -21,13 +21,13 @@ double effective_rank_of(const Eigen::VectorXd& sigma) {
 
 }  // namespace
 
-SpectrumMeter::SpectrumMeter(int depths, int modes, const SlabContext& context)
+SpectrumAccumulator::SpectrumAccumulator(int depths, int modes, const SlabContext& context)
     : context_(context), modes_(static_cast<std::size_t>(modes)) {
   need_whole_line(*context.line, "spectra of hidden states");
   set_size(static_cast<std::size_t>(depths) * (values + modes_));
 }
 
-void SpectrumMeter::add(int depth, const double* u) {
+void SpectrumAccumulator::add(int depth, const double* u) {
   double* const s = local() + static_cast<std::size_t>(depth) * (values + modes_);
   for (int b = 0; b < context_.samples; ++b) {
     const auto sample = sample_of(context_, u, b);
@@ -41,7 +41,7 @@ void SpectrumMeter::add(int depth, const double* u) {
   }
 }
 
-std::vector<double> SpectrumMeter::means(std::size_t first, std::size_t count) const {
+std::vector<double> SpectrumAccumulator::means(std::size_t first, std::size_t count) const {
   std::vector<double> list;
   for (std::size_t at = 0; at < size(); at += values + modes_)
     for (std::size_t k = first; k < first + count; ++k)
@@ -49,16 +49,16 @@ std::vector<double> SpectrumMeter::means(std::size_t first, std::size_t count) c
   return list;
 }
 
-std::vector<double> SpectrumMeter::singular_values() const {
+std::vector<double> SpectrumAccumulator::singular_values() const {
   return means(values, modes_);
 }
 
-std::vector<double> SpectrumMeter::effective_rank() const {
+std::vector<double> SpectrumAccumulator::effective_rank() const {
   return means(rank, 1);
 }
 
-SpectrumMeter measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes) {
-  SpectrumMeter meter(probe.depths(), modes, probe.counted());
+SpectrumAccumulator measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes) {
+  SpectrumAccumulator meter(probe.depths(), modes, probe.counted());
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);

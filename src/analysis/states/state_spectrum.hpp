@@ -17,12 +17,12 @@ namespace fluxformer::states {
 
 /// Means over samples. Samples may be spread over ranks, each whole on one rank; only `reduce` is collective.
 /// Cost of a sample at one depth: O(n d min(n, d)) flops.
-class SpectrumMeter : public Accumulator {
+class SpectrumAccumulator : public Accumulator {
  public:
   /// `context` is borrowed; the lengths of its mask may change from batch to batch, a sample of length 0 is
   /// left out. Throws BadInput for tokens spread over ranks.
   /// modes: how many singular values are kept; there are at most min(tokens, channels).
-  SpectrumMeter(int depths, int modes, const SlabContext& context);
+  SpectrumAccumulator(int depths, int modes, const SlabContext& context);
 
   /// Adds the samples of the context at one depth. Every batch must be added once at every depth.
   void add(int depth, const double* u);
@@ -40,6 +40,6 @@ class SpectrumMeter : public Accumulator {
 };
 
 /// At all rows of the probe. Cost: a forward pass and the spectra. Collective over the ranks of the samples.
-SpectrumMeter measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes);
+SpectrumAccumulator measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes);
 
 }  // namespace fluxformer::states

@@ -37,8 +37,8 @@ std::size_t index(RowScore s) {
 }
 
 /// A subset of five samples of 3 to 7 tokens at two layers, on lines with `padding` extra tokens.
-AttentionMeter meter_of(const std::vector<long>& which, int padding) {
-  AttentionMeter meter({2, 3, 2}, 1);
+AttentionAccumulator meter_of(const std::vector<long>& which, int padding) {
+  AttentionAccumulator meter({2, 3, 2}, 1);
   for (const long sample : which)
     for (int layer = 0; layer < 2; ++layer) {
       const int length = 3 + static_cast<int>(sample);
@@ -51,7 +51,7 @@ AttentionMeter meter_of(const std::vector<long>& which, int padding) {
 }
 
 /// All means of such an accumulator.
-std::vector<double> means_of(const AttentionMeter& meter) {
+std::vector<double> means_of(const AttentionAccumulator& meter) {
   std::vector<double> all;
   for (int layer = 0; layer < 2; ++layer)
     for (int t = 0; t < 3; ++t) {
@@ -105,7 +105,7 @@ TEST(AttentionMeasures, halves_merge_to_the_whole) {
 
 TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
   constexpr int n = 6;
-  AttentionMeter meter({1, 2, 1}, 1);
+  AttentionAccumulator meter({1, 2, 1}, 1);
   const auto t = attention(2, n, n, 1), p = attention(1, n, n, 2);
   meter.add(0, 0, n, n, t.data(), p.data());
   meter.reduce(MPI_COMM_SELF);
@@ -115,7 +115,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
                 rounding);
     EXPECT_EQ(meter.uniform_score(RowScore::centred, 0, head), 0);
   }
-  AttentionMeter turned({1, 1, 2}, 1);
+  AttentionAccumulator turned({1, 1, 2}, 1);
   turned.add(0, 0, n, n, p.data(), t.data());
   turned.reduce(MPI_COMM_SELF);
   for (int head = 0; head < 2; ++head)
@@ -125,7 +125,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
 
 TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
   constexpr int n = 5;
-  AttentionMeter meter({1, 1, 2}, 1);
+  AttentionAccumulator meter({1, 1, 2}, 1);
   auto p = attention(2, n, n, 2);
   std::fill_n(p.begin() + n * n, n * n, 1.0 / n);
   for (const long sample : {0, 1}) meter.add(sample, 0, n, n, attention(1, n, n, 1).data(), p.data());
@@ -143,7 +143,7 @@ TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
   const std::vector<double> row{.5, .3, .15, .05};
   std::vector<double> k;
   for (int query = 0; query < n; ++query) k.insert(k.end(), row.begin(), row.end());
-  AttentionMeter meter({1, 1, 1}, 7);
+  AttentionAccumulator meter({1, 1, 1}, 7);
   for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, n, n, k.data(), k.data());
   meter.reduce(MPI_COMM_SELF);
 
@@ -181,7 +181,7 @@ TEST(AttentionMeasures, each_row_has_keys_in_an_order_of_its_own) {
 }
 
 TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
-  AttentionMeter meter({1, 1, 1}, 1);
+  AttentionAccumulator meter({1, 1, 1}, 1);
   const std::vector<double> k(16, 1.0);
   EXPECT_THROW(meter.add(0, 0, 4, 1, k.data(), k.data()), BadInput);
   EXPECT_THROW(meter.add(0, 0, 1, 1, k.data(), k.data()), BadInput);
@@ -191,10 +191,10 @@ TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
 }
 
 /// P holds the heads of T in the order `of` (head p of P is head of[p] of T), and others where that is -1.
-AttentionMeter with_heads_in_order(const std::vector<int>& of, int heads_t) {
+AttentionAccumulator with_heads_in_order(const std::vector<int>& of, int heads_t) {
   constexpr int n = 6;
   const auto heads_p = static_cast<int>(of.size());
-  AttentionMeter meter({1, heads_t, heads_p}, 1);
+  AttentionAccumulator meter({1, heads_t, heads_p}, 1);
   for (unsigned sample = 0; sample < 4; ++sample) {
     const auto t = attention(heads_t, n, n, sample);
     auto p = attention(heads_p, n, n, 50 + sample);
@@ -228,8 +228,8 @@ TEST(MatchedHeads, are_scored_by_the_mean_over_them) {
 }
 
 /// Five samples of 3 to 7 tokens as in meter_of, each kept in the row 4 - sample.
-AttentionMeter keeping_samples(const HeadMatch& pairs) {
-  AttentionMeter meter({2, 3, 2}, 1, MatchedScores(6, pairs));
+AttentionAccumulator keeping_samples(const HeadMatch& pairs) {
+  AttentionAccumulator meter({2, 3, 2}, 1, MatchedScores(6, pairs));
   meter.leave_out(5);
   for (const long sample : {2, 0, 4, 1, 3})
     for (int layer = 0; layer < 2; ++layer) {

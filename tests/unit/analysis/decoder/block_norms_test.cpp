@@ -27,7 +27,7 @@ std::vector<AttentionLayer> twenty_sequences(Scores scores) {
 TEST(BlockNorms, equal_those_of_the_dense_blocks) {
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
     const auto layers = twenty_sequences(scores);
-    for (const Part part : {Part::total, Part::outer, Part::functional}) {
+    for (const HessianTerm part : {HessianTerm::total, HessianTerm::outer, HessianTerm::functional}) {
       const Matrix h = summed_hessian(layers, part);
       for (int a = 0; a < 3; ++a) {
         for (int b = a; b < 3; ++b) {
@@ -47,9 +47,9 @@ TEST(BlockNorms, are_sums_of_inner_products_over_shares_of_the_sequences) {
       others(layers.begin() + 1, layers.end());
   for (int a = 0; a < 3; ++a) {
     for (int b = a; b < 3; ++b) {
-      const auto f = block_factors(mine, all_weights[a], all_weights[b], Part::total);
-      const auto g = block_factors(others, all_weights[a], all_weights[b], Part::total);
-      const double whole = block_norm(layers, all_weights[a], all_weights[b], Part::total);
+      const auto f = block_factors(mine, all_weights[a], all_weights[b], HessianTerm::total);
+      const auto g = block_factors(others, all_weights[a], all_weights[b], HessianTerm::total);
+      const double whole = block_norm(layers, all_weights[a], all_weights[b], HessianTerm::total);
       EXPECT_NEAR(inner_product(f, f) + 2 * inner_product(f, g) + inner_product(g, g), whole * whole,
                   1e-13 * whole * whole);
       EXPECT_NEAR(inner_product(f, g), inner_product(g, f), 1e-13 * whole * whole);

@@ -116,8 +116,9 @@ void compare_products(const DecoderShape& shape, LogitLoss kind) {
     }
     const Vector with_curvature = curved * Vector(j * v);
     const Vector outer = j.transpose() * with_curvature;
-    const Vector total = products.product(Part::total, v), gauss_newton = products.product(Part::outer, v),
-                 functional = products.product(Part::functional, v);
+    const Vector total = products.product(HessianTerm::total, v),
+                 gauss_newton = products.product(HessianTerm::outer, v),
+                 functional = products.product(HessianTerm::functional, v);
     EXPECT_LT((total - gauss_newton - functional).norm(), 1e-14 * (total.norm() + gauss_newton.norm()));
     for (const ParameterBlock& rows : blocks) {
       if (rows.size() == 0) continue;
@@ -161,7 +162,7 @@ TEST(DecoderProducts, cover_decoders_without_mlps) {
     DecoderWeights without = initial_decoder(one, 5);
     without.layers[0].out.setZero();
     return block_norm(attention_layers(one, without, small_batch, LogitLoss::squared_error, 1), Weight::query,
-                      Weight::query, Part::total);
+                      Weight::query, HessianTerm::total);
   };
   EXPECT_NEAR(layer(0), layer(3), 1e-14 * layer(3));
 }
@@ -187,7 +188,7 @@ TEST(DecoderProducts, of_a_single_layer_equal_the_closed_form) {
           const bool value = at.name == "W_V", query = at.name == "W_Q", key = at.name == "W_K";
           if (!value && !query && !key) continue;
           const Weight part_of_layer = value ? Weight::value : query ? Weight::query : Weight::key;
-          for (const Part part : {Part::total, Part::outer}) {
+          for (const HessianTerm part : {HessianTerm::total, HessianTerm::outer}) {
             Matrix expected = Matrix::Zero(at.size(), at.size());
             for (const auto& layer : layers)
               expected += decoder::block(layer.hessian(part), layer.map(), part_of_layer, part_of_layer);

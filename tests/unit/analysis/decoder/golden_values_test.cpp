@@ -26,8 +26,8 @@ void compare(const char* what, double found, double expected) {
 }
 
 void compare_all(const AttentionLayer& layer, const Golden& golden) {
-  const Matrix h = layer.hessian(Part::total), outer = layer.hessian(Part::outer),
-               functional = layer.hessian(Part::functional);
+  const Matrix h = layer.hessian(HessianTerm::total), outer = layer.hessian(HessianTerm::outer),
+               functional = layer.hessian(HessianTerm::functional);
   compare("loss", layer.loss(), golden.loss);
   compare("gradient", layer.gradient().norm(), golden.gradient);
   compare("trace", h.trace(), golden.trace);

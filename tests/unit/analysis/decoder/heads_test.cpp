@@ -20,12 +20,12 @@ TEST(Heads, equal_hyper_dual_numbers_block_by_block) {
   for (const Scores scores : {Scores::softmax, Scores::linear}) {
     for (const bool normed_output : {false, true}) {
       const AttentionForm form{scores, Mask::causal, 0.6};
-      std::vector<AttentionHead> all;
+      std::vector<DecoderHead> all;
       Vector theta(0);
       std::vector<Index> begin{0};  // of every matrix of every head
       for (int h = 0; h < heads; ++h) {
-        const AttentionWeights weights{0.7 * fill(50 + h, d, e), 0.9 * fill(60 + h, d, k),
-                                       0.8 * fill(70 + h, d, k)};
+        const DecoderAttentionWeights weights{0.7 * fill(50 + h, d, e), 0.9 * fill(60 + h, d, k),
+                                              0.8 * fill(70 + h, d, k)};
         const Matrix output = 0.8 * fill(80 + h, e, d);
         all.push_back({{x, weights, form}, output});
         const Index old = theta.size();
@@ -36,7 +36,7 @@ TEST(Heads, equal_hyper_dual_numbers_block_by_block) {
       }
       Tail tail = squared_error(target, 0.05);
       if (normed_output) tail = behind(layer_norm(epsilon), tail);
-      const AttentionHeads layer(all, behind(shifted(rho * x), tail), every_row(tokens));
+      const DecoderHeads layer(all, behind(shifted(rho * x), tail), every_row(tokens));
 
       const auto outputs = [&](const auto& at) {
         using T = typename std::decay_t<decltype(at)>::value_type;
@@ -56,9 +56,9 @@ TEST(Heads, equal_hyper_dual_numbers_block_by_block) {
       EXPECT_NEAR(layer.loss(), numeric.loss, 1e-14);
       EXPECT_LT((layer.gradient() - numeric.gradient).norm(), 1e-13 * numeric.gradient.norm());
       const Matrix rest = numeric.hessian - numeric.outer;
-      for (const Part part : {Part::outer, Part::functional}) {
+      for (const HessianTerm part : {HessianTerm::outer, HessianTerm::functional}) {
         const Matrix h = layer.hessian(part);
-        const Matrix expected = part == Part::outer ? Matrix(numeric.outer) : rest;
+        const Matrix expected = part == HessianTerm::outer ? Matrix(numeric.outer) : rest;
         for (std::size_t a = 0; a + 1 < begin.size(); ++a) {
           for (std::size_t b = 0; b + 1 < begin.size(); ++b) {
             const auto of = [&](const Matrix& m) -> Matrix {
@@ -72,7 +72,7 @@ TEST(Heads, equal_hyper_dual_numbers_block_by_block) {
           }
         }
       }
-      EXPECT_LT((layer.hessian(Part::total) - numeric.hessian).norm(), 1e-12 * numeric.hessian.norm());
+      EXPECT_LT((layer.hessian(HessianTerm::total) - numeric.hessian).norm(), 1e-12 * numeric.hessian.norm());
     }
   }
 }

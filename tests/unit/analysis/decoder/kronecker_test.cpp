@@ -18,7 +18,8 @@ const std::pair<Scores, Mask> kinds[] = {{Scores::softmax, Mask::none},
                                          {Scores::linear, Mask::none},
                                          {Scores::linear, Mask::causal}};
 
-AttentionLayer layer_of(const LayerCase& at, const AttentionWeights& weights, const AttentionForm& form) {
+AttentionLayer layer_of(const LayerCase& at, const DecoderAttentionWeights& weights,
+                        const AttentionForm& form) {
   return {{at.tokens_of(0), weights, form},
           squared_error(at.target_of(0, at.values), at.mean(at.values)),
           every_row(at.tokens)};
@@ -28,7 +29,7 @@ TEST(LayerHessian, equals_the_assembly_from_kronecker_products) {
   for (const LayerCase& at : cases) {
     for (const auto& [scores, mask] : kinds) {
       const auto layer = layer_of(at, at.weights(), at.form(scores, mask));
-      for (const Part part : {Part::outer, Part::functional}) {
+      for (const HessianTerm part : {HessianTerm::outer, HessianTerm::functional}) {
         const Matrix h = layer.hessian(part);
         const Matrix expected = kronecker_hessian(at.tokens_of(0), at.target_of(0, at.values), at.weights(),
                                                   at.form(scores, mask), at.mean(at.values), part);
@@ -49,7 +50,7 @@ TEST(LayerHessian, equals_the_assembly_from_kronecker_products) {
 
 TEST(LayerHessian, of_a_single_score_matrix_equals_hyper_dual_numbers) {
   const LayerCase at{5, 4, 4, 2};
-  const AttentionWeights weights{0.7 * fill(14, 4, 2), 0.6 * fill(17, 4, 4), Matrix::Identity(4, 4)};
+  const DecoderAttentionWeights weights{0.7 * fill(14, 4, 2), 0.6 * fill(17, 4, 4), Matrix::Identity(4, 4)};
   const AttentionForm form{Scores::softmax, Mask::causal, 0.9};
   const auto layer = layer_of(at, weights, form);
   const Index p = layer.map().begin(Weight::key);
@@ -62,8 +63,8 @@ TEST(LayerHessian, of_a_single_score_matrix_equals_hyper_dual_numbers) {
   const auto numeric = numeric_derivatives(
       outputs, [&](const auto& y) { return squared_error_of(y, at.target_of(0, 2), at.mean(2)); },
       flattened(weights).head(p));
-  const Matrix outer = layer.hessian(Part::outer).topLeftCorner(p, p);
-  const Matrix total = layer.hessian(Part::total).topLeftCorner(p, p);
+  const Matrix outer = layer.hessian(HessianTerm::outer).topLeftCorner(p, p);
+  const Matrix total = layer.hessian(HessianTerm::total).topLeftCorner(p, p);
   for (const Weight a : {Weight::value, Weight::query}) {
     for (const Weight b : {Weight::value, Weight::query}) {
       const auto& map = layer.map();
@@ -79,14 +80,14 @@ TEST(LayerHessian, of_a_single_score_matrix_equals_hyper_dual_numbers) {
 TEST(LayerHessian, of_a_single_score_matrix_gives_that_of_query_and_key) {
   for (const LayerCase& at : cases) {
     for (const auto& [scores, mask] : kinds) {
-      const AttentionWeights pair = at.weights();
+      const DecoderAttentionWeights pair = at.weights();
       const auto two = layer_of(at, pair, at.form(scores, mask));
       const auto one =
           layer_of(at, {pair.value, pair.query * pair.key.transpose(), Matrix::Identity(at.width, at.width)},
                    at.form(scores, mask));
       const Index d = at.width, k = at.inner;
-      const Matrix h = two.hessian(Part::total);
-      const Matrix ww = block(one.hessian(Part::total), one.map(), Weight::query, Weight::query);
+      const Matrix h = two.hessian(HessianTerm::total);
+      const Matrix ww = block(one.hessian(HessianTerm::total), one.map(), Weight::query, Weight::query);
       const Vector g_w = one.gradient().segment(one.map().begin(Weight::query), d * d);
       const Matrix e_q = kronecker(Matrix::Identity(d, d), pair.key);
       const Matrix e_k = kronecker(pair.query, Matrix::Identity(d, d)) * commutation(d, k);

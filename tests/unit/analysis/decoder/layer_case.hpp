@@ -12,11 +12,11 @@ namespace fluxformer::test {
 using decoder::AttentionForm;
 using decoder::AttentionLayer;
 using decoder::AttentionMap;
-using decoder::AttentionWeights;
+using decoder::DecoderAttentionWeights;
+using decoder::HessianTerm;
 using decoder::Index;
 using decoder::Mask;
 using decoder::Matrix;
-using decoder::Part;
 using decoder::Scores;
 using decoder::Tail;
 using decoder::Vector;
@@ -46,7 +46,7 @@ struct LayerCase {
   AttentionForm form(Scores scores, Mask mask) const {
     return {scores, mask, 1 / std::sqrt(static_cast<double>(inner))};
   }
-  AttentionWeights weights() const {
+  DecoderAttentionWeights weights() const {
     return {0.7 * fill(14, width, values), 0.9 * fill(12, width, inner), 0.8 * fill(13, width, inner)};
   }
   Matrix tokens_of(Index sequence) const { return fill(110 + static_cast<int>(sequence), tokens, width); }

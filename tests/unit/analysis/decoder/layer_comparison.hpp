@@ -19,7 +19,7 @@ inline double difference(const Matrix& a, const Matrix& b, double scale) {
   return (a - b).norm() / std::max(b.norm(), 1e-4 * scale);
 }
 
-inline Matrix summed_hessian(const std::vector<AttentionLayer>& layers, Part part) {
+inline Matrix summed_hessian(const std::vector<AttentionLayer>& layers, HessianTerm part) {
   Matrix sum = layers[0].hessian(part);
   for (std::size_t n = 1; n < layers.size(); ++n) sum += layers[n].hessian(part);
   return sum;
@@ -38,19 +38,19 @@ inline void compare_blocks(const std::vector<AttentionLayer>& layers, const Nume
   EXPECT_NEAR(loss, numeric.loss, 1e-13 * std::abs(numeric.loss));
   EXPECT_LT((gradient - numeric.gradient).norm(), 1e-12 * numeric.gradient.norm());
   const Matrix rest = numeric.hessian - numeric.outer, outer = numeric.outer;
-  for (const Part part : {Part::outer, Part::functional}) {
+  for (const HessianTerm part : {HessianTerm::outer, HessianTerm::functional}) {
     const Matrix h = summed_hessian(layers, part);
-    const Matrix& expected = part == Part::outer ? outer : rest;
+    const Matrix& expected = part == HessianTerm::outer ? outer : rest;
     for (const Weight a : all_weights) {
       for (const Weight b : all_weights) {
         const double error = reached(
             "closed form against hyper-dual numbers",
             difference(block(h, map, a, b), block(expected, map, a, b), block(outer, map, a, b).norm()));
-        EXPECT_LT(error, 1e-9) << (part == Part::outer ? "H_o " : "H_f ") << name_of(a) << name_of(b);
+        EXPECT_LT(error, 1e-9) << (part == HessianTerm::outer ? "H_o " : "H_f ") << name_of(a) << name_of(b);
       }
     }
   }
-  for (const Part part : {Part::total, Part::outer, Part::functional}) {
+  for (const HessianTerm part : {HessianTerm::total, HessianTerm::outer, HessianTerm::functional}) {
     const Matrix h = summed_hessian(layers, part);
     for (int probe = 0; probe < 3; ++probe) {
       const Vector direction = fill(40 + probe, map.size(), 1);

@@ -139,7 +139,7 @@ TEST(EntryLogarithms, are_those_of_the_whole_hessian_row_by_row) {
   const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
   const DecoderProducts products(study.shape, weights, batch, study.loss,
                                  1.0 / static_cast<double>(batch.scored()));
-  const Matrix h = products.block(Part::total, 0, products.size());
+  const Matrix h = products.block(HessianTerm::total, 0, products.size());
   const auto rows = entry_logarithms(study, 3, 60);
   ASSERT_EQ(rows.size(), static_cast<std::size_t>(57 * products.size()));
   for (Index i = 3; i < 60; ++i)

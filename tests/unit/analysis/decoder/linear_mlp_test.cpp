@@ -36,7 +36,7 @@ TEST(LinearMlp, equals_hyper_dual_numbers_block_by_block) {
   const auto numeric = numeric_derivatives(
       outputs, [&](const auto& f) { return squared_error_of(f, y, 0.3); }, theta);
   EXPECT_NEAR(mlp.loss(), numeric.loss, 1e-13 * numeric.loss);
-  const Matrix outer = mlp.hessian(Part::outer), functional = mlp.hessian(Part::functional);
+  const Matrix outer = mlp.hessian(HessianTerm::outer), functional = mlp.hessian(HessianTerm::functional);
   for (std::size_t l = 0; l < weights.size(); ++l) {
     for (std::size_t m = 0; m < weights.size(); ++m) {
       const auto of = [&](const Matrix& h) -> Matrix {
@@ -52,7 +52,7 @@ TEST(LinearMlp, equals_hyper_dual_numbers_block_by_block) {
       }
     }
   }
-  EXPECT_LT((mlp.hessian(Part::total) - outer - functional).norm(), 1e-14 * outer.norm());
+  EXPECT_LT((mlp.hessian(HessianTerm::total) - outer - functional).norm(), 1e-14 * outer.norm());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ ModelSpec one_layer(Normalisation normalisation, bool causal) {
 RowMajor transposed(std::span<const double> weights) {
   return Eigen::Map<const RowMajor>(weights.data(), width, width).transpose();
 }
-AttentionWeights weights_of(const Parameters& p) {
+DecoderAttentionWeights weights_of(const Parameters& p) {
   return {transposed(p.view("layers/1/W_V")), transposed(p.view("layers/1/W_Q")),
           transposed(p.view("layers/1/W_K"))};
 }
@@ -95,9 +95,9 @@ TEST_P(OneAttentionLayer, has_the_closed_form_as_its_hessian) {
     std::vector<double> v_dot(u.size()), w_dot(u.size());
     map.tangent(at, still.data(), v_dot.data(), tape);
     for (std::size_t j = 0; j < v_dot.size(); ++j) w_dot[j] = 2 * c * v_dot[j];
-    for (const auto part : {Part::total, Part::outer}) {
+    for (const auto part : {HessianTerm::total, HessianTerm::outer}) {
       std::vector<double> product(gradient.size(), 0.0);
-      if (part == Part::total)
+      if (part == HessianTerm::total)
         map.backward_tangent(at, w_dot.data(), u_bar.data(), product, tape);
       else
         map.gauss_newton(at, w_dot.data(), u_bar.data(), product, tape);

@@ -31,18 +31,18 @@ void expect_powers(const MakeLayer& make, const Powers& powers, const Window& wi
   std::size_t pair = 0;
   for (int a = 0; a < 3; ++a) {
     for (int b = a; b < 3; ++b, ++pair) {
-      for (const Part part : {Part::outer, Part::functional}) {
+      for (const HessianTerm part : {HessianTerm::outer, HessianTerm::functional}) {
         const auto norm = [&](double sigma) {
           const auto layer = make(sigma);
           return block(layer.hessian(part), layer.map(), all_weights[a], all_weights[b]).norm();
         };
-        const double expected = part == Part::outer ? powers.outer[pair] : powers.functional[pair];
+        const double expected = part == HessianTerm::outer ? powers.outer[pair] : powers.functional[pair];
         if (expected == zero_block) {
           EXPECT_EQ(norm(window.low), 0) << name_of(all_weights[a]) << name_of(all_weights[b]);
         } else {
           EXPECT_NEAR(fitted_slope(norm, window.low, window.high), expected, window.tolerance)
               << name_of(all_weights[a]) << name_of(all_weights[b])
-              << (part == Part::outer ? " outer" : " functional");
+              << (part == HessianTerm::outer ? " outer" : " functional");
         }
       }
     }

@@ -37,7 +37,7 @@ std::vector<double> logits_bar(const ModelProbe& probe, const Batch& batch,
 
 /// The accumulator's result for these samples, and the gradient of the sum of their losses.
 struct Found {
-  GradientMeasures measures;
+  GradientResult measures;
   std::vector<double> parameters;
 };
 Found found(ProbeCase& model, const std::vector<long>& keys) {
@@ -47,21 +47,21 @@ Found found(ProbeCase& model, const std::vector<long>& keys) {
   out.parameters.resize(model.probe.parameters().values.size());
   model.probe.embed(batch, u);
   const auto bar = logits_bar(model.probe, batch, model.probe.forward(u, Keep::activations));
-  GradientMeter meter(model.probe.depths(), model.probe.counted());
+  GradientAccumulator meter(model.probe.depths(), model.probe.counted());
   model.probe.adjoint(bar, u_bar, out.parameters, [&](int i, const double* at) { meter.add(i, at); });
   meter.reduce(MPI_COMM_SELF);
-  out.measures = meter.measures();
+  out.measures = meter.result();
   return out;
 }
 
-TEST(GradientMeasures, of_two_samples_by_hand) {
+TEST(GradientResult, of_two_samples_by_hand) {
   const auto line = TokenLine::even(MPI_COMM_SELF, 2, 1);
   const SlabContext context{&line, 2, 1, {{2, 1}, false, {}}, nullptr};
-  GradientMeter meter(3, context);
+  GradientAccumulator meter(3, context);
   const std::vector<double> rows[3] = {{3, 12, 4, NAN}, {0, 1, 0, NAN}, {1, 1, 0, NAN}};
   for (int i = 2; i >= 0; --i) meter.add(i, rows[i].data());
   meter.reduce(MPI_COMM_SELF);
-  const auto m = meter.measures();
+  const auto m = meter.result();
   EXPECT_EQ(m.samples, 2);
   EXPECT_NEAR(m.norm[0], 13 / std::sqrt(2), gradient_measures_rounding);  // sqrt((5^2 + 12^2) / 2)
   EXPECT_NEAR(m.ratio[0], 13, gradient_measures_rounding);
@@ -70,7 +70,7 @@ TEST(GradientMeasures, of_two_samples_by_hand) {
   EXPECT_NEAR(m.disparity, 13, gradient_measures_rounding);
 }
 
-TEST(GradientMeasures, at_the_embedding_are_those_of_central_differences) {
+TEST(GradientResult, at_the_embedding_are_those_of_central_differences) {
   for (const auto& spec : models()) {
     ProbeCase model(spec, 1);
     const auto batch = model.batch({1});
@@ -92,7 +92,7 @@ TEST(GradientMeasures, at_the_embedding_are_those_of_central_differences) {
   }
 }
 
-TEST(GradientMeasures, of_a_batch_are_those_of_its_samples_together) {
+TEST(GradientResult, of_a_batch_are_those_of_its_samples_together) {
   for (const auto& spec : models()) {
     ProbeCase three(spec, 3), four(spec, 4);
     const auto whole = found(four, {0, 1, 2, 3});
@@ -105,7 +105,7 @@ TEST(GradientMeasures, of_a_batch_are_those_of_its_samples_together) {
   }
 }
 
-TEST(GradientMeasures, do_not_see_padding) {
+TEST(GradientResult, do_not_see_padding) {
   // Nine tokens, alone on a line and followed by three tokens of padding.
   ModelSpec spec = test::small_model(2);
   spec.norm = Norm::none;
@@ -122,17 +122,17 @@ TEST(GradientMeasures, do_not_see_padding) {
     std::vector<double> u, u_bar, gradient(parameters.values.size());
     probe.embed(batch, u);
     const auto bar = logits_bar(probe, batch, probe.forward(u, Keep::activations));
-    GradientMeter meter(probe.depths(), probe.counted());
+    GradientAccumulator meter(probe.depths(), probe.counted());
     probe.adjoint(bar, u_bar, gradient, [&](int i, const double* at) { meter.add(i, at); });
     meter.reduce(MPI_COMM_SELF);
-    auto all = meter.measures().norm;
+    auto all = meter.result().norm;
     for (const auto& group : group_norms(parameters.layout, gradient)) all.push_back(group.norm);
     return all;
   };
   EXPECT_LT(test::relative_difference(numbers(12), numbers(9)), 1e-12);
 }
 
-TEST(GradientMeasures, of_groups_are_the_norm_of_all_their_arrays) {
+TEST(GradientResult, of_groups_are_the_norm_of_all_their_arrays) {
   ModelSpec spec = test::small_model(2);
   spec.features = 3;
   spec.classes = 4;

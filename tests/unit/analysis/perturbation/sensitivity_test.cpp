@@ -32,13 +32,13 @@ struct Moved {
     add_noise(input, 1, level, noisy);
   }
   std::vector<double> growth() {
-    GrowthMeter meter(model.probe.depths(), model.probe.counted());
+    GrowthAccumulator meter(model.probe.depths(), model.probe.counted());
     add_growth(model.probe, u, noisy, meter);
     meter.reduce(MPI_COMM_SELF);
     return meter.growth();
   }
   std::vector<double> tangent_growth() {
-    GrowthMeter meter(model.probe.depths(), model.probe.counted());
+    GrowthAccumulator meter(model.probe.depths(), model.probe.counted());
     add_tangent_growth(model.probe, u, test::plus(noisy, -1, u), meter);
     meter.reduce(MPI_COMM_SELF);
     EXPECT_EQ(meter.samples(), count_real());
@@ -169,7 +169,7 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   std::vector<double> worst;
   jacobian.worst_direction(worst);
   const std::vector<long> places{0, 1, 2, 3, 3};
-  ResponseMeter meter(2, 4, 4);
+  ResponseAccumulator meter(2, 4, 4);
   for (const int level : {0, 1}) {
     auto u = test::plus(c.u, level == 0 ? -1e-4 : 1e-4, worst);
     const auto there = u;
@@ -177,7 +177,7 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
     meter.add(level, c.input, places, there, z.data(), jacobian.logits().data());
   }
   meter.reduce(MPI_COMM_SELF);
-  const auto m = meter.measures();
+  const auto m = meter.result();
   EXPECT_GT(m.loss[1], m.loss[0]);
   double unmoved = 0;
   for (int b = 0; b < 5; ++b) unmoved += c.input.slab_block(worst, b).squaredNorm();
@@ -185,12 +185,12 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   EXPECT_NEAR(test::dot(worst, worst), 4, sensitivity_rounding);  // 0 on filler and padding
 }
 
-TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
+TEST(JacobianAccumulator, knows_the_sensitivity_in_the_worst_direction) {
   // The model is linear, so that a finite step shows it.
   Moved c(transport, {0, 1, 2}, 4);
   derivatives::LogitJacobian jacobian(c.input);
   jacobian.set();
-  derivatives::JacobianMeter meter(4);
+  derivatives::JacobianAccumulator meter(4);
   meter.add(c.input, jacobian);
   meter.reduce(MPI_COMM_SELF);
   std::vector<double> worst;
@@ -198,10 +198,10 @@ TEST(JacobianMeter, knows_the_sensitivity_in_the_worst_direction) {
   auto u = test::plus(c.u, 0.3, worst);
   const auto there = u;
   const std::vector<long> places{0, 1, 2, 2};
-  ResponseMeter response(1, 4, 3);
+  ResponseAccumulator response(1, 4, 3);
   response.add(0, c.input, places, there, c.model.probe.forward(u).data(), jacobian.logits().data());
   response.reduce(MPI_COMM_SELF);
-  EXPECT_NEAR(meter.worst_sensitivity(), response.measures().sensitivity[0], sensitivity_rounding);
+  EXPECT_NEAR(meter.worst_sensitivity(), response.result().sensitivity[0], sensitivity_rounding);
   EXPECT_EQ(meter.samples(), 3);
   double mean = 0;
   for (int b = 0; b < 3; ++b) mean += jacobian.singular_values(b)[1] / 3;
@@ -214,14 +214,14 @@ TEST(Responses, of_two_samples_by_hand) {
   for (int b = 0; b < 2; ++b) c.input.slab_block(u, b) *= b == 0 ? 1.1 : 0.8;
   const std::vector<double> clean{3, 4, 0, 0, 0, 0, 0, 5, 9, 9, 9, 9}, z{3, 3, 0, 0, 0, 0, 0, 6, 9, 9, 9, 9};
   const std::vector<long> places{2, 0, 2};  // of three samples; the last slot is a filler
-  ResponseMeter meter(3, 4, 3);
+  ResponseAccumulator meter(3, 4, 3);
   meter.add(0, c.input, places, c.u, clean.data(), clean.data());
   meter.add(1, c.input, places, u, z.data(), clean.data());
   auto broken = z;
   broken[5] = NAN;
   meter.add(2, c.input, places, u, broken.data(), clean.data());
   meter.reduce(MPI_COMM_SELF);
-  const auto m = meter.measures();
+  const auto m = meter.result();
   EXPECT_EQ(m.samples, 2);
   EXPECT_EQ(m.accuracy, (std::vector<double>{0, 0.5, 0.5}));  // the first of equals
   EXPECT_EQ(meter.correct_by_sample(), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 1, 1}));

@@ -21,16 +21,16 @@ RowMatrix random_matrix(int rows, int columns, unsigned seed) {
 }
 
 /// CKA of all examples; the first `apart` of them are added separately.
-CkaMeter meter_of(const std::vector<RowMatrix>& a, const std::vector<RowMatrix>& b, int apart = 0) {
+CkaAccumulator meter_of(const std::vector<RowMatrix>& a, const std::vector<RowMatrix>& b, int apart = 0) {
   const auto side = [](const std::vector<RowMatrix>& x) {
-    return CkaMeter::Side{static_cast<int>(x.size()), static_cast<int>(x[0].cols())};
+    return CkaAccumulator::Side{static_cast<int>(x.size()), static_cast<int>(x[0].cols())};
   };
   const auto rows = [&](const std::vector<RowMatrix>& x, int first) {
     std::vector<const double*> out;
     for (const auto& m : x) out.push_back(m.data() + first * m.cols());
     return out;
   };
-  CkaMeter meter(side(a), side(b));
+  CkaAccumulator meter(side(a), side(b));
   meter.add(apart, rows(a, 0), rows(b, 0));
   meter.add(static_cast<int>(a[0].rows()) - apart, rows(a, apart), rows(b, apart));
   meter.reduce(MPI_COMM_SELF);
@@ -139,8 +139,8 @@ TEST(Cka, padding_does_not_matter) {
 }
 
 TEST(Cka, of_no_depths_or_channels_is_refused) {
-  EXPECT_THROW(CkaMeter({0, 4}, {1, 4}), BadInput);
-  EXPECT_THROW(CkaMeter({1, 4}, {1, 0}), BadInput);
+  EXPECT_THROW(CkaAccumulator({0, 4}, {1, 4}), BadInput);
+  EXPECT_THROW(CkaAccumulator({1, 4}, {1, 0}), BadInput);
 }
 
 }  // namespace

@@ -23,15 +23,15 @@ TokenLine line_of(int nx, int ny = 1) {
 /// Three depths of a case.
 using States = std::vector<std::vector<double>>;
 
-StateMeasures measures_of(const SlabContext& context, const States& u) {
-  StateMeter meter(static_cast<int>(u.size()), context);
+StateResult measures_of(const SlabContext& context, const States& u) {
+  StateAccumulator meter(static_cast<int>(u.size()), context);
   for (std::size_t i = 0; i < u.size(); ++i)
     meter.add(static_cast<int>(i), u[i].data(), u[i > 0 ? i - 1 : 0].data(), u[0].data());
   meter.reduce(MPI_COMM_SELF);
-  return meter.measures();
+  return meter.result();
 }
 
-std::vector<double> all_numbers(const StateMeasures& m) {
+std::vector<double> all_numbers(const StateResult& m) {
   std::vector<double> out;
   for (const auto* v :
        {&m.norm, &m.token_variance, &m.dirichlet_energy, &m.correlation, &m.drift, &m.step_change})
@@ -53,7 +53,7 @@ States part(const States& u, int tokens, int samples, int width, const std::vect
   return out;
 }
 
-TEST(StateMeasures, of_two_tokens_by_hand) {
+TEST(StateResult, of_two_tokens_by_hand) {
   const auto line = line_of(2);
   const SlabContext context{&line, 1, 2};
   const auto m = measures_of(context, {{3, 4, 0, 0}, {4, -3, 0, 0}});
@@ -70,7 +70,7 @@ TEST(StateMeasures, of_two_tokens_by_hand) {
   EXPECT_NEAR(m.correlation[0], 1, state_measures_rounding);
 }
 
-TEST(StateMeasures, see_the_neighbours_on_a_grid) {
+TEST(StateResult, see_the_neighbours_on_a_grid) {
   const auto line = line_of(2, 2);
   const SlabContext context{&line, 1, 1};
   const auto m = measures_of(context, {{1, 2, 4, 8}});
@@ -78,7 +78,7 @@ TEST(StateMeasures, see_the_neighbours_on_a_grid) {
   EXPECT_NEAR(m.dirichlet_energy[0], 0.5 * (1 + 16 + 9 + 36) / 4, state_measures_rounding);
 }
 
-TEST(StateMeasures, are_means_over_samples_of_any_size) {
+TEST(StateResult, are_means_over_samples_of_any_size) {
   // The second sample is 1000 times as large and goes the other way: drifts 0 and 2, steps 1 and 2.
   const auto line = line_of(2);
   const SlabContext context{&line, 2, 1};
@@ -89,13 +89,13 @@ TEST(StateMeasures, are_means_over_samples_of_any_size) {
   EXPECT_EQ(m.samples, 2);
 }
 
-TEST(StateMeasures, see_a_drift_far_below_round_off_of_the_cosine) {
+TEST(StateResult, see_a_drift_far_below_round_off_of_the_cosine) {
   const auto line = line_of(1);
   const SlabContext context{&line, 1, 2};
   EXPECT_NEAR(measures_of(context, {{1, 0}, {1, 1e-7}}).drift[1], 0.5e-14, 1e-21);
 }
 
-TEST(StateMeasures, take_what_does_not_exist_as_0_and_a_drift_as_1) {
+TEST(StateResult, take_what_does_not_exist_as_0_and_a_drift_as_1) {
   const auto line = line_of(3);
   const SlabContext context{&line, 2, 1};
   // Sample 0 goes from zero to non-zero; sample 1 ends constant, with a mean that is not exactly 0.1.
@@ -116,7 +116,7 @@ class StateMeasuresOf : public testing::Test {
   const std::vector<int> length{5, 2, 4, 1};
 
   /// Of some of the samples, each with its length.
-  StateMeasures measures_of_samples(const std::vector<int>& which, int padding) const {
+  StateResult measures_of_samples(const std::vector<int>& which, int padding) const {
     const auto line = line_of(tokens + padding);
     SlabContext context{&line, static_cast<int>(which.size()), width};
     for (const int b : which) context.mask.length.push_back(length[static_cast<std::size_t>(b)]);
