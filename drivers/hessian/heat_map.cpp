@@ -12,7 +12,6 @@
 namespace fluxformer {
 
 namespace measured = decoder::variables;
-using decoder::Index;
 
 namespace {
 

@@ -7,7 +7,6 @@ namespace fluxformer::test {
 using decoder::AttentionForm;
 using decoder::DecoderAttentionWeights;
 using decoder::HessianTerm;
-using decoder::Index;
 using decoder::Mask;
 using decoder::Matrix;
 using decoder::Scores;

@@ -8,15 +8,16 @@ namespace fluxformer::decoder {
 
 namespace {
 
-constexpr std::size_t digits = 5;
+constexpr Index digits = 5;
 constexpr int plus = 10, equals = 11;
 
 using Digits = std::array<int, digits>;  // the most significant first
 
+/// Appends the digits of a + b, by long addition from the last digit.
 void append_sum(const Digits& a, const Digits& b, std::vector<int>& tokens) {
   std::array<int, digits + 1> sum{};
   int carry = 0;
-  for (std::size_t i = digits; i-- > 0;) {
+  for (Index i = digits; i-- > 0;) {
     const int total = a[i] + b[i] + carry;
     sum[i + 1] = total % 10;
     carry = total / 10;
@@ -27,24 +28,24 @@ void append_sum(const Digits& a, const Digits& b, std::vector<int>& tokens) {
 
 }  // namespace
 
-std::vector<Eigen::Index> TokenBatch::scored_rows() const {
-  std::vector<Eigen::Index> rows;
-  for (Eigen::Index n = 0; n < sequences(); ++n) {
-    for (Eigen::Index i = first_scored; i < end_scored; ++i) rows.push_back(n * length + i);
+std::vector<Index> TokenBatch::scored_rows() const {
+  std::vector<Index> rows;
+  for (Index n = 0; n < sequences(); ++n) {
+    for (Index i = first_scored; i < end_scored; ++i) rows.push_back(n * length + i);
   }
   return rows;
 }
 
-TokenBatch addition_batch(std::uint64_t seed, std::uint64_t batch, Eigen::Index first, Eigen::Index count) {
+TokenBatch addition_batch(std::uint64_t seed, std::uint64_t batch, Index first, Index count) {
   TokenBatch made{addition_length, 11, 17, {}};
   const RandomStream of_batch = RandomStream(seed, "addition").item(batch);
   const bool nines = of_batch.uniform(0) < 0.2;
-  for (Eigen::Index n = first; n < first + count; ++n) {
+  for (Index n = first; n < first + count; ++n) {
     const RandomStream random = of_batch.item(n);
     Digits a{}, b{};
-    for (std::size_t i = 0; i < digits; ++i) {
-      a[i] = static_cast<int>(random.below(4 * i, 10));
-      b[i] = static_cast<int>(random.below(4 * i + 1, 10));
+    for (Index i = 0; i < digits; ++i) {
+      a[i] = random.below(4 * i, 10);
+      b[i] = random.below(4 * i + 1, 10);
       if (!nines || random.uniform(4 * i + 2) >= 0.2) continue;
       if (random.below(4 * i + 3, 2) == 0) {
         a[i] = 9 - b[i];

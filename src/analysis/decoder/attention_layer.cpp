@@ -34,6 +34,7 @@ Matrix AttentionLayer::gradients() const {
 
 Matrix AttentionLayer::hessian(HessianTerm part) const {
   Matrix h = Matrix::Zero(size(), size());
+  // H_o = sum_i (Phi_i J_i)^T (Phi_i J_i),  H_f = sum_i J_i^T B^f_i J_i + g_i . d2 f_i
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
     const Matrix j = map_.jacobian(scored_[i]);
@@ -48,6 +49,7 @@ Matrix AttentionLayer::hessian(HessianTerm part) const {
 
 Vector AttentionLayer::product(HessianTerm part, const Vector& direction) const {
   const Matrix f_dot = map_.tangent(direction);
+  // sum_i J_i^T B_i f_dot_i, and the curvature g_i . d2 f_i of the layer unless the outer part is asked for
   Matrix b = Matrix::Zero(f_dot.rows(), f_dot.cols());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
@@ -77,9 +79,9 @@ DecoderHeads::DecoderHeads(std::vector<DecoderHead> heads, const Tail& tail, std
   for (const Index row : scored_) losses_.push_back(tail(row, r.row(row)));
 }
 
-Index DecoderHeads::begin(std::size_t head) const {
+Index DecoderHeads::begin(Index head) const {
   Index sum = 0;
-  for (std::size_t h = 0; h < head; ++h) sum += heads_[h].size();
+  for (Index h = 0; h < head; ++h) sum += heads_[h].size();
   return sum;
 }
 
@@ -89,7 +91,7 @@ double DecoderHeads::loss() const {
   return sum;
 }
 
-// dr_i / d theta, d x p
+// Jacobian dr_i / d theta, d x p: W_O,h^T J_h and z_h,i^T (x) I
 Matrix DecoderHeads::jacobian(Index row) const {
   const Index d = heads_[0].output.cols();
   Matrix j = Matrix::Zero(d, size());
@@ -123,7 +125,8 @@ Matrix DecoderHeads::hessian(HessianTerm part) const {
     if (part != HessianTerm::functional) h += outputs.transpose() * outputs;
     if (part == HessianTerm::outer) continue;
     if (at.functional.size() > 0) h += j.transpose() * (at.functional * j);
-    for (std::size_t n = 0; n < heads_.size(); ++n) {
+    // Within a head: curvature contracted with W_O g_i, and [theta, (t,s)] = J_h[t,theta] g_is
+    for (Index n = 0; n < std::ssize(heads_); ++n) {
       const DecoderHead& head = heads_[n];
       const Index theta = begin(n), output = theta + head.map.size();
       head.map.add_curvature(scored_[i], head.output * at.gradient, theta, h);
@@ -146,7 +149,7 @@ FlatRow flat_row(const Matrix& a) {
   return {a.data(), a.size()};
 }
 
-// B^o, B^f or both
+// B^o, B^f or their sum, for H_o, H_f or H
 Matrix curvature(const RowLoss& at, HessianTerm part) {
   const Index e = at.gradient.size();
   Matrix b = Matrix::Zero(e, e);
@@ -155,8 +158,8 @@ Matrix curvature(const RowLoss& at, HessianTerm part) {
   return b;
 }
 
-// One row's factors.
-BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight rows, Weight columns,
+// Factors of one row, in the notation of the header.
+BlockFactors row_factors(const AttentionLayer& layer, Index scored, Weight rows, Weight columns,
                          HessianTerm part) {
   const AttentionMap& map = layer.map();
   const DecoderAttentionWeights& w = map.weights();
@@ -192,7 +195,7 @@ BlockFactors row_factors(const AttentionLayer& layer, std::size_t scored, Weight
   }
   BlockFactors one{rows, columns, x, q, flat_row(kd), {}, {}};
   if (curved) {
-    one.gradients = Matrix::Constant(1, 1, std::sqrt(static_cast<double>(w.key.cols())));
+    one.gradients = Matrix::Constant(1, 1, std::sqrt(w.key.cols()));
     one.moments = (tau * c * h).transpose();
   }
   return one;
@@ -229,7 +232,8 @@ Matrix query_key_cross(const BlockFactors& a, const BlockFactors& b) {
   return with_n * b.moments.transpose();
 }
 
-// Divides by a power of two, which is returned, so that the largest entry is of order 1: products keep their bits.
+// Divides `a` by a power of two, which is returned, so that its largest entry is of order 1: products keep
+// their bits.
 double taken_out(Matrix& a) {
   const double largest = a.cwiseAbs().maxCoeff();
   if (!(largest > 0) || std::isinf(largest)) return 1;
@@ -248,7 +252,7 @@ BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight 
                            HessianTerm part) {
   std::vector<BlockFactors> one_by_one;
   for (const AttentionLayer& layer : sequences) {
-    for (std::size_t i = 0; i < layer.scored().size(); ++i) {
+    for (Index i = 0; i < std::ssize(layer.scored()); ++i) {
       one_by_one.push_back(row_factors(layer, i, rows, columns, part));
     }
   }
@@ -257,19 +261,20 @@ BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight 
                                       &BlockFactors::gradients, &BlockFactors::moments}) {
     if (one_by_one.empty()) break;
     (all.*piece)
-        .resize((one_by_one[0].*piece).rows() * static_cast<Index>(one_by_one.size()),
-                (one_by_one[0].*piece).cols());
-    for (std::size_t i = 0; i < one_by_one.size() && (all.*piece).size() > 0; ++i) {
-      (all.*piece).row(static_cast<Index>(i)) = one_by_one[i].*piece;
+        .resize((one_by_one[0].*piece).rows() * std::ssize(one_by_one), (one_by_one[0].*piece).cols());
+    for (Index i = 0; i < std::ssize(one_by_one) && (all.*piece).size() > 0; ++i) {
+      (all.*piece).row(i) = one_by_one[i].*piece;
     }
   }
   return all;
 }
 
 double inner_product(const BlockFactors& a, const BlockFactors& b) {
+  // sum_ij <U_i,U_j> <N_i,N_j>: of a diagonal block <U_i,U_j> = (o_i.o_j)^2
   const Matrix common = a.common * b.common.transpose();
   Matrix pairs = a.products * b.products.transpose();
   if (a.rows == a.columns) return common.cwiseAbs2().cwiseProduct(pairs).sum();
+  // sum_ij (o_i.o_j) [(l_i.l_j) <N_i,N_j> + (g_i.g_j) <E_i,E_j> + c_ij + c_ji]
   pairs = pairs.cwiseProduct(a.left * b.left.transpose());
   if (a.moments.size() > 0) {
     const Matrix gradients = a.gradients * b.gradients.transpose(),
@@ -288,7 +293,7 @@ double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Wei
   const double common = rows == columns ? taken_out(factors.common) : 1,
                products = rows == columns ? taken_out(factors.products) : 1;
   const double square = inner_product(factors, factors);
-  // Below 0 by round-off; what is not finite stays so.
+  // A square below 0 is round-off; one that is not finite stays so.
   return square < 0 ? 0.0 : std::sqrt(square) * common * common * products;
 }
 

@@ -58,7 +58,7 @@ Matrix AttentionMoments::third(Index row, const Vector& h) const {
   return deviation.transpose() * weighted;
 }
 
-// (x_j - centre_i) . y_i
+// Entries s_ij = (x_j - centre_i) . y_i
 Matrix AttentionMoments::projections(const Matrix& y) const {
   Matrix s = y * x_.transpose();
   s.colwise() -= y.cwiseProduct(centre_).rowwise().sum();
@@ -73,10 +73,12 @@ Matrix AttentionMoments::weighted_deviations(const Matrix& s) const {
   return sums;
 }
 
+// C_i y_i = sum_j A_ij [(x_j - m_i) . y_i] (x_j - m_i)
 Matrix AttentionMoments::second_times(const Matrix& y) const {
   return weighted_deviations(weights_.cwiseProduct(projections(y)));
 }
 
+// S_i(h_i) y_i = sum_j A_ij [(x_j - m_i) . h_i] [(x_j - m_i) . y_i] (x_j - m_i)
 Matrix AttentionMoments::third_times(const Matrix& h, const Matrix& y) const {
   if (scores_ == Scores::linear) return Matrix::Zero(y.rows(), y.cols());
   return weighted_deviations(weights_.cwiseProduct(projections(h)).cwiseProduct(projections(y)));
@@ -124,6 +126,7 @@ Index AttentionMap::size(Weight part) const {
   return part == Weight::value ? weights_.value.size() : weights_.query.size();
 }
 
+// J_V = m_i^T (x) I_e,  J_Q = tau x_i^T (x) (R_i W_K),  J_K = tau R_i (x) q_i^T,  R_i = W_V^T C_i
 Matrix AttentionMap::jacobian(Index row) const {
   const Index d = x_.cols(), e = weights_.value.cols(), k = weights_.key.cols();
   const Matrix r = weights_.value.transpose() * moments_.second(row);
@@ -152,6 +155,7 @@ void AttentionMap::add_curvature(Index row, const Vector& g, Index offset, Matri
   const Matrix ks = weights_.key.transpose() * s;
   const Matrix ksk = ks * weights_.key;
   const Matrix qq = q * q.transpose();
+  // Blocks for row a of the first weight and row b of the second: VQ, VK, QQ, QK (two terms), KK.
   for (Index a = 0; a < d; ++a) {
     for (Index b = 0; b < d; ++b) {
       h.block(offset + a * e, query + b * k, e, k) += g * (x(b) * ck.row(a));
@@ -170,17 +174,21 @@ Matrix AttentionMap::key_tangent(const DecoderAttentionWeights& direction) const
   return tau_ * (query_dot * weights_.key.transpose() + q_ * direction.key.transpose());
 }
 
+// f_dot_i = m_i V_V + C_i u_dot_i W_V, because dm_i = C_i du_i
 Matrix AttentionMap::tangent(const Vector& direction) const {
   const DecoderAttentionWeights dot = unflattened(direction, weights_);
   return moments_.first() * dot.value + moments_.second_times(key_tangent(dot)) * weights_.value;
 }
 
+// V_bar = sum_i m_i b_i^T,  Q_bar = sum_i x_i (W_K^T w_i)^T,  K_bar = sum_i w_i q_i^T,  w_i = tau C_i W_V b_i
 Vector AttentionMap::adjoint(const Matrix& b) const {
   const Matrix w = tau_ * moments_.second_times(b * weights_.value.transpose());
   const Matrix wk = w * weights_.key;
   return flattened({moments_.first().transpose() * b, x_.transpose() * wk, w.transpose() * q_});
 }
 
+// The tangent of the adjoint along theta_dot at fixed b = g: w becomes v, and its tangent
+// t_i = tau [S_i(h_i) u_dot_i + C_i V_V g_i], because dC_i = S_i(du_i).
 Vector AttentionMap::curvature_times(const Matrix& g, const Vector& direction) const {
   const DecoderAttentionWeights dot = unflattened(direction, weights_);
   const Matrix u_dot = key_tangent(dot);

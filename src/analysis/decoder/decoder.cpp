@@ -45,15 +45,14 @@ DecoderWeights zero_weights(const DecoderShape& s) {
                                   zero(s.hidden, s.width),
                                   zero(1, s.width)};
   return {zero(s.vocabulary, s.width), zero(s.length, s.width),
-          std::vector<DecoderLayerWeights>(static_cast<std::size_t>(s.depth), layer),
-          zero(s.width, s.vocabulary), zero(1, s.vocabulary)};
+          std::vector<DecoderLayerWeights>(s.depth, layer), zero(s.width, s.vocabulary),
+          zero(1, s.vocabulary)};
 }
 
+/// Fills a matrix with normal numbers, keyed by (seed, name, layer, entry).
 void fill_normal(Matrix& a, std::uint64_t seed, const std::string& name, Index layer, double deviation) {
   const RandomStream random = RandomStream(seed, "decoder " + name).item(layer + 1);
-  for (Index i = 0; i < a.size(); ++i) {
-    a.data()[i] = deviation * random.normal(static_cast<std::uint64_t>(i));
-  }
+  for (Index i = 0; i < a.size(); ++i) a.data()[i] = deviation * random.normal(i);
 }
 
 Matrix one_hot(const TokenBatch& batch, Index sequence, Index vocabulary) {
@@ -67,7 +66,7 @@ Matrix one_hot(const TokenBatch& batch, Index sequence, Index vocabulary) {
 }  // namespace
 
 AttentionForm DecoderShape::form() const {
-  return {scores, mask, 1 / std::sqrt(static_cast<double>(width))};
+  return {scores, mask, 1 / std::sqrt(width)};
 }
 
 std::vector<ParameterBlock> parameter_blocks(const DecoderShape& shape) {
@@ -105,7 +104,7 @@ DecoderWeights unflattened(const Vector& theta, const DecoderShape& shape) {
 
 DecoderWeights initial_decoder(const DecoderShape& shape, std::uint64_t seed) {
   DecoderWeights weights = zero_weights(shape);
-  const double deviation = 0.8 / std::sqrt(static_cast<double>(shape.width));
+  const double deviation = 0.8 / std::sqrt(shape.width);
   for_each_matrix(weights, [&](const char* name, Index layer, Matrix& a) {
     if (name[0] == 'W') fill_normal(a, seed, name, layer, deviation);
   });
@@ -139,6 +138,7 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
     const auto begin = batch.tokens.begin() + n * batch.length;
     Tail tail = loss == LogitLoss::cross_entropy ? cross_entropy({begin + 1, begin + batch.length}, weight)
                                                  : squared_error(one_hot(batch, n, shape.vocabulary), weight);
+    // From the loss forwards: readout, LayerNorm, MLP, LayerNorm, residual, output projection.
     tail = behind(projection(weights.readout), behind(shifted(bias), tail));
     if (shape.norm_epsilon) tail = behind(layer_norm(*shape.norm_epsilon), tail);
     if (shape.hidden > 0) tail = behind(residual_mlp(mlp), tail);
@@ -158,7 +158,7 @@ Matrix softmax_times(const Matrix& a, const Matrix& s) {
   return a.cwiseProduct(s.colwise() - mean);
 }
 
-// The tangent of softmax_times(A, S).
+// Tangent of softmax_times(A, S).
 Matrix softmax_times_tangent(const Matrix& a, const Matrix& a_dot, const Matrix& s, const Matrix& s_dot) {
   const Vector mean = a.cwiseProduct(s).rowwise().sum();
   const Vector mean_dot = (a_dot.cwiseProduct(s) + a.cwiseProduct(s_dot)).rowwise().sum();
@@ -213,12 +213,12 @@ LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights
   dot.v = dot.normed * w_.value + at_.normed * w_dot.value;
   dot.z.resize(x_dot.rows(), x_dot.cols());
   const Index length = shape_.length;
-  for (std::size_t n = 0; n < at_.weights.size(); ++n) {
-    const auto of = [&](const Matrix& a) { return a.middleRows(static_cast<Index>(n) * length, length); };
+  for (Index n = 0; n < std::ssize(at_.weights); ++n) {
+    const auto of = [&](const Matrix& a) { return a.middleRows(n * length, length); };
     const Matrix& a = at_.weights[n];
     const Matrix t_dot = tau_ * (of(dot.q) * of(at_.k).transpose() + of(at_.q) * of(dot.k).transpose());
     dot.weights.push_back(shape_.scores == Scores::softmax ? softmax_times(a, t_dot) : masked(t_dot));
-    dot.z.middleRows(static_cast<Index>(n) * length, length) = dot.weights[n] * of(at_.v) + a * of(dot.v);
+    dot.z.middleRows(n * length, length) = dot.weights[n] * of(at_.v) + a * of(dot.v);
   }
   dot.sum = shape_.residual * x_dot + dot.z * w_.output + at_.z * w_dot.output;
   dot.r = normed_times(behind_, dot.sum);
@@ -252,8 +252,8 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
   bar.weights.clear();
   bar.scores.clear();
   const Index length = shape_.length;
-  for (std::size_t n = 0; n < at_.weights.size(); ++n) {
-    const Index begin = static_cast<Index>(n) * length;
+  for (Index n = 0; n < std::ssize(at_.weights); ++n) {
+    const Index begin = n * length;
     const auto of = [&](const Matrix& a) { return a.middleRows(begin, length); };
     const Matrix& a = at_.weights[n];
     bar.v.middleRows(begin, length) = a.transpose() * of(bar.z);
@@ -273,7 +273,7 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
 Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjoint& bar,
                                      const LayerValues& dot, const DecoderLayerWeights& w_dot,
                                      DecoderLayerWeights& g) const {
-  // The derivative of the gradient x^T y_bar of a matrix in y = x W.
+  // Tangent of the gradient x^T y_bar of W in y = x W.
   const auto outer = [](const Matrix& x, const Matrix& x_dot, const Matrix& y_bar,
                         const Matrix& y_bar_dot) -> Matrix {
     return x_dot.transpose() * y_bar + x.transpose() * y_bar_dot;
@@ -295,8 +295,8 @@ Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjo
 
   Matrix q(at_.q.rows(), at_.q.cols()), k(at_.k.rows(), at_.k.cols()), v(at_.v.rows(), at_.v.cols());
   const Index length = shape_.length;
-  for (std::size_t n = 0; n < at_.weights.size(); ++n) {
-    const Index begin = static_cast<Index>(n) * length;
+  for (Index n = 0; n < std::ssize(at_.weights); ++n) {
+    const Index begin = n * length;
     const auto of = [&](const Matrix& a) { return a.middleRows(begin, length); };
     const Matrix &a = at_.weights[n], &a_dot = dot.weights[n];
     v.middleRows(begin, length) = a_dot.transpose() * of(bar.z) + a.transpose() * of(z);
@@ -318,7 +318,7 @@ Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjo
   return x;
 }
 
-/// Along one direction.
+/// Tangents along one direction.
 struct DecoderProducts::Tangents {
   DecoderWeights weights;
   std::vector<LayerValues> layers;
@@ -328,7 +328,7 @@ struct DecoderProducts::Tangents {
 DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weights, TokenBatch batch,
                                  LogitLoss loss, double weight)
     : shape_(shape), w_(std::move(weights)), batch_(std::move(batch)), kind_(loss), weight_(weight) {
-  Matrix x(static_cast<Index>(batch_.tokens.size()), shape_.width);
+  Matrix x(std::ssize(batch_.tokens), shape_.width);
   for (Index n = 0; n < batch_.sequences(); ++n) {
     x.middleRows(n * batch_.length, batch_.length) = embedded(w_, batch_, n);
   }
@@ -353,7 +353,8 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
   gradient_ = flattened(gradient);
 }
 
-// Loss and its gradient at the logits; afterwards logits_ holds probabilities or residuals.
+// Loss and its gradient with respect to the logits; afterwards logits_ holds probabilities p or residuals:
+// w (p - onehot) for cross entropy, 2 w (z - onehot) for squared error.
 void DecoderProducts::seed() {
   logits_bar_ = Matrix::Zero(logits_.rows(), logits_.cols());
   for (const Index i : batch_.scored_rows()) {
@@ -375,7 +376,7 @@ void DecoderProducts::seed() {
   }
 }
 
-// The loss's Hessian at the logits times logits_dot.
+// Hessian of the loss with respect to the logits times z_dot: w p o (z_dot - p . z_dot), or 2 w z_dot.
 Matrix DecoderProducts::seed_tangent(const Matrix& logits_dot) const {
   Matrix bar = Matrix::Zero(logits_.rows(), logits_.cols());
   for (const Index i : batch_.scored_rows()) {
@@ -393,6 +394,7 @@ Matrix DecoderProducts::normed_times(const Matrix& v) const {
   return norm_ ? norm_->times(v) : v;
 }
 
+// Gradient of the embeddings from X_0_bar.
 void DecoderProducts::scatter(const Matrix& x_bar, DecoderWeights& gradient) const {
   gradient.embedding.setZero();
   gradient.position.setZero();
@@ -404,7 +406,7 @@ void DecoderProducts::scatter(const Matrix& x_bar, DecoderWeights& gradient) con
 
 DecoderProducts::Tangents DecoderProducts::tangents(const Vector& direction) const {
   Tangents dot{unflattened(direction, shape_), {}, {}, {}, {}};
-  dot.x.resize(static_cast<Index>(batch_.tokens.size()), shape_.width);
+  dot.x.resize(std::ssize(batch_.tokens), shape_.width);
   for (Index n = 0; n < batch_.sequences(); ++n) {
     dot.x.middleRows(n * batch_.length, batch_.length) = embedded(dot.weights, batch_, n);
   }
@@ -444,7 +446,8 @@ Vector DecoderProducts::adjoint_tangent(const Tangents& dot, const Matrix& logit
   return flattened(product);
 }
 
-// The adjoint's tangent is linear in what comes from the logits: without it, the functional part is left.
+// The tangent of the adjoint is linear in z_bar_dot, the tangent of the seed. With z_bar_dot = 0 only the
+// functional part is left; the outer part H_o = J^T (d2 l / dz2) J is a plain adjoint of z_bar_dot.
 Vector DecoderProducts::product(HessianTerm part, const Vector& direction) const {
   const Tangents dot = tangents(direction);
   if (part == HessianTerm::functional)
@@ -458,7 +461,7 @@ Matrix DecoderProducts::block(HessianTerm part, Index begin, Index count) const 
   Vector direction = Vector::Zero(size());
   for (Index j = 0; j < count; ++j) {
     direction(begin + j) = 1;
-    columns.row(j) = product(part, direction).segment(begin, count);  // symmetric
+    columns.row(j) = product(part, direction).segment(begin, count);  // the block is symmetric
     direction(begin + j) = 0;
   }
   return columns;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the studies of one attention layer store: /analysis/hessian/KIND/... for each kind of layer, over seeds, of H and,
-// with gauss_newton_ or functional_ in front, of its parts.
+// Variables of the studies of one attention layer in output files: /analysis/hessian/KIND/... for each kind
+// of layer, over seeds, for H and, with gauss_newton_ or functional_ in front, for its parts.
 
 #include "io/axes.hpp"
 

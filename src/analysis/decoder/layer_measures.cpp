@@ -17,7 +17,7 @@ LinearMlp::LinearMlp(Matrix x, const Matrix& target, double c, std::vector<Matri
   for (const Matrix& w : weights_) before_.push_back(before_.back() * w);
   residual_ = before_.back() - target;
   Matrix rest = Matrix::Identity(residual_.cols(), residual_.cols());
-  for (std::size_t l = weights_.size(); l-- > 0;) {
+  for (Index l = std::ssize(weights_); l-- > 0;) {  // T_l = W_{l+1} T_{l+1}
     behind_[l] = rest;
     rest = weights_[l] * rest;
   }
@@ -27,6 +27,8 @@ double LinearMlp::loss() const {
   return c_ * residual_.squaredNorm();
 }
 
+// H_o(l,m) = 2 c (A_l^T A_m) (x) (T_l T_m^T),  H_f(l,m) [(a,b),(c,s)] = (A_l^T G T_m^T)[a,s] (W_{l+1} ..
+// W_{m-1})[b,c]
 Matrix LinearMlp::hessian(HessianTerm part) const {
   std::vector<Index> begin{0};
   for (const Matrix& w : weights_) begin.push_back(begin.back() + w.size());
@@ -52,7 +54,7 @@ Matrix LinearMlp::hessian(HessianTerm part) const {
   return h;
 }
 
-double LinearMlp::diagonal_norm(std::size_t layer) const {
+double LinearMlp::diagonal_norm(Index layer) const {
   const Matrix inputs = before_[layer].transpose() * before_[layer];
   const Matrix outputs = behind_[layer] * behind_[layer].transpose();
   return 2 * c_ * inputs.stableNorm() * outputs.stableNorm();
@@ -60,9 +62,9 @@ double LinearMlp::diagonal_norm(std::size_t layer) const {
 
 namespace {
 
-/// One row counts as 1 / (scored rows), or as 1 for the sum of squares.
+/// Weight of one row in the loss: 1 / (scored rows), or 1 for the squared error.
 double weight_of(const LayerStudy& study, const TokenBatch& batch) {
-  return study.loss == LogitLoss::cross_entropy ? 1.0 / static_cast<double>(batch.scored()) : 1.0;
+  return study.loss == LogitLoss::cross_entropy ? 1.0 / batch.scored() : 1.0;
 }
 
 std::vector<AttentionLayer> layers_of(const LayerStudy& study, const DecoderWeights& weights) {
@@ -70,14 +72,15 @@ std::vector<AttentionLayer> layers_of(const LayerStudy& study, const DecoderWeig
   return attention_layers(study.shape, weights, batch, study.loss, weight_of(study, batch));
 }
 
-/// The diagonal block of a weight of a layer in the flat vector.
+/// Diagonal block of a weight of a layer in the flat vector.
 const ParameterBlock& block_of(const std::vector<ParameterBlock>& blocks, Weight weight, Index layer) {
   const char* const name = weight == Weight::value ? "W_V" : weight == Weight::query ? "W_Q" : "W_K";
   return *std::ranges::find_if(
       blocks, [&](const ParameterBlock& one) { return one.layer == layer && one.name == name; });
 }
 
-/// Root of the mean of |P H P v|^2 over random signs v of one block.
+/// Hutchinson's estimate of ||P H P||_F, with P the projector to one block: root of the mean of |P H P v|^2
+/// over vectors v of random signs.
 double hutchinson(const LayerStudy& study, const DecoderProducts& products, const ParameterBlock& block,
                   HessianTerm part) {
   const RandomStream all(study.seed, "hessian probes " + block.name);
@@ -86,9 +89,7 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
   for (int probe = 0; probe < study.probes; ++probe) {
     Vector v = Vector::Zero(products.size());
     for (Index j = 0; j < block.size(); ++j) {
-      const auto number = static_cast<std::uint64_t>(probe) * static_cast<std::uint64_t>(block.size()) +
-                          static_cast<std::uint64_t>(j);
-      v[block.begin + j] = stream.uniform(number) < 0.5 ? -1 : 1;
+      v[block.begin + j] = stream.uniform(probe * block.size() + j) < 0.5 ? -1 : 1;
     }
     norms[probe] = products.product(part, v).segment(block.begin, block.size()).stableNorm();
   }
@@ -96,13 +97,12 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
   return norms.stableNorm() / std::sqrt(study.probes);
 }
 
-/// Weights of one matrix of the linear network.
+/// Random weights of one matrix of the linear network, uniform in +- 1 / sqrt(rows).
 Matrix uniform_matrix(std::uint64_t seed, Index layer, Index rows, Index columns) {
   const auto stream = RandomStream(seed, "linear mlp W").item(layer);
-  const double bound = 1 / std::sqrt(static_cast<double>(rows));
+  const double bound = 1 / std::sqrt(rows);
   Matrix w(rows, columns);
-  for (Index j = 0; j < w.size(); ++j)
-    w.data()[j] = stream.uniform(static_cast<std::uint64_t>(j), -bound, bound);
+  for (Index j = 0; j < w.size(); ++j) w.data()[j] = stream.uniform(j, -bound, bound);
   return w;
 }
 
@@ -117,13 +117,13 @@ EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
   }
   std::ranges::sort(sizes);
   EntrySizes result;
-  const auto at = [&](double share) { return sizes[share * static_cast<double>(sizes.size() - 1)]; };
+  const auto at = [&](double share) { return sizes[static_cast<Index>(share * (std::ssize(sizes) - 1))]; };
   result.median = at(0.5);
   result.largest_percent = at(0.99);
   for (std::size_t k = 0; k + 1 < edges.size(); ++k) {
     const auto first = std::ranges::lower_bound(sizes, edges[k]),
                end = std::ranges::lower_bound(sizes, edges[k + 1]);
-    result.shares.push_back(static_cast<double>(end - first) / static_cast<double>(sizes.size()));
+    result.shares.push_back(static_cast<double>(end - first) / std::ssize(sizes));
   }
   return result;
 }
@@ -148,7 +148,7 @@ std::vector<float> entry_logarithms(const LayerStudy& study, Index begin, Index 
   for (Index row = begin; row < end; ++row) {
     unit[row] = 1;
     const Vector entries = products.product(HessianTerm::total, unit);  // H is symmetric
-    for (const double entry : entries) rows.push_back(static_cast<float>(std::log10(std::abs(entry) + 1e-6)));
+    for (const double entry : entries) rows.push_back(std::log10(std::abs(entry) + 1e-6));
     unit[row] = 0;
   }
   return rows;
@@ -191,10 +191,10 @@ std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
     weights.push_back(uniform_matrix(study.seed, layer, shape.width,
                                      layer + 1 < shape.depth ? shape.width : shape.vocabulary));
   const LinearMlp network(std::move(x), target, 1, std::move(weights));
-  const auto layers = static_cast<std::size_t>(shape.depth);
-  std::vector<double> norms(std::size(all_parts) * layers, 0.0);
-  for (std::size_t part = 0; part < std::size(all_parts); ++part)
-    for (std::size_t layer = 0; layer < layers && all_parts[part] != HessianTerm::functional; ++layer)
+  const Index layers = shape.depth, parts = std::ssize(all_parts);
+  std::vector<double> norms(parts * layers, 0.0);
+  for (Index part = 0; part < parts; ++part)
+    for (Index layer = 0; layer < layers && all_parts[part] != HessianTerm::functional; ++layer)
       norms[part * layers + layer] = network.diagonal_norm(layer);
   return norms;
 }

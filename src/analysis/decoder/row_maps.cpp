@@ -7,7 +7,7 @@ namespace fluxformer::decoder {
 
 namespace {
 
-// Rows P v_i
+// Rows P v_i, P = I - 1 1^T / d
 Matrix centred(const Matrix& v) {
   const Vector mean = v.rowwise().mean();
   return v.colwise() - mean;
@@ -20,19 +20,23 @@ Vector row_products(const Matrix& a, const Matrix& b) {
 }  // namespace
 
 RowNorm::RowNorm(const Matrix& x, double epsilon) : y_(centred(x)) {
-  inverse_ = (y_.rowwise().squaredNorm().array() / static_cast<double>(x.cols()) + epsilon).rsqrt();
+  const double d = x.cols();
+  inverse_ = (y_.rowwise().squaredNorm().array() / d + epsilon).rsqrt();
   y_ = inverse_.asDiagonal() * y_;
 }
 
+// J v = (P v - y (y . v) / d) / s
 Matrix RowNorm::times(const Matrix& v) const {
-  const Vector along = row_products(y_, v) / static_cast<double>(v.cols());
+  const double d = v.cols();
+  const Vector along = row_products(y_, v) / d;
   Matrix product = centred(v);
   product -= along.asDiagonal() * y_;
   return inverse_.asDiagonal() * product;
 }
 
+// Q(g) v = [(3 (y . g) (y . v) / d - g . P v) y - (y . v) P g - (y . g) P v] / (d s^2)
 Matrix RowNorm::curvature_times(const Matrix& g, const Matrix& v) const {
-  const double d = static_cast<double>(v.cols());
+  const double d = v.cols();
   const Matrix pg = centred(g), pv = centred(v);
   const Vector yv = row_products(y_, v), yg = row_products(y_, g), gpv = row_products(g, pv);
   const Vector along = 3 / d * yg.cwiseProduct(yv) - gpv;
@@ -43,13 +47,13 @@ Matrix RowNorm::curvature_times(const Matrix& g, const Matrix& v) const {
 }
 
 Matrix RowNorm::times_one(const Matrix& v, Index row) const {
-  const Vector along = v * y_.row(row).transpose() / static_cast<double>(v.cols());
+  const double d = v.cols();
+  const Vector along = v * y_.row(row).transpose() / d;
   return inverse_(row) * (centred(v) - along * y_.row(row));
 }
 
 Matrix RowNorm::curvature(const Vector& g, Index row) const {
-  const Index d = y_.cols();
-  const double width = static_cast<double>(d);
+  const double width = y_.cols();
   const Vector y = y_.row(row);
   const Vector pg = g.array() - g.mean();
   const double gy = g.dot(y);
@@ -91,6 +95,7 @@ Tail behind(RowFunction map, Tail tail) {
   return [map = std::move(map), tail = std::move(tail)](Index row, const Vector& f) {
     const RowMap y = map(row, f);
     const RowLoss at = tail(row, y.value);
+    // g = J^T g_y,  Phi = Phi_y J,  B^f = J^T B^f_y J + sum_a (g_y)_a d2 phi_a
     RowLoss pulled{at.loss, y.pull(at.gradient.transpose()).transpose(), y.pull(at.factor), {}};
     if (at.functional.size() > 0) {
       const Matrix right = y.pull(at.functional);
@@ -106,8 +111,9 @@ Tail behind(RowFunction map, Tail tail) {
 
 namespace {
 
+// phi, phi' and phi''; an empty curvature is zero
 struct Activated {
-  Vector value, slope, curvature;  // phi, phi', phi''; no bend: zero
+  Vector value, slope, curvature;
 };
 
 Activated activated(Nonlinearity kind, const Vector& x) {
@@ -149,6 +155,7 @@ RowFunction residual_mlp(MlpWeights weights) {
     const Vector n = norm ? Vector(norm->values().transpose()) : r;
     const Activated phi = activated(w.nonlinearity, w.in.transpose() * n + w.in_bias);
 
+    // y = r + W_out^T phi(a) + b_out, a = W_in^T n + b_in:  J = I + W_out^T diag(phi') W_in^T dn/dr
     RowMap map;
     map.value = r + w.out.transpose() * phi.value + w.out_bias;
     map.pull = [&w, norm, slope = phi.slope](const Matrix& rows) -> Matrix {
@@ -157,6 +164,7 @@ RowFunction residual_mlp(MlpWeights weights) {
       return rows + (norm ? norm->times_one(inner, 0) : inner);
     };
     if (!norm && phi.curvature.size() == 0) return map;
+    // g . d2 y = (W_in (phi' o W_out g)) . d2 n + (da/dr)^T diag(phi'' o W_out g) da/dr
     map.curvature = [&w, norm, phi](const Vector& g) -> Matrix {
       const Vector hidden = w.out * g;
       Matrix q = Matrix::Zero(g.size(), g.size());

@@ -10,6 +10,7 @@
 #include "analysis/dense_matrices.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::derivatives {
 
@@ -21,35 +22,33 @@ Eigen::VectorXd take_sample(const SlabContext& context, const double* slab, int 
 }
 
 void put_sample(const SlabContext& context, const Eigen::VectorXd& numbers, int b, double* slab) {
-  Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>> rows(
-      slab + static_cast<std::ptrdiff_t>(b) * context.width, context.line->tokens(), context.width,
-      Eigen::OuterStride<>(static_cast<Eigen::Index>(context.row())));
-  const Eigen::Index real = numbers.size() / context.width;
+  Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>> rows(slab + Index{b} * context.width, context.line->tokens(),
+                                                      context.width, Eigen::OuterStride<>(context.row()));
+  const Index real = numbers.size() / context.width;
   rows.topRows(real) = Eigen::Map<const RowMatrix>(numbers.data(), real, context.width);
   rows.bottomRows(rows.rows() - real).setZero();
 }
 
-Eigen::VectorXd random_direction(const RandomStream& of_sample, Eigen::Index size) {
+Eigen::VectorXd random_direction(const RandomStream& of_sample, Index size) {
   Eigen::VectorXd v(size);
-  for (Eigen::Index j = 0; j < size; ++j) v(j) = of_sample.normal(static_cast<std::uint64_t>(j));
+  for (Index j = 0; j < size; ++j) v(j) = of_sample.normal(j);
   return v;
 }
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// A new vector shorter than this fraction of B is round-off: U and V are complete.
+/// Length of a new vector relative to B below which it is round-off: U and V are complete.
 constexpr double nothing = 1e-14;
 
-/// Orthogonalises w against the columns, twice, which is enough (Giraud et al. 2005).
+/// Orthogonalises w against the columns twice, which is enough (Giraud et al. 2005).
 void orthogonalise(const Eigen::Ref<const MatrixXd>& columns, VectorXd& w) {
   for (int pass = 0; pass < 2; ++pass) w -= columns * (columns.transpose() * w);
 }
 
-/// The bidiagonalisation of one sample.
+/// Bidiagonalisation A V = U B of the map of one sample, column by column.
 class Bidiagonal {
  public:
   Bidiagonal(const VectorXd& start, int steps) {
@@ -62,11 +61,12 @@ class Bidiagonal {
   }
 
   bool done() const { return done_; }
-  /// The vector to be multiplied next; zero if there is none.
+  /// Vector v_k that A multiplies next; zero if the process has ended.
   VectorXd right() const { return done_ ? VectorXd::Zero(v_.rows()) : VectorXd(v_.col(k_)); }
+  /// Vector u_k that A^T multiplies next; zero if the process has ended.
   VectorXd left() const { return done_ ? VectorXd::Zero(u_.rows()) : VectorXd(u_.col(k_ - 1)); }
 
-  /// w: A right()
+  /// Adds u_k from w = A v_k: alpha_k u_k = A v_k - beta_{k-1} u_{k-1}.
   void add_left(VectorXd w) {
     orthogonalise(u_.leftCols(k_), w);
     const double alpha = w.norm();
@@ -76,7 +76,7 @@ class Bidiagonal {
     u_.col(k_ - 1) = w / alpha;
   }
 
-  /// w: A^T left()
+  /// Adds v_{k+1} from w = A^T u_k: beta_k v_{k+1} = A^T u_k - alpha_k v_k.
   void add_right(VectorXd w) {
     orthogonalise(v_.leftCols(k_), w);
     const double beta = w.norm();
@@ -88,9 +88,10 @@ class Bidiagonal {
     v_.col(k_) = w / beta;
   }
 
+  /// Extreme singular values of B with their residuals beta_k |p_k| / sqrt(2).
   SingularRange range() const {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    const auto k = static_cast<int>(k_);
+    const int k = k_;
     if (k == 0 || !finite_) return {nan, nan, nan, nan, k};
     const LeftSvd svd = left_svd(b_.topLeftCorner(k_, k_));
     const auto error = [&](Index i) { return beta_ * std::abs(svd.left(k_ - 1, i)) / std::numbers::sqrt2; };
@@ -98,7 +99,7 @@ class Bidiagonal {
   }
 
  private:
-  /// Whether a vector of this length ends the process; the residual is then 0.
+  /// True if a vector of this length ends the process; the residual is then 0.
   bool stops(double length) {
     finite_ = std::isfinite(length);
     largest_ = std::max(largest_, length);
@@ -173,7 +174,8 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
 }
 
 void LyapunovMeter::advance(const SlabMap& derivative) {
-  for (Eigen::Index j = 0; j < growth_.front().size(); ++j) {
+  // Column j of all samples at once: DG_i Q_i.
+  for (Index j = 0; j < growth_.front().size(); ++j) {
     for (int b = 0; b < context_.samples; ++b) put_sample(context_, directions_[b].col(j), b, in_.data());
     derivative(in_.data(), out_.data());
     for (int b = 0; b < context_.samples; ++b) directions_[b].col(j) = take_sample(context_, out_.data(), b);
@@ -181,6 +183,7 @@ void LyapunovMeter::advance(const SlabMap& derivative) {
   orthonormalise();
 }
 
+// DG_i Q_i = Q_{i+1} R_i; ln |(R_i)_jj| is added to the growth of direction j.
 void LyapunovMeter::orthonormalise() {
   for (std::size_t b = 0; b < directions_.size(); ++b) {
     MatrixXd& directions = directions_[b];
@@ -196,15 +199,14 @@ void LyapunovMeter::start_counting() {
 }
 
 VectorXd LyapunovMeter::exponents(int sample, double length) const {
-  const auto b = static_cast<std::size_t>(sample);
-  if (directions_[b].rows() == 0)
-    return VectorXd::Constant(growth_[b].size(), std::numeric_limits<double>::quiet_NaN());
-  return growth_[b] / length;
+  if (directions_[sample].rows() == 0)
+    return VectorXd::Constant(growth_[sample].size(), std::numeric_limits<double>::quiet_NaN());
+  return growth_[sample] / length;
 }
 
 namespace {
 
-/// The change of each exponent; 0 of one that stays minus infinity.
+/// Change of each exponent; 0 if an exponent stays minus infinity.
 VectorXd change_of(const VectorXd& from, const VectorXd& to) {
   return (from.array() == to.array()).select(0.0, (to - from).cwiseAbs());
 }
@@ -220,7 +222,7 @@ std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::fun
     const VectorXd value = meter.exponents(b, plan.length);
     found.push_back({value, VectorXd::Constant(value.size(), std::numeric_limits<double>::quiet_NaN()), 0});
   }
-  // Numbers that are not defined do not become so by sweeps.
+  // Sweeps do not make undefined numbers defined.
   const auto done = [&](const SweptExponents& one) {
     return one.value.hasNaN() || (one.sweeps > 0 && (one.change.array() < plan.tolerance).all());
   };

@@ -14,9 +14,10 @@ namespace fluxformer::hessian {
 
 namespace {
 
+/// Spacing and extent of a grid, in widths of the broadening.
 constexpr double points_in_a_width = 5, widths_beyond = 6;
 
-/// sum p log2(p / m)
+/// Divergence sum p log2(p / m).
 double divergence_from(std::span<const double> p, std::span<const double> m) {
   double sum = 0;
   for (std::size_t i = 0; i < p.size(); ++i)
@@ -37,7 +38,7 @@ double rms_eigenvalue(std::span<const SpectralMeasure> probes) {
   double sum = 0;
   for (const auto& [nodes, weights] : probes)
     for (std::size_t l = 0; l < nodes.size(); ++l) sum += weights[l] * nodes[l] * nodes[l];
-  return std::sqrt(sum / static_cast<double>(probes.size()));
+  return std::sqrt(sum / probes.size());
 }
 
 SpectralMeasure divided(SpectralMeasure measure, double scale) {
@@ -60,7 +61,7 @@ SpectralGrid spectral_grid(std::span<const SpectralMeasure> measures, double lam
   if (least > greatest) throw BadInput("a grid for no eigenvalues");
   SpectralGrid grid{lambda_0, width, {}};
   const double spacing = width / points_in_a_width, begin = least - widths_beyond * width;
-  const auto count = static_cast<int>(std::ceil((greatest + widths_beyond * width - begin) / spacing)) + 1;
+  const int count = std::ceil((greatest + widths_beyond * width - begin) / spacing) + 1;
   for (int i = 0; i < count; ++i) grid.points.push_back(begin + i * spacing);
   return grid;
 }
@@ -71,8 +72,7 @@ std::vector<double> density_on(const SpectralGrid& grid, std::span<const Spectra
     std::vector<double> s = nodes;
     for (double& node : s) node = std::asinh(node / grid.lambda_0);
     const auto one = gaussian_mixture(s, weights, grid.width, grid.points);
-    for (std::size_t i = 0; i < density.size(); ++i)
-      density[i] += one[i] / static_cast<double>(probes.size());
+    for (std::size_t i = 0; i < density.size(); ++i) density[i] += one[i] / probes.size();
   }
   return density;
 }
@@ -82,7 +82,7 @@ double jensen_shannon_distance(std::span<const double> p, std::span<const double
   std::vector<double> m;
   for (std::size_t i = 0; i < a.size(); ++i) m.push_back((a[i] + b[i]) / 2);
   const double divergence = (divergence_from(a, m) + divergence_from(b, m)) / 2;
-  return std::sqrt(std::max(divergence, 0.0));  // of equal densities it may be -1e-17
+  return std::sqrt(std::max(divergence, 0.0));  // for equal densities round-off may make it -1e-17
 }
 
 double BlockDistances::heterogeneity() const {

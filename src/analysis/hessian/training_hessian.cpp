@@ -24,7 +24,7 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
     own.loss += one.loss;
     own.correct += one.correct;
   });
-  if (context.line->rank() != 0) own = {};  // its ranks hold the same numbers
+  if (context.line->rank() != 0) own = {};  // the ranks of a token line hold the same numbers
   double sums[2] = {own.loss, own.correct};
   sum_over_ranks(sums, comm_);
   evaluation_.loss = sums[0];
@@ -33,11 +33,11 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
   add_smoothness(parameters, objective.smoothness, gradient_);
   curvature_ = trainable_.curvature(parameters.values, gradient_);
   trainable_.pull(parameters.values, gradient_);
-  double bytes[1] = {static_cast<double>(hessian_.kept_bytes())};
-  largest_over_ranks(bytes, comm_);
-  kept_bytes_ = bytes[0];
+  kept_bytes_ = hessian_.kept_bytes();
+  largest_over_ranks({&kept_bytes_, 1}, comm_);
 }
 
+// H v = D (H_theta + d2P/dtheta2) D v + (d2 theta / d r2) (g_theta + dP/dtheta) v,  H_o v = D H_o,theta D v
 void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::span<double> product) {
   std::copy(v.begin(), v.end(), direction_.values.begin());
   trainable_.pull(parameters_.values, direction_.values);  // D v; D is diagonal

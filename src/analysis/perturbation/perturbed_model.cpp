@@ -12,32 +12,30 @@ namespace fluxformer::perturbation {
 
 namespace {
 
+/// Sums of one level.
 namespace response_sum {
-enum : std::size_t { samples, correct, loss, not_finite, change, sensitivity, insensible, per_level };
+enum : Index { samples, correct, loss, not_finite, change, sensitivity, insensible, per_level };
 }
 
 using Logits = Eigen::Map<const Eigen::VectorXd>;
 
 }  // namespace
 
-ResponseAccumulator::ResponseAccumulator(int levels, int classes, std::size_t samples)
-    : classes_(classes),
-      sums_(static_cast<std::size_t>(levels) * response_sum::per_level),
-      each_(samples, static_cast<std::size_t>(levels)) {}
+ResponseAccumulator::ResponseAccumulator(int levels, int classes, Index samples)
+    : classes_(classes), sums_(levels * response_sum::per_level), each_(samples, levels) {}
 
 void ResponseAccumulator::add(int level, const ModelInput& input, std::span<const long> places,
                               const std::vector<double>& u, const double* logits,
                               const double* clean_logits) {
   using namespace response_sum;
-  const auto at = static_cast<std::size_t>(level);
-  double* const s = sums_.local() + at * per_level;
+  double* const s = sums_.local() + level * per_level;
   const auto& batch = input.batch();
   for (int b = 0; b < input.samples(); ++b) {
     const auto clean = input.slab_block(input.clean_embedded(), b);
     if (clean.rows() == 0) continue;
     const int label = batch.label[b];
-    const Logits z(clean_logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
-    const Logits moved(logits + static_cast<std::ptrdiff_t>(b) * classes_, classes_);
+    const Logits z(clean_logits + Index{b} * classes_, classes_);
+    const Logits moved(logits + Index{b} * classes_, classes_);
     const double dx = (input.slab_block(u, b) - clean).norm() / clean.norm();
     const double dz = (moved - z).norm() / z.norm();
     s[samples] += 1;
@@ -45,7 +43,7 @@ void ResponseAccumulator::add(int level, const ModelInput& input, std::span<cons
     if (moved.allFinite()) {
       const double right = most_likely(moved.data(), classes_) == label ? 1 : 0;
       s[correct] += right;
-      each_.row(static_cast<std::size_t>(places[b]))[at] = right;
+      each_.row(places[b])[level] = right;
       s[loss] += loss_of({}, moved.data(), classes_, label, 0.0, nullptr);
     } else {
       s[not_finite] += 1;
@@ -65,7 +63,7 @@ void ResponseAccumulator::reduce(MPI_Comm comm) {
 ResponseResult ResponseAccumulator::result() const {
   using namespace response_sum;
   ResponseResult m;
-  for (std::size_t at = 0; at < sums_.size(); at += per_level) {
+  for (Index at = 0; at < sums_.size(); at += per_level) {
     const double* const s = sums_.total().data() + at;
     m.accuracy.push_back(s[correct] / s[samples]);
     m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
@@ -78,13 +76,13 @@ ResponseResult ResponseAccumulator::result() const {
 }
 
 GrowthAccumulator::GrowthAccumulator(int depths, const SlabContext& context)
-    : Accumulator(static_cast<std::size_t>(depths) + 1), context_(context) {
+    : Accumulator(depths + 1), context_(context) {
   need_whole_line(*context.line, "growth of perturbations");
 }
 
 void GrowthAccumulator::add(int depth, const double* du) {
   double* const sums = local();
-  if (depth == 0) start_.assign(static_cast<std::size_t>(context_.samples), 0.0);
+  if (depth == 0) start_.assign(context_.samples, 0.0);
   for (int b = 0; b < context_.samples; ++b) {
     const double norm = sample_of(context_, du, b).norm();
     double& start = start_[b];
@@ -142,19 +140,19 @@ void LogitJacobian::set() {
     for (int b = 0; b < samples; ++b) one[b * classes + c] = 1;
     probe.adjoint(one, rows_[c]);
   }
-  values_.assign(static_cast<std::size_t>(samples), {});
-  left_.assign(static_cast<std::size_t>(samples), {});
+  values_.assign(samples, {});
+  left_.assign(samples, {});
   for (int b = 0; b < samples; ++b) {
     if (input_.slab_block(u, b).rows() == 0) continue;
+    // J J^T = U diag(sigma^2) U^T
     Eigen::MatrixXd gram(classes, classes);
     for (int i = 0; i < classes; ++i)
       for (int j = 0; j <= i; ++j)
         gram(i, j) = gram(j, i) =
             input_.slab_block(rows_[i], b).cwiseProduct(input_.slab_block(rows_[j], b)).sum();
     const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
-    const auto at = static_cast<std::size_t>(b);
-    values_[at] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
-    left_[at] = eigen.vectors.col(classes - 1);
+    values_[b] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
+    left_[b] = eigen.vectors.col(classes - 1);
   }
 }
 
@@ -162,28 +160,27 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
   const int classes = input_.probe().spec().classes;
   v.assign(input_.clean_embedded().size(), 0.0);
   for (int b = 0; b < input_.samples(); ++b) {
-    const auto at = static_cast<std::size_t>(b);
-    if (values_[at].size() == 0 || !(values_[at][0] > 0)) continue;
+    if (values_[b].size() == 0 || !(values_[b][0] > 0)) continue;
     Eigen::VectorXd slope(classes);
-    loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[at], 1.0, slope.data());
-    const double scale = std::copysign(1 / values_[at][0], slope.dot(left_[at]));
+    loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[b], 1.0, slope.data());
+    // v = J^T left / sigma; along it the loss changes by slope . J v = sigma slope . left
+    const double scale = std::copysign(1 / values_[b][0], slope.dot(left_[b]));
     for (int c = 0; c < classes; ++c)
-      input_.slab_block(v, b) += scale * left_[at][c] * input_.slab_block(rows_[c], b);
+      input_.slab_block(v, b) += scale * left_[b][c] * input_.slab_block(rows_[c], b);
   }
 }
 
 // The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
 
 void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jacobian) {
-  const std::size_t classes = size() - 3;
+  const Index classes = size() - 3;
   double *const sums = local(), *const worst = sums + classes;
   for (int b = 0; b < input.samples(); ++b) {
     const auto& values = jacobian.singular_values(b);
     if (values.size() == 0) continue;
     worst[2] += 1;
-    for (std::size_t c = 0; c < classes; ++c) sums[c] += values[static_cast<Eigen::Index>(c)];
-    const Eigen::Map<const Eigen::VectorXd> z(
-        jacobian.logits().data() + static_cast<std::size_t>(b) * classes, static_cast<Eigen::Index>(classes));
+    for (Index c = 0; c < classes; ++c) sums[c] += values[c];
+    const Logits z(jacobian.logits().data() + b * classes, classes);
     if (z.norm() == 0) continue;
     worst[0] += values[0] * input.slab_block(input.clean_embedded(), b).norm() / z.norm();
     worst[1] += 1;
@@ -216,7 +213,7 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, 
       tangent_growth_(growth_),
       jacobian_meter_(probe.spec().classes) {
   for (const auto& kind : variables::kinds()) {
-    const auto levels = static_cast<int>(plan.levels.at(kind.axis.name).size());
+    const int levels = std::ssize(plan.levels.at(kind.axis.name));
     if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
         (kind.name == "worst" && !plan.jacobian))
       continue;
@@ -243,11 +240,11 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
   for (auto& curve : curves_) {
     if (curve.kind.name != kind) continue;
     const auto& levels = plan_.levels.at(curve.kind.axis.name);
-    for (std::size_t j = 0; j < levels.size(); ++j) {
+    for (int j = 0; j < std::ssize(levels); ++j) {
       perturb(levels[j], moved_);
       state_ = moved_;
       const auto& logits = probe_.forward(state_);
-      add(curve.responses, static_cast<int>(j), moved_, logits.data());
+      add(curve.responses, j, moved_, logits.data());
     }
   }
 }
@@ -273,14 +270,14 @@ void PerturbedModel::follow_growth() {
   moved_ = u;
   add_noise(embedded_, plan_.seed, plan_.growth, moved_);
   add_growth(probe_, u, moved_, growth_);
-  for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];
+  for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];  // the perturbation alone
   add_tangent_growth(probe_, u, moved_, tangent_growth_);
 }
 
 void PerturbedModel::show(const Batch& shown) {
   places_ = shown.key;
   auto batch = shown;
-  for (long& key : batch.key) key = static_cast<long>(samples_.member(key));
+  for (long& key : batch.key) key = samples_.member(key);
   embedded_.set(batch);
   if (plan_.jacobian) {
     jacobian_.set();
@@ -299,6 +296,7 @@ void PerturbedModel::show(const Batch& shown) {
     probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share, samples_.data().unknown_word()), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
+    // u_0 + level |u_0| v for each sample
     jacobian_.worst_direction(x_);
     u = embedded_.clean();
     for (int b = 0; b < embedded_.samples(); ++b)

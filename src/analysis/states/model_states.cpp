@@ -14,17 +14,17 @@ namespace fluxformer::states {
 
 namespace {
 
-/// After those of SlabSums.
+/// Sums of one depth after those of SlabSums.
 namespace state_sum {
-enum : std::size_t { samples = SlabSums::count, correlation, drift, step, per_depth };
+enum : Index { samples = SlabSums::count, correlation, drift, step, per_depth };
 }
 
 /// A sum of squares below this fraction of the whole is round-off, and a quotient by it is not defined.
 constexpr double vanishing = 1e-28;
 
-/// 1 - cos(u, first), with uu = |u|^2 and ff = |first|^2.
+/// Drift 1 - cos(u, first), with uu = |u|^2 and ff = |first|^2.
 double drift_of(const SampleView& u, double uu, const SampleView& first, double ff) {
-  // |u/|u| - f/|f||^2 / 2, without cancellation for small drifts.
+  // 1 - cos = |u/|u| - f/|f||^2 / 2, which has no cancellation for small drifts
   const bool has_angle = uu != 0 && ff != 0;
   return has_angle ? 0.5 * (u / std::sqrt(uu) - first / std::sqrt(ff)).squaredNorm() : 1;
 }
@@ -49,14 +49,12 @@ double drift_of(const SampleView& u, const SampleView& first) {
 }
 
 StateAccumulator::StateAccumulator(int depths, const SlabContext& context)
-    : Accumulator(static_cast<std::size_t>(depths) * state_sum::per_depth),
-      context_(context),
-      slab_sums_(context) {
+    : Accumulator(depths * state_sum::per_depth), context_(context), slab_sums_(context) {
   need_whole_line(*context.line, "measures of hidden states over samples");
 }
 
 void StateAccumulator::add(int depth, const double* u, const double* previous, const double* first) {
-  double* const s = local() + static_cast<std::size_t>(depth) * state_sum::per_depth;
+  double* const s = local() + depth * state_sum::per_depth;
   if (previous == nullptr) previous = u;
   if (first == nullptr) first = u;
   slab_sums_.add(u, previous, nullptr, s);
@@ -70,7 +68,7 @@ void StateAccumulator::add(int depth, const double* u, const double* previous, c
 StateResult StateAccumulator::result() const {
   using namespace state_sum;
   StateResult m;
-  for (std::size_t at = 0; at < size(); at += per_depth) {
+  for (Index at = 0; at < size(); at += per_depth) {
     const double* const s = total().data() + at;
     m.norm.push_back(SlabSums::norm(s));
     m.token_variance.push_back(SlabSums::token_variance(s));
@@ -89,18 +87,19 @@ using Matrix = Eigen::Map<RowMatrix>;
 using ConstMatrix = Eigen::Map<const RowMatrix>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
-/// A variance below this fraction of the mean square is round-off.
+/// Fraction of the mean square below which a variance is round-off.
 constexpr double round_off = 1e-13;
 
-std::size_t place_of(std::size_t first, int index, int size) {
-  return first + static_cast<std::size_t>(index) * static_cast<std::size_t>(size);
+Index place_of(Index first, Index index, Index size) {
+  return first + index * size;
 }
 
-/// Norm and trace of the centred X^T X.
+/// |X^T X|_F and tr(X^T X) of centred X.
 struct Own {
   double norm, trace;
 };
 
+/// X^T X of centred X is the sum of x x^T less s s^T / n, with s the sum of x over the n examples.
 Own own(const double* moments, const double* sum, int width, double examples) {
   const ConstMatrix raw(moments, width, width);
   const ConstVector s(sum, width);
@@ -109,13 +108,14 @@ Own own(const double* moments, const double* sum, int width, double examples) {
   return {varies ? centred.norm() : std::numeric_limits<double>::quiet_NaN(), centred.trace()};
 }
 
+/// Adds the examples at all depths of one side to the sums of x and of x x^T.
 void add_side(int examples, const std::vector<const double*>& x, int width, double* sums, double* moments) {
   for (const double* const values : x) {
     const ConstMatrix rows(values, examples, width);
     Eigen::Map<Eigen::RowVectorXd>(sums, width) += rows.colwise().sum();
     Matrix(moments, width, width).noalias() += rows.transpose() * rows;
     sums += width;
-    moments += static_cast<std::ptrdiff_t>(width) * width;
+    moments += Index{width} * width;
   }
 }
 
@@ -153,7 +153,7 @@ void CkaAccumulator::add(int examples, const std::vector<const double*>& a,
     for (const double* const y : b) {
       Matrix(cross, b_.width, a_.width).noalias() +=
           ConstMatrix(y, examples, b_.width).transpose() * ConstMatrix(x, examples, a_.width);
-      cross += static_cast<std::ptrdiff_t>(a_.width) * b_.width;
+      cross += Index{a_.width} * b_.width;
     }
 }
 
@@ -165,10 +165,11 @@ std::vector<double> CkaAccumulator::table(bool unrelated) const {
   std::vector<double> out;
   const double* cross = s + cross_;
   for (int i = 0; i < a_.depths; ++i)
-    for (int j = 0; j < b_.depths; ++j, cross += static_cast<std::ptrdiff_t>(a_.width) * b_.width) {
+    for (int j = 0; j < b_.depths; ++j, cross += Index{a_.width} * b_.width) {
       const Own &x = own_a[i], &y = own_b[j];
       const ConstVector sum_x(s + place_of(mean_a_, i, a_.width), a_.width),
           sum_y(s + place_of(mean_b_, j, b_.width), b_.width);
+      // |Y^T X|_F^2, or its mean over all pairings tr(X^T X) tr(Y^T Y) / (n - 1)
       const double shared =
           unrelated ? x.trace * y.trace / (n - 1)
                     : (ConstMatrix(cross, b_.width, a_.width) - sum_y * sum_x.transpose() / n).squaredNorm();
@@ -179,7 +180,7 @@ std::vector<double> CkaAccumulator::table(bool unrelated) const {
 
 namespace {
 
-/// The examples of a batch at every depth of a model.
+/// Examples of a batch at every depth of a model.
 std::vector<RowMatrix> examples_by_depth(ModelProbe& probe, const Batch& batch, Examples what) {
   std::vector<RowMatrix> all;
   std::vector<double> u;
@@ -199,46 +200,43 @@ std::vector<const double*> pointers_to(const std::vector<RowMatrix>& all) {
 }  // namespace
 
 std::vector<double> token_norms(const SlabContext& context, const double* u, int sample) {
-  std::vector<double> norms(static_cast<std::size_t>(context.line->tokens()), std::nan(""));
+  std::vector<double> norms(context.line->tokens(), std::nan(""));
   const auto rows = sample_of(context, u, sample);
-  for (Eigen::Index token = 0; token < rows.rows(); ++token)
+  for (Index token = 0; token < rows.rows(); ++token)
     norms[token] = rows.row(token).norm() / std::sqrt(context.width);
   return norms;
 }
 
-ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, std::size_t examples) {
-  const int layers = probe.spec().layers, per_layer = probe.cells() / layers;
-  const auto tokens = static_cast<std::size_t>(samples.line().tokens());
-  const auto depths = static_cast<std::size_t>(probe.depths());
-  StateAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index examples) {
+  const int layers = probe.spec().layers, per_layer = probe.cells() / layers, layer_ends = layers + 1;
+  const Index tokens = samples.line().tokens();
+  StateAccumulator all(probe.depths(), probe.counted()), ends(layer_ends, probe.counted());
   Sums correct(1);
-  SampleTable shown(examples, depths * tokens);
-  const auto layer_ends = static_cast<std::size_t>(layers) + 1;
+  SampleTable shown(examples, probe.depths() * tokens);
   SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends), right(samples.size(), 1);
   std::vector<double> u, first, before;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     const auto& logits = probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       all.add(row, state, nullptr, nullptr);
-      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+      for_each_sample(batch, [&](Index b, Index place) {
         if (place >= examples) return;
-        const auto of_tokens = token_norms(probe.counted(), state, static_cast<int>(b));
-        std::ranges::copy(of_tokens, shown.row(place) + static_cast<std::size_t>(row) * tokens);
+        std::ranges::copy(token_norms(probe.counted(), state, b), shown.row(place) + row * tokens);
       });
       if (row % per_layer != 0) return;
       if (row == 0) first.assign(state, state + u.size());
       ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
-      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-        const auto one = sample_of(probe.counted(), state, static_cast<int>(b));
-        const auto embedded = sample_of(probe.counted(), first.data(), static_cast<int>(b));
+      for_each_sample(batch, [&](Index b, Index place) {
+        const auto one = sample_of(probe.counted(), state, b);
+        const auto embedded = sample_of(probe.counted(), first.data(), b);
         norms.row(place)[row / per_layer] = one.norm() / std::sqrt(one.size());
         drifts.row(place)[row / per_layer] = drift_of(one, embedded);
       });
     });
     const int classes = probe.spec().classes;
-    for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-      const double* const z = logits.data() + b * static_cast<std::size_t>(classes);
+    for_each_sample(batch, [&](Index b, Index place) {
+      const double* const z = logits.data() + b * classes;
       right.row(place)[0] = most_likely(z, classes) == batch.label[b] ? 1 : 0;
     });
     correct.local()[0] += correct_share(batch, logits, classes);
@@ -257,7 +255,7 @@ CkaAccumulator align(const SampleSet& samples, ModelProbe& a, ModelProbe& b, Exa
   CkaAccumulator meter({a.depths(), a.spec().width}, {b.depths(), b.spec().width});
   const auto look = [&](const Batch& batch) {
     const auto of_a = examples_by_depth(a, batch, what), of_b = examples_by_depth(b, batch, what);
-    meter.add(static_cast<int>(of_a.front().rows()), pointers_to(of_a), pointers_to(of_b));
+    meter.add(of_a.front().rows(), pointers_to(of_a), pointers_to(of_b));
   };
   accumulate(samples, look, meter);
   return meter;

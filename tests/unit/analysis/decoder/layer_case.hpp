@@ -14,7 +14,6 @@ using decoder::AttentionLayer;
 using decoder::AttentionMap;
 using decoder::DecoderAttentionWeights;
 using decoder::HessianTerm;
-using decoder::Index;
 using decoder::Mask;
 using decoder::Matrix;
 using decoder::Scores;
