@@ -29,9 +29,9 @@ class AttentionComparison final : public Comparison {
 
  private:
   /// Adds all samples to a meter of T with each of `others`; with the `pairs` of their heads, also each sample.
-  std::vector<attention::AttentionMeter> score(const SampleSet& samples, const Parameters& transformer,
-                                               const std::vector<const Parameters*>& others,
-                                               const std::vector<attention::HeadMatch>& pairs = {}) const;
+  std::vector<attention::AttentionAccumulator> score(
+      const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
+      const std::vector<attention::HeadMatch>& pairs = {}) const;
   /// The Transformers of two seeds.
   void add_ceiling(std::size_t seed, StudyRecord& record) const;
   int layers() const { return first_.spec.layers; }
@@ -60,7 +60,7 @@ AttentionComparison::AttentionComparison(const Settings& settings, const Compare
   }
 }
 
-std::vector<attention::AttentionMeter> AttentionComparison::score(
+std::vector<attention::AttentionAccumulator> AttentionComparison::score(
     const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
     const std::vector<attention::HeadMatch>& pairs) const {
   const auto t = problem_.probe(transformer);
@@ -149,9 +149,8 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
         sum += permuted ? meters[0].permuted_score(by, l, h) : meters[0].uniform_score(by, l, h);
       return sum / heads;
     };
-    const auto matched = [&](const attention::AttentionMeter& m, const attention::HeadMatch& pairs, int l) {
-      return attention::matched_score(m, l, pairs[l], by);
-    };
+    const auto matched = [&](const attention::AttentionAccumulator& m, const attention::HeadMatch& pairs,
+                             int l) { return attention::matched_score(m, l, pairs[l], by); };
     const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
     const std::vector<double> nulls{over_layers(attention::variables::of_uniform_rows(measure),
                                                 [&](int l) { return mean_null(false, l); }),
@@ -161,7 +160,7 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
                                       return matched(meters[1], paired_untrained, l);
                                     })};
     using attention::Against;
-    const auto by_sample = [&](const io::Variable& variable, const attention::AttentionMeter& m,
+    const auto by_sample = [&](const io::Variable& variable, const attention::AttentionAccumulator& m,
                                Against against) {
       record.add(name, attention::variables::of_samples(variable), m.by_sample().of(by, against));
     };

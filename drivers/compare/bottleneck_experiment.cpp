@@ -34,14 +34,12 @@ class Bottleneck final : public Comparison {
 
 Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
-      estimators_{static_cast<std::size_t>(settings.integer("bottleneck.bins")),
-                  static_cast<std::size_t>(settings.integer("bottleneck.components")),
-                  settings.real("bottleneck.noise"),
-                  static_cast<std::size_t>(settings.integer("bottleneck.neighbours"))},
+      estimators_{settings.integer("bottleneck.bins"), settings.integer("bottleneck.components"),
+                  settings.real("bottleneck.noise"), settings.integer("bottleneck.neighbours")},
       epochs_(integer_list(settings, "bottleneck.epochs", 0)),
       token_(settings.count("bottleneck.token")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed")), "noise on states") {
-  const auto samples = problem.members().size();
+  const Index samples = std::ssize(problem.members());
   if (estimators_.neighbours >= samples)
     throw BadInput("bottleneck.neighbours = " + std::to_string(estimators_.neighbours) +
                    ": must be less than the number of samples, " + std::to_string(samples));
@@ -50,7 +48,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
                    std::to_string(problem.line().tokens()) + " tokens");
   for (const auto& name : problem.models().names()) {
     const int width = problem.models().at(0, name).parameters.spec.width;
-    if (estimators_.components > static_cast<std::size_t>(width))
+    if (estimators_.components > width)
       throw BadInput("bottleneck.components = " + std::to_string(estimators_.components) +
                      ": the states of " + name + " have " + std::to_string(width));
   }
@@ -72,8 +70,8 @@ void Bottleneck::begin(StudyRecord& record) {
 Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
   const auto probe = problem_.probe(parameters);
   const auto states = information::states_by_depth(problem_.samples(), *probe, token_);
-  const auto width = static_cast<std::size_t>(parameters.spec.width);
-  return information::estimates_by_depth(problem_.comm(), states, labels_, width, estimators_, draws_);
+  return information::estimates_by_depth(problem_.comm(), states, labels_, parameters.spec.width, estimators_,
+                                         draws_);
 }
 
 void Bottleneck::measure(std::size_t seed, const std::string& name, StudyRecord& record) {

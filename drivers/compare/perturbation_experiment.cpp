@@ -108,7 +108,7 @@ void Perturbation::measure(std::size_t seed, const std::string& name, StudyRecor
   accumulate(
       problem_.samples(), [&](const Batch& batch) { model.show(batch); }, model);
 
-  const auto clean = model.clean().measures();
+  const auto clean = model.clean().result();
   record.add(name, measured::accuracy, clean.accuracy);
   record.add(name, measured::accuracy_by_sample, model.clean().correct_by_sample());
   record.add(name, measured::loss, clean.loss);
@@ -121,7 +121,7 @@ void Perturbation::measure(std::size_t seed, const std::string& name, StudyRecor
   summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * clean.accuracy[0]
            << " %, growth " << model.growth().growth().back();
   for (const auto& [kind, responses] : model.curves()) {
-    const auto m = responses.measures();
+    const auto m = responses.result();
     const auto to = measured::response(kind);
     record.add(name, to.accuracy, m.accuracy);
     record.add(name, to.accuracy_by_sample, responses.correct_by_sample());

@@ -41,9 +41,9 @@ void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equatio
   const bool normalised = equation.model().spec().attention.normalisation != Normalisation::linear;
   if (n < 2 || (!store && (many || n > most_tokens || !normalised))) return;
 
-  const auto found =
-      attention::field_attention(mesh, equation, u, inflow_slab,
-                                 store ? attention::Keep::entropy_and_weights : attention::Keep::entropy);
+  const auto found = attention::field_attention(
+      mesh, equation, u, inflow_slab,
+      store ? attention::StoredAttention::entropy_and_weights : attention::StoredAttention::entropy);
   archive.axis(axes::head, evolution::indices(heads));
   if (normalised) archive.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
   if (!store) return;

@@ -27,7 +27,7 @@ constexpr io::NumbersItem lines_written{.name = "history", .can_be_nan = true},
 
 /// The measures of a history line, in storage order.
 std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures(
-    const states::DepthMeasures& m) {
+    const states::DepthResult& m) {
   using namespace states::variables;
   return {{&history::norm, &m.norm},
           {&history::rate, &m.rate},

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/states/arrival_times.hpp"
 #include "analysis/states/depth_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/experiment.hpp"
@@ -73,7 +72,7 @@ class EvolveRecord {
   io::FieldSelection selection_;
   io::ArchiveWriter archive_;
   states::ArrivalTimes arrival_;
-  states::DepthMeasures last_;
+  states::DepthResult last_;
   bool fields_;
   std::size_t fields_written_ = 0;
   double last_fields_ = std::numeric_limits<double>::quiet_NaN();

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <vector>
 
+#include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/rank_of.hpp"
 
 namespace fluxformer {
 
-namespace measured = hessian::variables;
-using hessian::Index;
+namespace measured = decoder::variables;
 
 namespace {
 
@@ -21,18 +20,18 @@ constexpr Index rows_at_once = 32;  // between two looks at the clock
 /// Weights of a decoder. All kinds of layers have the same.
 Index weights_of(const LayerPoints& points) {
   const auto blocks =
-      hessian::parameter_blocks(points.study_of(points.kinds().front(), points.seeds().front()).shape);
+      decoder::parameter_blocks(points.study_of(points.kinds().front(), points.seeds().front()).shape);
   return blocks.back().begin + blocks.back().size();
 }
 
-void add_names(const hessian::DecoderShape& shape, const std::string& kind, StudyRecord& record) {
+void add_names(const decoder::DecoderShape& shape, const std::string& kind, StudyRecord& record) {
   std::string names, sizes;
-  for (const auto& block : hessian::parameter_blocks(shape)) {
+  for (const auto& block : decoder::parameter_blocks(shape)) {
     const char* const end = names.empty() ? "" : "\n";
     names += end + block.name;
     sizes += end + std::to_string(block.size());
   }
-  record.note(kind, measured::blocks, names);
+  record.note(kind, hessian::variables::blocks, names);
   record.note(kind, measured::block_sizes, sizes);
 }
 
@@ -64,7 +63,7 @@ bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, St
       }
       collectively(comm, [&] {
         const Index begin = std::min(first + from, end);
-        const auto rows = hessian::entry_logarithms(study, begin, std::min(begin + rows_at_once, end));
+        const auto rows = decoder::entry_logarithms(study, begin, std::min(begin + rows_at_once, end));
         mine.insert(mine.end(), rows.begin(), rows.end());
       });
       done += std::min(rows_at_once, most - from);

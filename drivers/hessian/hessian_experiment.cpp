@@ -7,9 +7,8 @@
 #include <optional>
 #include <sstream>
 
-#include "analysis/hessian/gram_variables.hpp"
+#include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "base/missing_value.hpp"
 #include "drivers/common/model_settings.hpp"
@@ -238,10 +237,13 @@ void describe_hessian(io::Description& description) {
                                         block_step, block,      other_block, axes::copied_epoch};
   std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
   std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
-  compare::describe_comparison(
-      description, "hessian",
-      {coordinates, {lambda_0, broadening}, {blocks, block_sizes, stability_threshold}, measures});
-  description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"), {heat_map});
+  compare::describe_comparison(description, "hessian",
+                               {coordinates,
+                                {lambda_0, broadening},
+                                {blocks, decoder::variables::block_sizes, stability_threshold},
+                                measures});
+  description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"),
+                        {decoder::variables::heat_map});
 }
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "analysis/hessian/gram_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/index.hpp"
 #include "base/missing_value.hpp"

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
@@ -13,11 +13,11 @@
 
 namespace fluxformer {
 
-namespace measured = hessian::variables;
+namespace measured = decoder::variables;
 
 namespace {
 
-constexpr std::size_t weights = std::size(hessian::studied_weights), parts = std::size(hessian::all_parts);
+constexpr std::size_t weights = std::size(decoder::studied_weights), parts = std::size(decoder::all_parts);
 constexpr const char* linear_mlp = "linear_mlp";
 
 /// Lower ends of the bins and the upper end of the last, log10.
@@ -70,17 +70,17 @@ std::size_t LayerPoints::numbers(std::size_t point) const {
   return parts * (scaling_ ? norms_per_part(kind_of(point)) : weights * (edges_.size() + 1));
 }
 
-hessian::LayerStudy LayerPoints::study_of(const std::string& kind, long seed) const {
-  hessian::LayerStudy study;
+decoder::LayerStudy LayerPoints::study_of(const std::string& kind, long seed) const {
+  decoder::LayerStudy study;
   study.shape.width = settings_.integer("hessian.width");
   study.shape.hidden = settings_.flag("hessian.mlp") ? 4 * study.shape.width : 0;
   study.shape.depth = depth_;
-  study.shape.scores = kind == "linear" ? hessian::Scores::linear : hessian::Scores::softmax;
+  study.shape.scores = kind == "linear" ? decoder::Scores::linear : decoder::Scores::softmax;
   study.shape.residual = settings_.real("hessian.residual");
   if (kind.ends_with("_norm")) study.shape.norm_epsilon = 1e-5;
-  if (kind == "softmax_post_norm") study.shape.norm_place = hessian::NormPlace::behind;
-  study.loss = settings_.word("hessian.loss") == "squared_error" ? hessian::LogitLoss::squared_error
-                                                                 : hessian::LogitLoss::cross_entropy;
+  if (kind == "softmax_post_norm") study.shape.norm_place = decoder::NormPlace::behind;
+  study.loss = settings_.word("hessian.loss") == "squared_error" ? decoder::LogitLoss::squared_error
+                                                                 : decoder::LogitLoss::cross_entropy;
   study.sequences = settings_.count("hessian.sequences");
   if (scaling_) study.probes = settings_.count("hessian.norm_probes");
   study.seed = static_cast<std::uint64_t>(seed);
@@ -91,16 +91,16 @@ std::vector<double> LayerPoints::measure(std::size_t point) {
   const auto study = study_of(kind_of(point), seed_of(point));
   if (!scaling_) return entries(study);
   const double sigma = sigmas_[point % sigmas_.size()];
-  return kind_of(point) == linear_mlp ? hessian::linear_mlp_norms(study, sigma)
-                                      : hessian::block_norms(study, sigma);
+  return kind_of(point) == linear_mlp ? decoder::linear_mlp_norms(study, sigma)
+                                      : decoder::block_norms(study, sigma);
 }
 
-std::vector<double> LayerPoints::entries(const hessian::LayerStudy& study) const {
+std::vector<double> LayerPoints::entries(const decoder::LayerStudy& study) const {
   std::vector<double> numbers;
-  for (const auto part : hessian::all_parts) {
+  for (const auto part : decoder::all_parts) {
     std::vector<double> shares, medians, percentiles;
-    for (const auto& block : hessian::diagonal_blocks(study, part)) {
-      const auto sizes = hessian::entry_sizes(block, edges_);
+    for (const auto& block : decoder::diagonal_blocks(study, part)) {
+      const auto sizes = decoder::entry_sizes(block, edges_);
       shares.insert(shares.end(), sizes.shares.begin(), sizes.shares.end());
       medians.push_back(sizes.median);
       percentiles.push_back(sizes.largest_percent);
@@ -128,7 +128,7 @@ void LayerPoints::add_entries(const std::string& kind, const std::vector<double>
     const auto put = [&](const io::Variable& variable, std::size_t count) {
       const auto from = at;
       at += static_cast<std::ptrdiff_t>(count);
-      record.add(kind, measured::of_part(part, variable), {from, at});
+      record.add(kind, hessian::variables::of_part(part, variable), {from, at});
     };
     put(measured::entry_share, weights * (edges_.size() - 1));
     put(measured::median_entry, weights);
@@ -145,8 +145,8 @@ void LayerPoints::add_norms(const std::string& kind, std::span<const std::vector
     for (std::size_t j = part * each; j < (part + 1) * each; ++j)
       for (const auto& norms : of_sigmas) values.push_back(norms[j]);
     record.add(kind,
-               measured::of_part(hessian_parts[part],
-                                 kind == linear_mlp ? measured::matrix_norm : measured::layer_norm),
+               hessian::variables::of_part(hessian_parts[part],
+                                           kind == linear_mlp ? measured::matrix_norm : measured::layer_norm),
                values);
   }
 }

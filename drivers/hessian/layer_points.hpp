@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/hessian/layer_measures.hpp"
+#include "analysis/decoder/layer_measures.hpp"
 #include "base/settings.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/compare/study_record.hpp"
@@ -34,7 +34,7 @@ class LayerPoints final : public SweepPoints {
   /// By part.
   std::vector<double> measure(std::size_t point) override;
   /// The decoder of a kind, with weights and data of a seed.
-  hessian::LayerStudy study_of(const std::string& kind, long seed) const;
+  decoder::LayerStudy study_of(const std::string& kind, long seed) const;
 
   /// The axes of the measures.
   void add_axes(StudyRecord& record) const;
@@ -47,7 +47,7 @@ class LayerPoints final : public SweepPoints {
   std::size_t norms_per_part(const std::string& kind) const;
   const std::string& kind_of(std::size_t point) const { return kinds_[point / per_kind()]; }
   long seed_of(std::size_t point) const { return seeds_[point % per_kind() / sigmas_per_seed()]; }
-  std::vector<double> entries(const hessian::LayerStudy& study) const;
+  std::vector<double> entries(const decoder::LayerStudy& study) const;
   void add_entries(const std::string& kind, const std::vector<double>& numbers, StudyRecord& record) const;
   /// `of_sigmas`: the numbers of each sigma.
   void add_norms(const std::string& kind, std::span<const std::vector<double>> of_sigmas,

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
-#include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/rank_of.hpp"
@@ -20,7 +20,7 @@
 
 namespace fluxformer {
 
-namespace measured = hessian::variables;
+namespace measured = decoder::variables;
 
 namespace {
 
@@ -113,7 +113,7 @@ std::vector<io::Variable> layer_study_measures() {
   for (const auto& part : hessian_parts)
     for (const auto& one : {measured::entry_share, measured::median_entry, measured::largest_entries,
                             measured::layer_norm, measured::matrix_norm})
-      measures.push_back(measured::of_part(part, one));
+      measures.push_back(hessian::variables::of_part(part, one));
   return measures;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // `hessian` with hessian.study = blocks or scaling: the attention layers of a small decoder that adds numbers
-// (analysis/hessian/decoder.hpp), with random weights from several seeds.
+// (analysis/decoder/decoder.hpp), with random weights from several seeds.
 
 #include <memory>
 

@@ -24,15 +24,15 @@ const std::vector<double>& Accumulator::total() const {
   return sums_;
 }
 
-double SampleTable::mean(std::size_t column) const {
+double SampleTable::mean(Index column) const {
   double sum = 0;
-  for (std::size_t at = column; at < size(); at += columns_) sum += total()[at];
-  return sum * static_cast<double>(columns_) / static_cast<double>(size());
+  for (Index at = column; at < size(); at += columns_) sum += total()[at];
+  return sum * columns_ / size();
 }
 
-double SampleTable::largest(std::size_t column) const {
+double SampleTable::largest(Index column) const {
   double most = total()[column];
-  for (std::size_t at = column; at < size(); at += columns_)
+  for (Index at = column; at < size(); at += columns_)
     if (std::isnan(total()[at]) || total()[at] > most) most = total()[at];
   return most;
 }

@@ -1,32 +1,34 @@
 #pragma once
 
-// Sums over samples that ranks share: filled on each rank, reduced once, then read.
+// Sums over samples that are distributed over ranks: each rank adds its samples, one reduction follows, then
+// the sums are read.
 
 #include <mpi.h>
 
-#include <cstddef>
 #include <functional>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer {
 
-/// Base of everything that is added up sample by sample. Reading before `reduce` and adding after it throws
-/// std::logic_error, so that the reduction cannot be forgotten.
+/// Base class of all sums over samples. Reading before `reduce` and adding after it throw std::logic_error,
+/// so that nobody forgets the reduction.
 class Accumulator {
  public:
-  /// Replaces the sums of this rank by those of all ranks of `comm`. Once. Collective.
+  /// Replaces the sums of this rank by those over all ranks of `comm`. To be called once. Collective.
   void reduce(MPI_Comm comm);
 
  protected:
-  explicit Accumulator(std::size_t size = 0) { set_size(size); }
-  /// So many sums, all 0.
-  void set_size(std::size_t size) { sums_.assign(size, 0.0); }
-  std::size_t size() const { return sums_.size(); }
-  /// The sums of this rank, to add to.
+  explicit Accumulator(Index size = 0) { set_size(size); }
+  /// Sets the number of sums, and all sums to 0.
+  void set_size(Index size) { sums_.assign(size, 0.0); }
+  /// Number of sums.
+  Index size() const { return std::ssize(sums_); }
+  /// Sums of this rank, to add to.
   double* local();
-  /// The sums over all ranks.
+  /// Sums over all ranks.
   const std::vector<double>& total() const;
 
  private:
@@ -34,11 +36,10 @@ class Accumulator {
   bool reduced_ = false;
 };
 
-/// Plain sums.
+/// Plain sums, which everybody may add to and read.
 class Sums : public Accumulator {
  public:
-  explicit Sums(std::size_t count) : Accumulator(count) {}
-  /// Open to those that add and read: the sums of this rank, their number, and the sums over all ranks.
+  explicit Sums(Index count) : Accumulator(count) {}
   using Accumulator::local;
   using Accumulator::size;
   using Accumulator::total;
@@ -47,49 +48,48 @@ class Sums : public Accumulator {
 /// One row of numbers per sample, filled by the rank that holds the sample.
 class SampleTable : public Accumulator {
  public:
-  SampleTable(std::size_t samples, std::size_t columns) : Accumulator(samples * columns), columns_(columns) {}
+  SampleTable(Index samples, Index columns) : Accumulator(samples * columns), columns_(columns) {}
 
-  /// The row of a sample. Only the rank that holds the sample may write to it.
-  double* row(std::size_t sample) { return local() + sample * columns_; }
-  /// Mean over the samples.
-  double mean(std::size_t column) const;
-  /// Largest number of any sample; NaN if one of them is NaN.
-  double largest(std::size_t column) const;
-  /// [sample][column]
+  /// Row of a sample. Only the rank that holds the sample may write to it.
+  double* row(Index sample) { return local() + sample * columns_; }
+  /// Mean of a column over the samples.
+  double mean(Index column) const;
+  /// Largest number of a column; NaN if one of the numbers is NaN.
+  double largest(Index column) const;
+  /// All numbers, [sample][column].
   const std::vector<double>& numbers() const { return total(); }
 
  private:
-  std::size_t columns_;
+  Index columns_;
 };
 
-/// Reduces an accumulator, an object that consists of some, or a container of these.
-template <class Meters>
-void reduce(MPI_Comm comm, Meters& meters) {
-  if constexpr (requires { meters.reduce(comm); })
-    meters.reduce(comm);
+/// Reduces an accumulator, an object with a `reduce` of its own, or a container of either.
+template <class Sum>
+void reduce(MPI_Comm comm, Sum& sums) {
+  if constexpr (requires { sums.reduce(comm); })
+    sums.reduce(comm);
   else
-    for (auto& meter : meters) meter.reduce(comm);
+    for (auto& one : sums) one.reduce(comm);
 }
 
-/// Calls body(b, place) for the samples of a batch that are no fillers: `b` is their position in the batch,
-/// `place` that among all samples.
+/// Calls body(b, place) for the samples of a batch that are no fillers: `b` is the position in the batch,
+/// `place` the position among all samples.
 template <class Body>
 void for_each_sample(const Batch& batch, const Body& body) {
-  for (std::size_t b = 0; b < batch.weight.size(); ++b)
-    if (batch.weight[b] != 0) body(b, static_cast<std::size_t>(batch.key[b]));
+  for (Index b = 0; b < std::ssize(batch.weight); ++b)
+    if (batch.weight[b] != 0) body(b, Index{batch.key[b]});
 }
 
-/// Throws BadInput for samples whose tokens are spread over ranks: each rank would count them.
+/// Throws BadInput for samples whose tokens are distributed over ranks: each rank would count such a sample.
 void require_whole_samples(const SampleSet& samples);
 
-/// Shows the samples to `visit`, batch by batch on each rank, and reduces the meters that it adds to:
-/// accumulators, what has a `reduce` of its own, or a container of these. Collective; what `visit` throws on
-/// one rank all throw. Throws as require_whole_samples does.
-template <class... Meters>
-void accumulate(const SampleSet& samples, const std::function<void(const Batch&)>& visit, Meters&... meters) {
+/// Calls `visit` with the batches of each rank and reduces `sums`, which `visit` adds to (see `reduce`).
+/// Collective: an exception of `visit` on one rank is thrown on all. Throws as require_whole_samples does.
+template <class... Sum>
+void accumulate(const SampleSet& samples, const std::function<void(const Batch&)>& visit, Sum&... sums) {
   require_whole_samples(samples);
   samples.for_batches(visit);
-  (reduce(samples.comm(), meters), ...);
+  (reduce(samples.comm(), sums), ...);
 }
 
 }  // namespace fluxformer

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer {
@@ -14,7 +15,7 @@ Chains halves(const Chains& chains) {
   Chains split;
   split.reserve(2 * chains.size());
   for (const auto& chain : chains) {
-    const auto half = static_cast<std::ptrdiff_t>(chain.size() / 2);
+    const Index half = std::ssize(chain) / 2;
     split.emplace_back(chain.begin(), chain.begin() + half);
     split.emplace_back(chain.end() - half, chain.end());
   }
@@ -22,26 +23,26 @@ Chains halves(const Chains& chains) {
 }
 
 double mean_of(const std::vector<double>& x) {
-  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  return std::accumulate(x.begin(), x.end(), 0.0) / std::ssize(x);
 }
 
-/// Sum of (x_t - mean) (x_{t+lag} - mean).
-double products(const std::vector<double>& x, double mean, std::size_t lag) {
+/// sum_t (x_t - mean) (x_{t+lag} - mean)
+double products(const std::vector<double>& x, double mean, Index lag) {
   double sum = 0;
-  for (std::size_t t = 0; t + lag < x.size(); ++t) sum += (x[t] - mean) * (x[t + lag] - mean);
+  for (Index t = 0; t + lag < std::ssize(x); ++t) sum += (x[t] - mean) * (x[t + lag] - mean);
   return sum;
 }
 
-/// Of chains of n draws.
+/// Means and variances of chains of n draws.
 struct Variances {
   std::vector<double> means;
-  double within = 0;  ///< mean of the chains' variances
-  double all = 0;     ///< of the distribution: (n - 1)/n within + variance of the means
+  double within = 0;  ///< W, mean of the chains' variances
+  double all = 0;     ///< variance of the distribution: (n - 1)/n W + variance of the means
 };
 
 Variances variances_of(const Chains& chains) {
   Variances found;
-  const auto n = static_cast<double>(chains.front().size()), m = static_cast<double>(chains.size());
+  const double n = std::ssize(chains.front()), m = std::ssize(chains);
   found.means.reserve(chains.size());
   for (const auto& chain : chains) {
     found.means.push_back(mean_of(chain));
@@ -70,18 +71,20 @@ double effective_draws(const Chains& chains) {
   const auto split = halves(chains);
   const auto found = variances_of(split);
   if (!(found.all > 0)) return missing_value;
-  const auto n = split.front().size();
-  const auto count = static_cast<double>(n * split.size());
-  const auto correlation = [&](std::size_t lag) {
+  const Index n = std::ssize(split.front());
+  const double count = n * std::ssize(split);
+  // rho_lag = 1 - (W - covariance at this lag) / variance of the distribution, all with the denominator n.
+  const auto correlation = [&](Index lag) {
     double covariance = 0;
-    for (std::size_t k = 0; k < split.size(); ++k)
-      covariance += products(split[k], found.means[k], lag) / static_cast<double>(n * split.size());
-    // The denominator of the variance is n - 1, that of the covariances n.
-    const double within = found.within * static_cast<double>(n - 1) / static_cast<double>(n);
+    for (Index k = 0; k < std::ssize(split); ++k)
+      covariance += products(split[k], found.means[k], lag) / count;
+    const double within = found.within * (n - 1) / n;  // the chains' variances are over n - 1
     return 1 - (within - covariance) / found.all;
   };
+  // Geyer: sums of two successive autocorrelations are positive and decrease; the first that is not ends the
+  // sum.
   double sum = 0, before = std::numeric_limits<double>::infinity();
-  for (std::size_t lag = 0; lag + 1 < n; lag += 2) {
+  for (Index lag = 0; lag + 1 < n; lag += 2) {
     const double pair = (lag == 0 ? 1 : correlation(lag)) + correlation(lag + 1);
     if (pair <= 0) break;
     before = std::min(before, pair);

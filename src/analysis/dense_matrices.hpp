@@ -1,63 +1,64 @@
 #pragma once
 
-// The decompositions of dense matrices that the measures need. Compiling one of Eigen's takes some ten
-// seconds, so each is compiled once, here. Not collective.
+// Decompositions of dense matrices that the measures need. Each of Eigen's takes some ten seconds to compile,
+// so all are compiled once, here. Not collective.
 
 #include <Eigen/Core>
 
 namespace fluxformer {
 
-/// By rows, as slabs are.
+/// Dense matrix stored by rows, as slabs are.
 using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// A = V diag(values) V^T
+/// Eigenvalues and eigenvectors: A = V diag(values) V^T.
 struct SymmetricEigen {
   Eigen::VectorXd values;   ///< in ascending order
   Eigen::MatrixXd vectors;  ///< columns, orthonormal; empty unless asked for
   bool converged = false;
 };
 
-/// Uses the lower triangle of a square matrix with at least one row. `what`: Eigen::EigenvaluesOnly omits the
-/// vectors.
+/// Eigenvalues of a symmetric matrix with at least one row, of which only the lower triangle is read. `what`
+/// = Eigen::EigenvaluesOnly omits the eigenvectors.
 SymmetricEigen symmetric_eigen(const Eigen::MatrixXd& a, int what = Eigen::ComputeEigenvectors);
 
-/// A = U diag(values) V^T
+/// Singular values and left singular vectors: A = U diag(values) V^T.
 struct LeftSvd {
   Eigen::VectorXd values;  ///< in descending order
   Eigen::MatrixXd left;    ///< columns of U
 };
 
-/// Of a square matrix, by two-sided Jacobi rotations. NaN unless all of A is finite.
+/// Singular values and left singular vectors of a square matrix, by two-sided Jacobi rotations. NaN unless
+/// all of A is finite.
 LeftSvd left_svd(const Eigen::MatrixXd& a);
 
-/// Of any matrix, in descending order; min(rows, columns) of them. By bidiagonalisation: the small ones to
-/// round-off of the largest. NaN unless all of A is finite.
+/// The min(rows, columns) singular values of any matrix, in descending order, by bidiagonalisation: small
+/// ones have the round-off of the largest. NaN unless all of A is finite.
 Eigen::VectorXd singular_values_of(const Eigen::MatrixXd& a);
 
-/// A = Q R with as many columns in Q as in A. A has at least as many rows as columns.
+/// Thin factorisation A = Q R: Q has as many columns as A, which has at least as many rows as columns.
 struct ThinQr {
   Eigen::MatrixXd q;
-  Eigen::VectorXd diagonal;  ///< of R, of either sign
+  Eigen::VectorXd diagonal;  ///< diagonal of R; entries have either sign
 };
 
-/// By Householder reflections.
+/// Thin QR factorisation by Householder reflections.
 ThinQr thin_qr(const Eigen::MatrixXd& a);
 
-/// A = L L^T, from the lower triangle of a symmetric matrix.
+/// Cholesky factorisation A = L L^T of a symmetric matrix, of which only the lower triangle is read.
 class Cholesky {
  public:
   /// Factorises A, O(n^3).
   explicit Cholesky(const Eigen::MatrixXd& a);
 
-  /// Whether A is positive definite; if not, the other results have no meaning.
+  /// True if A is positive definite; if not, the other results have no meaning.
   bool positive() const { return positive_; }
   /// L, with zeros above its diagonal.
   Eigen::MatrixXd lower() const;
   /// ln det A = 2 sum of ln L_ii.
   double log_det() const;
-  /// L^-1 b
+  /// Solution of L x = b.
   Eigen::VectorXd solve_lower(const Eigen::VectorXd& b) const;
-  /// A^-1 B
+  /// Solution of A X = B.
   Eigen::MatrixXd solve(const Eigen::MatrixXd& b) const;
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
@@ -17,7 +18,7 @@ ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples
       march_(*model_, {parameters_.spec.layers, cells}, 1),
       embedding_(parameters_, context_),
       readout_(parameters_, context_),
-      logits_(static_cast<std::size_t>(samples) * static_cast<std::size_t>(parameters_.spec.classes)) {}
+      logits_(Index{samples} * parameters_.spec.classes) {}
 
 DepthPoint ModelProbe::point(int row) const {
   return cell_entry(row + 1, spec().layers, cells());
@@ -34,7 +35,7 @@ void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   context_.mask.length = batch.length;
   counted_.mask.length = batch.length;
   if (counted_.mask.length.empty()) counted_.mask.length.assign(batch.weight.size(), context_.line->tokens());
-  for (std::size_t b = 0; b < batch.weight.size(); ++b)
+  for (Index b = 0; b < std::ssize(batch.weight); ++b)
     if (batch.weight[b] == 0) counted_.mask.length[b] = 0;
   u.resize(context_.size());
   embedding_.forward(batch.input.data(), u.data(), embedded_);
@@ -64,9 +65,8 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
 }
 
 void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
-  const auto n = static_cast<std::size_t>(context_.line->tokens());
-  k.resize(static_cast<std::size_t>(context_.samples * spec().attention.heads) * n *
-           static_cast<std::size_t>(context_.line->block().count()));
+  const Index n = context_.line->tokens(), heads = spec().attention.heads;
+  k.resize(context_.samples * heads * n * context_.line->block().count());
   model_->attention_matrix(point(row), step(), u, k.data());
 }
 
@@ -77,6 +77,7 @@ void ModelProbe::attention_state(int row, const double* u, std::vector<double>& 
 
 void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
   model_->increment_tangent(point(row), step(), u, v, out);
+  // G(u) = u + increment(u): dG/du is the identity plus the derivative of the increment.
   for (std::size_t j = 0; j < context_.size(); ++j) out[j] += v[j];
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Access to the inside of a model: its states at every depth, its attention, its logits, and its derivatives.
-// Depths are i h, h = S/M: row 0 is the embedded input, row M the last state.
+// Access to the inside of a model: states at every depth, attention, logits and derivatives. Depths are i h
+// with h = S/M: row 0 is the embedded input, row M the last state.
 
 #include <functional>
 #include <memory>
@@ -16,12 +16,12 @@
 
 namespace fluxformer {
 
-/// Slabs are [token][sample][channel]; samples of weight 0 are fillers. Calls are collective over the token
-/// line.
+/// A model that is run batch by batch, with all that happens in between. Slabs are [token][sample][channel];
+/// samples of weight 0 are fillers. All calls are collective over the token line unless they say otherwise.
 class ModelProbe {
  public:
-  /// `line` is borrowed; `samples`: size of every batch. Throws BadInput for cells that the model cannot be
-  /// marched on (require_marchable).
+  /// `line` is borrowed; `samples` is the size of every batch. Throws BadInput for depth cells that the model
+  /// cannot be marched on (require_marchable).
   ModelProbe(Parameters parameters, const TokenLine& line, int samples, int cells, Precision precision);
   ModelProbe(const ModelProbe&) = delete;
   ModelProbe& operator=(const ModelProbe&) = delete;
@@ -30,38 +30,39 @@ class ModelProbe {
   const Parameters& parameters() const { return parameters_; }
   int cells() const { return march_.depth().cells; }
   int depths() const { return cells() + 1; }
-  double step() const { return march_.depth().spacing(); }  ///< h, in layers
+  double step() const { return march_.depth().spacing(); }  ///< spacing h of the rows, in layers
   /// Depth of a row in layers.
   double depth(int row) const { return row * march_.depth().spacing(); }
-  /// The row at which layer l = 1 .. S begins. Throws BadInput unless cells end where layers do.
+  /// Row at which layer l = 1 .. S begins. Throws BadInput unless cells end where layers do.
   int entry_of_layer(int l) const;
-  /// The context of the last batch, with length 0 for fillers: for meters.
+  /// Slab context of the last batch, with length 0 for fillers, as accumulators need it.
   const SlabContext& counted() const { return counted_; }
 
-  /// u := the embedded batch. Its lengths hold for all calls below.
+  /// u := the embedded batch. Its lengths hold for all following calls.
   void embed(const Batch& batch, std::vector<double>& u);
-  /// gradient (flat) += that of the embedding of the last `embed`, of this batch, from the cotangent of row 0. Not
-  /// collective.
+  /// Adds the gradient of the parameters of the embedding to `gradient` (flat), from the cotangent of row 0.
+  /// `batch` is that of the last `embed`. Not collective.
   void embed_adjoint(const Batch& batch, const std::vector<double>& u_bar, std::span<double> gradient) const;
   /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
-  /// is called with all rows 0 .. M, each valid during the call. `keep`: keeps what `adjoint` needs.
+  /// is called with all rows 0 .. M, each valid during the call. Keep::activations keeps what `adjoint`
+  /// needs.
   const std::vector<double>& forward(std::vector<double>& u, Keep keep = Keep::nothing,
                                      const RowVisitor& row = {});
-  /// From the cotangent of the logits of the last forward(keep) to that of row 0, left in u_bar. `gradient`
-  /// (flat, or empty) := that of the parameters between embedding and logits. `row` is called with rows M ..
-  /// 0 and their cotangents. May be called again for the same forward.
+  /// Marches the cotangent of the logits of the last forward(Keep::activations) back to row 0, where it is
+  /// left in u_bar. `gradient` (flat, or empty) := gradient of the parameters between embedding and logits.
+  /// `row` is called with rows M .. 0 and their cotangents. May be called again for the same forward.
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                std::span<double> gradient = {}, const RowVisitor& row = {});
 
-  /// k := the attention weights of the cell after row i, applied to u: [sample][head][query][key].
+  /// k := attention weights of the cell after row i at the state u, [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);
-  /// v := the state on which that attention acts (DepthModel::attention_state).
+  /// v := state on which the attention of the cell after row i acts (DepthModel::attention_state).
   void attention_state(int row, const double* u, std::vector<double>& v);
-  /// The depth at which the cell after a row reads its weights.
+  /// Depth at which the cell after a row reads its weights.
   DepthPoint point(int row) const;
-  /// out := (dG/du) v of the cell after row i, at its state u.
+  /// out := (dG/du) v for the layer map G of the cell after row i, at its state u.
   void tangent(int row, const double* u, const double* v, double* out);
-  /// out := (dG/du)^T w of the cell after row i, at its state u.
+  /// out := (dG/du)^T w for the layer map G of the cell after row i, at its state u.
   void transposed(int row, const double* u, const double* w, double* out);
 
  private:
@@ -72,7 +73,7 @@ class ModelProbe {
   Embedding embedding_;
   EmbeddingTape embedded_;
   Readout readout_;
-  ReadoutTape read_, kept_;  // of the last forward, and of the last that kept
+  ReadoutTape read_, kept_;  // tapes of the last forward, and of the last that kept activations
   std::vector<double> logits_;
 };
 

@@ -9,29 +9,57 @@
 #include <vector>
 
 #include "analysis/lapack.hpp"
-#include "analysis/scalapack.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 
+// Prototypes of ScaLAPACK and of BLACS, on which it is built. Matrices are described by nine numbers: kind
+// (1), context of BLACS, rows, columns, rows and columns of a block, process row and column of the first
+// block, stride on this rank.
+
+extern "C" {
+/// Handle of BLACS for a communicator, valid until it is freed.
+int Csys2blacs_handle(MPI_Comm comm);
+void Cfree_blacs_system_handle(int handle);
+/// Makes a grid of processes from a handle, which is replaced by the context of the grid.
+void Cblacs_gridinit(int* context, const char* order, int rows, int columns);
+void Cblacs_gridexit(int context);
+/// Factorises A = L L^T in the place of a triangle of `a`; `info` is the same on all ranks.
+void pdpotrf_(const char* triangle, const int* n, double* a, const int* row, const int* column,
+              const int* described, int* info);
+/// Solves a triangular system for the columns of `b`, in their place.
+void pdtrsm_(const char* side, const char* triangle, const char* transposed, const char* unit,
+             const int* rows, const int* columns, const double* factor, const double* a, const int* a_row,
+             const int* a_column, const int* a_described, double* b, const int* b_row, const int* b_column,
+             const int* b_described);
+/// Reduces A to the tridiagonal matrix Q^T A Q: its diagonal and the entries beside it, and Q as reflections
+/// in the place of `a` with `factors`. All are distributed as the columns of `a`.
+void pdsytrd_(const char* triangle, const int* n, double* a, const int* row, const int* column,
+              const int* described, double* diagonal, double* beside, double* factors, double* work,
+              const int* work_size, int* info);
+/// Q C or Q^T C with the reflections of pdsytrd, in the place of `c`.
+void pdormtr_(const char* side, const char* triangle, const char* transposed, const int* rows,
+              const int* columns, const double* a, const int* a_row, const int* a_column,
+              const int* a_described, const double* factors, double* c, const int* c_row, const int* c_column,
+              const int* c_described, double* work, const int* work_size, int* info);
+}
+
 namespace fluxformer {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr int one = 1;
 
-/// ScaLAPACK's description of n x columns numbers of which each rank holds whole columns. Blocks of rows must be those of
-/// the factor, although all rows are on every rank.
-std::array<int, 9> described(const RankRow& ranks, Index n, int columns, int row_block, int column_block) {
-  const int rows = static_cast<int>(n);
-  return {1, ranks.context(), rows, columns, row_block, column_block, 0, 0, std::max(rows, 1)};
+/// ScaLAPACK's description of n x columns numbers of which each rank holds whole columns. Blocks of rows must
+/// be those of the factor, although all rows are on every rank.
+std::array<int, 9> described(const RankRow& ranks, int n, int columns, int row_block, int column_block) {
+  return {1, ranks.context(), n, columns, row_block, column_block, 0, 0, std::max(n, 1)};
 }
 
-/// The column of the whole matrix behind one of this rank's.
+/// Column of the whole matrix that is column `here` of this rank.
 Index column_of(Index here, int block, const RankOf& me) {
   return (here / block * me.ranks + me.rank) * block + here % block;
 }
@@ -56,19 +84,20 @@ RankRow::~RankRow() {
 
 SharedCholesky::SharedCholesky(const RankRow& ranks, int block, MatrixXd& a)
     : ranks_(ranks), block_(block), a_(a) {
-  const int n = static_cast<int>(a.rows());
+  const int n = a.rows();
   const auto how = described(ranks, n, n, block, block);
   int info = 0;
   pdpotrf_("L", &n, a.data(), &one, &one, how.data(), &info);
   if (info != 0) return;
   const RankOf me(ranks.comm());
+  // ln det A = 2 sum_j ln L_jj over the columns of all ranks.
   for (Index j = 0; j < a.cols(); ++j) log_det_ += 2 * std::log(a(column_of(j, block, me), j));
   sum_over_ranks({&log_det_, 1}, ranks.comm());
-  positive_ = std::isfinite(log_det_);  // it passes over undefined entries
+  positive_ = std::isfinite(log_det_);  // pdpotrf passes over undefined entries
 }
 
 void SharedCholesky::solve_lower(Eigen::Ref<MatrixXd> b, int columns, int block) const {
-  const int n = static_cast<int>(a_.rows());
+  const int n = a_.rows();
   const auto how = described(ranks_, n, n, block_, block_),
              right = described(ranks_, n, columns, block_, block);
   const double as_it_is = 1;
@@ -77,7 +106,7 @@ void SharedCholesky::solve_lower(Eigen::Ref<MatrixXd> b, int columns, int block)
 }
 
 VectorXd SharedCholesky::solve_lower(VectorXd b) const {
-  const int n = static_cast<int>(b.size());
+  const int n = b.size();
   solve_lower(Eigen::Map<MatrixXd>(b.data(), n, 1), 1, 1);  // the only column is the first rank's
   check_mpi(MPI_Bcast(b.data(), n, MPI_DOUBLE, 0, ranks_.comm()));
   return b;
@@ -85,14 +114,14 @@ VectorXd SharedCholesky::solve_lower(VectorXd b) const {
 
 namespace {
 
-/// T = Q^T A Q with entries beside the diagonal only, whole on all ranks, and Q^T y.
+/// The tridiagonal matrix T = Q^T A Q, whole on all ranks, and the vector Q^T y.
 struct Tridiagonal {
   VectorXd diagonal, beside, turned;
 };
 
-/// Q stays in the place of `a`.
+/// Reduces A to T and y to Q^T y. Q stays in the place of `a`.
 Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
-  const int n = static_cast<int>(a.rows()), ask = -1;
+  const int n = a.rows(), ask = -1;
   const auto how = described(ranks, n, n, block, block), right = described(ranks, n, 1, block, 1);
   const RankOf me(ranks.comm());
   VectorXd diagonal(a.cols()), beside(a.cols()), factors(a.cols()), turned = y;
@@ -101,7 +130,7 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
   const auto with_work = [&](auto&& call) {
     call(ask);
     collectively(ranks.comm(), [&] { work.resize(work[0]); });
-    call(static_cast<int>(work.size()));
+    call(std::ssize(work));
     if (info != 0) throw std::logic_error("ScaLAPACK refuses its argument " + std::to_string(-info));
   };
   with_work([&](int size) {
@@ -121,17 +150,18 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
     if (column + 1 < n) all.beside[column] = beside[j];
   }
   for (auto* const part : {&all.diagonal, &all.beside})
-    sum_over_ranks({part->data(), static_cast<std::size_t>(n)}, ranks.comm());
+    sum_over_ranks({part->data(), part->data() + n}, ranks.comm());
   return all;
 }
 
-/// w_k . y~ for the eigenvectors first .. last - 1 of T, in `products`. Returns whether they were found.
+/// products[k] := w_k . Q^T y for the eigenvectors w_k of T, k = first .. last - 1. False if they are not
+/// found.
 bool add_products(const Tridiagonal& t, int first, int last, double* products) {
-  const int n = static_cast<int>(t.diagonal.size()), from = first + 1, count = last - first,
-            work_size = 18 * n, integers_size = 10 * n;
+  const int n = t.diagonal.size(), from = first + 1, count = last - first, work_size = 18 * n,
+            integers_size = 10 * n;
   VectorXd diagonal = t.diagonal, beside = t.beside, values(n), work(work_size);
   MatrixXd vectors(n, count);
-  std::vector<int> integers(integers_size), support(2 * static_cast<std::size_t>(count));
+  std::vector<int> integers(integers_size), support(2 * count);
   const double unused = 0;
   int found = 0, accurate = 1, info = 0;
   dstemr_("V", "I", &n, diagonal.data(), beside.data(), &unused, &unused, &from, &last, &found, values.data(),
@@ -146,10 +176,11 @@ bool add_products(const Tridiagonal& t, int first, int last, double* products) {
 
 VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
   constexpr int most = 128;  // eigenvectors at a time
-  const int n = static_cast<int>(a.rows());
+  const int n = a.rows();
   const auto t = tridiagonal(ranks, block, a, y);
-  // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept.
-  std::vector<double> products(static_cast<std::size_t>(n) + 1);
+  // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept. The last
+  // number counts failures.
+  std::vector<double> products(n + 1);
   const RankOf me(ranks.comm());
   collectively(ranks.comm(), [&] {
     for (int first = me.rank * most; first < n; first += me.ranks * most)

@@ -1,7 +1,8 @@
 #pragma once
 
-// Symmetric matrices whose columns are dealt out to the ranks of a communicator in blocks, in turn: block k is on rank k modulo the
-// number of ranks. A rank holds whole columns, one behind the other, and only what is on and below the diagonal counts. ScaLAPACK does the work.
+// Symmetric matrices whose columns are distributed over the ranks of a communicator in cyclic blocks: block k
+// is on rank k modulo the number of ranks. A rank holds whole columns, one after the other; only the entries
+// on and below the diagonal count. ScaLAPACK does the work.
 
 #include <mpi.h>
 
@@ -11,37 +12,39 @@
 
 namespace fluxformer {
 
-/// The ranks of a communicator side by side.
+/// Grid of processes of ScaLAPACK with all ranks of a communicator in one row.
 class RankRow {
  public:
-  /// Collective. Works on a duplicate: BLACS frees what it knows of a communicator as a whole, also where two rows share it.
+  /// Collective. Works on a duplicate of `comm`: BLACS frees what it knows of a communicator as a whole, even
+  /// if two grids share it.
   explicit RankRow(MPI_Comm comm);
   ~RankRow();
   RankRow(const RankRow&) = delete;
   RankRow& operator=(const RankRow&) = delete;
 
   MPI_Comm comm() const { return comm_; }
-  int context() const { return context_; }  ///< BLACS's
+  int context() const { return context_; }  ///< context of BLACS
 
  private:
   Communicator comm_;
   int handle_, context_;
 };
 
-/// A = L L^T. Collective, as all of its functions are but the first.
+/// Cholesky factorisation A = L L^T of a distributed matrix. Constructor and solve_lower are collective.
 class SharedCholesky {
  public:
-  /// Factorises in the place of `a`, n x (columns of this rank), which is used from then on. Infinite or undefined entries
-  /// make it not positive.
+  /// Factorises in the place of `a`, n x (columns of this rank), which is borrowed. A with infinite or
+  /// undefined entries counts as not positive.
   SharedCholesky(const RankRow& ranks, int block, Eigen::MatrixXd& a);
 
-  /// Whether A is positive definite; if not, the other results have no meaning. The same on all ranks.
+  /// True, on all ranks, if A is positive definite; if not, the other results have no meaning.
   bool positive() const { return positive_; }
-  /// ln det A, on all ranks.
+  /// ln det A, the same on all ranks.
   double log_det() const { return log_det_; }
-  /// L^-1 B in the place of `b`: n x (columns of this rank), of `columns` in all, dealt out in blocks of `block`.
+  /// Solves L X = B in the place of `b`, n x (columns of this rank), of `columns` in all, in blocks of
+  /// `block`.
   void solve_lower(Eigen::Ref<Eigen::MatrixXd> b, int columns, int block) const;
-  /// L^-1 b, where `b` and the result are whole on all ranks.
+  /// Solution of L x = b; `b` and the solution are whole on all ranks.
   Eigen::VectorXd solve_lower(Eigen::VectorXd b) const;
 
  private:
@@ -52,8 +55,9 @@ class SharedCholesky {
   double log_det_ = 0;
 };
 
-/// v_k . y for the eigenvectors of a matrix, that of the smallest eigenvalue first, on all ranks; NaN where they are not found. `a` is
-/// overwritten by its tridiagonal form; eigenvectors of that are found a few at a time, and none is kept. Collective.
+/// Products v_k . y with the eigenvectors of a matrix, in the order of rising eigenvalues, on all ranks; NaN
+/// if they are not found. `a` is overwritten by its tridiagonal form, whose eigenvectors are found a few at a
+/// time; none is kept. Collective.
 Eigen::VectorXd eigenvector_products(const RankRow& ranks, int block, Eigen::MatrixXd& a,
                                      const Eigen::VectorXd& y);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer {
 
@@ -11,20 +12,20 @@ SampleView sample_of(const SlabContext& context, const double* u, int sample) {
   const int tokens = context.line->tokens();
   const auto& length = context.mask.length;
   const int real = length.empty() ? tokens : std::min(tokens, length[sample]);
-  return {u + static_cast<std::ptrdiff_t>(sample) * context.width, real, context.width,
-          Eigen::OuterStride<>(static_cast<Eigen::Index>(context.row()))};
+  return {u + Index{sample} * context.width, real, context.width, Eigen::OuterStride<>(context.row())};
 }
 
 RowMatrix examples_of(const SlabContext& context, const double* u, Examples what) {
   need_whole_line(*context.line, "examples of hidden states");
   const auto rows_of = [&](const SampleView& sample) {
-    return what == Examples::tokens ? sample.rows() : std::min<Eigen::Index>(sample.rows(), 1);
+    return what == Examples::tokens ? sample.rows() : std::min<Index>(sample.rows(), 1);
   };
-  Eigen::Index count = 0;
+  Index count = 0;
   for (int b = 0; b < context.samples; ++b) count += rows_of(sample_of(context, u, b));
   RowMatrix out(count, context.width);
-  for (Eigen::Index at = 0, b = 0; b < context.samples; ++b) {
-    const auto sample = sample_of(context, u, static_cast<int>(b));
+  Index at = 0;
+  for (int b = 0; b < context.samples; ++b) {
+    const auto sample = sample_of(context, u, b);
     const auto rows = rows_of(sample);
     if (rows == 0) continue;
     if (what == Examples::tokens)

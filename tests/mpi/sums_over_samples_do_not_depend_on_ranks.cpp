@@ -136,8 +136,8 @@ std::vector<double> perturbed(Shared& on) {
   append(all, model.tangent_growth().growth());
   append(all, model.jacobian().singular_values());
   append(all, {model.jacobian().worst_sensitivity(), static_cast<double>(model.jacobian().samples())});
-  const auto add = [&](const perturbation::ResponseMeter& meter) {
-    const auto m = meter.measures();
+  const auto add = [&](const perturbation::ResponseAccumulator& meter) {
+    const auto m = meter.result();
     append(all, {m.accuracy[0], m.loss[0], m.input_change[0], static_cast<double>(m.samples)});
     append(all, meter.correct_by_sample());
   };
@@ -145,7 +145,7 @@ std::vector<double> perturbed(Shared& on) {
   EXPECT_EQ(model.curves().size(), 8u);
   for (const auto& curve : model.curves()) {
     add(curve.responses);
-    all.push_back(curve.responses.measures().sensitivity[0]);
+    all.push_back(curve.responses.result().sensitivity[0]);
   }
   return all;
 }

@@ -4,14 +4,13 @@
 
 namespace fluxformer::test {
 
-using hessian::AttentionForm;
-using hessian::AttentionWeights;
-using hessian::Index;
-using hessian::Mask;
-using hessian::Matrix;
-using hessian::Part;
-using hessian::Scores;
-using hessian::Vector;
+using decoder::AttentionForm;
+using decoder::DecoderAttentionWeights;
+using decoder::HessianTerm;
+using decoder::Mask;
+using decoder::Matrix;
+using decoder::Scores;
+using decoder::Vector;
 
 Matrix kronecker(const Matrix& a, const Matrix& b) {
   Matrix product(a.rows() * b.rows(), a.cols() * b.cols());
@@ -71,8 +70,8 @@ Softmax scores_to_weights(const Matrix& t, const AttentionForm& form) {
 
 }  // namespace
 
-Matrix kronecker_hessian(const Matrix& x, const Matrix& y, const AttentionWeights& w,
-                         const AttentionForm& form, double c, Part part) {
+Matrix kronecker_hessian(const Matrix& x, const Matrix& y, const DecoderAttentionWeights& w,
+                         const AttentionForm& form, double c, HessianTerm part) {
   const Index n = x.rows(), d = x.cols(), k = w.key.cols(), e = w.value.cols();
   const Softmax at = scores_to_weights(form.tau * x * w.query * w.key.transpose() * x.transpose(), form);
   const Matrix xt = x.transpose(), xx = kronecker(x, x);
@@ -82,7 +81,7 @@ Matrix kronecker_hessian(const Matrix& x, const Matrix& y, const AttentionWeight
   const Matrix m1 = at.a * x;
   const Matrix g = 2 * c * (m1 * w.value - y);
   const Index p_v = d * e, p_q = d * k, p = p_v + 2 * p_q;
-  if (part == Part::outer) {
+  if (part == HessianTerm::outer) {
     Matrix j(n * e, p);
     const Matrix values = kronecker(identity(n), w.value.transpose()) * z1;
     j << kronecker(m1, identity(e)), values * eq, values * ek;

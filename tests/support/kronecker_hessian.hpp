@@ -4,19 +4,19 @@
 // as arXiv 2410.10986 writes it: the second reference, for tiny sizes (Z2 has L d^5 entries). It shares with the
 // closed form neither moments nor index gymnastics: everything follows from the derivatives of soft-max.
 
-#include "analysis/hessian/attention_layer.hpp"
+#include "analysis/decoder/attention_layer.hpp"
 
 namespace fluxformer::test {
 
 /// A (x) B
-hessian::Matrix kronecker(const hessian::Matrix& a, const hessian::Matrix& b);
+decoder::Matrix kronecker(const decoder::Matrix& a, const decoder::Matrix& b);
 
 /// K (dk x dk) with K vec(W) = vec(W^T) for W (d x k), vec by rows.
-hessian::Matrix commutation(Eigen::Index d, Eigen::Index k);
+decoder::Matrix commutation(Eigen::Index d, Eigen::Index k);
 
 /// H_o or H_f of one sequence.
-hessian::Matrix kronecker_hessian(const hessian::Matrix& x, const hessian::Matrix& y,
-                                  const hessian::AttentionWeights& weights,
-                                  const hessian::AttentionForm& form, double c, hessian::Part part);
+decoder::Matrix kronecker_hessian(const decoder::Matrix& x, const decoder::Matrix& y,
+                                  const decoder::DecoderAttentionWeights& weights,
+                                  const decoder::AttentionForm& form, double c, decoder::HessianTerm part);
 
 }  // namespace fluxformer::test

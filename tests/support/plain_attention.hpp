@@ -9,7 +9,7 @@
 
 #include <Eigen/Core>
 
-#include "analysis/hessian/attention_map.hpp"
+#include "analysis/decoder/attention_map.hpp"
 #include "tests/support/hyper_dual.hpp"
 
 namespace fluxformer::test {
@@ -22,7 +22,7 @@ struct Table {
 
   Table() = default;
   Table(std::size_t r, std::size_t c) : rows(r), cols(c), entries(r * c, T(0)) {}
-  explicit Table(const hessian::Matrix& a)
+  explicit Table(const decoder::Matrix& a)
       : rows(static_cast<std::size_t>(a.rows())),
         cols(static_cast<std::size_t>(a.cols())),
         entries(a.data(), a.data() + a.size()) {}
@@ -65,18 +65,18 @@ Table<T> plus_row(const Table<T>& a, const Table<T>& bias) {
 
 /// A V for queries, keys and values of one sequence (rows).
 template <class T>
-Table<T> attend(const Table<T>& q, const Table<T>& k, const Table<T>& v, const hessian::AttentionForm& form) {
+Table<T> attend(const Table<T>& q, const Table<T>& k, const Table<T>& v, const decoder::AttentionForm& form) {
   using std::exp;
   Table<T> z(q.rows, v.cols);
   for (std::size_t i = 0; i < q.rows; ++i) {
-    const std::size_t seen = form.mask == hessian::Mask::causal ? i + 1 : k.rows;
+    const std::size_t seen = form.mask == decoder::Mask::causal ? i + 1 : k.rows;
     std::vector<T> a(seen, T(0));
     double largest = -1e300;
     for (std::size_t j = 0; j < seen; ++j) {
       for (std::size_t r = 0; r < q.cols; ++r) a[j] += T(form.tau) * q(i, r) * k(j, r);
       largest = std::max(largest, value_of(a[j]));
     }
-    if (form.scores == hessian::Scores::softmax) {
+    if (form.scores == decoder::Scores::softmax) {
       T sum(0);
       for (T& one : a) sum += one = exp(one - T(largest));
       for (T& one : a) one = one / sum;
@@ -118,7 +118,7 @@ Table<T> tanh_of(Table<T> x) {
 
 /// c sum (y - target)^2
 template <class T>
-T squared_error_of(const std::vector<T>& y, const hessian::Matrix& target, double c) {
+T squared_error_of(const std::vector<T>& y, const decoder::Matrix& target, double c) {
   T sum(0);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const T residual = y[i] - T(target.data()[i]);

@@ -1,53 +1,232 @@
 #include "analysis/attention/attention_measures.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "analysis/attention/assignment.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer::attention {
+
+namespace {
+
+using Array = Eigen::Map<const Eigen::ArrayXd>;
+
+Array array(const std::vector<double>& x) {
+  return {x.data(), std::ssize(x)};
+}
+
+constexpr double least = std::numeric_limits<double>::min();
+
+}  // namespace
+
+bool is_similarity(RowScore score) {
+  return score == RowScore::cosine || score == RowScore::centred;
+}
+
+void AttentionRow::assign(const double* p, int n) {
+  for (auto* const x : {&p_, &log_p_, &centred_}) x->resize(n);
+  const Array given(p, n);
+  Eigen::Map<Eigen::ArrayXd> row(p_.data(), n), log_row(log_p_.data(), n), centred(centred_.data(), n);
+  row = given / given.sum();
+  // 0 log 0 = 0: the logarithm is finite, and so is the product.
+  log_row = row.max(least).log();
+  centred = row - 1.0 / n;
+  norm_ = std::sqrt(row.square().sum());
+  centred_norm_ = std::sqrt(centred.square().sum());
+  entropy_ = -(row * log_row).sum();
+  uniform_ = centred_norm_ * std::sqrt(n) < 1e-6;
+}
+
+RowScores compare(const AttentionRow& p, const AttentionRow& q) {
+  const Array x = array(p.p_), y = array(q.p_), log_x = array(p.log_p_), log_y = array(q.log_p_);
+  // 2 js = sum x log(x / m) + y log(y / m), m = (x + y) / 2, in chunks that need no memory of their own
+  double js = 0;
+  constexpr Index chunk = 64;
+  Eigen::Array<double, chunk, 1> log_mean;
+  for (Index i = 0; i < x.size(); i += chunk) {
+    const auto n = std::min(chunk, x.size() - i);
+    log_mean.head(n) = (0.5 * (x.segment(i, n) + y.segment(i, n))).max(least).log();
+    js += (x.segment(i, n) * (log_x.segment(i, n) - log_mean.head(n)) +
+           y.segment(i, n) * (log_y.segment(i, n) - log_mean.head(n)))
+              .sum();
+  }
+  const bool flat = p.uniform_ || q.uniform_;
+  return {
+      {(x * y).sum() / (p.norm_ * q.norm_), (x * (log_x - log_y)).sum(), 0.5 * js, 0.5 * (x - y).abs().sum(),
+       flat ? 0.0 : (array(p.centred_) * array(q.centred_)).sum() / (p.centred_norm_ * q.centred_norm_)},
+      flat};
+}
+
+std::vector<double> uniform_row(int n) {
+  return std::vector<double>(n, 1.0 / n);
+}
+
+void KeyShuffle::permute(long sample, int layer, int head, int query, std::span<double> row) const {
+  const auto draw = stream_.item(sample).item(layer).item(head).item(query);
+  for (std::size_t last = row.size(); last > 1; --last) std::swap(row[last - 1], row[draw.below(last, last)]);
+}
+
+namespace {
+
+/// Matches rows one after another. Prices keep every reduced cost, cost - row price - column price, >= 0, and
+/// = 0 on the matching; this proves that the matching is the cheapest one of the rows so far.
+class Matching {
+ public:
+  Matching(const std::vector<double>& cost, Index rows, Index columns)
+      : cost_(cost), columns_(columns), row_price_(rows), column_price_(columns), owner_(columns, none) {}
+
+  /// Dijkstra over alternating paths from `row` to the nearest free column.
+  void insert(Index row) {
+    constexpr double far = std::numeric_limits<double>::infinity();
+    std::vector<double> distance(columns_, far);
+    std::vector<Index> before(columns_, none);  // the column whose owner leads here
+    std::vector<bool> reached(columns_);
+    double length = 0;
+    Index from = row, column = none;
+    do {
+      Index nearest = none;
+      for (Index j = 0; j < columns_; ++j) {
+        if (reached[j]) continue;
+        const double there = length + cost_[from * columns_ + j] - row_price_[from] - column_price_[j];
+        if (there < distance[j]) distance[j] = there, before[j] = column;
+        if (nearest == none || distance[j] < distance[nearest]) nearest = j;
+      }
+      column = nearest;
+      length = distance[column];
+      reached[column] = true;
+      from = owner_[column];
+    } while (from != none);
+
+    // The prices change by what each column is nearer than the end of the path: reduced costs stay >= 0.
+    row_price_[row] += length;
+    for (Index j = 0; j < columns_; ++j)
+      if (reached[j] && j != column) {
+        row_price_[owner_[j]] += length - distance[j];
+        column_price_[j] -= length - distance[j];
+      }
+    // Every column of the path goes to the row that leads to it.
+    for (; before[column] != none; column = before[column]) owner_[column] = owner_[before[column]];
+    owner_[column] = row;
+  }
+
+  /// Row of each column, or `none`.
+  const std::vector<Index>& owner() const { return owner_; }
+  static constexpr Index none = -1;
+
+ private:
+  const std::vector<double>& cost_;
+  Index columns_;
+  std::vector<double> row_price_, column_price_;
+  std::vector<Index> owner_;
+};
+
+}  // namespace
+
+std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, int columns) {
+  const Index r = rows, c = columns;
+  if (rows < 0 || columns < 0 || std::ssize(cost) != r * c)
+    throw std::invalid_argument("optimal_assignment: not rows * columns costs");
+  double all = 1;
+  for (const double x : cost)
+    if (std::isfinite(x)) all += 2 * std::abs(x);
+  // Matching needs at least as many columns as rows: the matrix is transposed if it has fewer.
+  const bool turned = rows > columns;
+  std::vector<double> kept(cost.size());
+  for (Index i = 0; i < r; ++i)
+    for (Index j = 0; j < c; ++j) {
+      const double x = cost[i * c + j];
+      kept[turned ? j * r + i : i * c + j] = std::isfinite(x) ? x : all;
+    }
+  const Index few = turned ? c : r, many = turned ? r : c;
+  Matching matching(kept, few, many);
+  for (Index i = 0; i < few; ++i) matching.insert(i);
+
+  std::vector<int> column_of(r, -1);
+  for (Index j = 0; j < many; ++j) {
+    const Index i = matching.owner()[j];
+    if (i == Matching::none) continue;
+    if (turned)
+      column_of[j] = i;
+    else
+      column_of[i] = j;
+  }
+  return column_of;
+}
+
+MatchedScores::MatchedScores(Index samples, HeadMatch pairs)
+    : pairs_(std::move(pairs)), table_(samples, columns) {
+  const double layers = std::ssize(pairs_);
+  for (const auto& heads : pairs_) {
+    const auto matched = std::ranges::count_if(heads, [](int p) { return p >= 0; });
+    share_.push_back(1 / (layers * matched));
+  }
+}
+
+void MatchedScores::put(Index place, Against against, const RowScores& scores, double share) {
+  double* const sums = table_.row(place) + static_cast<Index>(against) * row_score_count;
+  for (Index i = 0; i < row_score_count; ++i) sums[i] += share * scores.value[i];
+}
+
+void MatchedScores::add(Index place, int layer, int t, int p, const RowScores& scores, double weight) {
+  if (pairs_[layer][t] == p) put(place, Against::match, scores, weight * share_[layer]);
+}
+
+void MatchedScores::add(Index place, int layer, Against null, const RowScores& scores, double weight) {
+  put(place, null, scores, weight / (std::ssize(pairs_) * std::ssize(pairs_[layer])));
+}
+
+void MatchedScores::leave_out(Index place) {
+  std::fill_n(table_.row(place), columns, std::numeric_limits<double>::quiet_NaN());
+}
+
+std::vector<double> MatchedScores::of(RowScore score, Against against) const {
+  const Index column = static_cast<Index>(against) * row_score_count + static_cast<Index>(score);
+  std::vector<double> each;
+  for (Index at = column; at < std::ssize(table_.numbers()); at += columns)
+    each.push_back(table_.numbers()[at]);
+  return each;
+}
+
 namespace {
 
 /// Adds to a block of sums: scores times the weight of a query, and the count of flat rows.
 void add_scores(const RowScores& scores, double weight, double* sums) {
-  for (std::size_t i = 0; i < row_score_count; ++i) sums[i] += weight * scores.value[i];
+  for (Index i = 0; i < row_score_count; ++i) sums[i] += weight * scores.value[i];
   if (scores.flat) sums[row_score_count] += 1;
 }
 
 }  // namespace
 
-AttentionMeter::AttentionMeter(const Shape& shape, std::uint64_t seed)
-    : shape_(shape),
-      shuffle_(seed),
-      t_(static_cast<std::size_t>(shape.heads_t)),
-      p_(static_cast<std::size_t>(shape.heads_p)) {
-  set_size(static_cast<std::size_t>(shape.layers) * layer_size());
+AttentionAccumulator::AttentionAccumulator(const Shape& shape, std::uint64_t seed)
+    : shape_(shape), shuffle_(seed), t_(shape.heads_t), p_(shape.heads_p) {
+  set_size(shape.layers * layer_size());
 }
 
-void AttentionMeter::reduce(MPI_Comm comm) {
+void AttentionAccumulator::reduce(MPI_Comm comm) {
   Accumulator::reduce(comm);
   if (each_) each_->reduce(comm);
 }
 
-void AttentionMeter::add(long sample, int layer, int tokens, int length, const double* t, const double* p,
-                         std::size_t place) {
+void AttentionAccumulator::add(long sample, int layer, int tokens, int length, const double* t,
+                               const double* p, Index place) {
   if (length < 2)
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
-  double* const sums = local() + static_cast<std::size_t>(layer) * layer_size();
+  double* const sums = local() + layer * layer_size();
   const double weight = 1.0 / length, per_entropy = weight / std::log(length);
   uniform_.assign(uniform_row(length).data(), length);
   for (int query = 0; query < length; ++query) {
-    const auto row = [&](const double* k, int head) {
-      return k + (static_cast<std::ptrdiff_t>(head) * tokens + query) * tokens;
-    };
+    const auto row = [&](const double* k, int head) { return k + (Index{head} * tokens + query) * tokens; };
     double* entropy = sums + entropies();
     const auto take = [&](const double* k, std::vector<AttentionRow>& rows) {
-      for (std::size_t head = 0; head < rows.size(); ++head) {
-        rows[head].assign(row(k, static_cast<int>(head)), length);
+      for (int head = 0; head < std::ssize(rows); ++head) {
+        rows[head].assign(row(k, head), length);
         *entropy++ += per_entropy * rows[head].entropy();
       }
     };
@@ -75,29 +254,29 @@ void AttentionMeter::add(long sample, int layer, int tokens, int length, const d
   sums[layer_size() - 1] += 1;
 }
 
-double AttentionMeter::mean(int layer, std::size_t at, RowScore s) const {
+double AttentionAccumulator::mean(int layer, Index at, RowScore s) const {
   const double* const sums = layer_sums(layer);
-  return sums[at + static_cast<std::size_t>(s)] / sums[layer_size() - 1];
+  return sums[at + static_cast<Index>(s)] / sums[layer_size() - 1];
 }
 
-long AttentionMeter::flat_rows(int layer, int t, int p) const {
+long AttentionAccumulator::flat_rows(int layer, int t, int p) const {
   return std::lround(layer_sums(layer)[pair(t, p) + row_score_count]);
 }
 
-double AttentionMeter::entropy_t(int layer, int head) const {
+double AttentionAccumulator::entropy_t(int layer, int head) const {
   const double* const sums = layer_sums(layer);
-  return sums[entropies() + static_cast<std::size_t>(head)] / sums[layer_size() - 1];
+  return sums[entropies() + head] / sums[layer_size() - 1];
 }
 
-double AttentionMeter::entropy_p(int layer, int head) const {
+double AttentionAccumulator::entropy_p(int layer, int head) const {
   return entropy_t(layer, shape_.heads_t + head);
 }
 
-long AttentionMeter::samples(int layer) const {
+long AttentionAccumulator::samples(int layer) const {
   return std::lround(layer_sums(layer)[layer_size() - 1]);
 }
 
-std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowScore by) {
+std::vector<int> match_heads(const AttentionAccumulator& validation, int layer, RowScore by) {
   const auto& shape = validation.shape();
   const double sign = is_similarity(by) ? -1 : 1;
   std::vector<double> cost;
@@ -106,11 +285,11 @@ std::vector<int> match_heads(const AttentionMeter& validation, int layer, RowSco
   return optimal_assignment(cost, shape.heads_t, shape.heads_p);
 }
 
-double matched_score(const AttentionMeter& test, int layer, const std::vector<int>& match, RowScore s) {
+double matched_score(const AttentionAccumulator& test, int layer, const std::vector<int>& match, RowScore s) {
   double sum = 0;
   int heads = 0;
-  for (std::size_t t = 0; t < match.size(); ++t)
-    if (match[t] >= 0) sum += test.score(s, layer, static_cast<int>(t), match[t]), ++heads;
+  for (int t = 0; t < std::ssize(match); ++t)
+    if (match[t] >= 0) sum += test.score(s, layer, t, match[t]), ++heads;
   return sum / heads;
 }
 

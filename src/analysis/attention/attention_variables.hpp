@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of attention: scores of rows against the Transformer's with their null controls, and the heads
-// they were paired by (attention_measures.hpp, row_scores.hpp, null_rows.hpp).
+// Variables of attention in output files: scores of rows against the Transformer's rows, null controls, and
+// matched heads (attention_measures.hpp).
 
 #include <array>
 
@@ -9,7 +9,7 @@
 
 namespace fluxformer::attention::variables {
 
-/// In the order of RowScore.
+/// Scores of rows, in the order of RowScore.
 inline const std::array<io::Variable, 5> scores = {
     io::Variable{"cosine",
                  {"layer"},
@@ -24,25 +24,25 @@ inline const std::array<io::Variable, 5> scores = {
                  "",
                  "cosine of attention rows minus 1/n with the Transformer's; 0 where a row is uniform"}};
 
-/// The null controls of a score, as variables beside it.
+/// Null control of a score: uniform rows.
 inline io::Variable of_uniform_rows(const io::Variable& score) {
   return io::variant(score, "uniform", "the same of uniform rows with the Transformer's");
 }
-/// What a row reaches against itself once its keys are permuted.
+/// Null control of a score: rows against themselves with permuted keys.
 inline io::Variable of_permuted_keys(const io::Variable& score) {
   return io::variant(score, "permuted", "the same of the Transformer's rows with themselves, keys permuted");
 }
-/// What a PDE model reaches without having seen data.
+/// Null control of a score: a PDE model that has not seen data.
 inline io::Variable of_untrained(const io::Variable& score) {
   return io::variant(score, "untrained", "the same of an untrained PDE model with the Transformer");
 }
-/// What may be reached by a model that was trained independently.
+/// Ceiling of a score: a model that was trained independently.
 inline io::Variable of_transformers(const io::Variable& score) {
   return io::variant(score, "ceiling",
                      "the same of the Transformers of this seed and the next, heads paired in the same way");
 }
 
-/// A score or its null control or ceiling, by sample.
+/// Values of a score, null control or ceiling for each sample.
 inline io::Variable of_samples(const io::Variable& score) {
   return io::by_sample(
       score, {}, score.name + " of that sample, mean over layers, heads and queries; NaN below 2 tokens");
@@ -63,7 +63,7 @@ inline const io::Variable centred_heads{
     scored_samples{"scored_samples", {"layer"}, "", "samples with at least 2 tokens"},
     map{"map", {"layer", "query", "key"}, "", "attention of the first sample, mean over the heads"};
 
-// Of a state that evolves.
+// Attention of a state that evolves.
 inline const io::Variable attention_entropy{
     "attention_entropy", {"depth", "head"}, "", "mean entropy of the attention rows over log n"},
     weights{"weights", {"layer", "sample", "head", "query", "key"}, "", "attention weights"};

@@ -9,9 +9,9 @@
 
 namespace fluxformer::attention {
 
-double row_entropy(const double* p, std::size_t n) {
+double row_entropy(const double* p, Index n) {
   double sum = 0;
-  for (std::size_t y = 0; y < n; ++y)
+  for (Index y = 0; y < n; ++y)
     if (p[y] > 0) sum -= p[y] * std::log(p[y]);
   return sum;
 }
@@ -22,10 +22,8 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   const auto& context = model.context();
   const auto& line = *context.line;
   const auto& spec = equation.spec();
-  const auto samples = static_cast<std::size_t>(context.samples);
-  const auto heads = static_cast<std::size_t>(model.spec().attention.heads);
-  const auto local = static_cast<std::size_t>(line.block().count()),
-             n = static_cast<std::size_t>(line.tokens());
+  const Index samples = context.samples, heads = model.spec().attention.heads, local = line.block().count(),
+              n = line.tokens();
   // The layer map of `shift` is applied to the cell upstream.
   const bool shift = spec.scheme == DepthScheme::shift;
   const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
@@ -37,31 +35,28 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   std::vector<double> k(samples * heads * local * n);
   for (int i = 0; i < mesh.cells(); ++i) {
     const int cell = mesh.first_cell() + i, below = i - (shift ? 1 : 0);
-    const double* const seen =
-        below < 0 ? ghosts.below(0) : state.values + static_cast<std::size_t>(below) * context.size();
+    const double* const seen = below < 0 ? ghosts.below(0) : state.values + below * context.size();
     const auto point = shift ? cell_entry(cell, spec.depth.layers, spec.depth.cells)
                              : cell_exit(cell, spec.depth.layers, spec.depth.cells);
     model.attention_matrix(point, h, seen, k.data());
-    for (std::size_t r = 0; r < samples * heads * local; ++r)
-      row(static_cast<std::size_t>(cell - 1), r / (local * heads), r / local % heads,
-          static_cast<std::size_t>(line.global_index(line.rank(), static_cast<int>(r % local))),
+    for (Index r = 0; r < samples * heads * local; ++r)  // k is [sample][head][query of this rank][key]
+      row(cell - 1, r / (local * heads), r / local % heads, line.global_index(line.rank(), r % local),
           k.data() + r * n);
   }
 }
 
 FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u,
-                               const std::vector<double>& inflow_slab, Keep keep) {
-  const auto cells = static_cast<std::size_t>(mesh.total_cells()),
-             samples = static_cast<std::size_t>(mesh.spec().samples);
-  const auto heads = static_cast<std::size_t>(equation.model().spec().attention.heads);
-  const auto n = static_cast<std::size_t>(mesh.token_line().tokens());
+                               const std::vector<double>& inflow_slab, StoredAttention store) {
+  const Index cells = mesh.total_cells(), samples = mesh.spec().samples,
+              heads = equation.model().spec().attention.heads, n = mesh.token_line().tokens();
   FieldAttention found;
   found.entropy.assign(cells * heads, 0.0);
-  if (keep == Keep::entropy_and_weights) found.weights.assign(cells * samples * heads * n * n, 0.0);
-  const double share = 1 / (std::log(static_cast<double>(n)) * static_cast<double>(samples * n));
+  if (store == StoredAttention::entropy_and_weights)
+    found.weights.assign(cells * samples * heads * n * n, 0.0);
+  const double share = 1 / (std::log(n) * (samples * n));
   for_attention_rows(
       mesh, equation, u, inflow_slab,
-      [&](std::size_t cell, std::size_t sample, std::size_t head, std::size_t query, const double* p) {
+      [&](Index cell, Index sample, Index head, Index query, const double* p) {
         found.entropy[cell * heads + head] += share * row_entropy(p, n);
         if (!found.weights.empty())
           std::copy_n(p, n, &found.weights[(((cell * samples + sample) * heads + head) * n + query) * n]);

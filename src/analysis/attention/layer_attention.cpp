@@ -1,17 +1,17 @@
 #include "analysis/attention/layer_attention.hpp"
 
 #include "analysis/accumulator.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::attention {
 
-LayerAttention::LayerAttention(ModelProbe& probe)
-    : probe_(probe), entries_(static_cast<std::size_t>(probe.spec().layers)) {
-  probe.entry_of_layer(1);  // throws
+LayerAttention::LayerAttention(ModelProbe& probe) : probe_(probe), entries_(probe.spec().layers) {
+  probe.entry_of_layer(1);  // throws unless cells end where layers do
 }
 
 void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
-  probe_.forward(u_, fluxformer::Keep::nothing, [&](int row, const double* u) {
+  probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
     for (int l = 1; l <= layers(); ++l)
       if (probe_.entry_of_layer(l) == row) entries_[l - 1].assign(u, u + u_.size());
   });
@@ -22,39 +22,38 @@ const std::vector<double>& LayerAttention::of_layer(int l) {
   return k_;
 }
 
-std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                              const std::vector<ModelProbe*>& others, std::uint64_t seed,
-                                              const std::vector<HeadMatch>& pairs) {
+std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, ModelProbe& t,
+                                                    const std::vector<ModelProbe*>& others,
+                                                    std::uint64_t seed, const std::vector<HeadMatch>& pairs) {
   LayerAttention first(t);
   std::vector<LayerAttention> second;
-  std::vector<AttentionMeter> meters;
+  std::vector<AttentionAccumulator> meters;
   for (auto* probe : others) {
     second.emplace_back(*probe);
-    const AttentionMeter::Shape shape{first.layers(), first.heads(), second.back().heads()};
+    const AttentionAccumulator::Shape shape{first.layers(), first.heads(), second.back().heads()};
     if (pairs.empty())
       meters.emplace_back(shape, seed);
     else
       meters.emplace_back(shape, seed, MatchedScores(samples.size(), pairs[meters.size()]));
   }
   const int tokens = samples.line().tokens();
-  const auto square = static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
+  const Index square = Index{tokens} * tokens;
   const auto compare_batch = [&](const Batch& batch) {
     first.show(batch);
     for (auto& one : second) one.show(batch);
     for (int l = 0; l < first.layers(); ++l) {
       const auto& of_t = first.of_layer(l + 1);
-      for (std::size_t k = 0; k < second.size(); ++k) {
+      for (Index k = 0; k < std::ssize(second); ++k) {
         const auto& of_p = second[k].of_layer(l + 1);
-        for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+        for_each_sample(batch, [&](Index b, Index place) {
           const int length = batch.length.empty() ? tokens : batch.length[b];
           if (length < 2) {
             meters[k].leave_out(place);
             return;
           }
-          const auto sample = static_cast<long>(samples.member(batch.key[b]));
-          meters[k].add(sample, l, tokens, length,
-                        of_t.data() + b * static_cast<std::size_t>(first.heads()) * square,
-                        of_p.data() + b * static_cast<std::size_t>(second[k].heads()) * square, place);
+          meters[k].add(samples.member(batch.key[b]), l, tokens, length,
+                        of_t.data() + b * first.heads() * square,
+                        of_p.data() + b * second[k].heads() * square, place);
         });
       }
     }
@@ -65,31 +64,30 @@ std::vector<AttentionMeter> compare_attention(const SampleSet& samples, ModelPro
 
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe) {
   LayerAttention attention(probe);
-  const auto n = static_cast<std::size_t>(samples.line().tokens());
-  Sums map(static_cast<std::size_t>(attention.layers()) * n * n);
+  const Index n = samples.line().tokens();
+  Sums map(attention.layers() * n * n);
   const auto look = [&](const Batch& batch) {
     attention.show(batch);
     for (int l = 0; l < attention.layers(); ++l) {
-      double* const of_layer = map.local() + static_cast<std::size_t>(l) * n * n;
+      double* const of_layer = map.local() + l * n * n;
       const auto& k = attention.of_layer(l + 1);
-      for (std::size_t j = 0; j < static_cast<std::size_t>(attention.heads()) * n * n; ++j)
-        of_layer[j % (n * n)] += k[j] / attention.heads();
+      for (Index j = 0; j < attention.heads() * n * n; ++j) of_layer[j % (n * n)] += k[j] / attention.heads();
     }
   };
   accumulate(samples.with({samples.members().front()}, samples.capacity()), look, map);
   return map.total();
 }
 
-HeadMatch match_layers(const AttentionMeter& validation, RowScore by) {
+HeadMatch match_layers(const AttentionAccumulator& validation, RowScore by) {
   HeadMatch pairs;
   for (int l = 0; l < validation.shape().layers; ++l) pairs.push_back(match_heads(validation, l, by));
   return pairs;
 }
 
-HeadMatch heads_in_order(const AttentionMeter::Shape& shape) {
-  std::vector<int> heads(static_cast<std::size_t>(shape.heads_t), -1);
+HeadMatch heads_in_order(const AttentionAccumulator::Shape& shape) {
+  std::vector<int> heads(shape.heads_t, -1);
   for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[h] = h;
-  return HeadMatch(static_cast<std::size_t>(shape.layers), heads);
+  return HeadMatch(shape.layers, heads);
 }
 
 }  // namespace fluxformer::attention

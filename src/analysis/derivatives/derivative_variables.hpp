@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of derivatives: the gradient of the loss by depth and by group of parameters
-// (gradient_measures.hpp), and the Jacobians of layers (singular_values.hpp, lyapunov.hpp).
+// Variables of derivatives in output files: the gradient of the loss by depth and by group of parameters
+// (loss_gradients.hpp), and the Jacobians of layers (layer_jacobians.hpp).
 
 #include <string>
 
@@ -49,7 +49,8 @@ inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the sam
     head_gradient{"head_gradient", {}, "", "the same with respect to the classifier"},
     equation_gradient{"equation_gradient", {}, "", "the same with respect to alpha and rho"};
 
-/// Of a group of parameters as GroupNorm names it: embedding, final_norm, head or equation.
+/// Variable for the gradient of a group of parameters as GroupNorm names it: embedding, final_norm, head or
+/// equation.
 inline const io::Variable& of_group(const std::string& name) {
   return name == "embedding"    ? embedding_gradient
          : name == "final_norm" ? final_norm_gradient

@@ -5,12 +5,13 @@
 #include <stdexcept>
 
 #include "analysis/dense_matrices.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::derivatives {
 namespace {
 
-/// The directions of all input tokens, one after the other, `each` for every token.
+/// Directions of all input tokens, one token after the other, `each` for every token.
 struct Directions {
   int each;
   bool random;
@@ -23,21 +24,21 @@ struct Directions {
       return;
     }
     const RandomStream of_one = signs.item(token).item(k);
-    for (int c = 0; c < width; ++c)
-      channels[c] += of_one.below(static_cast<std::uint64_t>(c), 2) == 0 ? 1 : -1;
+    for (int c = 0; c < width; ++c) channels[c] += of_one.below(c, 2) == 0 ? 1 : -1;
   }
 };
 
-/// |column|^2 of every block, summed over columns, and the sums of their squares.
+/// Sums over columns of |column|^2 and |column|^4, for every block.
 struct SquareSums {
   RowMatrix sum, sum_of_squares;
 
-  void add(Eigen::Index i, Eigen::Index j, double square) {
+  void add(Index i, Index j, double square) {
     sum(i, j) += square;
     sum_of_squares(i, j) += square * square;
   }
   BlockNorms result(const BlockNormPlan& plan) const {
     if (plan.probes == 0) return {sum.cwiseSqrt(), sum, {}};
+    // |block|_F^2 = E x for x = |block v|^2: mean of the probes, and its standard error
     const double p = plan.probes;
     const RowMatrix mean = sum / p;
     // s^2 / P with s^2 = (sum x^2 - P mean^2) / (P - 1); round-off may make it negative where all are equal
@@ -69,17 +70,15 @@ DepthPoint InputJacobian::point(int cell) const {
 }
 
 void InputJacobian::linearise(const double* u_0, int length) {
-  const auto width = static_cast<std::size_t>(context_.width),
-             copies = static_cast<std::size_t>(context_.samples);
+  const Index width = context_.width, copies = context_.samples, size = context_.size();
   context_.mask.length.assign(copies, length);
-  states_[0].resize(context_.size());
-  for (std::size_t row = 0; row * width < context_.size(); ++row)
+  states_[0].resize(size);
+  for (Index row = 0; row * width < size; ++row)
     std::copy_n(u_0 + row / copies * width, width, states_[0].data() + row * width);
   const double h = depth_.spacing();
-  for (std::size_t cell = 0; cell < tapes_.size(); ++cell) {
-    states_[cell + 1].resize(context_.size());
-    model_.map_keeping(point(static_cast<int>(cell) + 1), h, states_[cell].data(), states_[cell + 1].data(),
-                       *tapes_[cell]);
+  for (int cell = 0; cell < depth_.cells; ++cell) {
+    states_[cell + 1].resize(size);
+    model_.map_keeping(point(cell + 1), h, states_[cell].data(), states_[cell + 1].data(), *tapes_[cell]);
   }
 }
 
@@ -87,11 +86,10 @@ void InputJacobian::push(const RowVisitor& visit) {
   const double h = depth_.spacing();
   visit(0, slab_.data());
   next_.resize(context_.size());
-  for (std::size_t cell = 0; cell < tapes_.size(); ++cell) {
-    model_.map_tangent(point(static_cast<int>(cell) + 1), h, states_[cell].data(), *tapes_[cell],
-                       slab_.data(), next_.data());
+  for (int cell = 0; cell < depth_.cells; ++cell) {
+    model_.map_tangent(point(cell + 1), h, states_[cell].data(), *tapes_[cell], slab_.data(), next_.data());
     slab_.swap(next_);
-    visit(static_cast<int>(cell) + 1, slab_.data());
+    visit(cell + 1, slab_.data());
   }
 }
 
@@ -104,17 +102,12 @@ std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, cons
   const int width = context_.width, copies = context_.samples;
   const Directions directions{plan.probes > 0 ? plan.probes : width, plan.probes > 0,
                               RandomStream(plan.seed, "directions of tokens").item(key)};
-  const auto at = [&](int token, int copy) {
-    return (static_cast<std::ptrdiff_t>(token) * copies + copy) * width;
-  };
-  std::vector<SquareSums> sums(static_cast<std::size_t>(rows()),
-                               {RowMatrix::Zero(length, length), RowMatrix::Zero(length, length)});
-  std::vector<std::vector<Eigen::MatrixXd>> blocks;  // [row][j], of the present input token
-  if (spectral)
-    blocks.assign(
-        static_cast<std::size_t>(rows()),
-        std::vector<Eigen::MatrixXd>(static_cast<std::size_t>(length), Eigen::MatrixXd(width, width)));
+  const auto at = [&](int token, int copy) { return (Index{token} * copies + copy) * width; };
+  std::vector<SquareSums> sums(rows(), {RowMatrix::Zero(length, length), RowMatrix::Zero(length, length)});
+  std::vector<std::vector<Eigen::MatrixXd>> blocks;  // [row][j], blocks of the present input token
+  if (spectral) blocks.assign(rows(), std::vector<Eigen::MatrixXd>(length, Eigen::MatrixXd(width, width)));
 
+  // Directions number first .. first + count - 1 of all tokens, one in each copy of the sample.
   const int total = length * directions.each;
   for (int first = 0; first < total; first += copies) {
     const int count = std::min(copies, total - first);

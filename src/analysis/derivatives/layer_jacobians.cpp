@@ -3,14 +3,45 @@
 #include <algorithm>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/derivatives/lyapunov.hpp"
-#include "analysis/derivatives/probe_jacobian.hpp"
-#include "analysis/derivatives/singular_values.hpp"
+#include "analysis/derivatives/jacobian_spectra.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::derivatives {
+
+ProbeJacobian::ProbeJacobian(ModelProbe& probe) : probe_(probe), states_(probe.depths()) {}
+
+void ProbeJacobian::keep(int row, const double* u) {
+  states_[row].assign(u, u + probe_.counted().size());
+}
+
+// The product of the cells' derivatives, first cell first.
+SlabMap ProbeJacobian::derivative(int from, int to) {
+  return [this, from, to](const double* v, double* out) {
+    next_.assign(v, v + probe_.counted().size());
+    for (int row = from; row < to; ++row) {
+      probe_.tangent(row, states_[row].data(), next_.data(), out);
+      std::copy_n(out, next_.size(), next_.begin());
+    }
+    std::copy(next_.begin(), next_.end(), out);
+  };
+}
+
+// The product of the cells' transposed derivatives, last cell first.
+SlabMap ProbeJacobian::transposed(int from, int to) {
+  return [this, from, to](const double* w, double* out) {
+    next_.assign(w, w + probe_.counted().size());
+    for (int row = to - 1; row >= from; --row) {
+      probe_.transposed(row, states_[row].data(), next_.data(), out);
+      std::copy_n(out, next_.size(), next_.begin());
+    }
+    std::copy(next_.begin(), next_.end(), out);
+  };
+}
+
 namespace {
 
-enum Column : std::size_t { largest, largest_error, smallest, smallest_error, per_layer };
+/// Columns of the table of a layer.
+enum Column : Index { largest, largest_error, smallest, smallest_error, per_layer };
 
 }  // namespace
 
@@ -18,11 +49,10 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
                                const JacobianPlan& plan) {
   ModelProbe probe(parameters, samples.line(), samples.capacity(), parameters.spec.cells, plan.precision);
   ProbeJacobian jacobian(probe);
-  const auto layers = static_cast<std::size_t>(probe.spec().layers);
-  const auto exponents = static_cast<std::size_t>(plan.exponents);
-  const int cells = probe.cells(), cells_of_layer = cells / probe.spec().layers;
+  const int layers = probe.spec().layers, cells = probe.cells(), cells_of_layer = cells / layers;
+  const Index exponents = plan.exponents;
   const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
-  const std::size_t values = layers * per_layer;  // the columns before those of the exponents
+  const Index values = layers * per_layer;  // number of columns before those of the exponents
   SampleTable table(samples.size(), values + exponents);
   SampleTable swept(samples.size(), exponents + 1);  // last changes of the exponents, number of sweeps
 
@@ -31,17 +61,17 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     probe.embed(batch, u);
     probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
     std::vector<long> members(batch.key.size());
-    std::ranges::transform(batch.key, members.begin(),
-                           [&](long key) { return static_cast<long>(samples.member(key)); });
-    for (std::size_t l = 0; l < layers; ++l) {
-      const int entry = probe.entry_of_layer(static_cast<int>(l) + 1), exit = entry + cells_of_layer;
+    std::ranges::transform(batch.key, members.begin(), [&](long key) { return samples.member(key); });
+    for (int l = 0; l < layers; ++l) {
+      const int entry = probe.entry_of_layer(l + 1), exit = entry + cells_of_layer;
       const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
                                           jacobian.transposed(entry, exit), plan.steps, stretched, members);
-      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-        table.row(place)[l * per_layer + largest] = ranges[b].largest;
-        table.row(place)[l * per_layer + largest_error] = ranges[b].largest_error;
-        table.row(place)[l * per_layer + smallest] = ranges[b].smallest;
-        table.row(place)[l * per_layer + smallest_error] = ranges[b].smallest_error;
+      for_each_sample(batch, [&](Index b, Index place) {
+        double* const of_layer = table.row(place) + l * per_layer;
+        of_layer[largest] = ranges[b].largest;
+        of_layer[largest_error] = ranges[b].largest_error;
+        of_layer[smallest] = ranges[b].smallest;
+        of_layer[smallest_error] = ranges[b].smallest_error;
       });
     }
     LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
@@ -51,9 +81,9 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     const auto backwards = [&] {
       for (int row = cells; row-- > 0;) meter.advance(jacobian.transposed(row, row + 1));
     };
-    const auto found = sweep_exponents(meter, forwards, backwards,
-                                       {static_cast<double>(layers), plan.sweeps, plan.tolerance});
-    for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+    const double length = layers;
+    const auto found = sweep_exponents(meter, forwards, backwards, {length, plan.sweeps, plan.tolerance});
+    for_each_sample(batch, [&](Index b, Index place) {
       std::ranges::copy(found[b].value, table.row(place) + values);
       std::ranges::copy(found[b].change, swept.row(place));
       swept.row(place)[exponents] = found[b].sweeps;
@@ -62,13 +92,13 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   accumulate(samples, look, table, swept);
 
   LayerJacobians result;
-  for (std::size_t at = 0; at < values; at += per_layer) {
+  for (Index at = 0; at < values; at += per_layer) {
     result.largest.push_back(table.mean(at + largest));
     result.largest_error.push_back(table.largest(at + largest_error));
     result.smallest.push_back(table.mean(at + smallest));
     result.smallest_error.push_back(table.largest(at + smallest_error));
   }
-  for (std::size_t j = 0; j < exponents; ++j) {
+  for (Index j = 0; j < exponents; ++j) {
     result.lyapunov.push_back(table.mean(values + j));
     result.lyapunov_error.push_back(swept.largest(j));
   }

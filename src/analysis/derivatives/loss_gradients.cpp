@@ -1,5 +1,6 @@
 #include "analysis/derivatives/loss_gradients.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "analysis/accumulator.hpp"
@@ -7,30 +8,77 @@
 #include "model/loss.hpp"
 
 namespace fluxformer::derivatives {
+
 namespace {
 
-/// |x_i| of each sample of a batch, into its row of a table over samples and rows i.
-void put_norms(const Batch& batch, const SlabContext& context, int i, const double* x, SampleTable& to) {
-  for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-    to.row(place)[i] = sample_of(context, x, static_cast<int>(b)).norm();
-  });
+/// Sums of one depth.
+namespace gradient_sum {
+enum : Index { squares, samples, per_depth };
 }
 
-/// The columns of a table at which layers end.
-std::vector<double> at_ends_of_layers(const std::vector<double>& table, std::size_t rows,
-                                      std::size_t cells_of_layer) {
+}  // namespace
+
+GradientAccumulator::GradientAccumulator(int depths, const SlabContext& context)
+    : Accumulator(depths * gradient_sum::per_depth), context_(context) {
+  need_whole_line(*context.line, "gradients by depth over samples");
+}
+
+void GradientAccumulator::add(int depth, const double* u_bar) {
+  using namespace gradient_sum;
+  double* const s = local() + depth * per_depth;
+  for (int b = 0; b < context_.samples; ++b) {
+    const auto sample = sample_of(context_, u_bar, b);
+    if (sample.rows() == 0) continue;
+    s[squares] += sample.squaredNorm();
+    s[samples] += 1;
+  }
+}
+
+GradientResult GradientAccumulator::result() const {
+  using namespace gradient_sum;
+  GradientResult m;
+  const auto& sums = total();
+  for (Index at = 0; at < std::ssize(sums); at += per_depth)
+    m.norm.push_back(std::sqrt(sums[at + squares] / sums[at + samples]));
+  for (std::size_t i = 0; i < m.norm.size(); ++i)
+    m.ratio.push_back(i + 1 < m.norm.size() ? m.norm[i] / m.norm[i + 1] : 1);
+  const auto [least, most] = std::minmax_element(m.norm.begin(), m.norm.end());
+  m.disparity = *most / *least;
+  m.samples = std::lround(sums[samples]);
+  return m;
+}
+
+std::vector<GroupNorm> group_norms(const ParameterLayout& layout, std::span<const double> gradient) {
+  std::vector<GroupNorm> groups;
+  for (const auto& view : layout.views()) {
+    if (groups.empty() || groups.back().group != view.group) groups.push_back({view.group});
+    auto& group = groups.back();
+    group.parameters += view.size();
+    for (const double g : gradient.subspan(view.offset, view.size())) group.norm = std::hypot(group.norm, g);
+  }
+  return groups;
+}
+
+namespace {
+
+/// Writes |x_i| of each sample of a batch into its row of a table over samples and rows i.
+void put_norms(const Batch& batch, const SlabContext& context, int i, const double* x, SampleTable& to) {
+  for_each_sample(batch, [&](Index b, Index place) { to.row(place)[i] = sample_of(context, x, b).norm(); });
+}
+
+/// Columns of a table at which layers end.
+std::vector<double> at_ends_of_layers(const std::vector<double>& table, Index rows, Index cells_of_layer) {
   std::vector<double> some;
-  for (std::size_t at = 0; at < table.size(); ++at)
+  for (Index at = 0; at < std::ssize(table); ++at)
     if (at % rows % cells_of_layer == 0) some.push_back(table[at]);
   return some;
 }
 
 /// Root mean square of each column.
-std::vector<double> root_mean_squares(const std::vector<double>& table, std::size_t columns) {
+std::vector<double> root_mean_squares(const std::vector<double>& table, Index columns) {
   std::vector<double> all(columns, 0.0);
-  for (std::size_t at = 0; at < table.size(); ++at) all[at % columns] += table[at] * table[at];
-  for (double& one : all)
-    one = std::sqrt(one * static_cast<double>(columns) / static_cast<double>(table.size()));
+  for (Index at = 0; at < std::ssize(table); ++at) all[at % columns] += table[at] * table[at];
+  for (double& one : all) one = std::sqrt(one * columns / std::ssize(table));
   return all;
 }
 
@@ -38,12 +86,11 @@ std::vector<double> root_mean_squares(const std::vector<double>& table, std::siz
 
 LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const auto& parameters = probe.parameters();
-  const int layers = probe.spec().layers, cells_of_layer = probe.cells() / layers;
-  const auto classes = static_cast<std::size_t>(probe.spec().classes);
-  GradientMeter all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
+  const int layers = probe.spec().layers, cells_of_layer = probe.cells() / layers,
+            classes = probe.spec().classes, rows = probe.depths();
+  GradientAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);
-  const auto rows = static_cast<std::size_t>(probe.depths());
   SampleTable states(samples.size(), rows), slopes(samples.size(), rows);
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
@@ -51,10 +98,12 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
       put_norms(batch, probe.counted(), row, state, states);
     });
     logits_bar.resize(logits.size());
-    for (std::size_t b = 0; b < batch.label.size(); ++b) {
+    // Each sample seeds the adjoint with the gradient of its own loss: sums over samples are divided at the
+    // end.
+    for (Index b = 0; b < std::ssize(batch.label); ++b) {
       const double share = batch.weight[b];  // 1/N, or 0 for a filler
-      const double of_sample = loss_of({}, logits.data() + b * classes, static_cast<int>(classes),
-                                       batch.label[b], share > 0 ? 1 : 0, logits_bar.data() + b * classes);
+      const double of_sample = loss_of({}, logits.data() + b * classes, classes, batch.label[b],
+                                       share > 0 ? 1 : 0, logits_bar.data() + b * classes);
       if (share > 0) loss.local()[0] += share * of_sample;
     }
     probe.adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
@@ -67,17 +116,16 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
     for (std::size_t j = 0; j < flat.size(); ++j) total[j] += flat[j];
   };
   accumulate(samples, look, all, ends, sum, loss, states, slopes);
-  auto sizes = slopes.numbers();
+  auto sizes = slopes.numbers();  // |u| |d loss / d u|
   for (std::size_t at = 0; at < sizes.size(); ++at) sizes[at] *= states.numbers()[at];
-  const auto cells = static_cast<std::size_t>(cells_of_layer);
   LossGradients found{.loss = loss.total()[0],
-                      .by_row = all.measures(),
-                      .by_layer = ends.measures(),
+                      .by_row = all.result(),
+                      .by_layer = ends.result(),
                       .parameters = sum.total(),
                       .size = root_mean_squares(sizes, rows),
-                      .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, cells),
-                      .size_by_sample = at_ends_of_layers(sizes, rows, cells)};
-  for (double& g : found.parameters) g /= static_cast<double>(samples.size());
+                      .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, cells_of_layer),
+                      .size_by_sample = at_ends_of_layers(sizes, rows, cells_of_layer)};
+  for (double& g : found.parameters) g /= samples.size();
   return found;
 }
 

@@ -13,18 +13,16 @@
 namespace fluxformer::hessian {
 namespace {
 
-using Eigen::Index;
-using Matrix = GaussNewtonGram::Matrix;
+/// Number of columns at once: enough for GEMM, and few beside those of the rows.
+constexpr Index panel = 4096;
 
-constexpr Index panel = 4096;  // columns at once: enough for GEMM, and few beside those of the rows
-
-std::span<double> numbers_of(Matrix& matrix) {
-  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+std::span<double> numbers_of(RowMatrix& matrix) {
+  return {matrix.data(), matrix.data() + matrix.size()};
 }
 
-/// Descending; those that round-off made negative are 0.
-std::vector<double> eigenvalues_of(const Matrix& matrix) {
-  const Eigen::SelfAdjointEigenSolver<Matrix> solver(matrix, Eigen::EigenvaluesOnly);
+/// Eigenvalues in descending order; those that round-off made negative are 0.
+std::vector<double> eigenvalues_of(const RowMatrix& matrix) {
+  const Eigen::SelfAdjointEigenSolver<RowMatrix> solver(matrix, Eigen::EigenvaluesOnly);
   const auto& found = solver.eigenvalues();
   std::vector<double> values(found.begin(), found.end());
   std::ranges::reverse(values);
@@ -32,18 +30,19 @@ std::vector<double> eigenvalues_of(const Matrix& matrix) {
   return values;
 }
 
-/// The spectrum of a block of `size` parameters over its root mean square; empty for a block that is zero.
+/// Spectrum of a block of `size` parameters over its root mean square; empty for a block that is zero. The
+/// eigenvalues that the Gram matrix does not have are 0.
 std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double size) {
   const double rms = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0) / size);
   if (rms == 0) return {};
   SpectralMeasure measure;
   for (const double value : values) {
-    if (static_cast<double>(measure.nodes.size()) == size) break;  // what is left is round-off
+    if (measure.nodes.size() == size) break;  // the remaining values are round-off
     measure.nodes.push_back(value / rms);
     measure.weights.push_back(1 / size);
   }
   measure.nodes.push_back(0);
-  measure.weights.push_back(std::max(0.0, 1 - static_cast<double>(values.size()) / size));
+  measure.weights.push_back(std::max(0.0, 1 - values.size() / size));
   return {measure};
 }
 
@@ -55,15 +54,16 @@ GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm li
     if (keeps) rows_.emplace_back(row.begin(), row.end());
   });
   const RankOf me(comm);
-  std::vector<double> counts(static_cast<std::size_t>(me.ranks), 0.0);
-  counts[me.rank] = static_cast<double>(rows_.size());
+  std::vector<double> counts(me.ranks, 0.0);
+  counts[me.rank] = rows_.size();
   sum_over_ranks(counts, comm);
   first_.push_back(0);
-  for (const double count : counts) first_.push_back(first_.back() + static_cast<Index>(count));
+  for (const Index count : counts) first_.push_back(first_.back() + count);
 }
 
-Matrix GaussNewtonGram::of(const spectra::Block& block) const {
-  Matrix gram = Matrix::Zero(outputs(), outputs());
+// K_b = R_b R_b^T as a sum over panels of columns.
+RowMatrix GaussNewtonGram::of(const spectra::Block& block) const {
+  RowMatrix gram = RowMatrix::Zero(outputs(), outputs());
   for (const auto& range : block)
     for (Index begin = range.begin; begin < range.end; begin += panel)
       add_panel(gram, begin, std::min(panel, Index{range.end} - begin));
@@ -71,33 +71,33 @@ Matrix GaussNewtonGram::of(const spectra::Block& block) const {
   return gram;
 }
 
-// Each rank shows its rows to all, which multiply them with their own.
-void GaussNewtonGram::add_panel(Matrix& gram, Index begin, Index count) const {
+// Each rank sends its rows to all others, which multiply them with their own.
+void GaussNewtonGram::add_panel(RowMatrix& gram, Index begin, Index count) const {
   const RankOf me(comm_);
-  Matrix mine(static_cast<Index>(rows_.size()), count);
+  RowMatrix mine(std::ssize(rows_), count);
   for (Index row = 0; row < mine.rows(); ++row)
     std::copy_n(rows_[row].begin() + begin, count, mine.row(row).data());
   for (int rank = 0; rank < me.ranks; ++rank) {
     const Index first = first_[rank];
-    Matrix shown = rank == me.rank ? mine : Matrix(first_[static_cast<std::size_t>(rank) + 1] - first, count);
-    check_mpi(MPI_Bcast(shown.data(), static_cast<int>(shown.size()), MPI_DOUBLE, rank, comm_));
+    RowMatrix shown = rank == me.rank ? mine : RowMatrix(first_[rank + 1] - first, count);
+    check_mpi(MPI_Bcast(shown.data(), shown.size(), MPI_DOUBLE, rank, comm_));
     gram.block(first_[me.rank], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
   }
 }
 
 GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
                          const std::vector<spectra::Block>& blocks, const SpectralComparison& comparison) {
-  std::vector<Matrix> of_blocks;
+  std::vector<RowMatrix> of_blocks;
   of_blocks.reserve(blocks.size());
   for (const auto& block : blocks) of_blocks.push_back(gram.of(block));
-  const Matrix whole = gram.of({{0, size}});
+  const RowMatrix whole = gram.of({{0, size}});
   const RankOf me(gram.comm());
   // One eigenproblem for each rank at a time; the whole matrix is the last.
   std::vector<std::vector<double>> values;
-  for (std::size_t k = 0; k <= blocks.size(); ++k) {
-    auto& mine = values.emplace_back(static_cast<std::size_t>(gram.outputs()), 0.0);
-    if (static_cast<int>(k) % me.ranks == me.rank)
-      mine = eigenvalues_of(k < blocks.size() ? of_blocks[k] : whole);
+  const Index count = std::ssize(blocks);
+  for (Index k = 0; k <= count; ++k) {
+    auto& mine = values.emplace_back(gram.outputs(), 0.0);
+    if (k % me.ranks == me.rank) mine = eigenvalues_of(k < count ? of_blocks[k] : whole);
   }
   GramSpectra result;
   for (auto& list : values) sum_over_ranks(list, gram.comm());
@@ -105,10 +105,11 @@ GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
   result.trace = whole.trace();
   result.frobenius = whole.norm();
   std::vector<std::vector<SpectralMeasure>> measures;
-  for (std::size_t a = 0; a < blocks.size(); ++a) {
+  for (Index a = 0; a < count; ++a) {
     result.block_traces.push_back(of_blocks[a].trace());
     result.block_largest.push_back(values[a].front());
-    measures.push_back(scaled(values[a], static_cast<double>(spectra::block_size(blocks[a]))));
+    measures.push_back(scaled(values[a], spectra::block_size(blocks[a])));
+    // || H_o(a, b) ||_F^2 = < K_a, K_b >
     auto& norms = result.block_norms.emplace_back();
     for (const auto& other : of_blocks)
       norms.push_back(std::sqrt(std::max(0.0, of_blocks[a].cwiseProduct(other).sum())));

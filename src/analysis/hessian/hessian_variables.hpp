@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of the Hessian of a trained model: of H, of its Gauss-Newton part H_o and of the rest, the
-// functional part. Measures of the two parts have the same names with the part in front.
+// Variables of the Hessian of a trained model in output files: of H, of its Gauss-Newton part H_o and of the
+// rest, the functional part. Measures of the two parts have the same names with the part in front.
 
 #include <string>
 #include <vector>
@@ -76,7 +76,7 @@ inline const io::Variable
                   "",
                   "mean of block_distance over the pairs of blocks; 0 for those below twice block_floor"};
 
-// At copies of the weights, beside the largest eigenvalues.
+// Measures at copies of the weights, beside the largest eigenvalues.
 inline const io::Variable rate{"learning_rate", {}, "", "learning rate of the next step"},
     preconditioned{"preconditioned_eigenvalue",
                    {},
@@ -93,19 +93,48 @@ inline const io::Attribute lambda_0{"lambda_0",
                                     "densities of blocks are compared over asinh(eigenvalue / lambda_0)"},
     broadening{"broadening", "standard deviation of the broadening of these densities"};
 
-/// What is measured of each part.
+/// Measures of each part.
 inline const std::vector<io::Variable> of_a_part = {
     largest,     largest_residual, smallest,     smallest_residual, node,        weight,
     trace,       trace_error,      frobenius,    frobenius_error,   block_trace, block_trace_error,
     block_norm,  block_norm_error, block_node,   block_weight,      block_rms,   block_distance,
     block_floor, heterogeneity,    block_largest};
 
-/// The same measure of the Gauss-Newton or the functional part.
+/// Measure of a part: hessian, gauss_newton or functional.
 inline io::Variable of_part(const std::string& part, io::Variable of) {
   if (part == "hessian") return of;
   of.name = part + "_" + of.name;
   of.long_name += part == "gauss_newton" ? "; of the Gauss-Newton part" : "; of the functional part";
   return of;
 }
+
+// Exact spectrum of the Gauss-Newton part, with gauss_newton_ in front.
+
+inline const io::Variable
+    output = io::index("output", "eigenvalue, from the largest; as many as samples x classes"),
+    exact_eigenvalue{
+        "exact_eigenvalue", {"output"}, "nat", "all eigenvalues that are not 0, and some that are"},
+    exact_trace{"exact_trace", {}, "nat", "trace"}, exact_norm{"exact_norm", {}, "nat", "Frobenius norm"},
+    exact_block_trace{"exact_block_trace", {"<model>_block"}, "nat", "trace of the diagonal block"},
+    exact_block_largest{"exact_block_largest_eigenvalue",
+                        {"<model>_block"},
+                        "nat",
+                        "largest eigenvalue of the diagonal block"},
+    exact_block_norm{"exact_block_norm",
+                     {"<model>_block", "<model>_other_block"},
+                     "nat",
+                     "Frobenius norm of the block of these rows and columns"},
+    exact_block_distance{"exact_block_distance",
+                         {"<model>_block", "<model>_other_block"},
+                         "",
+                         "Jensen-Shannon distance between the spectral densities of two diagonal blocks"},
+    exact_heterogeneity{"exact_heterogeneity",
+                        {},
+                        "",
+                        "mean of exact_block_distance over the pairs of blocks that are not 0"};
+/// Measures of the exact spectrum.
+inline const std::vector<io::Variable> exact_measures = {
+    exact_eigenvalue,    exact_trace,      exact_norm,           exact_block_trace,
+    exact_block_largest, exact_block_norm, exact_block_distance, exact_heterogeneity};
 
 }  // namespace fluxformer::hessian::variables

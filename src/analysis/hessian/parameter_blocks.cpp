@@ -7,7 +7,7 @@
 namespace fluxformer::hessian {
 namespace {
 
-/// The kind of a parameter array; "" for those in no block.
+/// Kind of a parameter array; "" if it is in no block.
 std::string kind_of(const ParameterView& view) {
   if (view.group == "embedding") return view.name == "W" || view.name == "words" ? "embedding" : "";
   if (view.group == "head") return view.name == "W" ? "head" : "";
@@ -22,8 +22,8 @@ int set_of(const ParameterView& view) {
 }
 
 spectra::IndexRange range_of(const ParameterView& view) {
-  const auto first = static_cast<PetscInt>(view.offset);
-  return {first, first + static_cast<PetscInt>(view.size())};
+  const PetscInt first = view.offset, size = view.size();
+  return {first, first + size};
 }
 
 }  // namespace
@@ -47,13 +47,13 @@ std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout, const st
 
 spectra::Block trained_entries(const Trainable& trainable) {
   spectra::Block entries;
-  for (std::size_t j = 0; j < trainable.size(); ++j) {
+  const PetscInt size = trainable.size();
+  for (PetscInt j = 0; j < size; ++j) {
     if (!trainable.moves(j)) continue;
-    const auto at = static_cast<PetscInt>(j);
-    if (!entries.empty() && entries.back().end == at)
-      entries.back().end = at + 1;
+    if (!entries.empty() && entries.back().end == j)
+      entries.back().end = j + 1;
     else
-      entries.push_back({at, at + 1});
+      entries.push_back({j, j + 1});
   }
   return entries;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The blocks of a Hessian: parameter arrays that belong together, as ranges of the flat vector.
+// Blocks of a Hessian: parameter arrays that belong together, as ranges of the flat vector.
 
 #include <string>
 #include <vector>
@@ -11,14 +11,14 @@
 
 namespace fluxformer::hessian {
 
-/// The kinds of blocks: the weight matrices Q, K, V, O, W_1, W_2 of every parameter set, and the embedding
-/// (without positions) and the matrix of the head.
+/// Kinds of blocks: the weight matrices Q, K, V, O, W_1, W_2 of every parameter set, the embedding (without
+/// positions) and the matrix of the head.
 inline const std::vector<std::string> block_kinds = {"Q", "K", "V", "O", "W_1", "W_2", "embedding", "head"};
 
-/// One block: "Q of set 2", "head".
+/// One block with its name, say "Q of set 2" or "head".
 struct NamedBlock {
   std::string kind;
-  int set = 0;  ///< parameter set (layer or knot) from 1; 0: none
+  int set = 0;  ///< parameter set (layer or knot) from 1; 0 if the block belongs to none
   spectra::Block entries;
   std::string name() const { return set == 0 ? kind : kind + " of set " + std::to_string(set); }
 };
@@ -28,7 +28,7 @@ struct NamedBlock {
 std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout, const std::vector<std::string>& kinds,
                                          const std::string& key);
 
-/// The entries that are trained.
+/// Ranges of the entries that are trained.
 spectra::Block trained_entries(const Trainable& trainable);
 
 }  // namespace fluxformer::hessian

@@ -24,20 +24,20 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
     own.loss += one.loss;
     own.correct += one.correct;
   });
-  if (context.line->rank() != 0) own = {};  // its ranks hold the same numbers
+  if (context.line->rank() != 0) own = {};  // the ranks of a token line hold the same numbers
   double sums[2] = {own.loss, own.correct};
   sum_over_ranks(sums, comm_);
   evaluation_.loss = sums[0];
   evaluation_.correct = sums[1];
   sum_over_ranks(gradient_, comm_);
   add_smoothness(parameters, objective.smoothness, gradient_);
-  bend_ = trainable_.curvature(parameters.values, gradient_);
+  curvature_ = trainable_.curvature(parameters.values, gradient_);
   trainable_.pull(parameters.values, gradient_);
-  double bytes[1] = {static_cast<double>(hessian_.kept_bytes())};
-  largest_over_ranks(bytes, comm_);
-  kept_bytes_ = bytes[0];
+  kept_bytes_ = hessian_.kept_bytes();
+  largest_over_ranks({&kept_bytes_, 1}, comm_);
 }
 
+// H v = D (H_theta + d2P/dtheta2) D v + (d2 theta / d r2) (g_theta + dP/dtheta) v,  H_o v = D H_o,theta D v
 void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::span<double> product) {
   std::copy(v.begin(), v.end(), direction_.values.begin());
   trainable_.pull(parameters_.values, direction_.values);  // D v; D is diagonal
@@ -46,7 +46,7 @@ void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::s
   if (part == Curvature::hessian) add_smoothness(direction_, objective_.smoothness, product);  // quadratic
   trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
-    for (std::size_t j = 0; j < product.size(); ++j) product[j] += bend_[j] * v[j];
+    for (std::size_t j = 0; j < product.size(); ++j) product[j] += curvature_[j] * v[j];
 }
 
 void TrainingHessian::for_output_gradients(const std::function<void(std::span<const double>)>& visit) {

@@ -4,23 +4,55 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/information/binning.hpp"
-#include "analysis/information/gaussian_information.hpp"
+#include "analysis/dense_matrices.hpp"
+#include "analysis/information/information.hpp"
 #include "analysis/information/information_variables.hpp"
-#include "analysis/information/kde_bounds.hpp"
 #include "analysis/information/ksg.hpp"
-#include "analysis/information/principal_components.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 
 namespace fluxformer::information {
+
+PrincipalComponents principal_components(const Points& states, Index m) {
+  require_points("principal components", states);
+  const Index count = states.count, d = states.components;
+  if (m < 1 || m > states.components)
+    throw BadInput("principal components: " + std::to_string(m) + " asked for; there can be 1 to " +
+                   std::to_string(states.components));
+  RowMatrix centred = Eigen::Map<const RowMatrix>(states.data, count, d);
+  centred.rowwise() -= centred.colwise().mean().eval();
+  const Eigen::MatrixXd covariance = centred.transpose() * centred / count;
+  const SymmetricEigen eigen = symmetric_eigen(covariance);
+  if (!eigen.converged)
+    throw NumericalFailure("principal components: the eigenvalues of the covariance do not converge");
+
+  PrincipalComponents result;
+  result.count = states.count;
+  result.components = m;
+  result.total_variance = covariance.trace();
+  RowMatrix axes(m, d);
+  for (Index j = 0; j < m; ++j) {
+    const Index from_top = d - 1 - j;  // eigenvalues ascend
+    Index largest = 0;
+    eigen.vectors.col(from_top).cwiseAbs().maxCoeff(&largest);
+    const double sign = eigen.vectors(largest, from_top) < 0 ? -1 : 1;
+    axes.row(j) = sign * eigen.vectors.col(from_top).transpose();
+    result.variance.push_back(std::max(0.0, eigen.values(from_top)));
+  }
+  const RowMatrix projected = centred * axes.transpose();
+  result.projected.assign(projected.data(), projected.data() + projected.size());
+  result.axes.assign(axes.data(), axes.data() + axes.size());
+  return result;
+}
+
 namespace {
 
-/// In the order of variables::estimates().
+/// Estimates in the order of variables::estimates().
 using Estimates = std::vector<double>;
 
 double& named(Estimates& all, const std::string& name) {
@@ -33,29 +65,30 @@ double& named(Estimates& all, const std::string& name) {
 /// Root mean square deviation of a component from its mean.
 double deviation(const Points& t) {
   double sum = 0;
-  for (std::size_t c = 0; c < t.components; ++c) {
+  for (Index c = 0; c < t.components; ++c) {
     double mean = 0, squares = 0;
-    for (std::size_t i = 0; i < t.count; ++i) mean += t.row(i)[c] / static_cast<double>(t.count);
-    for (std::size_t i = 0; i < t.count; ++i) squares += (t.row(i)[c] - mean) * (t.row(i)[c] - mean);
-    sum += squares / static_cast<double>(t.count);
+    for (Index i = 0; i < t.count; ++i) mean += t.row(i)[c] / t.count;
+    for (Index i = 0; i < t.count; ++i) squares += (t.row(i)[c] - mean) * (t.row(i)[c] - mean);
+    sum += squares / t.count;
   }
-  return std::sqrt(sum / static_cast<double>(t.components));
+  return std::sqrt(sum / t.components);
 }
 
 /// Root mean square of all numbers.
 double size_of(const Points& t) {
   double sum = 0;
-  for (std::size_t j = 0; j < t.count * t.components; ++j) sum += t.data[j] * t.data[j];
-  return std::sqrt(sum / static_cast<double>(t.count * t.components));
+  for (Index j = 0; j < t.count * t.components; ++j) sum += t.data[j] * t.data[j];
+  return std::sqrt(sum / (t.count * t.components));
 }
 
-/// I(T_m; T_m + sigma Z) with random noise.
-double noisy_ksg(const Points& t, double sigma, std::size_t k, const RandomStream& draw) {
-  std::vector<double> noisy(t.data, t.data + t.count * t.components);
+/// I(T_m; T_m + sigma Z) with random noise Z.
+double noisy_ksg(const Points& t, double sigma, Index k, const RandomStream& draw) {
+  std::vector<double> noisy(t.data, t.end());
   for (std::size_t j = 0; j < noisy.size(); ++j) noisy[j] += sigma * draw.normal(j);
   return ksg_information(t, {noisy.data(), t.count, t.components}, k);
 }
 
+/// Stores an estimate and its bounds.
 void put(Estimates& all, const std::string& name, const Information& found) {
   named(all, name) = found.value;
   if (found.lower) named(all, name + "_lower") = *found.lower;
@@ -102,17 +135,15 @@ std::vector<double> estimate(int part, const Points& states, std::span<const int
 }
 
 std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe, int token) {
-  const auto width = static_cast<std::size_t>(probe.spec().width);
-  Sums all(static_cast<std::size_t>(probe.depths()) * samples.size() * width);
+  const Index width = probe.spec().width, count = samples.size();
+  Sums all(probe.depths() * count * width);
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
-      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-        const auto tokens = sample_of(probe.counted(), state, static_cast<int>(b));
-        Eigen::Map<Eigen::RowVectorXd> t(
-            all.local() + (static_cast<std::size_t>(row) * samples.size() + place) * width,
-            static_cast<Eigen::Index>(width));
+      for_each_sample(batch, [&](Index b, Index place) {
+        const auto tokens = sample_of(probe.counted(), state, b);
+        Eigen::Map<Eigen::RowVectorXd> t(all.local() + (row * count + place) * width, width);
         if (token < 0)
           t = tokens.colwise().mean();
         else
@@ -125,29 +156,27 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
 }
 
 std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::vector<double>& states,
-                                                    std::span<const int> labels, std::size_t width,
+                                                    std::span<const int> labels, Index width,
                                                     const EstimatorSettings& settings,
                                                     const RandomStream& draws) {
-  const auto depths = states.size() / (labels.size() * width);
+  const Index samples = std::ssize(labels), depths = std::ssize(states) / (samples * width);
   // Depths and parts of the estimators are distributed over the ranks.
-  const std::size_t count = variables::estimates().size();
+  const Index count = std::ssize(variables::estimates());
   std::vector<double> found(count * depths, 0.0);
   const RankOf me(comm);
   collectively(comm, [&] {
-    for (std::size_t task = static_cast<std::size_t>(me.rank); task < depths * estimator_parts;
-         task += static_cast<std::size_t>(me.ranks)) {
-      const auto depth = task / estimator_parts;
-      const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
-      const Points t{states.data() + depth * labels.size() * width, labels.size(), width};
+    for (Index task = me.rank; task < depths * estimator_parts; task += me.ranks) {
+      const Index depth = task / estimator_parts;
+      const int part = (task + depth) % estimator_parts;  // so that even ranks meet odd parts, too
+      const Points t{states.data() + depth * samples * width, samples, width};
       const auto numbers = estimate(part, t, labels, settings, draws.item(depth));
-      for (std::size_t k = 0; k < count; ++k) found[k * depths + depth] += numbers[k];
+      for (Index k = 0; k < count; ++k) found[k * depths + depth] += numbers[k];
     }
   });
   sum_over_ranks(found, comm);
   std::vector<std::vector<double>> list;
-  for (std::size_t k = 0; k < count; ++k)
-    list.emplace_back(found.begin() + static_cast<std::ptrdiff_t>(k * depths),
-                      found.begin() + static_cast<std::ptrdiff_t>((k + 1) * depths));
+  for (Index k = 0; k < count; ++k)
+    list.emplace_back(found.begin() + k * depths, found.begin() + (k + 1) * depths);
   return list;
 }
 

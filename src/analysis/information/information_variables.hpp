@@ -1,6 +1,6 @@
 #pragma once
 
-// What is stored of estimates of mutual information (information.hpp).
+// Variables of estimates of mutual information in output files (information.hpp).
 
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace fluxformer::information::variables {
 inline const io::Attribute ceiling{"ceiling", "ln N: no estimate from N samples can show more", "nat"},
     label_entropy{"label_entropy", "H(Y): upper bound of I(T;Y)", "nat"};
 
-/// All that one set of states gives, in the order in which estimates are returned: input_* is I(X;T), of kde, ksg
-/// and gaussian I(X; T + sigma Z); label_* is I(T;Y), of kde and gaussian I(T + sigma Z; Y).
+/// Estimates of one set of states, in the order in which they are returned: input_* is I(X;T), for kde, ksg
+/// and gaussian I(X; T + sigma Z); label_* is I(T;Y), for kde and gaussian I(T + sigma Z; Y).
 inline const std::vector<io::Variable>& estimates() {
   const auto nats = [](const char* name, const char* long_name) {
     return io::Variable{name, {"<model>_depth"}, "nat", long_name};

@@ -16,13 +16,13 @@
 namespace fluxformer::information {
 namespace {
 
-/// 8th powers are compared instead of distances (see MaximumNorm).
+/// x^8, which is compared instead of the distance x (see MaximumNorm).
 double eighth_power(double x) {
   const double x2 = x * x, x4 = x2 * x2;
   return x4 * x4;
 }
 
-/// The interface that nanoflann needs for a set of points.
+/// Interface of a set of points for nanoflann.
 struct Cloud {
   Points points;
   std::size_t kdtree_get_point_count() const { return points.count; }
@@ -33,19 +33,18 @@ struct Cloud {
   }
 };
 
-/// nanoflann bounds the distance of a cell from below by a *sum* over axes, which overestimates a maximum and
-/// would lose neighbours. max_j d_j^8 >= 1/D sum_j d_j^8 is a bound that it can use, and a tight one: 8 %
-/// below the distance for D = 2, a third for D = 24. The last factor allows for round-off of the sum.
+/// Maximum norm for nanoflann, which bounds the distance of a cell from below by a *sum* over axes. A sum
+/// overestimates a maximum and would lose neighbours. max_j d_j^8 >= 1/D sum_j d_j^8 is a bound that it can
+/// use, and a tight one: 8 % below the distance for D = 2, a third for D = 24. The factor 1 - 1e-9 allows for
+/// round-off of the sum.
 struct MaximumNorm {
   using ElementType = double;
   using DistanceType = double;
-  explicit MaximumNorm(const Cloud& cloud)
-      : cloud_(cloud), share_((1 - 1e-9) / static_cast<double>(cloud.points.components)) {}
+  explicit MaximumNorm(const Cloud& cloud) : cloud_(cloud), share_((1 - 1e-9) / cloud.points.components) {}
 
   double evalMetric(const double* a, std::size_t index, std::size_t size) const {
     using Row = Eigen::Map<const Eigen::ArrayXd>;
-    const auto n = static_cast<Eigen::Index>(size);
-    const double largest = (Row(a, n) - Row(cloud_.points.row(index), n)).abs().maxCoeff();
+    const double largest = (Row(a, size) - Row(cloud_.points.row(index), size)).abs().maxCoeff();
     return eighth_power(largest);
   }
   double accum_dist(double a, double b, std::size_t) const { return share_ * eighth_power(std::abs(a - b)); }
@@ -66,28 +65,28 @@ struct Counter {
   bool full() const { return true; }
 };
 
-/// Owns its points; radii are 8th powers.
+/// k-d tree of points, which it owns. Radii are 8th powers.
 class Tree {
  public:
-  Tree(std::vector<double> values, std::size_t components)
+  Tree(std::vector<double> values, Index components)
       : values_(std::move(values)),
-        cloud_{{values_.data(), values_.size() / components, components}},
+        cloud_{{values_.data(), std::ssize(values_) / components, components}},
         index_(components, cloud_, nanoflann::KDTreeSingleIndexAdaptorParams(16)) {}
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
 
-  std::size_t size() const { return cloud_.points.count; }
-  const double* point(std::size_t i) const { return cloud_.points.row(i); }
+  Index size() const { return cloud_.points.count; }
+  const double* point(Index i) const { return cloud_.points.row(i); }
 
   /// Distance from one of the tree's points to its k-th neighbour.
-  double radius(const double* point, std::size_t k) const {
+  double radius(const double* point, Index k) const {
     near_.resize(k + 1);
     distance_.resize(k + 1);
     index_.knnSearch(point, k + 1, near_.data(), distance_.data());  // the point itself comes first
     return distance_.back();
   }
   /// Number of points closer than `radius` or, if that is 0, at the same place; the point itself included.
-  std::size_t closer(const double* point, double radius) const {
+  Index closer(const double* point, double radius) const {
     Counter counter{radius > 0 ? radius : std::numeric_limits<double>::denorm_min()};
     index_.radiusSearchCustomCallback(point, counter);
     return counter.count;
@@ -101,44 +100,43 @@ class Tree {
   mutable std::vector<double> distance_;
 };
 
-/// sum_i (psi(.) - psi(.)) of whole numbers, which does not depend on the order of the terms.
+/// Sum of psi(n) over whole numbers n, added and subtracted, which does not depend on the order of the terms.
 class DigammaSum {
  public:
-  explicit DigammaSum(std::size_t most) : times_(most + 1, 0) {}
-  void add(std::size_t n) { ++times_[n]; }
-  void subtract(std::size_t n) { --times_[n]; }
-  /// Their sum so far divided by `terms`, plus psi(most).
-  double mean(std::size_t terms) const {
+  explicit DigammaSum(Index most) : times_(most + 1, 0) {}
+  void add(Index n) { ++times_[n]; }
+  void subtract(Index n) { --times_[n]; }
+  /// Sum so far divided by `terms`, plus psi(most).
+  double mean(Index terms) const {
     double psi = -0.57721566490153286061, sum = 0;  // psi(1) = -gamma, psi(n + 1) = psi(n) + 1/n
-    for (std::size_t n = 1; n < times_.size(); ++n) {
-      sum += static_cast<double>(times_[n]) * psi;
-      if (n + 1 < times_.size()) psi += 1 / static_cast<double>(n);
+    for (Index n = 1; n < std::ssize(times_); ++n) {
+      sum += times_[n] * psi;
+      if (n + 1 < std::ssize(times_)) psi += 1.0 / n;
     }
-    return psi + sum / static_cast<double>(terms);
+    return psi + sum / terms;
   }
 
  private:
   std::vector<long> times_;
 };
 
-/// Scaled to a root mean square deviation of about 1, by a power of two: differences are not rounded.
+/// Points scaled to a root mean square deviation of about 1 by a power of two: differences are not rounded.
 std::vector<double> scaled(const Points& points) {
-  const std::size_t size = points.count * points.components;
-  std::vector<double> mean(points.components, 0.0), result(points.data, points.data + size);
-  for (std::size_t i = 0; i < size; ++i)
-    mean[i % points.components] += points.data[i] / static_cast<double>(points.count);
+  const Index size = points.count * points.components;
+  std::vector<double> mean(points.components, 0.0), result(points.data, points.end());
+  for (Index i = 0; i < size; ++i) mean[i % points.components] += points.data[i] / points.count;
   double square = 0;
-  for (std::size_t i = 0; i < size; ++i) {
+  for (Index i = 0; i < size; ++i) {
     const double deviation = points.data[i] - mean[i % points.components];
-    square += deviation * deviation / static_cast<double>(size);
+    square += deviation * deviation / size;
   }
   if (!(square > 0)) return result;
-  const int power = static_cast<int>(std::lround(-0.5 * std::log2(square)));
+  const int power = std::lround(-0.5 * std::log2(square));
   for (auto& value : result) value = std::ldexp(value, power);
   return result;
 }
 
-void require_neighbours(std::size_t k, std::size_t count) {
+void require_neighbours(Index k, Index count) {
   if (k < 1 || k >= count)
     throw BadInput("mutual information (ksg): k = " + std::to_string(k) + ": must be 1 to " +
                    std::to_string(count - 1) + ", one below the number of samples");
@@ -146,7 +144,7 @@ void require_neighbours(std::size_t k, std::size_t count) {
 
 }  // namespace
 
-double ksg_information(const Points& a, const Points& b, std::size_t k) {
+double ksg_information(const Points& a, const Points& b, Index k) {
   require_points("ksg", a);
   require_points("ksg", b);
   if (a.count != b.count)
@@ -155,16 +153,17 @@ double ksg_information(const Points& a, const Points& b, std::size_t k) {
   require_neighbours(k, a.count);
   std::vector<double> of_a = scaled(a), of_b = scaled(b), of_both;
   of_both.reserve(of_a.size() + of_b.size());
-  const auto append = [&](const std::vector<double>& from, std::size_t i, std::size_t components) {
+  const auto append = [&](const std::vector<double>& from, Index i, Index components) {
     const double* const row = from.data() + i * components;
     of_both.insert(of_both.end(), row, row + components);
   };
-  for (std::size_t i = 0; i < a.count; ++i) append(of_a, i, a.components), append(of_b, i, b.components);
+  for (Index i = 0; i < a.count; ++i) append(of_a, i, a.components), append(of_b, i, b.components);
 
   const Tree both(std::move(of_both), a.components + b.components);
   const Tree only_a(std::move(of_a), a.components), only_b(std::move(of_b), b.components);
+  // psi(k) + psi(N) - < psi(n_a + 1) + psi(n_b + 1) >; counts include the point itself
   DigammaSum sum(a.count);
-  for (std::size_t i = 0; i < a.count; ++i) {
+  for (Index i = 0; i < a.count; ++i) {
     const double radius = both.radius(both.point(i), k);
     sum.add(radius > 0 ? k : both.closer(both.point(i), 0));
     sum.subtract(only_a.closer(only_a.point(i), radius));
@@ -173,7 +172,7 @@ double ksg_information(const Points& a, const Points& b, std::size_t k) {
   return sum.mean(a.count);
 }
 
-double ksg_information(const Points& t, std::span<const int> labels, std::size_t k) {
+double ksg_information(const Points& t, std::span<const int> labels, Index k) {
   require_points("ksg", t);
   require_labels("ksg", t, labels);
   require_neighbours(k, t.count);
@@ -182,11 +181,9 @@ double ksg_information(const Points& t, std::span<const int> labels, std::size_t
   const std::vector<double> sorted = groups.rows({values.data(), t.count, t.components});
   std::vector<double> used;
   std::vector<std::unique_ptr<Tree>> trees;
-  for (std::size_t g = 0; g < groups.groups(); ++g) {
+  for (Index g = 0; g < groups.groups(); ++g) {
     if (groups.size(g) < 2) continue;
-    const auto at = [&](std::size_t i) {
-      return sorted.begin() + static_cast<std::ptrdiff_t>(i * t.components);
-    };
+    const auto at = [&](Index i) { return sorted.begin() + i * t.components; };
     used.insert(used.end(), at(groups.first[g]), at(groups.first[g + 1]));
     trees.push_back(std::make_unique<Tree>(std::vector<double>(at(groups.first[g]), at(groups.first[g + 1])),
                                            t.components));
@@ -194,12 +191,13 @@ double ksg_information(const Points& t, std::span<const int> labels, std::size_t
   if (trees.empty())
     throw BadInput("mutual information (ksg): every label occurs once; some must occur twice");
 
-  const std::size_t count = used.size() / t.components;
+  // psi(N) + psi(k) - < psi(N_y) + psi(m) >
+  const Index count = std::ssize(used) / t.components;
   const Tree all(std::move(used), t.components);
   DigammaSum sum(count);
   for (const auto& tree : trees) {
-    const std::size_t size = tree->size(), neighbours = std::min(k, size - 1);
-    for (std::size_t i = 0; i < size; ++i) {
+    const Index size = tree->size(), neighbours = std::min(k, size - 1);
+    for (Index i = 0; i < size; ++i) {
       const double* const point = tree->point(i);
       const double radius = tree->radius(point, neighbours);
       sum.add(radius > 0 ? neighbours : tree->closer(point, 0));

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of perturbed inputs: the response to each kind of perturbation by its level
-// (response_measures.hpp), and the growth of a small one through depth (growth_measures.hpp).
+// Variables of perturbed inputs in output files: the response to each kind of perturbation by its level, and
+// the growth of a small one through depth (perturbed_model.hpp).
 
 #include <string>
 #include <vector>
@@ -28,15 +28,15 @@ inline const io::Variable
                        "size of the step in the maximum norm and units of the features (images: standard "
                        "deviation of a pixel; pixels stay between black and white)");
 
-/// One kind of perturbation: its name, the axis of its levels, and how the input was changed.
-struct Kind {
+/// Kind of perturbation: its name, the axis of its levels, and how it changes the input.
+struct PerturbationKind {
   std::string name;
   const io::Variable& axis;
   std::string how;
 };
-/// All kinds, in the order of their curves; both spaces of ModelInput.
-inline const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{
+/// All kinds of perturbations of both spaces of ModelInput, in the order of their curves.
+inline const std::vector<PerturbationKind>& kinds() {
+  static const std::vector<PerturbationKind> all{
       {"noise", noise_level, "with Gaussian noise on the embedded input"},
       {"feature_noise", feature_noise_level, "with Gaussian noise on the features of the tokens"},
       {"dropped", dropped_share, "with that fraction of the tokens blanked"},
@@ -48,12 +48,12 @@ inline const std::vector<Kind>& kinds() {
   return all;
 }
 
-/// The response to one kind.
+/// Variables of the response to one kind of perturbation.
 struct Response {
   io::Variable accuracy, loss, change, sensitivity, not_finite, accuracy_by_sample;
 };
-/// The variables "<kind>_accuracy", "<kind>_loss", ... over the axis of the kind.
-inline Response response(const Kind& kind) {
+/// Makes the variables "<kind>_accuracy", "<kind>_loss", ... over the axis of the kind.
+inline Response response(const PerturbationKind& kind) {
   const auto variable = [&](const char* name, const std::string& long_name) {
     return io::Variable{kind.name + "_" + name, {kind.axis.name}, "", long_name};
   };

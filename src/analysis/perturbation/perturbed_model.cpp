@@ -1,8 +1,206 @@
 #include "analysis/perturbation/perturbed_model.hpp"
 
+#include <cmath>
+#include <cstddef>
+
+#include "analysis/dense_matrices.hpp"
 #include "analysis/perturbation/perturbations.hpp"
+#include "analysis/state_examples.hpp"
+#include "model/loss.hpp"
 
 namespace fluxformer::perturbation {
+
+namespace {
+
+/// Sums of one level.
+namespace response_sum {
+enum : Index { samples, correct, loss, not_finite, change, sensitivity, insensible, per_level };
+}
+
+using Logits = Eigen::Map<const Eigen::VectorXd>;
+
+}  // namespace
+
+ResponseAccumulator::ResponseAccumulator(int levels, int classes, Index samples)
+    : classes_(classes), sums_(levels * response_sum::per_level), each_(samples, levels) {}
+
+void ResponseAccumulator::add(int level, const ModelInput& input, std::span<const long> places,
+                              const std::vector<double>& u, const double* logits,
+                              const double* clean_logits) {
+  using namespace response_sum;
+  double* const s = sums_.local() + level * per_level;
+  const auto& batch = input.batch();
+  for (int b = 0; b < input.samples(); ++b) {
+    const auto clean = input.slab_block(input.clean_embedded(), b);
+    if (clean.rows() == 0) continue;
+    const int label = batch.label[b];
+    const Logits z(clean_logits + Index{b} * classes_, classes_);
+    const Logits moved(logits + Index{b} * classes_, classes_);
+    const double dx = (input.slab_block(u, b) - clean).norm() / clean.norm();
+    const double dz = (moved - z).norm() / z.norm();
+    s[samples] += 1;
+    s[change] += dx;
+    if (moved.allFinite()) {
+      const double right = most_likely(moved.data(), classes_) == label ? 1 : 0;
+      s[correct] += right;
+      each_.row(places[b])[level] = right;
+      s[loss] += loss_of({}, moved.data(), classes_, label, 0.0, nullptr);
+    } else {
+      s[not_finite] += 1;
+    }
+    if (std::isfinite(dz / dx))
+      s[sensitivity] += dz / dx;
+    else
+      s[insensible] += 1;
+  }
+}
+
+void ResponseAccumulator::reduce(MPI_Comm comm) {
+  sums_.reduce(comm);
+  each_.reduce(comm);
+}
+
+ResponseResult ResponseAccumulator::result() const {
+  using namespace response_sum;
+  ResponseResult m;
+  for (Index at = 0; at < sums_.size(); at += per_level) {
+    const double* const s = sums_.total().data() + at;
+    m.accuracy.push_back(s[correct] / s[samples]);
+    m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
+    m.input_change.push_back(s[change] / s[samples]);
+    m.sensitivity.push_back(s[sensitivity] / (s[samples] - s[insensible]));
+    m.not_finite.push_back(std::lround(s[not_finite]));
+    if (at == 0) m.samples = std::lround(s[samples]);
+  }
+  return m;
+}
+
+GrowthAccumulator::GrowthAccumulator(int depths, const SlabContext& context)
+    : Accumulator(depths + 1), context_(context) {
+  need_whole_line(*context.line, "growth of perturbations");
+}
+
+void GrowthAccumulator::add(int depth, const double* du) {
+  double* const sums = local();
+  if (depth == 0) start_.assign(context_.samples, 0.0);
+  for (int b = 0; b < context_.samples; ++b) {
+    const double norm = sample_of(context_, du, b).norm();
+    double& start = start_[b];
+    if (depth == 0) start = norm;
+    if (start == 0) continue;
+    if (depth == 0) sums[size() - 1] += 1;
+    sums[depth] += norm / start;
+  }
+}
+
+std::vector<double> GrowthAccumulator::growth() const {
+  std::vector<double> mean(total().begin(), total().end() - 1);
+  for (double& value : mean) value /= total().back();
+  return mean;
+}
+
+long GrowthAccumulator::samples() const {
+  return std::lround(total().back());
+}
+
+void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
+                GrowthAccumulator& meter) {
+  std::vector<std::vector<double>> rows;
+  auto state = u;
+  probe.forward(state, Keep::nothing,
+                [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
+  state = moved;
+  std::vector<double> du(u.size());
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
+    const auto& from = rows[i];
+    for (std::size_t j = 0; j < du.size(); ++j) du[j] = row[j] - from[j];
+    meter.add(i, du.data());
+  });
+}
+
+void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
+                        GrowthAccumulator& meter) {
+  auto state = u, du = v, next = v;
+  probe.forward(state, Keep::nothing, [&](int i, const double* row) {
+    meter.add(i, du.data());
+    if (i == probe.cells()) return;
+    probe.tangent(i, row, du.data(), next.data());
+    du.swap(next);
+  });
+}
+
+void LogitJacobian::set() {
+  auto& probe = input_.probe();
+  const int classes = probe.spec().classes, samples = input_.samples();
+  auto u = input_.clean_embedded();
+  logits_ = probe.forward(u, Keep::activations);
+  rows_.resize(classes);
+  for (int c = 0; c < classes; ++c) {
+    std::vector<double> one(logits_.size(), 0.0);
+    for (int b = 0; b < samples; ++b) one[b * classes + c] = 1;
+    probe.adjoint(one, rows_[c]);
+  }
+  values_.assign(samples, {});
+  left_.assign(samples, {});
+  for (int b = 0; b < samples; ++b) {
+    if (input_.slab_block(u, b).rows() == 0) continue;
+    // J J^T = U diag(sigma^2) U^T
+    Eigen::MatrixXd gram(classes, classes);
+    for (int i = 0; i < classes; ++i)
+      for (int j = 0; j <= i; ++j)
+        gram(i, j) = gram(j, i) =
+            input_.slab_block(rows_[i], b).cwiseProduct(input_.slab_block(rows_[j], b)).sum();
+    const SymmetricEigen eigen = symmetric_eigen(gram);  // in ascending order
+    values_[b] = eigen.values.reverse().cwiseMax(0).cwiseSqrt();
+    left_[b] = eigen.vectors.col(classes - 1);
+  }
+}
+
+void LogitJacobian::worst_direction(std::vector<double>& v) const {
+  const int classes = input_.probe().spec().classes;
+  v.assign(input_.clean_embedded().size(), 0.0);
+  for (int b = 0; b < input_.samples(); ++b) {
+    if (values_[b].size() == 0 || !(values_[b][0] > 0)) continue;
+    Eigen::VectorXd slope(classes);
+    loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[b], 1.0, slope.data());
+    // v = J^T left / sigma; along it the loss changes by slope . J v = sigma slope . left
+    const double scale = std::copysign(1 / values_[b][0], slope.dot(left_[b]));
+    for (int c = 0; c < classes; ++c)
+      input_.slab_block(v, b) += scale * left_[b][c] * input_.slab_block(rows_[c], b);
+  }
+}
+
+// The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
+
+void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jacobian) {
+  const Index classes = size() - 3;
+  double *const sums = local(), *const worst = sums + classes;
+  for (int b = 0; b < input.samples(); ++b) {
+    const auto& values = jacobian.singular_values(b);
+    if (values.size() == 0) continue;
+    worst[2] += 1;
+    for (Index c = 0; c < classes; ++c) sums[c] += values[c];
+    const Logits z(jacobian.logits().data() + b * classes, classes);
+    if (z.norm() == 0) continue;
+    worst[0] += values[0] * input.slab_block(input.clean_embedded(), b).norm() / z.norm();
+    worst[1] += 1;
+  }
+}
+
+long JacobianAccumulator::samples() const {
+  return std::lround(total().back());
+}
+
+std::vector<double> JacobianAccumulator::singular_values() const {
+  std::vector<double> mean(total().begin(), total().end() - 3);
+  for (double& value : mean) value /= total().back();
+  return mean;
+}
+
+double JacobianAccumulator::worst_sensitivity() const {
+  const double* const worst = total().data() + size() - 3;
+  return worst[0] / worst[1];
+}
 
 PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, const SampleSet& samples)
     : probe_(probe),
@@ -15,11 +213,11 @@ PerturbedModel::PerturbedModel(ModelProbe& probe, const PerturbationPlan& plan, 
       tangent_growth_(growth_),
       jacobian_meter_(probe.spec().classes) {
   for (const auto& kind : variables::kinds()) {
-    const auto levels = static_cast<int>(plan.levels.at(kind.axis.name).size());
+    const int levels = std::ssize(plan.levels.at(kind.axis.name));
     if (levels == 0 || (kind.name.ends_with("pgd") && plan.pgd_steps == 0) ||
         (kind.name == "worst" && !plan.jacobian))
       continue;
-    curves_.push_back({kind, ResponseMeter(levels, probe.spec().classes, samples.size())});
+    curves_.push_back({kind, ResponseAccumulator(levels, probe.spec().classes, samples.size())});
     if (kind.name.starts_with("feature") && features_ == nullptr)
       features_ = std::make_unique<ModelInput>(probe, InputSpace::features);
   }
@@ -33,7 +231,7 @@ void PerturbedModel::reduce(MPI_Comm comm) {
   jacobian_meter_.reduce(comm);
 }
 
-void PerturbedModel::add(ResponseMeter& to, int level, const std::vector<double>& u,
+void PerturbedModel::add(ResponseAccumulator& to, int level, const std::vector<double>& u,
                          const double* logits) const {
   to.add(level, embedded_, places_, u, logits, clean_logits_.data());
 }
@@ -42,11 +240,11 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
   for (auto& curve : curves_) {
     if (curve.kind.name != kind) continue;
     const auto& levels = plan_.levels.at(curve.kind.axis.name);
-    for (std::size_t j = 0; j < levels.size(); ++j) {
+    for (int j = 0; j < std::ssize(levels); ++j) {
       perturb(levels[j], moved_);
       state_ = moved_;
       const auto& logits = probe_.forward(state_);
-      add(curve.responses, static_cast<int>(j), moved_, logits.data());
+      add(curve.responses, j, moved_, logits.data());
     }
   }
 }
@@ -72,14 +270,14 @@ void PerturbedModel::follow_growth() {
   moved_ = u;
   add_noise(embedded_, plan_.seed, plan_.growth, moved_);
   add_growth(probe_, u, moved_, growth_);
-  for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];
+  for (std::size_t j = 0; j < u.size(); ++j) moved_[j] -= u[j];  // the perturbation alone
   add_tangent_growth(probe_, u, moved_, tangent_growth_);
 }
 
 void PerturbedModel::show(const Batch& shown) {
   places_ = shown.key;
   auto batch = shown;
-  for (long& key : batch.key) key = static_cast<long>(samples_.member(key));
+  for (long& key : batch.key) key = samples_.member(key);
   embedded_.set(batch);
   if (plan_.jacobian) {
     jacobian_.set();
@@ -98,6 +296,7 @@ void PerturbedModel::show(const Batch& shown) {
     probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share, samples_.data().unknown_word()), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
+    // u_0 + level |u_0| v for each sample
     jacobian_.worst_direction(x_);
     u = embedded_.clean();
     for (int b = 0; b < embedded_.samples(); ++b)

@@ -8,27 +8,35 @@
 
 namespace fluxformer::states {
 
+void ArrivalTimes::update(double time, const std::vector<double>& distance) {
+  for (std::size_t i = 0; i < distance.size(); ++i) {
+    if (!(distance[i] <= threshold_))
+      since_[i] = std::numeric_limits<double>::quiet_NaN();
+    else if (std::isnan(since_[i]))
+      since_[i] = time;
+  }
+}
+
 DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
     : mesh_(mesh), context_(context), flux_(flux), sums_(context) {}
 
-DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
-  const auto cells = static_cast<std::size_t>(mesh_.total_cells());
+DepthResult DepthMeter::measure(Vec u, Vec previous, double dt) {
+  const Index cells = mesh_.total_cells();
   std::vector<double> sum(cells * SlabSums::count, 0.0);
   {
     const ReadArray now(u), before(previous);
     for (int cell = 0; cell < mesh_.cells(); ++cell) {
-      const std::size_t first = static_cast<std::size_t>(cell) * context_.size();
-      double* const s =
-          sum.data() + static_cast<std::size_t>(mesh_.first_cell() + cell - 1) * SlabSums::count;
+      const Index first = cell * context_.size();
+      double* const s = sum.data() + (mesh_.first_cell() + cell - 1) * SlabSums::count;
       sums_.add(now.values + first, before.values + first,
                 reference_.empty() ? nullptr : reference_.data() + first, s);
     }
   }
   sum_over_ranks(sum, mesh_.comm());
 
-  DepthMeasures m;
+  DepthResult m;
   std::vector<double> mean(cells);
-  for (std::size_t i = 0; i < cells; ++i) {
+  for (Index i = 0; i < cells; ++i) {
     const double* const s = sum.data() + i * SlabSums::count;
     m.norm.push_back(SlabSums::norm(s));
     m.rate.push_back(dt > 0 ? std::sqrt(s[SlabSums::rate_squares] / s[SlabSums::numbers]) / dt : 0.0);
@@ -38,11 +46,10 @@ DepthMeasures DepthMeter::measure(Vec u, Vec previous, double dt) {
     m.dirichlet_energy.push_back(SlabSums::dirichlet_energy(s));
     mean[i] = s[SlabSums::values] / s[SlabSums::numbers];
   }
-  for (std::size_t i = 0; i < cells; ++i) {
-    // Central difference, one-sided at the ends.
-    const std::size_t low = i > 0 ? i - 1 : 0, high = i + 1 < cells ? i + 1 : i;
-    const double slope =
-        high > low ? (mean[high] - mean[low]) / (static_cast<double>(high - low) * flux_.spacing) : 0.0;
+  for (Index i = 0; i < cells; ++i) {
+    // d<u>/ds by a central difference, one-sided at the ends
+    const Index low = i > 0 ? i - 1 : 0, high = i + 1 < cells ? i + 1 : i;
+    const double slope = high > low ? (mean[high] - mean[low]) / ((high - low) * flux_.spacing) : 0.0;
     m.flux.push_back(flux_.speed * mean[i] - flux_.epsilon * slope);
   }
   return m;

@@ -9,8 +9,12 @@
 namespace fluxformer::states {
 namespace {
 
-enum SpectrumSum : std::size_t { samples, rank, values };
+/// Sums of one depth.
+namespace spectrum_sum {
+enum : Index { samples, rank, values };
+}
 
+/// r = exp(-sum_k p_k ln p_k), p_k = sigma_k / sum_j sigma_j
 double effective_rank_of(const Eigen::VectorXd& sigma) {
   const double sum = sigma.sum();
   double entropy = 0;
@@ -21,14 +25,15 @@ double effective_rank_of(const Eigen::VectorXd& sigma) {
 
 }  // namespace
 
-SpectrumMeter::SpectrumMeter(int depths, int modes, const SlabContext& context)
-    : context_(context), modes_(static_cast<std::size_t>(modes)) {
+SpectrumAccumulator::SpectrumAccumulator(int depths, int modes, const SlabContext& context)
+    : context_(context), modes_(modes) {
   need_whole_line(*context.line, "spectra of hidden states");
-  set_size(static_cast<std::size_t>(depths) * (values + modes_));
+  set_size(depths * (spectrum_sum::values + modes_));
 }
 
-void SpectrumMeter::add(int depth, const double* u) {
-  double* const s = local() + static_cast<std::size_t>(depth) * (values + modes_);
+void SpectrumAccumulator::add(int depth, const double* u) {
+  using namespace spectrum_sum;
+  double* const s = local() + depth * (values + modes_);
   for (int b = 0; b < context_.samples; ++b) {
     const auto sample = sample_of(context_, u, b);
     if (sample.rows() == 0) continue;
@@ -36,29 +41,28 @@ void SpectrumMeter::add(int depth, const double* u) {
     s[samples] += 1;
     s[rank] += effective_rank_of(sigma);
     if (const double norm = sigma.norm(); norm != 0)
-      for (std::size_t k = 0; k < std::min(modes_, static_cast<std::size_t>(sigma.size())); ++k)
-        s[values + k] += sigma[static_cast<Eigen::Index>(k)] / norm;
+      for (Index k = 0; k < std::min(modes_, sigma.size()); ++k) s[values + k] += sigma[k] / norm;
   }
 }
 
-std::vector<double> SpectrumMeter::means(std::size_t first, std::size_t count) const {
+std::vector<double> SpectrumAccumulator::means(Index first, Index count) const {
+  using namespace spectrum_sum;
   std::vector<double> list;
-  for (std::size_t at = 0; at < size(); at += values + modes_)
-    for (std::size_t k = first; k < first + count; ++k)
-      list.push_back(total()[at + k] / total()[at + samples]);
+  for (Index at = 0; at < size(); at += values + modes_)
+    for (Index k = first; k < first + count; ++k) list.push_back(total()[at + k] / total()[at + samples]);
   return list;
 }
 
-std::vector<double> SpectrumMeter::singular_values() const {
-  return means(values, modes_);
+std::vector<double> SpectrumAccumulator::singular_values() const {
+  return means(spectrum_sum::values, modes_);
 }
 
-std::vector<double> SpectrumMeter::effective_rank() const {
-  return means(rank, 1);
+std::vector<double> SpectrumAccumulator::effective_rank() const {
+  return means(spectrum_sum::rank, 1);
 }
 
-SpectrumMeter measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes) {
-  SpectrumMeter meter(probe.depths(), modes, probe.counted());
+SpectrumAccumulator measure_spectrum(const SampleSet& samples, ModelProbe& probe, int modes) {
+  SpectrumAccumulator meter(probe.depths(), modes, probe.counted());
   std::vector<double> u;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);

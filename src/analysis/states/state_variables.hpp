@@ -1,7 +1,7 @@
 #pragma once
 
-// What is stored of hidden states: of models in a comparison (state_measures.hpp, cka.hpp, state_spectrum.hpp),
-// and of a state that evolves (depth_measures.hpp).
+// Variables of hidden states in output files: of models in a comparison (model_states.hpp,
+// state_spectrum.hpp), and of a state that evolves (depth_measures.hpp).
 
 #include "io/axes.hpp"
 
@@ -47,7 +47,7 @@ inline const io::Variable singular_value{
         "",
         "exponential of the entropy of a sample's singular values over their sum, mean over samples"};
 
-// Of a state on the depth x token mesh, step by step.
+// State on the depth x token mesh, step by step.
 namespace history {
 
 inline const io::Variable norm{"norm", {"step", "depth"}, "", "norm of the hidden state (root mean square)"},

@@ -1,4 +1,4 @@
-// Attention of two models side by side: means, null controls, matched heads.
+// Scores of two attention rows: by hand and for unrelated rows.
 
 #include "analysis/attention/attention_measures.hpp"
 
@@ -7,9 +7,203 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
+#include <numeric>
+#include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "tests/support/test_vectors.hpp"
+
+namespace fluxformer::attention {
+namespace {
+
+constexpr double row_scores_rounding = 1e-14;
+
+RowScores scores_of(const std::vector<double>& p, const std::vector<double>& q) {
+  AttentionRow x, y;
+  x.assign(p.data(), static_cast<int>(p.size()));
+  y.assign(q.data(), static_cast<int>(q.size()));
+  return compare(x, y);
+}
+
+double value(const RowScores& scores, RowScore s) {
+  return scores.value[static_cast<std::size_t>(s)];
+}
+
+TEST(RowScores, of_three_keys_by_hand) {
+  const auto s = scores_of({.7, .2, .1}, {.1, .2, .7});
+  EXPECT_NEAR(value(s, RowScore::cosine), .18 / .54, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::kl), .6 * std::log(7), row_scores_rounding);
+  // m = (.4, .2, .4)
+  EXPECT_NEAR(value(s, RowScore::js), .7 * std::log(.7 / .4) + .1 * std::log(.1 / .4), row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::tv), .6, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::centred), (.18 - 1. / 3) / (.54 - 1. / 3), row_scores_rounding);
+  EXPECT_FALSE(s.flat);
+}
+
+TEST(RowScores, divergence_is_of_the_first_row_from_the_second) {
+  const std::vector<double> p{.5, .5}, q{.25, .75};
+  EXPECT_NEAR(value(scores_of(p, q), RowScore::kl), .5 * std::log(4. / 3), row_scores_rounding);
+  EXPECT_NEAR(value(scores_of(q, p), RowScore::kl), .25 * std::log(.5) + .75 * std::log(1.5),
+              row_scores_rounding);
+}
+
+TEST(RowScores, of_equal_rows_are_perfect) {
+  const auto s = scores_of({.7, .2, .1}, {.7, .2, .1});
+  EXPECT_NEAR(value(s, RowScore::cosine), 1, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::centred), 1, row_scores_rounding);
+  for (const auto score : {RowScore::kl, RowScore::js, RowScore::tv})
+    EXPECT_NEAR(value(s, score), 0, row_scores_rounding);
+}
+
+TEST(RowScores, of_disjoint_rows_are_the_worst_and_finite) {
+  const auto s = scores_of({1, 0, 0}, {0, .5, .5});
+  EXPECT_EQ(value(s, RowScore::cosine), 0);
+  EXPECT_NEAR(value(s, RowScore::js), std::numbers::ln2, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::tv), 1, row_scores_rounding);
+  EXPECT_NEAR(value(s, RowScore::kl), 1022 * std::numbers::ln2, 1e-9);
+}
+
+TEST(RowScores, a_uniform_row_scores_0_centred_and_is_told) {
+  const float third = 1.0f / 3;  // uniform up to single precision
+  const float above = std::nextafter(third, 1.0f);
+  for (const auto& row : {std::vector<double>{third, third, third}, {third, above, third}}) {
+    const auto s = scores_of({.7, .2, .1}, row);
+    EXPECT_EQ(value(s, RowScore::centred), 0);
+    EXPECT_TRUE(s.flat);
+  }
+  EXPECT_FALSE(scores_of({.7, .2, .1}, {.33334, .33333, .33333}).flat);
+}
+
+TEST(RowScores, do_not_depend_on_the_sum_of_a_row) {
+  const auto s = scores_of({1.4, .4, .2}, {.05, .1, .35}), plain = scores_of({.7, .2, .1}, {.1, .2, .7});
+  for (std::size_t i = 0; i < row_score_count; ++i)
+    EXPECT_NEAR(s.value[i], plain.value[i], row_scores_rounding);
+}
+
+TEST(RowScores, entropy_is_log_n_for_a_uniform_row_and_0_for_one_key) {
+  AttentionRow row;
+  row.assign(std::vector<double>(100, 0.01).data(), 100);
+  EXPECT_NEAR(row.entropy(), std::log(100), row_scores_rounding);
+  row.assign(std::vector<double>{0, 1, 0}.data(), 3);
+  EXPECT_EQ(row.entropy(), 0);
+}
+
+TEST(RowScores, of_unrelated_rows_are_those_of_the_theory) {
+  // Rows softmax(s N(0, 1)) over 32 keys; the table is the mean over 10^6 pairs of unrelated rows. The more
+  // the rows vary, the more pairs are needed: over seeds, these means have standard deviations of 4e-5, 1e-4,
+  // 1.3e-4 and 1.7e-4, so that the tolerance is at least three of them.
+  constexpr int n = 32;
+  struct Case {
+    double s, cosine, kl;
+    int rows;
+  };
+  const RandomStream draw(1, "unrelated rows");
+  for (const auto& c : {Case{.05, .9976, .0024, 500},
+                        {.1146, .9874, .0127, 2000},
+                        {.2, .9622, .0387, 10000},
+                        {.4, .8597, .1542, 120000}}) {
+    std::vector<AttentionRow> rows(3);
+    double cosine = 0, kl = 0, count = 0;
+    for (int i = 0; i < c.rows; ++i) {
+      std::vector<double> p(n);
+      for (int j = 0; j < n; ++j)
+        p[static_cast<std::size_t>(j)] = std::exp(c.s * draw.normal(static_cast<std::uint64_t>(i * n + j)));
+      auto& row = rows[static_cast<std::size_t>(i % 3)];
+      row.assign(p.data(), n);
+      for (int back = 1; back <= std::min(i, 2); ++back) {
+        const auto s = compare(row, rows[static_cast<std::size_t>((i - back) % 3)]);
+        cosine += value(s, RowScore::cosine), kl += value(s, RowScore::kl), count += 1;
+      }
+    }
+    EXPECT_NEAR(cosine / count, c.cosine, 5e-4) << c.s;
+    EXPECT_NEAR(kl / count, c.kl, 5e-4) << c.s;
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer::attention
+
+// Optimal assignment against exhaustive search.
+
+namespace fluxformer::attention {
+namespace {
+
+using Columns = std::vector<int>;
+
+double total(const std::vector<double>& cost, int columns, const Columns& column_of) {
+  double sum = 0;
+  for (std::size_t i = 0; i < column_of.size(); ++i)
+    if (column_of[i] >= 0)
+      sum += cost[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column_of[i])];
+  return sum;
+}
+
+/// The smallest total over all ways to give as many rows as possible their own column.
+double least_total(const std::vector<double>& cost, int rows, int columns) {
+  // Slots beyond the columns mean "none", so that every permutation of the slots is an assignment.
+  Columns slots(static_cast<std::size_t>(std::max(rows, columns)));
+  std::iota(slots.begin(), slots.end(), 0);
+  double least = INFINITY;
+  do {
+    Columns column_of(slots.begin(), slots.begin() + rows);
+    for (int& column : column_of)
+      if (column >= columns) column = -1;
+    least = std::min(least, total(cost, columns, column_of));
+  } while (std::next_permutation(slots.begin(), slots.end()));
+  return least;
+}
+
+TEST(Assignment, is_the_cheapest_of_all) {
+  for (const auto& [rows, columns] :
+       {std::pair{1, 1}, {2, 2}, {3, 3}, {6, 6}, {4, 6}, {6, 4}, {1, 5}, {5, 1}})
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      auto cost = test::random_vector(static_cast<std::size_t>(rows * columns), seed);
+      // Integers every other time, so that many costs are equal.
+      if (seed % 2 == 1)
+        for (double& x : cost) x = std::round(2 * x);
+      const auto found = optimal_assignment(cost, rows, columns);
+      EXPECT_NEAR(total(cost, columns, found), least_total(cost, rows, columns), 1e-13)
+          << rows << " x " << columns;
+      Columns taken;
+      for (const int column : found)
+        if (column >= 0) taken.push_back(column);
+      std::sort(taken.begin(), taken.end());
+      EXPECT_EQ(std::adjacent_find(taken.begin(), taken.end()), taken.end());
+      EXPECT_EQ(taken.size(), static_cast<std::size_t>(std::min(rows, columns)));
+    }
+}
+
+TEST(Assignment, is_not_greedy) {
+  // The cheapest entry first, (0, 0), would cost 1 + 100.
+  EXPECT_EQ(optimal_assignment({1, 2, 2, 100}, 2, 2), (Columns{1, 0}));
+}
+
+TEST(Assignment, recovers_a_permutation_of_many) {
+  constexpr std::size_t n = 40;
+  std::vector<double> cost(n * n, 1.0);
+  for (std::size_t i = 0; i < n; ++i) cost[i * n + (7 * i + 3) % n] = 0.5;
+  const auto found = optimal_assignment(cost, n, n);
+  for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(found[i], static_cast<int>((7 * i + 3) % n));
+}
+
+TEST(Assignment, avoids_costs_that_are_not_finite) {
+  EXPECT_EQ(optimal_assignment({NAN, 5, 1, INFINITY}, 2, 2), (Columns{1, 0}));
+  // A row without finite costs takes what the others leave.
+  EXPECT_EQ(optimal_assignment({NAN, NAN, NAN, 3, 1, 9, 1, 2, 9}, 3, 3), (Columns{2, 1, 0}));
+}
+
+TEST(Assignment, of_nothing_is_nothing_and_wrong_sizes_are_refused) {
+  EXPECT_EQ(optimal_assignment({}, 0, 3), Columns{});
+  EXPECT_EQ(optimal_assignment({}, 2, 0), (Columns{-1, -1}));
+  EXPECT_THROW(optimal_assignment({1, 2, 3}, 2, 2), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace fluxformer::attention
+
+// Attention of two models side by side: means, null controls, matched heads.
 
 namespace fluxformer::attention {
 namespace {
@@ -37,8 +231,8 @@ std::size_t index(RowScore s) {
 }
 
 /// A subset of five samples of 3 to 7 tokens at two layers, on lines with `padding` extra tokens.
-AttentionMeter meter_of(const std::vector<long>& which, int padding) {
-  AttentionMeter meter({2, 3, 2}, 1);
+AttentionAccumulator meter_of(const std::vector<long>& which, int padding) {
+  AttentionAccumulator meter({2, 3, 2}, 1);
   for (const long sample : which)
     for (int layer = 0; layer < 2; ++layer) {
       const int length = 3 + static_cast<int>(sample);
@@ -51,7 +245,7 @@ AttentionMeter meter_of(const std::vector<long>& which, int padding) {
 }
 
 /// All means of such an accumulator.
-std::vector<double> means_of(const AttentionMeter& meter) {
+std::vector<double> means_of(const AttentionAccumulator& meter) {
   std::vector<double> all;
   for (int layer = 0; layer < 2; ++layer)
     for (int t = 0; t < 3; ++t) {
@@ -105,7 +299,7 @@ TEST(AttentionMeasures, halves_merge_to_the_whole) {
 
 TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
   constexpr int n = 6;
-  AttentionMeter meter({1, 2, 1}, 1);
+  AttentionAccumulator meter({1, 2, 1}, 1);
   const auto t = attention(2, n, n, 1), p = attention(1, n, n, 2);
   meter.add(0, 0, n, n, t.data(), p.data());
   meter.reduce(MPI_COMM_SELF);
@@ -115,7 +309,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
                 rounding);
     EXPECT_EQ(meter.uniform_score(RowScore::centred, 0, head), 0);
   }
-  AttentionMeter turned({1, 1, 2}, 1);
+  AttentionAccumulator turned({1, 1, 2}, 1);
   turned.add(0, 0, n, n, p.data(), t.data());
   turned.reduce(MPI_COMM_SELF);
   for (int head = 0; head < 2; ++head)
@@ -125,7 +319,7 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
 
 TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
   constexpr int n = 5;
-  AttentionMeter meter({1, 1, 2}, 1);
+  AttentionAccumulator meter({1, 1, 2}, 1);
   auto p = attention(2, n, n, 2);
   std::fill_n(p.begin() + n * n, n * n, 1.0 / n);
   for (const long sample : {0, 1}) meter.add(sample, 0, n, n, attention(1, n, n, 1).data(), p.data());
@@ -143,7 +337,7 @@ TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
   const std::vector<double> row{.5, .3, .15, .05};
   std::vector<double> k;
   for (int query = 0; query < n; ++query) k.insert(k.end(), row.begin(), row.end());
-  AttentionMeter meter({1, 1, 1}, 7);
+  AttentionAccumulator meter({1, 1, 1}, 7);
   for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, n, n, k.data(), k.data());
   meter.reduce(MPI_COMM_SELF);
 
@@ -181,7 +375,7 @@ TEST(AttentionMeasures, each_row_has_keys_in_an_order_of_its_own) {
 }
 
 TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
-  AttentionMeter meter({1, 1, 1}, 1);
+  AttentionAccumulator meter({1, 1, 1}, 1);
   const std::vector<double> k(16, 1.0);
   EXPECT_THROW(meter.add(0, 0, 4, 1, k.data(), k.data()), BadInput);
   EXPECT_THROW(meter.add(0, 0, 1, 1, k.data(), k.data()), BadInput);
@@ -191,10 +385,10 @@ TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
 }
 
 /// P holds the heads of T in the order `of` (head p of P is head of[p] of T), and others where that is -1.
-AttentionMeter with_heads_in_order(const std::vector<int>& of, int heads_t) {
+AttentionAccumulator with_heads_in_order(const std::vector<int>& of, int heads_t) {
   constexpr int n = 6;
   const auto heads_p = static_cast<int>(of.size());
-  AttentionMeter meter({1, heads_t, heads_p}, 1);
+  AttentionAccumulator meter({1, heads_t, heads_p}, 1);
   for (unsigned sample = 0; sample < 4; ++sample) {
     const auto t = attention(heads_t, n, n, sample);
     auto p = attention(heads_p, n, n, 50 + sample);
@@ -228,8 +422,8 @@ TEST(MatchedHeads, are_scored_by_the_mean_over_them) {
 }
 
 /// Five samples of 3 to 7 tokens as in meter_of, each kept in the row 4 - sample.
-AttentionMeter keeping_samples(const HeadMatch& pairs) {
-  AttentionMeter meter({2, 3, 2}, 1, MatchedScores(6, pairs));
+AttentionAccumulator keeping_samples(const HeadMatch& pairs) {
+  AttentionAccumulator meter({2, 3, 2}, 1, MatchedScores(6, pairs));
   meter.leave_out(5);
   for (const long sample : {2, 0, 4, 1, 3})
     for (int layer = 0; layer < 2; ++layer) {

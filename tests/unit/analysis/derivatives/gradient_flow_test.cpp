@@ -9,9 +9,9 @@
 #include <functional>
 #include <numbers>
 
-#include "analysis/derivatives/gradient_measures.hpp"
-#include "analysis/derivatives/probe_jacobian.hpp"
-#include "analysis/derivatives/singular_values.hpp"
+#include "analysis/derivatives/jacobian_spectra.hpp"
+#include "analysis/derivatives/layer_jacobians.hpp"
+#include "analysis/derivatives/loss_gradients.hpp"
 #include "model/initialise.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -117,14 +117,14 @@ TEST(PureDiffusion, never_lets_a_gradient_grow_up_to_one_half_and_does_beyond) {
     std::vector<double> u(n, 1.0);
     diffusion.march(u);
     std::vector<double> w = test::random_vector(n, 3), next(n);
-    GradientMeter meter(layers + 1, diffusion.probe.counted());
+    GradientAccumulator meter(layers + 1, diffusion.probe.counted());
     meter.add(layers, w.data());
     for (int i = layers; i-- > 0; w = next) {
       diffusion.jacobian.transposed(i, i + 1)(w.data(), next.data());
       meter.add(i, next.data());
     }
     meter.reduce(MPI_COMM_SELF);
-    const auto ratio = meter.measures().ratio;
+    const auto ratio = meter.result().ratio;
     const double largest = *std::max_element(ratio.begin(), ratio.end() - 1);
     if (a <= 0.5)
       EXPECT_LE(largest, 1) << a;
@@ -138,10 +138,10 @@ TEST(PureDiffusion, leaves_the_gradient_through_the_mean_as_it_is) {
   Diffusion diffusion(0.3, 10, 1);
   std::vector<double> u = test::random_vector(n, 4), u_bar;
   diffusion.march(u, Keep::activations);
-  GradientMeter meter(11, diffusion.probe.counted());
+  GradientAccumulator meter(11, diffusion.probe.counted());
   diffusion.probe.adjoint({1, -3}, u_bar, {}, [&](int i, const double* at) { meter.add(i, at); });
   meter.reduce(MPI_COMM_SELF);
-  const auto m = meter.measures();
+  const auto m = meter.result();
   for (const double norm : m.norm)
     EXPECT_NEAR(norm, 5 / std::sqrt(n), 1e-14);  // |1 - 3 * 2| on each of n, / n
   EXPECT_NEAR(m.disparity, 1, 1e-13);

@@ -1,4 +1,4 @@
-// Gradients of the mean loss over a sample set, and layer Jacobians in known cases.
+// Gradients by depth: by hand, against differences, and invariances.
 
 #include "analysis/derivatives/loss_gradients.hpp"
 
@@ -9,8 +9,213 @@
 #include "analysis/derivatives/layer_jacobians.hpp"
 #include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
+#include "model/loss.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
+
+namespace fluxformer::derivatives {
+namespace {
+
+using test::ProbeCase;
+using test::ProbeSpec;
+using test::random_vector;
+
+constexpr double gradient_measures_rounding = 1e-13;  // sums of some hundred numbers of order 1
+
+/// A Transformer, and a PDE model without normalisation on finer cells.
+std::vector<ProbeSpec> models() {
+  return {{}, {.norm = Norm::none, .kind = ModelKind::pde, .kappa = 0.2, .cells = 6}};
+}
+
+/// d loss / d logits of each sample.
+std::vector<double> logits_bar(const ModelProbe& probe, const Batch& batch,
+                               const std::vector<double>& logits) {
+  std::vector<double> bar(logits.size());
+  const auto classes = static_cast<std::size_t>(probe.spec().classes);
+  for (std::size_t b = 0; b < batch.label.size(); ++b)
+    loss_of({}, logits.data() + b * classes, probe.spec().classes, batch.label[b],
+            batch.weight[b] == 0 ? 0 : 1, bar.data() + b * classes);
+  return bar;
+}
+
+/// The accumulator's result for these samples, and the gradient of the sum of their losses.
+struct Found {
+  GradientResult measures;
+  std::vector<double> parameters;
+};
+Found found(ProbeCase& model, const std::vector<long>& keys) {
+  const auto batch = model.batch(keys);
+  std::vector<double> u, u_bar;
+  Found out;
+  out.parameters.resize(model.probe.parameters().values.size());
+  model.probe.embed(batch, u);
+  const auto bar = logits_bar(model.probe, batch, model.probe.forward(u, Keep::activations));
+  GradientAccumulator meter(model.probe.depths(), model.probe.counted());
+  model.probe.adjoint(bar, u_bar, out.parameters, [&](int i, const double* at) { meter.add(i, at); });
+  meter.reduce(MPI_COMM_SELF);
+  out.measures = meter.result();
+  return out;
+}
+
+TEST(GradientResult, of_two_samples_by_hand) {
+  const auto line = TokenLine::even(MPI_COMM_SELF, 2, 1);
+  const SlabContext context{&line, 2, 1, {{2, 1}, false, {}}, nullptr};
+  GradientAccumulator meter(3, context);
+  const std::vector<double> rows[3] = {{3, 12, 4, NAN}, {0, 1, 0, NAN}, {1, 1, 0, NAN}};
+  for (int i = 2; i >= 0; --i) meter.add(i, rows[i].data());
+  meter.reduce(MPI_COMM_SELF);
+  const auto m = meter.result();
+  EXPECT_EQ(m.samples, 2);
+  EXPECT_NEAR(m.norm[0], 13 / std::sqrt(2), gradient_measures_rounding);  // sqrt((5^2 + 12^2) / 2)
+  EXPECT_NEAR(m.ratio[0], 13, gradient_measures_rounding);
+  EXPECT_NEAR(m.ratio[1], std::sqrt(0.5), gradient_measures_rounding);
+  EXPECT_EQ(m.ratio[2], 1);
+  EXPECT_NEAR(m.disparity, 13, gradient_measures_rounding);
+}
+
+TEST(GradientResult, at_the_embedding_are_those_of_central_differences) {
+  for (const auto& spec : models()) {
+    ProbeCase model(spec, 1);
+    const auto batch = model.batch({1});
+    std::vector<double> u;
+    model.probe.embed(batch, u);
+    const auto loss = [&](std::vector<double> from) {
+      const auto& z = model.probe.forward(from);
+      return loss_of({}, z.data(), model.probe.spec().classes, batch.label[0], 1, nullptr);
+    };
+    constexpr double step = 1e-5;
+    double sum = 0;
+    for (std::size_t j = 0; j < u.size(); ++j) {
+      auto up = u, down = u;
+      up[j] += step, down[j] -= step;
+      sum += std::pow((loss(up) - loss(down)) / (2 * step), 2);
+    }
+    // step^2 from the third derivative, 1e-16 / step from round-off
+    EXPECT_NEAR(found(model, {1}).measures.norm[0] / std::sqrt(sum), 1, 1e-8);
+  }
+}
+
+TEST(GradientResult, of_a_batch_are_those_of_its_samples_together) {
+  for (const auto& spec : models()) {
+    ProbeCase three(spec, 3), four(spec, 4);
+    const auto whole = found(four, {0, 1, 2, 3});
+    const auto part = found(three, {3, 1}), rest = found(three, {0, 2});  // with a filler each
+    for (std::size_t i = 0; i < whole.measures.norm.size(); ++i) {
+      const double a = part.measures.norm[i], b = rest.measures.norm[i], all = whole.measures.norm[i];
+      EXPECT_NEAR((2 * a * a + 2 * b * b) / (4 * all * all), 1, 1e-12);
+    }
+    EXPECT_EQ(part.measures.samples, 2);
+  }
+}
+
+TEST(GradientResult, do_not_see_padding) {
+  // Nine tokens, alone on a line and followed by three tokens of padding.
+  ModelSpec spec = test::small_model(2);
+  spec.norm = Norm::none;
+  spec.attention.layer_norm = false;
+  spec.features = 3;
+  spec.classes = 4;
+  const auto parameters = test::random_parameters({.model = spec, .kappa = 0.2});
+  const auto features = random_vector(9 * 3, 5);
+  const auto numbers = [&](int tokens) {
+    const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
+    ModelProbe probe(parameters, line, 1, 4, Precision::float64);
+    Batch batch{features, {9}, {2}, {1}};
+    batch.input.resize(static_cast<std::size_t>(tokens) * 3, 7);
+    std::vector<double> u, u_bar, gradient(parameters.values.size());
+    probe.embed(batch, u);
+    const auto bar = logits_bar(probe, batch, probe.forward(u, Keep::activations));
+    GradientAccumulator meter(probe.depths(), probe.counted());
+    probe.adjoint(bar, u_bar, gradient, [&](int i, const double* at) { meter.add(i, at); });
+    meter.reduce(MPI_COMM_SELF);
+    auto all = meter.result().norm;
+    for (const auto& group : group_norms(parameters.layout, gradient)) all.push_back(group.norm);
+    return all;
+  };
+  EXPECT_LT(test::relative_difference(numbers(12), numbers(9)), 1e-12);
+}
+
+TEST(GradientResult, of_groups_are_the_norm_of_all_their_arrays) {
+  ModelSpec spec = test::small_model(2);
+  spec.features = 3;
+  spec.classes = 4;
+  const ParameterLayout layout(spec);
+  std::vector<double> gradient(layout.size(), 0.0);
+  const auto set = [&](const char* path, double value) { gradient[layout.at(path).offset] = value; };
+  set("embedding/W", 3), set("embedding/b", -4), set("layers/2/W_Q", 1), set("layers/2/kappa", 2);
+  set("layers/2/b_2", 2), set("head/b", -7);
+  const auto groups = group_norms(layout, gradient);
+  std::vector<std::string> names;
+  std::vector<double> norms;
+  std::size_t count = 0;
+  for (const auto& g : groups) {
+    names.push_back(g.group), norms.push_back(g.norm);
+    count += g.parameters;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"embedding", "layers/1", "layers/2", "final_norm", "head",
+                                             "equation"}));
+  EXPECT_EQ(norms, (std::vector<double>{5, 0, 3, 0, 7, 0}));
+  EXPECT_EQ(count, layout.size());
+}
+
+TEST(ProbeJacobian, is_the_derivative_of_the_march_and_its_transpose) {
+  for (const auto& spec : models()) {
+    ProbeCase model(spec, 3);
+    auto& probe = model.probe;
+    std::vector<double> u;
+    probe.embed(model.batch({0, 1, 2}), u);
+    const auto start = u;
+    ProbeJacobian jacobian(probe);
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
+    const auto v = random_vector(u.size(), 21), w = random_vector(u.size(), 22);
+    const int last = probe.cells();
+    std::vector<double> tangent(u.size()), back(u.size()), half(u.size()), halves(u.size());
+    jacobian.derivative(0, last)(v.data(), tangent.data());
+    jacobian.transposed(0, last)(w.data(), back.data());
+    EXPECT_NEAR(test::dot(tangent, w) / test::dot(v, back), 1, 1e-11);
+
+    constexpr double step = 1e-5;
+    auto up = test::plus(start, step, v), down = test::plus(start, -step, v);
+    probe.forward(up), probe.forward(down);
+    auto difference = test::plus(up, -1, down);
+    for (double& x : difference) x /= 2 * step;
+    EXPECT_LT(test::relative_difference(tangent, difference), 1e-7);  // step^2 |v|^2 from third derivatives
+
+    // In two parts, and within one object.
+    jacobian.derivative(0, 1)(v.data(), half.data());
+    jacobian.derivative(1, last)(half.data(), halves.data());
+    EXPECT_EQ(halves, tangent);
+  }
+}
+
+TEST(ProbeJacobian, takes_the_gradient_from_depth_to_depth) {
+  for (const auto& spec : models()) {
+    ProbeCase model(spec, 2);
+    auto& probe = model.probe;
+    const auto batch = model.batch({0, 1});
+    std::vector<double> u, u_bar;
+    probe.embed(batch, u);
+    ProbeJacobian jacobian(probe);
+    const auto bar =
+        logits_bar(probe, batch, probe.forward(u, Keep::activations, [&](int row, const double* state) {
+          jacobian.keep(row, state);
+        }));
+    std::vector<std::vector<double>> rows(static_cast<std::size_t>(probe.depths()));
+    probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) {
+      rows[static_cast<std::size_t>(i)].assign(at, at + u.size());
+    });
+    std::vector<double> back(u.size());
+    for (int i = 0; i < probe.cells(); ++i) {
+      jacobian.transposed(i, probe.cells())(rows.back().data(), back.data());
+      EXPECT_LT(test::relative_difference(back, rows[static_cast<std::size_t>(i)]), 1e-12);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer::derivatives
+
+// Gradients of the mean loss over a sample set, and layer Jacobians in known cases.
 
 namespace fluxformer::derivatives {
 namespace {

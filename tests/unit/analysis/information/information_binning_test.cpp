@@ -6,8 +6,8 @@
 
 #include <limits>
 
-#include "analysis/information/binning.hpp"
-#include "analysis/information/principal_components.hpp"
+#include "analysis/information/estimates.hpp"
+#include "analysis/information/information.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
@@ -43,7 +43,7 @@ TEST(Binning, of_an_injective_layer_with_fine_bins_is_exactly_ln_n) {
   const Rows x = normal_rows(500, 2, 1);
   const Rows t = product(x, rotation(2, 2)).array().tanh();
   const auto labels = random_labels(500, 3, 3);
-  const auto found = binned_information(points_of(t), labels, {std::size_t{1} << 30, tanh_range});
+  const auto found = binned_information(points_of(t), labels, {Index{1} << 30, tanh_range});
   EXPECT_EQ(found.input.value, std::log(500.0));
   EXPECT_NEAR(found.label.value, LabelGroups(labels).entropy(),
               1e-12);  // all the information in Y, whatever Y is

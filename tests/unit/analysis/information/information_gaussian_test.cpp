@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "analysis/information/gaussian_information.hpp"
+#include "analysis/information/information.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 
@@ -16,7 +16,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 double channel(const MatrixXd& covariance, double sigma) {
-  return gaussian_channel(covariance.data(), static_cast<std::size_t>(covariance.rows()), sigma);
+  return gaussian_channel(covariance.data(), covariance.rows(), sigma);
 }
 
 TEST(Gaussian, information_under_pure_diffusion_falls_as_the_modes_decay) {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "analysis/information/kde_bounds.hpp"
+#include "analysis/information/information.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/information/information_samples.hpp"
 

@@ -119,7 +119,7 @@ TEST(Ksg, of_classes_far_apart_is_the_entropy_of_the_label) {
   // The k nearest of all are those of the label: psi(N) - <psi(N_y)> is left, H(Y) but for 3 / 2N.
   const LabelGroups groups(y);
   double expected = digamma(1000);
-  for (std::size_t g = 0; g < groups.groups(); ++g) expected -= groups.share(g) * digamma(groups.size(g));
+  for (Index g = 0; g < groups.groups(); ++g) expected -= groups.share(g) * digamma(groups.size(g));
   const double found = ksg_information(points_of(t), y, 3);
   EXPECT_NEAR(found, expected, 1e-12);
   EXPECT_NEAR(found, groups.entropy(), 2e-3);

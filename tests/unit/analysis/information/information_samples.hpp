@@ -18,7 +18,7 @@ namespace fluxformer::test {
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 inline information::Points points_of(const Rows& x) {
-  return {x.data(), static_cast<std::size_t>(x.rows()), static_cast<std::size_t>(x.cols())};
+  return {x.data(), x.rows(), x.cols()};
 }
 
 /// Independent standard normal numbers.

@@ -20,8 +20,8 @@ using namespace test;
 constexpr double state_spectrum_rounding = 1e-13;  // bidiagonalisation of matrices of some ten rows
 
 /// Of one slab [token][sample][channel].
-SpectrumMeter spectrum_of(const SlabContext& context, const std::vector<double>& u) {
-  SpectrumMeter meter(1, std::min(context.line->tokens(), context.width), context);
+SpectrumAccumulator spectrum_of(const SlabContext& context, const std::vector<double>& u) {
+  SpectrumAccumulator meter(1, std::min(context.line->tokens(), context.width), context);
   meter.add(0, u.data());
   meter.reduce(MPI_COMM_SELF);
   return meter;
@@ -103,7 +103,7 @@ TEST(StateSpectrum, keeps_as_many_values_as_asked_for) {
   const SlabContext context{&line, 1, 3};
   const std::vector<double> u{0, 3, 0, 1, 0, 0};
   for (const std::size_t modes : {1u, 3u}) {
-    SpectrumMeter meter(1, static_cast<int>(modes), context);
+    SpectrumAccumulator meter(1, static_cast<int>(modes), context);
     meter.add(0, u.data());
     meter.reduce(MPI_COMM_SELF);
     const auto values = meter.singular_values();
