@@ -7,10 +7,10 @@
 #include <limits>
 #include <sstream>
 
-#include "analysis/paths/chain_variables.hpp"
-#include "analysis/paths/nested_wishart.hpp"
-#include "analysis/paths/path_predictor.hpp"
-#include "analysis/paths/sampled_posterior.hpp"
+#include "analysis/paths/path_kernels.hpp"
+#include "analysis/paths/path_posterior.hpp"
+#include "analysis/paths/path_variables.hpp"
+#include "analysis/paths/posterior_chain.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"

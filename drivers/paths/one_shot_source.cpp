@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "analysis/paths/learner_variables.hpp"
-#include "analysis/paths/one_shot_examples.hpp"
+#include "analysis/paths/one_shot_task.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
 #include "io/digest.hpp"

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "analysis/paths/learner_training.hpp"
-#include "analysis/paths/learner_variables.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/progress.hpp"

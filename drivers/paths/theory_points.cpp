@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "analysis/paths/head_scores.hpp"
+#include "analysis/paths/head_pruning.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/missing_value.hpp"

@@ -1,14 +1,65 @@
 #include "analysis/paths/head_pruning.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "analysis/attention/field_attention.hpp"
+#include "analysis/paths/path_examples.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
+#include "model/loss.hpp"
 
 namespace fluxformer::paths {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+Eigen::VectorXd paths_through(const HeadPlace& head, const std::vector<int>& heads) {
+  Eigen::VectorXd through(path_count(heads));
+  for (Index path = 0; path < through.size(); ++path)
+    through[path] = heads_of_path(static_cast<int>(path), heads)[head.layer] == head.head;
+  return through;
+}
+
+std::vector<HeadPlace> all_heads(const std::vector<int>& heads) {
+  std::vector<HeadPlace> all;
+  all.reserve(std::accumulate(heads.begin(), heads.end(), 0));
+  for (std::size_t l = 0; l < heads.size(); ++l)
+    for (int h = 0; h < heads[l]; ++h) all.push_back({static_cast<int>(l), h});
+  return all;
+}
+
+std::vector<double> head_scores(const MatrixXd& u, const std::vector<int>& heads) {
+  const MatrixXd size = u.cwiseAbs();
+  std::vector<double> scores;
+  const auto all = all_heads(heads);
+  scores.reserve(all.size());
+  for (const auto& head : all) {
+    const auto through = paths_through(head, heads);
+    scores.push_back(2 * (through.transpose() * size).sum() - through.dot(size * through));
+  }
+  return scores;
+}
+
+std::vector<HeadPlace> in_rising_order(const std::vector<double>& scores, const std::vector<int>& heads) {
+  const auto places = all_heads(heads);
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t k) { return scores[k]; });
+  std::vector<HeadPlace> rising;
+  rising.reserve(order.size());
+  for (const auto k : order) rising.push_back(places[k]);
+  return rising;
+}
+
+MatrixXd without_head(const MatrixXd& u, const HeadPlace& head, const std::vector<int>& heads) {
+  const Eigen::VectorXd kept = Eigen::VectorXd::Ones(u.rows()) - paths_through(head, heads);
+  return kept.asDiagonal() * u * kept.asDiagonal();
+}
 
 using Eigen::Index;
 using Eigen::MatrixXd;
@@ -101,6 +152,85 @@ std::vector<double> mean_entropies(const FrozenAttention& attention, int count,
     }
   }
   return entropies;
+}
+
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+using Weights = Eigen::Map<RowMatrix>;
+using ConstWeights = Eigen::Map<const RowMatrix>;
+
+std::string output_of(int layer) {
+  return "layers/" + std::to_string(layer + 1) + "/W_O";
+}
+
+/// Channels of a head.
+Index head_channels(const ModelSpec& spec) {
+  return spec.width / spec.attention.heads;
+}
+
+}  // namespace
+
+void silence(Parameters& parameters, std::span<const HeadPlace> lost) {
+  const auto& spec = parameters.spec;
+  for (const auto& [layer, head] : lost) {
+    if (layer < 0 || layer >= spec.layers || head < 0 || head >= spec.attention.heads)
+      throw BadInput("the model has no head " + std::to_string(head) + " in layer " +
+                     std::to_string(layer + 1));
+    Weights(parameters.view(output_of(layer)).data(), spec.width, spec.width)
+        .middleCols(head * head_channels(spec), head_channels(spec))
+        .setZero();
+  }
+}
+
+RowMatrix attentioned_states(const std::vector<identifiability::LayerHeads>& layers,
+                             const RowMatrix& embedded) {
+  const Index n = embedded.rows();
+  // Columns are weights of tokens, one for each path (h_l .. h_L): what the layers from l on make of the mean over tokens.
+  MatrixXd weights = MatrixXd::Constant(n, 1, 1 / static_cast<double>(n));
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    const Index behind = weights.cols();
+    MatrixXd longer(n, static_cast<Index>(layer->size()) * behind);
+    for (std::size_t h = 0; h < layer->size(); ++h)
+      longer.middleCols(static_cast<Index>(h) * behind, behind).noalias() =
+          (*layer)[h].weights.transpose() * weights;
+    weights = std::move(longer);
+  }
+  return weights.transpose() * embedded;
+}
+
+std::vector<double> row_entropies(const std::vector<identifiability::LayerHeads>& layers) {
+  std::vector<double> entropies;
+  for (const auto& layer : layers)
+    for (const auto& head : layer)
+      entropies.push_back(
+          attention::row_entropy(head.weights.data(), static_cast<std::size_t>(head.weights.size())) /
+          static_cast<double>(head.weights.rows()));
+  return entropies;
+}
+
+std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch) {
+  const auto& parameters = probe.parameters();
+  const auto& spec = parameters.spec;
+  std::vector<double> u, logits_bar, gradient(parameters.values.size());
+  probe.embed(batch, u);
+  const auto& logits = probe.forward(u, Keep::activations);
+  logits_bar.resize(logits.size());
+  loss_of({}, logits.data(), static_cast<int>(logits.size()), batch.label.front(), 1, logits_bar.data());
+  probe.adjoint(logits_bar, u, gradient);
+  std::vector<double> slopes;
+  for (int l = 0; l < spec.layers; ++l) {
+    const auto& view = parameters.layout.at(output_of(l));
+    const ConstWeights w(parameters.values.data() + view.offset, spec.width, spec.width),
+        g(gradient.data() + view.offset, spec.width, spec.width);
+    for (int h = 0; h < spec.attention.heads; ++h)
+      slopes.push_back(w.middleCols(h * head_channels(spec), head_channels(spec))
+                           .cwiseProduct(g.middleCols(h * head_channels(spec), head_channels(spec)))
+                           .sum());
+  }
+  return slopes;
 }
 
 }  // namespace fluxformer::paths

@@ -1,18 +1,42 @@
 #pragma once
 
-// Heads of a trained network are silenced one after another, without training it again. Source: specification of attention
-// paths, section 7.3; first-order scores: Michel, Levy, Neubig, "Are sixteen heads really better than one?", NeurIPS 2019.
+// How much each attention head counts by the theory of attention paths. Source: specification of attention paths, section 2.6.
 
+#include <Eigen/Core>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "analysis/identifiability/model_heads.hpp"
 #include "analysis/paths/frozen_attention.hpp"
-#include "analysis/paths/head_scores.hpp"
 #include "analysis/paths/path_examples.hpp"
 
 namespace fluxformer::paths {
+
+/// One head, both counted from 0.
+struct HeadPlace {
+  int layer = 0, head = 0;
+};
+
+/// Of all layers, the first layer's heads first.
+std::vector<HeadPlace> all_heads(const std::vector<int>& heads);
+
+/// 1 for the paths through a head, 0 for the others: by paths.
+Eigen::VectorXd paths_through(const HeadPlace& head, const std::vector<int>& heads);
+
+/// score(l, h) = sum of |U_1^{pi pi'}| over the pairs of paths of which at least one goes through head h of layer l. By
+/// layers, the heads of a layer behind each other; not normalised.
+std::vector<double> head_scores(const Eigen::MatrixXd& u, const std::vector<int>& heads);
+
+/// All heads, that of the smallest score first; of equal ones the first.
+std::vector<HeadPlace> in_rising_order(const std::vector<double>& scores, const std::vector<int>& heads);
+
+/// U_1 with zeros in the rows and columns of all paths through the head.
+Eigen::MatrixXd without_head(const Eigen::MatrixXd& u, const HeadPlace& head, const std::vector<int>& heads);
+
+// Heads of a trained network are silenced one after another, without training it again. Source: specification of attention
+// paths, section 7.3; first-order scores: Michel, Levy, Neubig, "Are sixteen heads really better than one?", NeurIPS 2019.
 
 /// Accuracy of a network without these heads.
 using PrunedAccuracy = std::function<double(std::span<const HeadPlace>)>;
@@ -46,5 +70,23 @@ std::vector<double> first_order_scores(const PathExamples& examples, const RowMa
 /// - sum_s A_{s t} ln A_{s t} of each head, mean over queries t and examples, in nats. By layers. tokens(k): x of example k.
 std::vector<double> mean_entropies(const FrozenAttention& attention, int count,
                                    const std::function<Eigen::MatrixXd(int)>& tokens);
+
+// What the heads of a trained model are worth, by its attention paths and by usual rules, and the model without some of them.
+// Source: specification of attention paths, sections 7.2 and 7.3.
+
+/// The model without what these heads add: their columns of W_O become 0. Throws BadInput for a head that it does not have.
+void silence(Parameters& parameters, std::span<const HeadPlace> lost);
+
+/// xi of every path of one sample (paths x width): attention is that of the model's own states in each layer, its input the
+/// embedded tokens, and the mean over tokens is read out. `layers`: the heads of each layer; `embedded`: tokens x width.
+RowMatrix attentioned_states(const std::vector<identifiability::LayerHeads>& layers,
+                             const RowMatrix& embedded);
+
+/// - sum A ln A of each head, mean over the rows, in nats. By layers.
+std::vector<double> row_entropies(const std::vector<identifiability::LayerHeads>& layers);
+
+/// d loss / d gate of each head at a batch of one sample, where a gate of 1 multiplies what a head adds; the loss is cross
+/// entropy. By layers. Not collective: the sample is whole on this rank.
+std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch);
 
 }  // namespace fluxformer::paths

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/paths/one_shot_examples.hpp"
+#include "analysis/paths/one_shot_task.hpp"
 #include "analysis/paths/path_learner.hpp"
 #include "io/checkpoint.hpp"
 #include "training/optimiser.hpp"

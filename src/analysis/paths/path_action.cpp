@@ -2,10 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "analysis/dense_matrices.hpp"
-#include "analysis/paths/local_data.hpp"
+#include "analysis/paths/data_term.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer::paths {
@@ -77,6 +78,70 @@ std::vector<double> virials(const PathAction& action, const OrderParameters& ord
   all.push_back(data.slope.size() > 0 ? -order.u.front().cwiseProduct(data.slope).sum()
                                       : std::numeric_limits<double>::quiet_NaN());
   return all;
+}
+
+using Eigen::MatrixXd;
+
+ActionPart prior_action(const PathNetwork& network, const OrderParameters& order) {
+  const std::size_t layers = order.u.size();
+  const double u_a = order.readout;
+  // U_{l+1}^-1 and ln det U_{l+1} of what stands above layer l, beginning with u_a.
+  MatrixXd above = MatrixXd::Constant(1, 1, 1 / u_a);
+  double log_det_above = std::log(u_a);
+  ActionPart part{.value = network.readout_width() * (u_a / network.readout_variance - log_det_above),
+                  .slopes = std::vector<MatrixXd>(layers)};
+  for (std::size_t l = layers; l-- > 0;) {
+    const MatrixXd& u = order.u[l];
+    const Cholesky factor(u);
+    if (!factor.positive()) {
+      part.value = std::numeric_limits<double>::infinity();
+      return part;
+    }
+    const MatrixXd inverse = factor.solve(MatrixXd::Identity(u.rows(), u.cols())),
+                   traced = partial_trace(u, network.heads[l]);
+    const double width = network.widths[l], variance = network.variances[l], log_det = factor.log_det();
+    part.value +=
+        width * (above.cwiseProduct(traced).sum() / variance - log_det + network.heads[l] * log_det_above);
+    part.slopes[l] = width * (repeated(above, network.heads[l]) / variance - inverse);
+    if (l + 1 < layers)  // this layer's share in the slope of the one above
+      part.slopes[l + 1] += width * (network.heads[l] * above - above * traced * above / variance);
+    above = inverse;
+    log_det_above = log_det;
+  }
+  return part;
+}
+
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request) {
+  return saddle_point(action, request, coordinates_of(gaussian_process_point(action.network())));
+}
+
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request,
+                         const std::vector<double>& start) {
+  auto scaled = request;
+  scaled.scale = action.network().largest_width();
+  const auto least = saddle::minimise_together(
+      action.comm(),
+      [&](const std::vector<double>& x, std::vector<double>& gradient) { return action.value(x, gradient); },
+      start, scaled);
+  if (!least.converged) {
+    std::ostringstream text;
+    text << "the action of attention paths (widths up to " << scaled.scale << ", T = " << action.temperature()
+         << ')';
+    if (std::isfinite(least.value))
+      text << " has no minimum that was found in " << least.iterations << " iterations: its gradient is "
+           << least.gradient << " times the width";
+    else
+      text << " is not a number: the kernel is not positive definite";
+    throw NumericalFailure(text.str());
+  }
+  auto order = order_at(action.network(), least.x);
+  const double energy = action.energy(order);
+  return {.order = std::move(order),
+          .action = least.value,
+          .energy = energy,
+          .gradient = least.gradient,
+          .iterations = least.iterations,
+          .evaluations = least.evaluations};
 }
 
 }  // namespace fluxformer::paths

@@ -8,10 +8,26 @@
 #include <memory>
 
 #include "analysis/paths/data_term.hpp"
+#include "analysis/paths/order_parameters.hpp"
 #include "analysis/paths/path_kernels.hpp"
-#include "analysis/paths/prior_action.hpp"
+#include "solvers/saddle/minimise_together.hpp"
 
 namespace fluxformer::paths {
+
+// What the prior of the weights costs: the part Lambda of the action without data. Source: specification of attention
+// paths, sections 2.2 and 2.3.
+//
+//   Lambda = N_a (u_a/s_a^2 - ln u_a) + sum_l N_l ( tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - ln det U_l + H_l ln det U_{l+1} ),   U_{L+1} = u_a
+
+/// A part of the action and its derivatives, where all entries of U_l count as independent.
+struct ActionPart {
+  double value = 0;
+  std::vector<Eigen::MatrixXd> slopes = {};  ///< by U_1 .. U_L, symmetric
+};
+
+/// Lambda at these order parameters, whose u_a must be that of `best_readout` for the derivatives to be right (it then has no
+/// share in them). Infinite if a U_l is not positive definite. O(sum n_l^3).
+ActionPart prior_action(const PathNetwork& network, const OrderParameters& order);
 
 /// S of one network on one set of examples. Its functions are collective over the ranks that share the examples.
 class PathAction {
@@ -47,5 +63,22 @@ class PathAction {
 /// The sides of the identities of section 5.2, which are equal at the minimum: N_a (u_a/s_a^2 - 1), then N_l (tr[U_{l+1}^-1
 /// tau_l(U_l)]/s_l^2 - n_l) for l = 1 .. L, then y^T A^-1 K A^-1 y - tr(A^-1 K) = - sum U_1^{pi pi'} dE/dU_1^{pi pi'}.
 std::vector<double> virials(const PathAction& action, const OrderParameters& order);
+
+// The order parameters at which the action is least: the theory's answer. Source: specification of attention paths,
+// section 2.4.
+
+/// The minimum of the action.
+struct SaddlePoint {
+  OrderParameters order = {};
+  double action = 0, energy = 0;  ///< S and E
+  double gradient = 0;            ///< max |dS/dx| / N in the coordinates x, N the largest width
+  int iterations = 0, evaluations = 0;
+};
+
+/// From the Gaussian-process point, or from other coordinates. Throws NumericalFailure where the minimum is not found.
+/// Collective over the ranks that share the examples; all of them get what the first one finds.
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request = {});
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request,
+                         const std::vector<double>& start);
 
 }  // namespace fluxformer::paths

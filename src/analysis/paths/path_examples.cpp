@@ -5,8 +5,28 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer::paths {
+
+int ExampleShare::count(int all) const {
+  const int blocks = all / block, behind = blocks % ranks;
+  return blocks / ranks * block + (rank < behind ? block : 0) + (rank == behind ? all % block : 0);
+}
+
+std::vector<int> ExampleShare::examples(int all) const {
+  std::vector<int> held(count(all));
+  for (int row = 0; auto& one : held) one = example(row++);
+  return held;
+}
+
+ExampleShare share_of(MPI_Comm comm, int examples) {
+  const RankOf me(comm);
+  constexpr int most = ExampleShare{}.block;
+  return {
+      .rank = me.rank, .ranks = me.ranks, .block = std::clamp((examples + me.ranks - 1) / me.ranks, 1, most)};
+}
+
 namespace {
 
 using Eigen::Index;

@@ -1,5 +1,11 @@
 #include "analysis/paths/path_kernels.hpp"
 
+#include <cmath>
+#include <limits>
+
+#include "analysis/dense_matrices.hpp"
+#include "analysis/lapack.hpp"
+
 namespace fluxformer::paths {
 namespace {
 
@@ -134,6 +140,89 @@ MatrixXd cross_kernel(const RowMatrix& others, const RowMatrix& inputs, const Ma
 VectorXd own_kernel(const RowMatrix& inputs, const MatrixXd& u, double input_variance) {
   const double scale = kernel_scale(inputs, input_variance);
   return scale * inputs.cwiseProduct(mixed(inputs, u)).rowwise().sum();
+}
+
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// `a` becomes the Cholesky factor of K + T I (lower triangle).
+KernelEnergy factorised(MatrixXd& a, const VectorXd& targets, double temperature) {
+  a.diagonal().array() += temperature;
+  const int n = static_cast<int>(a.rows()), one = 1;
+  int info = 0;
+  KernelEnergy energy{.value = std::numeric_limits<double>::infinity(), .weights = targets};
+  dpotrf_("L", &n, a.data(), &n, &info);
+  if (info != 0) return energy;
+  dpotrs_("L", &n, &one, a.data(), &n, energy.weights.data(), &n, &info);
+  energy.value = 2 * a.diagonal().array().log().sum() + targets.dot(energy.weights);
+  return energy;
+}
+
+}  // namespace
+
+KernelEnergy kernel_energy(MatrixXd kernel, const VectorXd& targets, double temperature) {
+  return factorised(kernel, targets, temperature);
+}
+
+KernelEnergy kernel_energy_and_slope(MatrixXd kernel, const VectorXd& targets, double temperature) {
+  auto energy = factorised(kernel, targets, temperature);
+  const int n = static_cast<int>(kernel.rows());
+  int info = 0;
+  dpotri_("L", &n, kernel.data(), &n, &info);
+  kernel.selfadjointView<Eigen::Lower>().rankUpdate(energy.weights, -1.0);
+  energy.slope = kernel.selfadjointView<Eigen::Lower>();
+  return energy;
+}
+
+double data_virial(const KernelEnergy& energy, const MatrixXd& kernel) {
+  return -energy.slope.cwiseProduct(kernel).sum();
+}
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+NumericalFailure not_positive() {
+  return NumericalFailure("the kernel of attention paths is not positive definite");
+}
+
+Predictor::Predictor(MatrixXd kernel, const VectorXd& targets, double temperature)
+    : targets_(targets), factor_((kernel.diagonal().array() += temperature, kernel)) {
+  if (!factor_.positive()) throw not_positive();
+}
+
+Prediction Predictor::operator()(const MatrixXd& cross, const VectorXd& own) const {
+  const MatrixXd solved = factor_.solve(cross.transpose());  // P x Q
+  return {.mean = solved.transpose() * targets_,
+          .variance = own - cross.cwiseProduct(solved.transpose()).rowwise().sum()};
+}
+
+Prediction predict(const MatrixXd& kernel, const VectorXd& targets, double temperature, const MatrixXd& cross,
+                   const VectorXd& own) {
+  return Predictor(kernel, targets, temperature)(cross, own);
+}
+
+double accuracy(const VectorXd& mean, const VectorXd& targets) {
+  return (mean.array() * targets.array() > 0).cast<double>().mean();
+}
+
+double draw_accuracy(const Prediction& prediction, const VectorXd& targets) {
+  double sum = 0;
+  for (Index i = 0; i < targets.size(); ++i) {
+    const double right = targets[i] * prediction.mean[i], variance = prediction.variance[i];
+    // Phi(z) = erfc(-z / sqrt(2)) / 2; round-off may leave a variance of 0 slightly negative.
+    sum += variance > 0 ? std::erfc(-right / std::sqrt(2 * variance)) / 2 : static_cast<double>(right > 0);
+  }
+  return sum / static_cast<double>(targets.size());
+}
+
+Eigen::VectorXd task_overlaps(const Eigen::MatrixXd& kernel, const Eigen::VectorXd& targets) {
+  const auto components = symmetric_eigen(kernel);
+  if (!components.converged) return Eigen::VectorXd::Constant(targets.size(), std::nan(""));
+  const Eigen::VectorXd rising = components.vectors.transpose() * targets;
+  return rising.reverse().cwiseAbs() / std::sqrt(static_cast<double>(targets.size()));
 }
 
 }  // namespace fluxformer::paths

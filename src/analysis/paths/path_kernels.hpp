@@ -5,7 +5,11 @@
 //
 //   C_{pi pi'}(mu, nu) = s_0^2/(D Hs) xi^pi_mu . xi^pi'_nu        K(U) = sum_{pi pi'} U^{pi pi'} C_{pi pi'}
 
+#include <Eigen/Core>
+
+#include "analysis/dense_matrices.hpp"
 #include "analysis/paths/path_examples.hpp"
+#include "base/error.hpp"
 
 namespace fluxformer::paths {
 
@@ -63,5 +67,67 @@ Eigen::MatrixXd cross_kernel(const RowMatrix& others, const RowMatrix& inputs, c
 
 /// k(x, x) of each example.
 Eigen::VectorXd own_kernel(const RowMatrix& inputs, const Eigen::MatrixXd& u, double input_variance = 1);
+
+// What the data cost under a kernel. Source: specification of attention paths, sections 2.2 and 2.3.
+//
+//   E = ln det(K + T I) + y^T (K + T I)^-1 y            dE/dK = M = A^-1 - b b^T,   A = K + T I,   b = A^-1 y
+
+/// E and what follows from the factorisation of K + T I.
+struct KernelEnergy {
+  double value = 0;  ///< E; infinite if K + T I is not positive definite, the rest then has no meaning
+  Eigen::VectorXd weights = {};  ///< b (P)
+  Eigen::MatrixXd slope = {};    ///< M (P x P), symmetric; empty unless asked for
+};
+
+/// E and b. `kernel`: symmetric, P x P; only its lower triangle is used. O(P^3 / 3).
+KernelEnergy kernel_energy(Eigen::MatrixXd kernel, const Eigen::VectorXd& targets, double temperature);
+/// The same with M, O(P^3).
+KernelEnergy kernel_energy_and_slope(Eigen::MatrixXd kernel, const Eigen::VectorXd& targets,
+                                     double temperature);
+
+/// y^T A^-1 K A^-1 y - tr(A^-1 K) from an energy with its slope: what each of the virials of section 5.2 is at the saddle point.
+double data_virial(const KernelEnergy& energy, const Eigen::MatrixXd& kernel);
+
+// What a network of attention paths predicts for other examples. Source: specification of attention paths, section 2.5.
+//
+//   mean(x) = k^T (K + T I)^-1 y        var(x) = k(x, x) - k^T (K + T I)^-1 k
+
+/// By examples.
+struct Prediction {
+  Eigen::VectorXd mean = {}, variance = {};  ///< of each example; the noise T is not added to the variance
+};
+
+/// For any number of sets of other examples.
+class Predictor {
+ public:
+  /// From K (P x P) and y of the examples that are known. Throws NumericalFailure if K + T I is not positive definite. O(P^3).
+  Predictor(Eigen::MatrixXd kernel, const Eigen::VectorXd& targets, double temperature);
+  /// From k (Q x P) and k(x, x) (Q) of other examples. O(Q P^2).
+  Prediction operator()(const Eigen::MatrixXd& cross, const Eigen::VectorXd& own) const;
+
+ private:
+  const Eigen::VectorXd& targets_;
+  Cholesky factor_;
+};
+
+/// What is thrown where K + T I is not positive definite.
+NumericalFailure not_positive();
+
+/// The same for one set.
+Prediction predict(const Eigen::MatrixXd& kernel, const Eigen::VectorXd& targets, double temperature,
+                   const Eigen::MatrixXd& cross, const Eigen::VectorXd& own);
+
+/// Share of examples whose mean has the sign of the target; a mean of 0 is wrong.
+double accuracy(const Eigen::VectorXd& mean, const Eigen::VectorXd& targets);
+
+/// Probability that one draw of the posterior is right, mean over examples of Phi(y mean / sqrt(var)); where the variance is
+/// 0, whether the mean is right.
+double draw_accuracy(const Prediction& prediction, const Eigen::VectorXd& targets);
+
+// Where the labels stand in the principal components of a kernel. Source: specification of attention paths, section 2.7.
+
+/// |v_k . y|/sqrt(P) for the eigenvectors v_k of a symmetric P x P matrix, that of the largest eigenvalue first; for targets +1
+/// and -1 the squares add up to 1. O(P^3). NaN if the eigenvectors are not found.
+Eigen::VectorXd task_overlaps(const Eigen::MatrixXd& kernel, const Eigen::VectorXd& targets);
 
 }  // namespace fluxformer::paths

@@ -2,9 +2,8 @@
 
 #include <utility>
 
+#include "analysis/paths/data_term.hpp"
 #include "analysis/paths/head_pruning.hpp"
-#include "analysis/paths/local_data.hpp"
-#include "analysis/paths/shared_data.hpp"
 #include "base/rank_of.hpp"
 
 namespace fluxformer::paths {

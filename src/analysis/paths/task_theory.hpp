@@ -7,10 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/paths/path_action.hpp"
 #include "analysis/paths/path_examples.hpp"
 #include "analysis/paths/path_kernels.hpp"
-#include "analysis/paths/path_predictor.hpp"
-#include "analysis/paths/saddle_point.hpp"
 
 namespace fluxformer::paths {
 

@@ -5,10 +5,9 @@
 
 #include <cmath>
 
-#include "analysis/paths/head_scores.hpp"
-#include "analysis/paths/kernel_energy.hpp"
+#include "analysis/paths/head_pruning.hpp"
+#include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/markov_task.hpp"
-#include "analysis/paths/task_overlaps.hpp"
 #include "analysis/paths/task_theory.hpp"
 
 namespace fluxformer::paths {
