@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "analysis/identifiability/contributions.hpp"
-#include "analysis/identifiability/token_mlp_training.hpp"
+#include "analysis/identifiability/token_map.hpp"
 #include "base/rank_of.hpp"
 #include "tests/support/test_vectors.hpp"
 #include "tests/unit/analysis/identifiability/token_case.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/identifiability/value_space.hpp"
+#include "analysis/identifiability/column_space.hpp"
 #include "base/index.hpp"
 
 namespace fluxformer::identifiability {

@@ -1,5 +1,73 @@
 #pragma once
 
+// Spearman's rank correlation: the Pearson correlation of the ranks. Tied values have the mean of their ranks
+// (mid-ranks), so that the result does not depend on the order in which they come. Source: Spearman 1904; with ties:
+// Kendall and Gibbons, "Rank Correlation Methods".
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "analysis/derivatives/input_jacobian.hpp"
+#include "analysis/identifiability/contributions.hpp"
+#include "analysis/model_probe.hpp"
+#include "model/sample_set.hpp"
+
+namespace fluxformer::identifiability {
+
+/// 1 for the smallest, the mean of the places for equal values. Throws BadInput for NaN.
+std::vector<double> mid_ranks(std::span<const double> values);
+
+/// In [-1, 1]. NaN where one side is constant, or has fewer than two values. Throws BadInput for different sizes or NaN.
+double spearman(std::span<const double> x, std::span<const double> y);
+
+// What a model's output owes to each token: the token is taken away and the model runs again. The reference against
+// which attributions are judged.
+//
+//   words     the token is masked as padding: taken out with its position embedding, so that those behind it move up
+//             (they keep their positions in the embedding)
+//   features  the token becomes the mean token of the data: a hole in a lattice is undefined under token diffusion
+//
+// The output z is the logits of the classes; for a model without classes the last states of the other tokens.
+
+/// By token of one sample; NaN for the class token, and in a sample of one token.
+struct TokenEffects {
+  std::vector<double> output_change;  ///< |z' - z|
+  std::vector<double> winning_drop;   ///< fall of the largest logit; NaN without classes
+  std::vector<double> moved;          ///< |x_i - blank| of the embedded token; for words |x_i|
+};
+
+/// Of one sample at a time. Not collective.
+class BlankOut {
+ public:
+  /// `probe` is borrowed: its batches hold that many variants of the sample. `mean_token`: of the data, [feature]; for
+  /// words not used.
+  BlankOut(ModelProbe& probe, std::vector<double> mean_token);
+
+  /// `input`: [token][feature] of a sample, of which the first `length` tokens are real.
+  TokenEffects effects(std::span<const double> input, int length);
+
+ private:
+  /// Sets up the variants without tokens first .. first + count - 1 in slots 0 .. count - 1 and runs them;
+  /// first = -1 stands for the whole sample.
+  void run(std::span<const double> input, int length, int first, int count);
+  /// u := the embedded batch without the token that each slot leaves out.
+  void take_out(int length, int first, int count);
+  /// |z' - z| of a slot whose token `blank` is away.
+  double change(int slot, int blank, int length) const;
+
+  bool words() const { return probe_.spec().vocabulary > 0; }
+  /// Of a token of a slot in the slab.
+  const double* at(const std::vector<double>& slab, int token, int slot) const;
+
+  ModelProbe& probe_;
+  std::vector<double> mean_token_;
+  Batch batch_;
+  std::vector<double> u_, embedded_, logits_;               // of the last run
+  std::vector<double> whole_, whole_input_, whole_logits_;  // of the whole sample, [token][channel]
+};
+
 // Where hidden tokens come from, and which account of it agrees with what happens when a token is taken away:
 //
 //   raw, effective       attention of a layer and the part of it that acts, absolute values averaged over heads
@@ -10,17 +78,6 @@
 // correlation with the effects of blanking tokens (blank_out.hpp) is taken sample by sample, for every layer. Control:
 // how far the blanked token moves, alone, and as a factor of every score. Source: Brunner et al., arXiv 1908.04211,
 // section 5; specification of identifiability, section 5.
-
-#include <array>
-#include <cstddef>
-#include <vector>
-
-#include "analysis/derivatives/input_jacobian.hpp"
-#include "analysis/identifiability/contributions.hpp"
-#include "analysis/model_probe.hpp"
-#include "model/sample_set.hpp"
-
-namespace fluxformer::identifiability {
 
 enum class Account : std::size_t { raw, effective, norm_based, rollout, flow, contributions };
 inline constexpr std::size_t account_count = 6;

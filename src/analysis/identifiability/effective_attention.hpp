@@ -11,8 +11,11 @@
 //
 // Causal mask: each row within the tokens that it sees; the ranks are those of nullities.hpp.
 
+#include <vector>
+
 #include "analysis/identifiability/attention_head.hpp"
-#include "analysis/identifiability/value_space.hpp"
+#include "analysis/identifiability/column_space.hpp"
+#include "base/random.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -25,5 +28,56 @@ Matrix effective_attention(const Matrix& weights, const ValueSpace& space, Effec
 /// n x n, of any head. NaN if its values are not finite. Cost under a causal mask: O(n^2 d_v), and the singular
 /// values of some of its leading rows.
 Matrix effective_attention(const AttentionHead& head, EffectivePart part);
+
+// Raw against effective attention of one head: how alike their entries are, and what changes for a reader.
+// Source: Brunner et al., arXiv 1908.04211, section 3; specification of identifiability, section 3. Under a
+// causal mask only the entries that a row sees are counted: the others are 0 in both by the mask alone.
+
+/// Numbers of one head and sample, without a unit. NaN where a weight is not finite.
+struct EffectiveMeasures {
+  double correlation = 0;        ///< Pearson, over all n^2 entries; NaN where either is constant
+  double row_sum = 0;            ///< mean over rows of the sum of effective weights; raw ones sum to 1
+  double kept_norm = 0;          ///< |A_eff|_F / |A|_F, at most 1
+  double negative_share = 0;     ///< share of effective entries below 0 by more than round-off
+  double entropy = 0;            ///< of raw rows, in nats, mean over rows
+  double effective_entropy = 0;  ///< of |entries| / their sum; 0 for a row of zeros
+  double moved_share = 0;        ///< share of rows whose largest weight, signed, sits elsewhere
+};
+
+/// effective: n x n, from `effective_attention` of the same head. O(n^2).
+EffectiveMeasures effective_measures(const AttentionHead& head, const Matrix& effective);
+
+/// [row]: the key with the largest weight, signed, among those that the row sees; the first of equal ones.
+/// `weights`: n x n, raw or effective ones of this head.
+std::vector<int> largest_weights(const AttentionHead& head, const Matrix& weights);
+
+// The null control of effective attention: what a head with these weights would show if the column space of T
+// were random, of the same rank r. With rho = r / n, and c^2 = n mean_i |a_i|^2 - 1 pooled over the rows,
+//
+//   linear   correlation sqrt(rho) / sqrt(1 + (1 - rho)/c^2),
+//            mean row sum rho, standard deviation sqrt(2 rho (1 - rho)/(n + 2)) for equal rows at most,
+//   simplex  correlation sqrt(r/(n - 1)), row sums 1.
+//
+// A head above it has attention aligned with col(T). Source: specification of identifiability, section 3.
+//
+// From E a P a^T = rho |a|^2 for a random projection P of rank rho n; expectations are taken in numerator and
+// denominator separately, with relative errors of order 1/n. Causal: row i sees i + 1 tokens and has the rank
+// min(r, i + 1); its own rho_i = rank/(i + 1) goes into the same sums.
+
+/// Of one head and sample.
+struct EffectiveNull {
+  double correlation = 0;         ///< Pearson of raw and effective entries; NaN for constant weights
+  double correlation_spread = 0;  ///< standard deviation over draws; NaN from the formula
+  double row_sum = 0;             ///< mean over rows
+  double row_sum_spread = 0;      ///< standard deviation; from the formula NaN under a causal mask
+};
+
+/// By the formula. rank: of T over all tokens, for both parts.
+EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart part);
+
+/// From `draws` (2 or more) random T of Gaussian numbers: mean and standard deviation. One item of the stream
+/// for each draw. Cost: that of as many effective attentions.
+EffectiveNull drawn_null(const AttentionHead& head, int rank, EffectivePart part, int draws,
+                         const RandomStream& stream);
 
 }  // namespace fluxformer::identifiability

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/identifiability/nearest_tokens.hpp"
-#include "analysis/identifiability/token_mlp_training.hpp"
+#include "analysis/identifiability/token_map.hpp"
 #include "analysis/model_probe.hpp"
 #include "model/sample_set.hpp"
 

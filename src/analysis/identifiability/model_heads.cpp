@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "analysis/identifiability/value_space.hpp"
+#include "analysis/identifiability/column_space.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "operators/layer_norm.hpp"

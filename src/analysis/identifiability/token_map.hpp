@@ -14,13 +14,17 @@
 // below d eps of the largest are round-off: at lambda = 0 G is 0 there (least norm). Moments are taken about a reference
 // that the caller chooses near the mean; without one the error also grows by 1 + |mean|^2 / variance.
 
+#include <mpi.h>
+
 #include <Eigen/Core>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/nearest_tokens.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -65,5 +69,99 @@ class RidgeSums : public Accumulator {
   // The sums: number of tokens | u | x | |x|^2 | u u^T | u x^T
   std::size_t described_, squares_, own_, cross_;
 };
+
+// A map with one hidden layer from hidden states back to embedded tokens:
+//
+//   g(u) = mean(x) + s_x (tanh(((u - mean(u)) / s_u) W_1 + b_1) W_2 + b_2)
+//
+// means over the training tokens, s the root mean square deviation of a channel (so that one learning rate does for
+// all depths), W_1 d x h, W_2 h x m. Its loss is the sum over tokens of
+//
+//   l2       |g(u) - x|^2 / (m s_x^2)     1 per token for the best constant map
+//   cosine   1 - cos(g(u), x)             1 where a length is 0
+//
+// Source: Brunner et al., arXiv 1908.04211, section 4.1. Training: token_mlp_training.hpp.
+
+/// A sample on the rank that holds it.
+struct TokenExample {
+  std::size_t place = 0;  ///< among all samples of its set, over all ranks: 0 .. count - 1, each once
+  Matrix states;          ///< n x d
+  Matrix descriptions;    ///< n x m
+};
+
+/// The map, a plain value.
+class MlpMap {
+ public:
+  /// Random weights, normal with variance 1/d and 1/h, keyed by seed; biases 0. `moments`: reduced, of the training
+  /// samples. Throws BadInput for fewer than one hidden unit.
+  MlpMap(const RidgeSums& moments, int hidden, std::uint64_t seed);
+
+  /// Of n states (n x d): n x m.
+  Matrix operator()(const Matrix& states) const;
+
+  /// Sum of the losses of one sample's tokens (not their mean); gradient (of size()) += its gradient. Cost: 6 n h (d + m)
+  /// flops.
+  double add_gradient(const TokenExample& sample, TokenDistance distance,
+                      std::vector<double>& gradient) const;
+  /// The same sum alone.
+  double loss(const TokenExample& sample, TokenDistance distance) const;
+
+  /// [W_1 | b_1 | W_2 | b_2], row-major.
+  const std::vector<double>& weights() const { return weights_; }
+  std::vector<double>& weights() { return weights_; }
+  std::size_t size() const { return weights_.size(); }
+  /// [entry]: 1 for W_1 and W_2, 0 for biases.
+  std::vector<char> decays() const;
+
+ private:
+  using Weights = Eigen::Map<const Matrix>;
+  Weights block(std::size_t first, Eigen::Index rows, Eigen::Index columns) const;
+  Matrix hidden_of(const Matrix& scaled) const;
+  Matrix output_of(const Matrix& hidden) const;
+  /// The summed loss, and its derivative by g (n x m) unless it is null.
+  double loss_of(const Matrix& g, const Matrix& x, TokenDistance distance, Matrix* derivative) const;
+
+  Eigen::RowVectorXd mean_state_, mean_description_;
+  double state_scale_ = 1, description_scale_ = 1;
+  Eigen::Index width_, hidden_, described_;
+  std::vector<double> weights_;
+};
+
+// Trains a map with one hidden layer (token_mlp.hpp) by AdamW (training/optimiser.hpp) on the mean loss per token. A batch
+// is some whole samples; which ones depends on seed, epoch and their places among all training samples only, so that the
+// training is the same on any number of ranks. It ends when the loss on the validation samples has stopped falling; the
+// weights of the epoch where it was least are kept.
+
+/// How an MLP is trained.
+struct MlpSettings {
+  int hidden = 128;        ///< h
+  int epochs = 50;         ///< at most
+  int batch = 16;          ///< samples of a step, over all ranks
+  int patience = 5;        ///< epochs without a lower validation loss after which training ends
+  double rate = 3e-3;      ///< learning rate at the start; falls to 0 as a cosine over `epochs`
+  double decay = 1e-4;     ///< weight decay of W_1 and W_2
+  std::uint64_t seed = 1;  ///< of weights and batches
+};
+
+/// A set of samples, spread over ranks.
+struct TokenExamples {
+  std::size_t count = 0;              ///< samples on all ranks
+  std::vector<TokenExample> samples;  ///< those of this rank, in any order
+};
+
+/// What a training came to.
+struct MlpTraining {
+  MlpMap map;
+  int epochs = 0;         ///< that were run
+  int best = 0;           ///< the epoch whose weights are kept, from 1; 0: those of the start
+  double training = 0;    ///< mean loss per token in that epoch, each batch before its step; NaN for epoch 0
+  double validation = 0;  ///< mean loss per token with the kept weights
+};
+
+/// Trains a map. The batches, and with them the result, do not depend on the number of ranks but for the order of sums
+/// (round-off, which AdamW carries on). Gradients are summed over ranks at each step. Collective over `comm`. Throws
+/// BadInput for empty sets or settings below 1, NumericalFailure for a loss that is not finite; all ranks together.
+MlpTraining train_token_mlp(const TokenExamples& training, const TokenExamples& validation,
+                            TokenDistance distance, const MlpSettings& settings, MPI_Comm comm);
 
 }  // namespace fluxformer::identifiability

@@ -1,20 +1,37 @@
 #pragma once
 
-// The attention weights of a model, head by head: how many there are with the same output (nullities.hpp,
-// reachable_nullities.hpp), and the part that acts beside its null control (effective_measures.hpp, effective_null.hpp).
-// Means over samples.
+// The words that stand at the tokens of a batch, and those that attention may go to for want of others.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/identifiability/attention_head.hpp"
-#include "analysis/identifiability/word_classes.hpp"
 #include "base/random.hpp"
+#include "data/dataset.hpp"
+#include "model/batch.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer::identifiability {
+
+/// Indices of words; empty for images.
+struct WordClasses {
+  std::set<int> frequent;     ///< the twenty most frequent ones, without placeholders
+  std::set<int> punctuation;  ///< words without a letter or digit
+};
+
+/// [token]: the words of sample `b` of a batch, of which `length` tokens are real; empty for images.
+std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::size_t b, int length);
+
+/// Of some samples. Collective over their ranks.
+WordClasses word_classes(const SampleSet& samples);
+
+// The attention weights of a model, head by head: how many there are with the same output (nullities.hpp,
+// reachable_nullities.hpp), and the part that acts beside its null control (effective_measures.hpp, effective_null.hpp).
+// Means over samples.
 
 /// A number of each head and sample. The `_simplex` ones are those of the effective attention that keeps sums of rows.
 enum class HeadNumber : std::size_t {

@@ -6,8 +6,6 @@
 
 #include <cmath>
 
-#include "analysis/identifiability/effective_measures.hpp"
-#include "analysis/identifiability/effective_null.hpp"
 #include "tests/unit/analysis/identifiability/random_heads.hpp"
 
 namespace fluxformer::identifiability {
