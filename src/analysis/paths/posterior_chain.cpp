@@ -46,7 +46,7 @@ class Draws {
   double share() const { return share_; }
 
  private:
-  void write(DrawnQuantity quantity, double value) { chain_.traces[quantity].push_back(value); }
+  void write(DrawnQuantity quantity, double value) { chain_.traces[static_cast<std::size_t>(quantity)].push_back(value); }
 
   const PosteriorOf& posterior_;
   double share_;
