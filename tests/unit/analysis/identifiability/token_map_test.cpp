@@ -14,7 +14,7 @@ namespace fluxformer::identifiability {
 namespace {
 
 Matrix product(const Matrix& a, const Matrix& b) {
-  return test::product(a, b);
+  return fluxformer::test::product(a, b);
 }
 
 /// The moments of samples of 10, 20, 30, ... tokens.
@@ -35,8 +35,8 @@ double mean_square(const LinearMap& map, const Matrix& u, const Matrix& x) {
 
 /// A square matrix with singular values from 1 down to 1/condition.
 Matrix with_condition(int d, double condition) {
-  const Matrix left = test::orthogonal_factor(normal_matrix(d, d, 11)),
-               right = test::orthogonal_factor(normal_matrix(d, d, 12));
+  const Matrix left = fluxformer::test::orthogonal_factor(normal_matrix(d, d, 11)),
+               right = fluxformer::test::orthogonal_factor(normal_matrix(d, d, 12));
   Eigen::VectorXd values(d);
   for (int k = 0; k < d; ++k) values[k] = std::pow(condition, -k / (d - 1.0));
   return product(left * values.asDiagonal(), right);
@@ -148,11 +148,11 @@ constexpr int d = 4;
 
 /// Samples whose states are a rotation of their tokens, each channel bent by x + bend x^3.
 TokenExamples bent_tokens(std::size_t samples, unsigned seed, double curvature) {
-  const Matrix q = test::orthogonal_factor(normal_matrix(d, d, 5));
+  const Matrix q = fluxformer::test::orthogonal_factor(normal_matrix(d, d, 5));
   TokenExamples set{samples, {}};
   for (std::size_t s = 0; s < samples; ++s) {
     const Matrix x = normal_matrix(6 + static_cast<int>(s % 3), d, seed + static_cast<unsigned>(s));
-    const Matrix turned = test::product(x, q);
+    const Matrix turned = fluxformer::test::product(x, q);
     set.samples.push_back({s, (turned.array() + curvature * turned.array().cube()).matrix(), x});
   }
   return set;
@@ -269,10 +269,10 @@ TEST(MlpTraining, does_not_depend_on_the_order_in_which_samples_are_held) {
   const auto one = train_token_mlp(training, validation, TokenDistance::l2, settings, MPI_COMM_SELF),
              other = train_token_mlp(turned, validation, TokenDistance::l2, settings, MPI_COMM_SELF);
   // The order of sums: moments to 1e-16, carried on by 20 steps.
-  EXPECT_LT(test::relative_difference(one.map.weights(), other.map.weights()), 1e-11);
+  EXPECT_LT(fluxformer::test::relative_difference(one.map.weights(), other.map.weights()), 1e-11);
   settings.seed = 2;
   const auto third = train_token_mlp(training, validation, TokenDistance::l2, settings, MPI_COMM_SELF);
-  EXPECT_GT(test::relative_difference(third.map.weights(), one.map.weights()), 0.1);
+  EXPECT_GT(fluxformer::test::relative_difference(third.map.weights(), one.map.weights()), 0.1);
 }
 
 TEST(MlpTraining, keeps_the_weights_that_were_best_on_the_validation_samples) {
