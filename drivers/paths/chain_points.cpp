@@ -143,8 +143,8 @@ std::vector<double> ChainPoints::measure(std::size_t point) {
   const auto at = place(point);
   const auto& theory = tasks_.of(tasks_.seeds()[at.seed]);
   const auto network = network_of_width(tasks_.heads(), width(at.width));
-  const PosteriorOf posterior{network, theory.task().train, theory.kernels(),
-                              theory_.temperatures()[at.temperature]};
+  const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
+                                  theory_.temperatures()[at.temperature]};
   return packed(samplers_[at.sampler] == weights_sampler ? weight_chain(posterior, plan(at))
                                                          : order_chain(posterior, plan(at)));
 }

@@ -86,7 +86,7 @@ Row made_exact(const Row& a, const Row& b, const ColumnSpace& space) {
 
 }  // namespace
 
-AlternativeWeights alternative_weights(const AttentionHead& head, const AlternativeSearch& search,
+AlternativeWeights alternative_weights(const SampleHead& head, const AlternativeSearch& search,
                                        const RandomStream& stream) {
   const Index n = head.weights.rows();
   AlternativeWeights result{head.weights, Eigen::VectorXd::Zero(n), 0};

@@ -11,7 +11,7 @@
 // on LN([T, 1]) again, shortened until no entry is negative, and what is negative by round-off is set to 0.
 // This is a lower bound of the largest distance. Causal mask: row i within its first i + 1 tokens.
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::identifiability {
@@ -34,7 +34,7 @@ struct AlternativeWeights {
 
 /// The random directions are keyed by row and step. All NaN unless weights and values are finite. Cost: n rows
 /// as above.
-AlternativeWeights alternative_weights(const AttentionHead& head, const AlternativeSearch& search,
+AlternativeWeights alternative_weights(const SampleHead& head, const AlternativeSearch& search,
                                        const RandomStream& stream);
 
 }  // namespace fluxformer::identifiability

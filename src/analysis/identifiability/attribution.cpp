@@ -244,7 +244,7 @@ class Attributor {
   int cells_per_layer_ = probe_.cells() / probe_.spec().layers;
 
  public:
-  ContributionMeter contributions;
+  ContributionAccumulator contributions;
   AgreementSums agreement;
   Sums first;  ///< of the first sample: map and output change
   double relative_error = 0;

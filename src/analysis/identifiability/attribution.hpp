@@ -94,7 +94,7 @@ struct AttributionPlan {
 
 /// Means over samples; NaN where there are none.
 struct Attributions {
-  ContributionMeter contributions;
+  ContributionAccumulator contributions;
   /// [layer], by effect and account: rank correlations.
   std::array<std::array<std::vector<double>, account_count>, effect_count> agreement, agreement_times_moved;
   std::array<double, effect_count> agreement_moved{};  ///< of the control alone

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 
 namespace fluxformer::identifiability {
 

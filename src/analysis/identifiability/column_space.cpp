@@ -215,7 +215,7 @@ Matrix output_factor(const Matrix& output) {
   return upper_factor(output.transpose()).transpose();
 }
 
-Matrix compact_values(const AttentionHead& head) {
+Matrix compact_values(const SampleHead& head) {
   if (head.factor.size() > 0) return head.values * head.factor;
   return head.values * output_factor(head.output);
 }

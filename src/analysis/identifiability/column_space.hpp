@@ -7,7 +7,7 @@
 #include <Eigen/Core>
 #include <vector>
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -112,7 +112,7 @@ bool has_full_row_rank(const Matrix& a);
 Matrix output_factor(const Matrix& output);
 
 /// n x min(d_v, d): V L from H = L Q with orthonormal rows in Q, which has T's left null space and singular values.
-Matrix compact_values(const AttentionHead& head);
+Matrix compact_values(const SampleHead& head);
 
 /// [T, 1] with both blocks scaled to norm 1, n x (m + 1) from n x m; a block of zeros stays as it is.
 Eigen::MatrixXd with_ones(const Matrix& values);
@@ -139,7 +139,7 @@ ColumnSpace column_space(const Eigen::MatrixXd& a);
 class ValueSpace {
  public:
   /// Of T = values * output. The mask of the head does not matter: all rows are used.
-  explicit ValueSpace(const AttentionHead& head) : ValueSpace(compact_values(head)) {}
+  explicit ValueSpace(const SampleHead& head) : ValueSpace(compact_values(head)) {}
   /// Of any n x m matrix with T's left null space.
   explicit ValueSpace(const Matrix& values);
 

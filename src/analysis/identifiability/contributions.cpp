@@ -114,14 +114,14 @@ std::vector<double> own_is_largest(const Matrix& c) {
   return list;
 }
 
-ContributionMeter::ContributionMeter(int samples, int depths, int tokens)
+ContributionAccumulator::ContributionAccumulator(int samples, int depths, int tokens)
     : samples_(positive(samples, "sample")),
       depths_(positive(depths, "depth")),
       tokens_(positive(tokens, "token")),
       sums_(depths_ * columns),
       shares_(samples_, depths_ * tokens_) {}
 
-void ContributionMeter::add(int place, int depth, const Matrix& c, const TokenLattice& lattice) {
+void ContributionAccumulator::add(int place, int depth, const Matrix& c, const TokenLattice& lattice) {
   const auto n = static_cast<std::size_t>(c.cols()), at = static_cast<std::size_t>(depth);
   if (n > tokens_ || c.rows() != c.cols())
     throw BadInput("the contributions of a sample are not square or too many");
@@ -145,38 +145,38 @@ void ContributionMeter::add(int place, int depth, const Matrix& c, const TokenLa
   }
 }
 
-void ContributionMeter::reduce(MPI_Comm comm) {
+void ContributionAccumulator::reduce(MPI_Comm comm) {
   sums_.reduce(comm);
   shares_.reduce(comm);
 }
 
-std::vector<double> ContributionMeter::column(std::size_t which) const {
+std::vector<double> ContributionAccumulator::column(std::size_t which) const {
   std::vector<double> list;
   for (std::size_t depth = 0; depth < depths_; ++depth)
     list.push_back(sums_.total()[depth * columns + which]);
   return list;
 }
 
-std::vector<double> ContributionMeter::mean(std::size_t which, std::size_t over) const {
+std::vector<double> ContributionAccumulator::mean(std::size_t which, std::size_t over) const {
   auto list = column(which);
   const auto number = column(over);
   for (std::size_t depth = 0; depth < depths_; ++depth) list[depth] /= number[depth];
   return list;
 }
 
-std::vector<double> ContributionMeter::own_share() const {
+std::vector<double> ContributionAccumulator::own_share() const {
   return mean(own, counted);
 }
 
-std::vector<double> ContributionMeter::own_largest() const {
+std::vector<double> ContributionAccumulator::own_largest() const {
   return mean(largest, counted);
 }
 
-std::vector<double> ContributionMeter::half_distance() const {
+std::vector<double> ContributionAccumulator::half_distance() const {
   return mean(half, placed);
 }
 
-std::vector<Quartiles> ContributionMeter::own_quartiles() const {
+std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
   std::vector<Quartiles> list;
   for (std::size_t depth = 0; depth < depths_; ++depth) {
     std::vector<double> shares;
@@ -193,7 +193,7 @@ std::vector<Quartiles> ContributionMeter::own_quartiles() const {
   return list;
 }
 
-std::vector<DistanceProfile> ContributionMeter::by_group() const {
+std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
     const auto means = mean(sums_of_groups + g, placed);
@@ -202,7 +202,7 @@ std::vector<DistanceProfile> ContributionMeter::by_group() const {
   return list;
 }
 
-std::vector<DistanceProfile> ContributionMeter::by_pair() const {
+std::vector<DistanceProfile> ContributionAccumulator::by_pair() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
     const auto means = mean(sums_of_groups + g, sums_of_groups + distance_groups + g);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -63,10 +63,10 @@ struct Quartiles {
 
 /// What is reported of c, by depth. Samples may be spread over ranks, each whole on one rank; only `reduce` is
 /// collective. Memory: samples * depths * tokens numbers for the quartiles.
-class ContributionMeter {
+class ContributionAccumulator {
  public:
   /// samples: on all ranks; tokens: of the longest. Throws BadInput for a number below 1.
-  ContributionMeter(int samples, int depths, int tokens);
+  ContributionAccumulator(int samples, int depths, int tokens);
 
   /// Adds c of the sample at `place` among all samples, at one depth. Every sample must be added once at every depth. Throws
   /// BadInput for a matrix that is not square or has more tokens than there may be.

@@ -34,7 +34,7 @@ Matrix effective_attention(const Matrix& weights, const ValueSpace& space, Effec
   return (part == EffectivePart::linear ? space.linear() : space.simplex()).project(weights);
 }
 
-Matrix effective_attention(const AttentionHead& head, EffectivePart part) {
+Matrix effective_attention(const SampleHead& head, EffectivePart part) {
   if (!head.causal) return effective_attention(head.weights, ValueSpace(head), part);
   const Matrix values = compact_values(head);
   return causal_attention(head.weights,
@@ -46,7 +46,7 @@ namespace {
 using Eigen::Index;
 using Row = Eigen::RowVectorXd;
 
-Index seen(const AttentionHead& head, Index row) {
+Index seen(const SampleHead& head, Index row) {
   return head.causal ? row + 1 : head.weights.cols();
 }
 
@@ -59,7 +59,7 @@ double entropy_of(const Row& row) {
 }
 
 /// Pearson's r of the counted entries, by deviations from the means.
-double correlation_of(const AttentionHead& head, const Matrix& effective, double count) {
+double correlation_of(const SampleHead& head, const Matrix& effective, double count) {
   const double mean = head.weights.sum() / count, effective_mean = effective.sum() / count;
   double xx = 0, yy = 0, xy = 0, size = 0, effective_size = 0;
   for (Index i = 0; i < effective.rows(); ++i) {
@@ -79,7 +79,7 @@ double correlation_of(const AttentionHead& head, const Matrix& effective, double
 
 }  // namespace
 
-std::vector<int> largest_weights(const AttentionHead& head, const Matrix& weights) {
+std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights) {
   std::vector<int> keys;
   for (Index i = 0; i < weights.rows(); ++i) {
     Index key = 0;
@@ -89,7 +89,7 @@ std::vector<int> largest_weights(const AttentionHead& head, const Matrix& weight
   return keys;
 }
 
-EffectiveMeasures effective_measures(const AttentionHead& head, const Matrix& effective) {
+EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effective) {
   if (!head.weights.allFinite() || !effective.allFinite()) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     return {nan, nan, nan, nan, nan, nan, nan};
@@ -127,7 +127,7 @@ double kept_share(double seen, double rank, EffectivePart part) {
 
 }  // namespace
 
-EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart part) {
+EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part) {
   const auto n = static_cast<double>(head.tokens());
   const double entries = head.causal ? n * (n + 1) / 2 : n * n, mean = n / entries;
   double raw = 0, kept = 0, sums = 0;  // of a a^T, of E a P a^T and of E a P 1 over rows
@@ -157,9 +157,9 @@ EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart p
   return null;
 }
 
-EffectiveNull drawn_null(const AttentionHead& head, int rank, EffectivePart part, int draws,
+EffectiveNull drawn_null(const SampleHead& head, int rank, EffectivePart part, int draws,
                          const RandomStream& stream) {
-  AttentionHead drawn = head;
+  SampleHead drawn = head;
   drawn.values.resize(head.weights.rows(), rank);
   drawn.output = Matrix::Identity(rank, rank);
   drawn.factor = {};

@@ -13,8 +13,8 @@
 
 #include <vector>
 
-#include "analysis/identifiability/attention_head.hpp"
 #include "analysis/identifiability/column_space.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::identifiability {
@@ -27,7 +27,7 @@ Matrix effective_attention(const Matrix& weights, const ValueSpace& space, Effec
 
 /// n x n, of any head. NaN if its values are not finite. Cost under a causal mask: O(n^2 d_v), and the singular
 /// values of some of its leading rows.
-Matrix effective_attention(const AttentionHead& head, EffectivePart part);
+Matrix effective_attention(const SampleHead& head, EffectivePart part);
 
 // Raw against effective attention of one head: how alike their entries are, and what changes for a reader.
 // Source: Brunner et al., arXiv 1908.04211, section 3; specification of identifiability, section 3. Under a
@@ -45,11 +45,11 @@ struct EffectiveMeasures {
 };
 
 /// effective: n x n, from `effective_attention` of the same head. O(n^2).
-EffectiveMeasures effective_measures(const AttentionHead& head, const Matrix& effective);
+EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effective);
 
 /// [row]: the key with the largest weight, signed, among those that the row sees; the first of equal ones.
 /// `weights`: n x n, raw or effective ones of this head.
-std::vector<int> largest_weights(const AttentionHead& head, const Matrix& weights);
+std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights);
 
 // The null control of effective attention: what a head with these weights would show if the column space of T
 // were random, of the same rank r. With rho = r / n, and c^2 = n mean_i |a_i|^2 - 1 pooled over the rows,
@@ -73,11 +73,11 @@ struct EffectiveNull {
 };
 
 /// By the formula. rank: of T over all tokens, for both parts.
-EffectiveNull expected_null(const AttentionHead& head, int rank, EffectivePart part);
+EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part);
 
 /// From `draws` (2 or more) random T of Gaussian numbers: mean and standard deviation. One item of the stream
 /// for each draw. Cost: that of as many effective attentions.
-EffectiveNull drawn_null(const AttentionHead& head, int rank, EffectivePart part, int draws,
+EffectiveNull drawn_null(const SampleHead& head, int rank, EffectivePart part, int draws,
                          const RandomStream& stream);
 
 }  // namespace fluxformer::identifiability

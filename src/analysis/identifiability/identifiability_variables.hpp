@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/identifiability/weight_meter.hpp"
+#include "analysis/identifiability/weight_accumulator.hpp"
 #include "io/axes.hpp"
 
 namespace fluxformer::identifiability::variables {

@@ -101,9 +101,9 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
 }
 
 /// Fits and judges at one depth.
-class Judge {
+class DepthRates {
  public:
-  Judge(const Split& split, Eigen::Index width, const IdentityPlan& plan)
+  DepthRates(const Split& split, Eigen::Index width, const IdentityPlan& plan)
       : split_(split), width_(width), plan_(plan) {}
 
   double identity(TokenDistance distance) const {
@@ -171,20 +171,20 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
          test = examples_at(samples.test, probe, first, count);
     for (Index k = 0; k < count; ++k) {
       const Split split{std::move(training[k]), std::move(validation[k]), std::move(test[k]), comm};
-      const Judge judge(split, probe.spec().width, plan);
+      const DepthRates rates(split, probe.spec().width, plan);
       const auto put = [&](TokenGuess guess, double rate) {
         found.rate[static_cast<std::size_t>(guess)].push_back(rate);
       };
-      put(TokenGuess::identity_cosine, judge.identity(TokenDistance::cosine));
-      put(TokenGuess::identity_l2, judge.identity(TokenDistance::l2));
-      put(TokenGuess::linear_cosine, judge.linear(TokenDistance::cosine));
-      put(TokenGuess::linear_l2, judge.linear(TokenDistance::l2));
-      put(TokenGuess::linear_angle, judge.linear_angle());
-      put(TokenGuess::linear_norm, judge.linear_norm());
-      put(TokenGuess::mlp_cosine, judge.mlp(TokenDistance::cosine));
-      put(TokenGuess::mlp_l2, judge.mlp(TokenDistance::l2));
-      put(TokenGuess::mlp_angle, judge.mlp_angle());
-      put(TokenGuess::shuffled, judge.shuffled());
+      put(TokenGuess::identity_cosine, rates.identity(TokenDistance::cosine));
+      put(TokenGuess::identity_l2, rates.identity(TokenDistance::l2));
+      put(TokenGuess::linear_cosine, rates.linear(TokenDistance::cosine));
+      put(TokenGuess::linear_l2, rates.linear(TokenDistance::l2));
+      put(TokenGuess::linear_angle, rates.linear_angle());
+      put(TokenGuess::linear_norm, rates.linear_norm());
+      put(TokenGuess::mlp_cosine, rates.mlp(TokenDistance::cosine));
+      put(TokenGuess::mlp_l2, rates.mlp(TokenDistance::l2));
+      put(TokenGuess::mlp_angle, rates.mlp_angle());
+      put(TokenGuess::shuffled, rates.shuffled());
       found.smallest_distance.push_back(least_distance(split.test, comm));
       const auto counts = rates_of(split.test, unchanged, TokenDistance::l2, comm);
       found.chance = counts.chance();

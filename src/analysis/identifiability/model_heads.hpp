@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "analysis/model_probe.hpp"
 #include "model/depth_weights.hpp"
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 
 namespace fluxformer::identifiability {
 

@@ -97,7 +97,7 @@ HeadNullities nullities(const ValueSpace& space) {
   return {nullity_of(space.linear()), nullity_of(space.simplex())};
 }
 
-HeadNullities nullities(const AttentionHead& head) {
+HeadNullities nullities(const SampleHead& head) {
   if (!head.causal) return nullities(ValueSpace(head));
   const Matrix values = compact_values(head);
   return {causal_nullity(values), causal_nullity(with_ones(values))};
@@ -209,7 +209,7 @@ Matrix softmax_tangent(const Eigen::RowVectorXd& a, const Matrix& x) {
   return a.transpose().asDiagonal() * (differences.rowwise() - mean).eval();
 }
 
-ReachableNullities::ReachableNullities(const AttentionHead& head)
+ReachableNullities::ReachableNullities(const SampleHead& head)
     : head_(head),
       values_(compact_values(head)),
       finite_(values_.allFinite() && head.weights.allFinite() && head.keys.allFinite() &&

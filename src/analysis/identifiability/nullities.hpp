@@ -17,8 +17,8 @@
 #include <array>
 #include <vector>
 
-#include "analysis/identifiability/attention_head.hpp"
 #include "analysis/identifiability/column_space.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer::identifiability {
@@ -46,7 +46,7 @@ struct HeadNullities {
 /// Of a head without a causal mask, from its factors: O(d_v^2) more.
 HeadNullities nullities(const ValueSpace& space);
 /// Of any head. Cost without a mask: that of ValueSpace; with a mask two to n times as much.
-HeadNullities nullities(const AttentionHead& head);
+HeadNullities nullities(const SampleHead& head);
 
 /// Freedom that the heads of a layer have together beyond that of each alone, per row of all heads: dimensions
 /// of {(x_h): sum_h x_h^T T_h = 0}, linear or with 1^T x_h = 0 for each head, less the sum over heads. Exactly 0
@@ -95,7 +95,7 @@ struct JointNullity {
 class ReachableNullities {
  public:
   /// Borrows the head.
-  explicit ReachableNullities(const AttentionHead& head);
+  explicit ReachableNullities(const SampleHead& head);
 
   /// Of one row, queries alone. The exact threshold of T^T D is relative to |T|_F |D|_F; the epsilon ones to the
   /// largest singular value of T^T D, out of rank D. NaN unless all is finite. O(n d_k (d_k + d_v)).
@@ -109,7 +109,7 @@ class ReachableNullities {
  private:
   Eigen::Index seen(Eigen::Index row) const { return head_.causal ? row + 1 : head_.weights.cols(); }
   Matrix shifted_values(Eigen::Index seen) const;
-  const AttentionHead& head_;
+  const SampleHead& head_;
   Matrix values_;  // n x m, with T's null space
   bool finite_;
 };

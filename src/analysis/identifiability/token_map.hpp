@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/identifiability/attention_head.hpp"
 #include "analysis/identifiability/nearest_tokens.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 
 namespace fluxformer::identifiability {
 

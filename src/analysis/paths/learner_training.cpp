@@ -84,8 +84,8 @@ double LearnerTraining::step() {
   return loss;
 }
 
-LearnerTraining::Score LearnerTraining::judge(const std::vector<double>& weights,
-                                              const OneShotExamples& examples, int count) {
+LearnerTraining::Score LearnerTraining::evaluate(const std::vector<double>& weights,
+                                                 const OneShotExamples& examples, int count) {
   double sums[2] = {0, 0};
   learner_.set(weights);
   for_mine(examples, 0, count,

@@ -43,7 +43,7 @@ class LearnerTraining {
     double loss = 0, accuracy = 0;
   };
   /// Of the first `count` examples, by any weights.
-  Score judge(const std::vector<double>& weights, const OneShotExamples& examples, int count);
+  Score evaluate(const std::vector<double>& weights, const OneShotExamples& examples, int count);
 
   /// All that the next step depends on.
   void save(io::CheckpointWriter& checkpoint) const;

@@ -19,7 +19,7 @@ using Eigen::MatrixXd;
 /// Adds up draws.
 class Draws {
  public:
-  Draws(const PosteriorOf& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
+  Draws(const PosteriorTarget& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
     for (auto& trace : chain_.traces) trace.reserve(draws);
     const auto& network = posterior.network;
     for (int l = 1; l <= network.layers(); ++l)
@@ -46,16 +46,18 @@ class Draws {
   double share() const { return share_; }
 
  private:
-  void write(DrawnQuantity quantity, double value) { chain_.traces[static_cast<std::size_t>(quantity)].push_back(value); }
+  void write(DrawnQuantity quantity, double value) {
+    chain_.traces[static_cast<std::size_t>(quantity)].push_back(value);
+  }
 
-  const PosteriorOf& posterior_;
+  const PosteriorTarget& posterior_;
   double share_;
   PosteriorChain chain_;
 };
 
 }  // namespace
 
-PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan) {
+PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& plan) {
   PathPosterior weights(posterior.network, posterior.examples, posterior.temperature);
   Draws draws(posterior, plan.draws);
   auto& chain = draws.chain();
@@ -79,7 +81,7 @@ PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan)
   return std::move(chain);
 }
 
-PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan) {
+PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& plan) {
   const NestedWishart wishart(posterior.network);
   const auto& [network, examples, kernels, temperature] = posterior;
   const auto density = [&](std::span<const double> x) {

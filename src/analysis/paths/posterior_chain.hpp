@@ -25,7 +25,7 @@ enum class DrawnQuantity {
 inline constexpr std::size_t drawn_quantities = 5;
 
 /// What the chain draws from. All of it is borrowed.
-struct PosteriorOf {
+struct PosteriorTarget {
   const PathNetwork& network;
   const PathExamples& examples;
   const PathKernels& kernels;  ///< of these examples
@@ -53,10 +53,10 @@ struct PosteriorChain {
 
 /// Draws of all weights, from a draw of their prior on. Not collective. Throws BadInput where the network has widths that are no whole
 /// numbers.
-PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan);
+PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& plan);
 
 /// Draws of order parameters, a draw every `steps` steps. Not collective. Throws BadInput where a width is below the number of paths.
-PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan);
+PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& plan);
 
 // What several chains say together, and how far the theory is from it. Source: specification of attention paths, sections 5.4 and 5.5.
 

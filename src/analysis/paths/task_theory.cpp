@@ -12,8 +12,8 @@ using Eigen::MatrixXd;
 
 namespace {
 
-Judged judged_by(Prediction prediction, const Eigen::VectorXd& targets) {
-  Judged judged{.prediction = std::move(prediction)};
+PredictorResult result_of(Prediction prediction, const Eigen::VectorXd& targets) {
+  PredictorResult judged{.prediction = std::move(prediction)};
   const auto& [mean, variance] = judged.prediction;
   judged.accuracy = accuracy(mean, targets);
   judged.draw_accuracy = draw_accuracy(judged.prediction, targets);
@@ -52,15 +52,15 @@ Eigen::VectorXd TaskTheory::overlaps(const MatrixXd& u) const {
   return data_->overlaps(u);
 }
 
-Judged TaskTheory::judge(const MatrixXd& u, double temperature) const {
-  return judged_by(std::move(data_->predict(u, temperature, {&task_.test}).front()), task_.test.targets);
+PredictorResult TaskTheory::evaluate(const MatrixXd& u, double temperature) const {
+  return result_of(std::move(data_->predict(u, temperature, {&task_.test}).front()), task_.test.targets);
 }
 
-JudgedSets TaskTheory::judge_all(const MatrixXd& u, double temperature) const {
+TaskResult TaskTheory::evaluate_all(const MatrixXd& u, double temperature) const {
   std::vector<const PathExamples*> sets{&task_.test};
   for (const auto& one : task_.further) sets.push_back(&one.examples);
   auto predictions = data_->predict(u, temperature, sets);
-  JudgedSets all{.test = judged_by(std::move(predictions.front()), task_.test.targets)};
+  TaskResult all{.test = result_of(std::move(predictions.front()), task_.test.targets)};
   all.further.reserve(task_.further.size());
   for (std::size_t k = 1; k < sets.size(); ++k)
     all.further.push_back(accuracy(predictions[k].mean, sets[k]->targets));
@@ -72,7 +72,7 @@ std::vector<double> TaskTheory::ablated_accuracies(const MatrixXd& u, double tem
   return accuracies_without(order, task_.heads, [&](std::span<const HeadPlace> lost) {
     MatrixXd left = u;
     for (const auto& head : lost) left = without_head(left, head, task_.heads);
-    return judge(left, temperature).accuracy;
+    return evaluate(left, temperature).accuracy;
   });
 }
 

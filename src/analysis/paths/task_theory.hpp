@@ -14,7 +14,7 @@
 namespace fluxformer::paths {
 
 /// What a kernel's predictor does on the test examples.
-struct Judged {
+struct PredictorResult {
   Prediction prediction;
   double accuracy = 0;        ///< share of means with the right sign
   double draw_accuracy = 0;   ///< share of single draws of the posterior with the right sign
@@ -23,8 +23,8 @@ struct Judged {
 };
 
 /// The test and the further examples of a task.
-struct JudgedSets {
-  Judged test;
+struct TaskResult {
+  PredictorResult test;
   std::vector<double> further = {};  ///< accuracies
 };
 
@@ -49,9 +49,9 @@ class TaskTheory {
   /// Overlaps of the targets with the components of K(U_1) (task_overlaps.hpp).
   Eigen::VectorXd overlaps(const Eigen::MatrixXd& u) const;
   /// The predictor of K(U_1) on the test examples. Throws NumericalFailure if K + T I is not positive definite.
-  Judged judge(const Eigen::MatrixXd& u, double temperature) const;
+  PredictorResult evaluate(const Eigen::MatrixXd& u, double temperature) const;
   /// On the further ones, too, by one factorisation.
-  JudgedSets judge_all(const Eigen::MatrixXd& u, double temperature) const;
+  TaskResult evaluate_all(const Eigen::MatrixXd& u, double temperature) const;
   /// Accuracy after silencing heads in U_1, one after another in rising order of their scores, a number for each head. NaN
   /// once a layer has no head left: nothing is then predicted.
   std::vector<double> ablated_accuracies(const Eigen::MatrixXd& u, double temperature) const;

@@ -112,7 +112,7 @@ TEST(NormBasedAttention, of_heads_that_cancel_is_0) {
 }
 
 TEST(NormBasedAttention, of_unit_vectors_under_the_identity_is_attention) {
-  AttentionHead head;
+  SampleHead head;
   head.weights = random_attention(6, 1);
   head.values = normal_matrix(6, 4, 2).rowwise().normalized();
   head.output = Matrix::Identity(4, 4);

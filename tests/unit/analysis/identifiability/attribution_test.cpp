@@ -1,8 +1,8 @@
 // Spearman's rank correlation against values by hand and the formula without ties.
 
+#include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 
 #include "analysis/identifiability/attribution.hpp"
 #include "analysis/state_examples.hpp"

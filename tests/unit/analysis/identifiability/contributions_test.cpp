@@ -18,8 +18,8 @@ TokenLattice line(int tokens) {
   return {1, tokens, 0};
 }
 
-ContributionMeter meter_of(const std::vector<Matrix>& samples, const TokenLattice& lattice) {
-  ContributionMeter meter(static_cast<int>(samples.size()), 1, static_cast<int>(samples[0].rows()) + 2);
+ContributionAccumulator meter_of(const std::vector<Matrix>& samples, const TokenLattice& lattice) {
+  ContributionAccumulator meter(static_cast<int>(samples.size()), 1, static_cast<int>(samples[0].rows()) + 2);
   for (std::size_t s = 0; s < samples.size(); ++s) meter.add(static_cast<int>(s), 0, samples[s], lattice);
   meter.reduce(MPI_COMM_SELF);
   return meter;
@@ -144,7 +144,7 @@ TEST(Contributions, of_the_own_token_are_largest_or_share_that) {
   EXPECT_EQ(own_is_largest(c), (std::vector<double>{1, 0.5, 0}));
 }
 
-TEST(ContributionMeter, reports_shares_and_groups_of_all_samples) {
+TEST(ContributionAccumulator, reports_shares_and_groups_of_all_samples) {
   const Matrix a = contributions_of_norms(normal_matrix(14, 14, 1).cwiseAbs()),
                b = contributions_of_norms(normal_matrix(9, 9, 2).cwiseAbs());
   const auto meter = meter_of({a, b}, line(14));
@@ -181,8 +181,8 @@ TEST(ContributionMeter, reports_shares_and_groups_of_all_samples) {
       1e-14);
 }
 
-TEST(ContributionMeter, keeps_depths_apart) {
-  ContributionMeter meter(1, 3, 6);
+TEST(ContributionAccumulator, keeps_depths_apart) {
+  ContributionAccumulator meter(1, 3, 6);
   for (int depth = 0; depth < 3; ++depth) {
     // Heat from both neighbours on a ring of 6 at each depth: own share 1 - depth / 4.
     Matrix c = (1 - depth / 4.0) * Matrix::Identity(6, 6);
@@ -199,11 +199,11 @@ TEST(ContributionMeter, keeps_depths_apart) {
   EXPECT_TRUE(std::isnan(meter.by_pair()[2][6]));
 }
 
-TEST(ContributionMeter, refuses_what_does_not_fit) {
-  EXPECT_THROW(ContributionMeter(0, 1, 1), BadInput);
-  EXPECT_THROW(ContributionMeter(1, 0, 1), BadInput);
-  EXPECT_THROW(ContributionMeter(1, 1, 0), BadInput);
-  ContributionMeter meter(1, 1, 4);
+TEST(ContributionAccumulator, refuses_what_does_not_fit) {
+  EXPECT_THROW(ContributionAccumulator(0, 1, 1), BadInput);
+  EXPECT_THROW(ContributionAccumulator(1, 0, 1), BadInput);
+  EXPECT_THROW(ContributionAccumulator(1, 1, 0), BadInput);
+  ContributionAccumulator meter(1, 1, 4);
   EXPECT_THROW(meter.add(0, 0, Matrix::Identity(5, 5), line(9)), BadInput);
   EXPECT_THROW(meter.add(0, 0, Matrix::Zero(4, 3), line(9)), BadInput);
 }

@@ -23,8 +23,8 @@ double largest(const Matrix& a) {
 }
 
 /// Heads with full rank, with lost rank in H, in V and with fewer tokens than d_v, with a mask and without.
-std::vector<AttentionHead> various_heads() {
-  std::vector<AttentionHead> heads;
+std::vector<SampleHead> various_heads() {
+  std::vector<SampleHead> heads;
   for (const bool causal : {false, true}) {
     heads.push_back(random_head(30, 8, 8, 1, causal));
     heads.push_back(random_head(6, 8, 8, 2, causal));
@@ -113,7 +113,7 @@ TEST(EffectiveAttention, of_causal_rows_is_that_of_the_visible_tokens_alone) {
 }
 
 TEST(EffectiveMeasures, of_a_matrix_by_hand) {
-  AttentionHead head;
+  SampleHead head;
   head.weights.resize(2, 2);
   head.weights << 0.75, 0.25, 0.5, 0.5;
   Matrix effective(2, 2);
@@ -133,7 +133,7 @@ TEST(EffectiveMeasures, of_a_matrix_by_hand) {
 }
 
 TEST(EffectiveMeasures, do_not_count_round_off_as_negative_weights) {
-  AttentionHead head;
+  SampleHead head;
   head.weights = Matrix::Constant(2, 2, 0.5);
   Matrix effective(2, 2);
   effective << 1, -1e-17, 1, -1e-12;
@@ -141,7 +141,7 @@ TEST(EffectiveMeasures, do_not_count_round_off_as_negative_weights) {
 }
 
 TEST(EffectiveMeasures, of_causal_heads_count_visible_entries) {
-  AttentionHead head;
+  SampleHead head;
   head.causal = true;
   head.weights.resize(2, 2);
   head.weights << 1, 0, 0.25, 0.75;

@@ -19,7 +19,7 @@ Matrix ones_beside(const Matrix& a) {
   return both;
 }
 
-void expect_nullities(const AttentionHead& head, double linear, double simplex) {
+void expect_nullities(const SampleHead& head, double linear, double simplex) {
   const auto found = nullities(head);
   EXPECT_EQ(found.linear.exact, linear);
   EXPECT_EQ(found.simplex.exact, simplex);
@@ -280,7 +280,7 @@ using namespace test;
 using Eigen::MatrixXd;
 
 /// diag(a) - a a^T of the keys that row i sees, 0 for others.
-MatrixXd softmax_matrix(const AttentionHead& head, Index i) {
+MatrixXd softmax_matrix(const SampleHead& head, Index i) {
   const Eigen::VectorXd a = head.weights.row(i).transpose();
   MatrixXd c = -a * a.transpose();
   c.diagonal() += a;
@@ -288,7 +288,7 @@ MatrixXd softmax_matrix(const AttentionHead& head, Index i) {
 }
 
 /// Tangent of (Q, K) -> A (n^2 rows) or -> A T (n d rows), written out; columns are the entries of dQ, then dK.
-MatrixXd joint_jacobian(const AttentionHead& head, const MatrixXd& t) {
+MatrixXd joint_jacobian(const SampleHead& head, const MatrixXd& t) {
   const Index n = head.tokens(), d_k = head.keys.cols(), d = t.cols();
   MatrixXd jacobian = MatrixXd::Zero(n * d, 2 * n * d_k);
   for (Index i = 0; i < n; ++i) {
@@ -302,7 +302,7 @@ MatrixXd joint_jacobian(const AttentionHead& head, const MatrixXd& t) {
   return jacobian;
 }
 
-int joint_by_hand(const AttentionHead& head) {
+int joint_by_hand(const SampleHead& head) {
   return reference_rank(joint_jacobian(head, MatrixXd::Identity(head.tokens(), head.tokens()))) -
          reference_rank(joint_jacobian(head, head.values));
 }

@@ -33,7 +33,7 @@ TEST(PosteriorChain, of_weights_and_of_order_parameters_are_one_posterior) {
   examples.inputs.rightCols(6) = examples.inputs.leftCols(6);
   examples.inputs.col(0) += examples.targets;
   const PathKernels kernels(examples.inputs, 2);
-  const PosteriorOf posterior{network, examples, kernels, 0.1};
+  const PosteriorTarget posterior{network, examples, kernels, 0.1};
   constexpr int draws = 3000;
   const auto weights = weight_chain(posterior, {.warm_up = 300, .draws = draws, .steps = 30});
   const auto orders = order_chain(posterior, {.warm_up = 300, .draws = draws, .steps = 25});
@@ -86,8 +86,8 @@ TEST(PosteriorChain, agrees_with_the_predictor_of_the_theory) {
   constexpr double temperature = 0.01;
   const auto chain = order_chain({network, task.train, theory.kernels(), temperature},
                                  {.warm_up = 200, .draws = 600, .steps = 25});
-  const auto judged = theory.judge(theory.solve(network, temperature).order.u[0], temperature);
-  const auto limit = theory.judge(Eigen::MatrixXd::Identity(2, 2), temperature);
+  const auto judged = theory.evaluate(theory.solve(network, temperature).order.u[0], temperature);
+  const auto limit = theory.evaluate(Eigen::MatrixXd::Identity(2, 2), temperature);
   const VectorXd mean = outputs(task.test.inputs, chain.input_weights);
   // Table of section 5.4: 0.0044 from the theory, 0.390 from the Gaussian process; 15 000 steps instead of 100 000 and more.
   EXPECT_LT((mean - judged.prediction.mean).cwiseAbs().mean(), 0.02);
@@ -99,7 +99,7 @@ TEST(PosteriorChain, is_the_same_for_the_same_seed) {
   const auto network = network_of_width({2}, 3);
   const auto examples = random_examples(6, 2, 3, 5);
   const PathKernels kernels(examples.inputs, 2);
-  const PosteriorOf posterior{network, examples, kernels, 0.5};
+  const PosteriorTarget posterior{network, examples, kernels, 0.5};
   for (const auto chain : {weight_chain, order_chain}) {
     const auto traces = [&](std::uint64_t seed) {
       return chain(posterior, {.warm_up = 5, .draws = 10, .steps = 5, .seed = seed}).traces;

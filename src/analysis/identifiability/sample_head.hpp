@@ -11,7 +11,7 @@ namespace fluxformer::identifiability {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// n real tokens: padding is removed. Queries see keys 0 .. n-1, or 0 .. x under a causal mask.
-struct AttentionHead {
+struct SampleHead {
   Matrix weights;  ///< A, n x n: rows sum to 1
   Matrix queries;  ///< n x d_k
   Matrix keys;     ///< n x d_k; A = softmax(queries keys^T / sqrt(d_k))
@@ -24,10 +24,10 @@ struct AttentionHead {
 
   int tokens() const { return static_cast<int>(weights.rows()); }
   /// The head of the first `count` tokens alone: weights are cut and every row is divided by its sum.
-  AttentionHead first(int count) const;
+  SampleHead first(int count) const;
 };
 
 /// All heads of one layer and one sample.
-using LayerHeads = std::vector<AttentionHead>;
+using LayerHeads = std::vector<SampleHead>;
 
 }  // namespace fluxformer::identifiability

@@ -1,4 +1,4 @@
-#include "analysis/identifiability/weight_meter.hpp"
+#include "analysis/identifiability/weight_accumulator.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -80,7 +80,7 @@ double share_on(const Matrix& weights, const std::vector<int>& words, const std:
 
 }  // namespace
 
-WeightMeter::WeightMeter(int layers, int heads, int rows, std::uint64_t seed, WordClasses words)
+WeightAccumulator::WeightAccumulator(int layers, int heads, int rows, std::uint64_t seed, WordClasses words)
     : Accumulator(2 * static_cast<std::size_t>(layers) *
                   (static_cast<std::size_t>(heads) * head_number_count + 2)),
       layers_(layers),
@@ -90,17 +90,17 @@ WeightMeter::WeightMeter(int layers, int heads, int rows, std::uint64_t seed, Wo
       words_(std::move(words)),
       add_up_(static_cast<std::size_t>(layers)) {}
 
-void WeightMeter::put(std::size_t place, double value) {
+void WeightAccumulator::put(std::size_t place, double value) {
   if (std::isnan(value)) return;
   local()[2 * place] += value;
   local()[2 * place + 1] += 1;
 }
 
-double WeightMeter::mean(std::size_t place) const {
+double WeightAccumulator::mean(std::size_t place) const {
   return total()[2 * place] / total()[2 * place + 1];  // 0/0 is NaN
 }
 
-void WeightMeter::add(int layer, const LayerHeads& heads, const WeighedSample& sample) {
+void WeightAccumulator::add(int layer, const LayerHeads& heads, const SampleWords& sample) {
   const RandomStream of_layer = stream_.item(sample.index).item(layer);
   for (int h = 0; h < heads_; ++h) add_head(place_of_head(layer - 1, h), heads[h], sample, of_layer.item(h));
   auto& add_up = add_up_[layer - 1];
@@ -111,8 +111,8 @@ void WeightMeter::add(int layer, const LayerHeads& heads, const WeighedSample& s
   put(first + 1, excess.simplex);
 }
 
-void WeightMeter::add_head(std::size_t first, const AttentionHead& head, const WeighedSample& sample,
-                           const RandomStream& draw) {
+void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, const SampleWords& sample,
+                                 const RandomStream& draw) {
   const auto put_number = [&](HeadNumber number, double value) { put(first + index(number), value); };
   const auto put_nullity = [&](HeadNumber exact, HeadNumber epsilon, const Nullity& nullity) {
     put_number(exact, nullity.exact);
@@ -164,14 +164,14 @@ void WeightMeter::add_head(std::size_t first, const AttentionHead& head, const W
   put_number(HeadNumber::punctuation_effective, share_on(effective, sample.words, words_.punctuation));
 }
 
-std::vector<double> WeightMeter::of(HeadNumber number) const {
+std::vector<double> WeightAccumulator::of(HeadNumber number) const {
   std::vector<double> values;
   for (int l = 0; l < layers_; ++l)
     for (int h = 0; h < heads_; ++h) values.push_back(mean(place_of_head(l, h) + index(number)));
   return values;
 }
 
-std::vector<double> WeightMeter::over_epsilons(HeadNumber first) const {
+std::vector<double> WeightAccumulator::over_epsilons(HeadNumber first) const {
   std::vector<double> values;
   for (int l = 0; l < layers_; ++l)
     for (int h = 0; h < heads_; ++h)
@@ -180,7 +180,7 @@ std::vector<double> WeightMeter::over_epsilons(HeadNumber first) const {
   return values;
 }
 
-std::vector<double> WeightMeter::excess(std::size_t which) const {
+std::vector<double> WeightAccumulator::excess(std::size_t which) const {
   std::vector<double> values;
   values.reserve(layers_);
   for (int l = 0; l < layers_; ++l)

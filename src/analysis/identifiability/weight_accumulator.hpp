@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "base/random.hpp"
 #include "data/dataset.hpp"
 #include "model/batch.hpp"
@@ -66,20 +66,20 @@ inline constexpr std::size_t head_number_count =
     static_cast<std::size_t>(HeadNumber::punctuation_effective) + 1;
 
 /// One sample, without padding.
-struct WeighedSample {
+struct SampleWords {
   std::uint64_t index = 0;      ///< in the data set
   std::vector<int> words = {};  ///< [token]; empty for images
 };
 
 /// Means over samples; a sample in which a number is not defined (NaN) is left out of its mean. Samples may be spread over
 /// ranks; only `reduce` is collective.
-class WeightMeter : public Accumulator {
+class WeightAccumulator : public Accumulator {
  public:
   /// `rows`: of every head on which soft-max reachable freedom is counted, keyed by `seed`, sample, layer and head.
-  WeightMeter(int layers, int heads, int rows, std::uint64_t seed, WordClasses words);
+  WeightAccumulator(int layers, int heads, int rows, std::uint64_t seed, WordClasses words);
 
   /// Adds one sample's heads of layer l = 1 .. S.
-  void add(int layer, const LayerHeads& heads, const WeighedSample& sample);
+  void add(int layer, const LayerHeads& heads, const SampleWords& sample);
 
   /// [layer][head] of a number that is not over epsilon; NaN where no sample counts.
   std::vector<double> of(HeadNumber number) const;
@@ -93,7 +93,7 @@ class WeightMeter : public Accumulator {
   /// Sum and count of a number.
   void put(std::size_t place, double value);
   double mean(std::size_t place) const;
-  void add_head(std::size_t first, const AttentionHead& head, const WeighedSample& sample,
+  void add_head(std::size_t first, const SampleHead& head, const SampleWords& sample,
                 const RandomStream& draw);
   std::vector<double> excess(std::size_t which) const;
   std::size_t place_of_head(int layer, int head) const {
