@@ -13,7 +13,6 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
 using Row = Eigen::RowVectorXd;
 
 double variation(const Row& a, const Row& b) {
@@ -31,7 +30,7 @@ Matrix directions(const Row& a, const Row& b, const AlternativeSearch& search, c
                     [&](Index i, Index j) { return b[i] > b[j]; });
   for (Index k = 0; k < largest; ++k) g(1 + k, order[k]) = -1;
   for (Index k = 1 + largest; k < g.rows(); ++k)
-    for (Index j = 0; j < n; ++j) g(k, j) = stream.uniform(static_cast<std::uint64_t>(k * n + j), -1, 1);
+    for (Index j = 0; j < n; ++j) g(k, j) = stream.uniform(k * n + j, -1, 1);
   return g;
 }
 
@@ -50,8 +49,9 @@ Row as_far_as_possible(const Row& b, const Row& x) {
   return far;
 }
 
-/// Whether there was a better point than b; b becomes it.
+/// Moves b to a better point; false if there is none.
 bool improve(const Row& a, Row& b, const Eigen::MatrixXd& ones, const Matrix& g) {
+  // y = g B less its projection on col(B [T, 1]); x = B y is in LN([T, 1]).
   const auto scaled = column_space(b.transpose().asDiagonal() * ones);
   const Matrix wanted = g * b.asDiagonal(), free = scaled.remove(wanted);
   double best = variation(a, b) * (1 + 1e-12);
@@ -105,6 +105,7 @@ AlternativeWeights alternative_weights(const SampleHead& head, const Alternative
     const Row a = head.weights.row(i).head(seen);
     const auto numbers = stream.item(i);
     Row b = a;
+    // Each step ends at an entry that becomes 0.
     for (int step = 0; step < search.steps; ++step) {
       const auto g = directions(a, b, search, numbers.item(step));
       if (!improve(a, b, ones, g)) break;

@@ -14,8 +14,6 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
-
 Index tokens_of(const LayerHeads& heads) {
   if (heads.empty()) throw BadInput("the attention of a layer needs at least one head");
   const Index n = heads.front().weights.rows();
@@ -31,7 +29,7 @@ Matrix raw_attention(const LayerHeads& heads) {
   const Index n = tokens_of(heads);
   Matrix sum = Matrix::Zero(n, n);
   for (const auto& head : heads) sum += head.weights;
-  return sum / static_cast<double>(heads.size());
+  return sum / heads.size();
 }
 
 Matrix with_residual(const Matrix& attention, double step) {
@@ -44,6 +42,7 @@ std::vector<Matrix> rollout(const std::vector<Matrix>& attention, double step) {
   std::vector<Matrix> layers;
   for (const auto& a : attention) {
     const Matrix mixed = with_residual(a, step);
+    // R_l = (h A_l + I)/(1 + h) R_{l-1}
     layers.push_back(layers.empty() ? mixed : Matrix(mixed * layers.back()));
   }
   return layers;
@@ -51,17 +50,17 @@ std::vector<Matrix> rollout(const std::vector<Matrix>& attention, double step) {
 
 Matrix norm_based_attention(const LayerHeads& heads) {
   const Index n = tokens_of(heads), d = heads.front().output.cols();
-  const auto count = static_cast<Index>(heads.size());
+  const Index count = std::ssize(heads);
   std::vector<Matrix> moved;  // T^h
   for (const auto& head : heads) moved.emplace_back(head.values * head.output);
 
   Matrix norms(n, n), weights(n, count), vectors(count, d), sums(n, d);
   for (Index i = 0; i < n; ++i) {  // one input token: all output tokens in one product
     for (Index h = 0; h < count; ++h) {
-      const auto at = static_cast<std::size_t>(h);
-      weights.col(h) = heads[at].weights.col(i);
-      vectors.row(h) = moved[at].row(i);
+      weights.col(h) = heads[h].weights.col(i);
+      vectors.row(h) = moved[h].row(i);
     }
+    // |sum_h A^h_ji T^h_i| for all j
     sums.noalias() = weights * vectors;
     norms.col(i) = sums.rowwise().norm();
   }
@@ -76,19 +75,18 @@ std::vector<double> scores_of_inputs(const Matrix& method, std::span<const int> 
       throw BadInput("output token " + std::to_string(j) + " is none of " + std::to_string(method.rows()));
     sum += method.row(j);
   }
-  sum /= static_cast<double>(outputs.size());
+  sum /= outputs.size();
   return {sum.data(), sum.data() + sum.size()};
 }
 
 namespace {
 
-using Eigen::Index;
-constexpr double round_off = 1e-13;  // of sums of some hundred capacities
+constexpr double round_off = 1e-13;  // relative error of sums of some hundred capacities
 
 using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
 
-// Push-relabel counts in whole units, so that what flows into a token flows out of it exactly. 2^-52 of the capacity of a
-// row is what a double number near 1 resolves, and some hundred rows fit into 64 bits.
+// Push-relabel counts in whole units, so that what flows into a token flows out of it exactly. 2^-52 of the
+// capacity of a row is what a double number near 1 resolves, and some hundred rows fit into 64 bits.
 constexpr double units = 4503599627370496.0;
 
 std::int64_t in_units(double capacity) {
@@ -101,14 +99,12 @@ struct Link {
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Link>;
 
-/// A flow that is found quickly and may not be the largest: paths are filled one after the other until none is left that
-/// only goes down. Each token first passes on to itself, where the residual connection is wide.
+/// A flow that is found quickly and may not be the largest: paths are filled one after the other until none
+/// is left that only goes down. Each token first passes on to itself, where the residual connection is wide.
 class QuickFlow {
  public:
   explicit QuickFlow(const std::vector<Matrix>& capacity)
-      : capacity_(capacity),
-        n_(capacity.front().rows()),
-        tried_(capacity.size() * static_cast<std::size_t>(n_)) {}
+      : capacity_(capacity), n_(capacity.front().rows()), tried_(capacity.size() * n_) {}
 
   /// `bottom`: the column of the input token. Not more than the largest flow.
   double flow(Index output, const Eigen::VectorXd& bottom) {
@@ -119,7 +115,7 @@ class QuickFlow {
   }
 
  private:
-  /// What of `amount` gets from a token above layer s + 1 to the sink.
+  /// Sends up to `amount` from a token above layer s + 1 to the sink; returns what arrives.
   double send(std::size_t s, Index token, double amount) {
     if (s == 0) {
       const double sent = std::min(amount, sink_[token]);
@@ -127,8 +123,7 @@ class QuickFlow {
       return sent;
     }
     double sum = 0;
-    for (Index& tried = tried_[s * static_cast<std::size_t>(n_) + static_cast<std::size_t>(token)];
-         tried < n_; ++tried) {
+    for (Index& tried = tried_[s * n_ + token]; tried < n_; ++tried) {
       const Index next = (token + tried) % n_;
       double& edge = left_[s](token, next);
       if (edge <= 0) continue;
@@ -151,7 +146,7 @@ class FlowGraph {
  public:
   explicit FlowGraph(const std::vector<Matrix>& capacity)
       : n_(capacity.front().rows()),
-        graph_(static_cast<std::size_t>(n_) * (capacity.size() - 1) + 2),
+        graph_(n_ * (capacity.size() - 1) + 2),
         source_(boost::num_vertices(graph_) - 2),
         sink_(source_ + 1) {
     const std::size_t interior = capacity.size() - 1;  // sets of nodes; set s lies above layer s + 1
@@ -174,14 +169,12 @@ class FlowGraph {
     const std::int64_t flow = boost::push_relabel_max_flow(
         graph_, source_, sink_, boost::get(&Link::capacity, graph_), boost::get(&Link::residual, graph_),
         boost::get(&Link::reverse, graph_), boost::get(boost::vertex_index, graph_));
-    return static_cast<double>(flow) / units;
+    return flow / units;
   }
 
  private:
   /// Set s = 0 is the lowest: above layer 1.
-  std::size_t node(std::size_t s, Index token) const {
-    return s * static_cast<std::size_t>(n_) + static_cast<std::size_t>(token);
-  }
+  std::size_t node(std::size_t s, Index token) const { return s * n_ + token; }
   /// An edge of capacity 0, with the reverse edge that the algorithm needs.
   Traits::edge_descriptor link(std::size_t from, std::size_t to) {
     const auto forth = boost::add_edge(from, to, graph_).first,
@@ -218,7 +211,7 @@ Matrix attention_flow(const std::vector<Matrix>& attention, std::span<const int>
     if (j < 0 || j >= n)
       throw BadInput("output token " + std::to_string(j) + " is none of " + std::to_string(n));
 
-  Matrix flow(static_cast<Index>(outputs.size()), n);
+  Matrix flow(std::ssize(outputs), n);
   const auto fill = [&](const auto& largest) {
     for (Index o = 0; o < flow.rows(); ++o)
       for (Index i = 0; i < n; ++i) flow(o, i) = largest(outputs[o], i);
@@ -228,7 +221,8 @@ Matrix attention_flow(const std::vector<Matrix>& attention, std::span<const int>
   } else if (capacity.size() == 2) {
     fill([&](Index j, Index i) { return capacity[1].row(j).cwiseMin(capacity[0].col(i).transpose()).sum(); });
   } else {
-    // The edges of output token j are a cut, and so are those of input token i: a flow as large is the largest.
+    // The edges of output token j are a cut, and so are those of input token i: a flow as large is the
+    // largest.
     QuickFlow quick(capacity);
     FlowGraph graph(capacity);
     fill([&](Index j, Index i) {

@@ -14,13 +14,8 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-int blas(Index count) {
-  return static_cast<int>(count);
-}
 
 /// `a` is overwritten. left: n x min(n, m), or null if U is not wanted.
 VectorXd decompose(MatrixXd& a, MatrixXd* left) {
@@ -28,10 +23,10 @@ VectorXd decompose(MatrixXd& a, MatrixXd* left) {
   VectorXd values = VectorXd::Constant(least, std::numeric_limits<double>::quiet_NaN());
   if (left) *left = MatrixXd::Constant(a.rows(), least, std::numeric_limits<double>::quiet_NaN());
   if (least == 0 || !a.allFinite()) return values;
-  const int n = blas(a.rows()), m = blas(a.cols()), one = 1;
+  const int n = a.rows(), m = a.cols(), one = 1;
   // More than the least that LAPACK asks for, so that it works in blocks.
   std::vector<double> work(5 * least + 64 * (a.rows() + a.cols()));
-  const int size = static_cast<int>(work.size());
+  const int size = work.size();
   int info = 0;
   double unused = 0;
   dgesvd_(left ? "S" : "N", "N", &n, &m, a.data(), &n, values.data(), left ? left->data() : &unused, &n,
@@ -43,9 +38,9 @@ VectorXd decompose(MatrixXd& a, MatrixXd* left) {
 /// Householder's reflections below the diagonal of `a`, R in its upper triangle; returns their factors.
 std::vector<double> reflect(MatrixXd& a) {
   const Index least = std::min(a.rows(), a.cols());
-  std::vector<double> tau(least), work(static_cast<std::size_t>(64 * a.cols()));
+  std::vector<double> tau(least), work(64 * a.cols());
   if (least == 0) return tau;
-  const int n = blas(a.rows()), m = blas(a.cols()), size = static_cast<int>(work.size());
+  const int n = a.rows(), m = a.cols(), size = work.size();
   int info = 0;
   dgeqrf_(&n, &m, a.data(), &n, tau.data(), work.data(), &size, &info);
   return tau;
@@ -60,10 +55,10 @@ MatrixXd upper_of(const MatrixXd& a) {
 QrFactors qr_factors(MatrixXd a) {
   const auto tau = reflect(a);
   QrFactors factors{.q = a.leftCols(std::min(a.rows(), a.cols())), .r = upper_of(a)};
-  const int n = blas(a.rows()), k = blas(factors.q.cols());
+  const int n = a.rows(), k = factors.q.cols();
   if (k == 0) return factors;
   std::vector<double> work(64 * k);
-  const int size = static_cast<int>(work.size());
+  const int size = work.size();
   int info = 0;
   dorgqr_(&n, &k, &k, factors.q.data(), &n, tau.data(), work.data(), &size, &info);
   return factors;
@@ -84,25 +79,24 @@ VectorXd singular_values(MatrixXd a) {
   return decompose(a, nullptr);
 }
 
-double rank_threshold(const Eigen::VectorXd& values, Eigen::Index rows, Eigen::Index columns) {
+double rank_threshold(const Eigen::VectorXd& values, Index rows, Index columns) {
   if (values.size() == 0) return 0;
-  return values[0] * static_cast<double>(std::max(rows, columns)) * std::numeric_limits<double>::epsilon();
+  return values[0] * std::max(rows, columns) * std::numeric_limits<double>::epsilon();
 }
 
 NumericalRank numerical_rank(const Eigen::VectorXd& values, double threshold) {
   if (!values.allFinite()) return {0, std::numeric_limits<double>::quiet_NaN()};
   const auto rank = (values.array() > threshold).count();
   if (rank == 0) return {0, std::numeric_limits<double>::infinity()};
+  // Margin: the last value that counts over the first that does not
   const double below = rank < values.size() ? values[rank] : threshold;
   // A next value of 0 gives an infinite ratio, as it should.
-  return {static_cast<int>(rank), values[rank - 1] / below};
+  return {.rank = rank, .margin = values[rank - 1] / below};
 }
 
-using Eigen::Index;
 using Eigen::VectorXd;
 
-LeadingRows::LeadingRows(Eigen::MatrixXd matrix)
-    : matrix_(std::move(matrix)), values_(static_cast<std::size_t>(matrix_.rows()) + 1) {}
+LeadingRows::LeadingRows(Eigen::MatrixXd matrix) : matrix_(std::move(matrix)), values_(matrix_.rows() + 1) {}
 
 const VectorXd& LeadingRows::values(int rows) {
   VectorXd& known = values_[rows];
@@ -117,23 +111,21 @@ int LeadingRows::count(int rows, double threshold) {
 void LeadingRows::fill(int low, int high, double threshold, std::vector<int>& ranks) {
   // ranks[k] belongs to the first k rows; those of `low` and `high` are known.
   if (high - low < 2) return;
-  const auto at = [](int rows) { return static_cast<std::size_t>(rows); };
-  const int gain = ranks[at(high)] - ranks[at(low)];
+  const int gain = ranks[high] - ranks[low];
   if (gain == 0 || gain == high - low) {
-    for (int rows = low + 1; rows < high; ++rows)
-      ranks[at(rows)] = ranks[at(low)] + (gain == 0 ? 0 : rows - low);
+    for (int rows = low + 1; rows < high; ++rows) ranks[rows] = ranks[low] + (gain == 0 ? 0 : rows - low);
     return;
   }
   // The usual matrix has independent rows until there are as many as its rank: ask there first.
   const int middle = low + gain < high && low == 0 ? gain : (low + high) / 2;
-  ranks[at(middle)] = count(middle, threshold);
+  ranks[middle] = count(middle, threshold);
   fill(low, middle, threshold, ranks);
   fill(middle, high, threshold, ranks);
 }
 
 std::vector<int> LeadingRows::ranks(double threshold) {
-  const int n = static_cast<int>(matrix_.rows());
-  std::vector<int> ranks(static_cast<std::size_t>(n) + 1, 0);
+  const int n = matrix_.rows();
+  std::vector<int> ranks(n + 1, 0);
   ranks.back() = count(n, threshold);
   fill(0, n, threshold, ranks);
   ranks.erase(ranks.begin());
@@ -167,6 +159,7 @@ void GrowingQr::append(Eigen::RowVectorXd row) {
 
 VectorXd GrowingQr::project(const VectorXd& x, int rank) const {
   if (rank == rows_) return x;
+  // Q Q^T x, or Q U_r U_r^T Q^T x with R = U Sigma Z^T of rank r
   const auto q = q_.topLeftCorner(rows_, r_.cols());
   VectorXd coordinates = q.transpose() * x;
   if (rank < r_.cols()) {
@@ -179,7 +172,6 @@ VectorXd GrowingQr::project(const VectorXd& x, int rank) const {
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 /// The column space of q r, where q has orthonormal columns: that of a matrix of q.rows() rows.
@@ -199,8 +191,8 @@ ColumnSpace space_of(const MatrixXd& q, const MatrixXd& r) {
 
 bool has_full_row_rank(const Matrix& a) {
   if (a.rows() > a.cols()) return false;
-  // With B some columns of A, the square of A's condition number is at most |A|_F^2 tr((B B^T)^-1). Where that
-  // is far from 1/eps, the Cholesky factor, cheaper than singular values, decides.
+  // With B some columns of A, the square of A's condition number is at most |A|_F^2 tr((B B^T)^-1). Where
+  // that is far from 1/eps, the Cholesky factor, cheaper than singular values, decides.
   const auto b = a.leftCols(std::min(a.cols(), 2 * a.rows()));
   const MatrixXd gram = b * b.transpose();
   if (const Cholesky factor(gram); factor.positive()) {
@@ -224,13 +216,14 @@ MatrixXd with_ones(const Matrix& values) {
   MatrixXd both(values.rows(), values.cols() + 1);
   const double norm = values.norm();
   both.leftCols(values.cols()) = norm == 0 ? values : values / norm;
-  both.rightCols(1).setConstant(1 / std::sqrt(static_cast<double>(values.rows())));
+  both.rightCols(1).setConstant(1 / std::sqrt(values.rows()));
   return both;
 }
 
 Matrix ColumnSpace::project(const Matrix& x) const {
   if (!values.allFinite()) return Matrix::Constant(x.rows(), x.cols(), std::nan(""));
   if (everything()) return x;
+  // X B B^T
   const Matrix coordinates = x * basis;
   return coordinates * basis.transpose();
 }

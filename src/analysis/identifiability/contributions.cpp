@@ -11,8 +11,6 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
-
 bool counts(const Matrix& c, Index j) {
   return !std::isnan(c(j, j));
 }
@@ -23,7 +21,7 @@ void need_places(const Matrix& c, const TokenLattice& lattice) {
 }
 
 int distance_of(const TokenLattice& lattice, Index i, Index j) {
-  return token_distance(lattice, static_cast<int>(i), static_cast<int>(j));
+  return token_distance(lattice, i, j);
 }
 
 std::size_t positive(int number, const char* what) {
@@ -33,10 +31,10 @@ std::size_t positive(int number, const char* what) {
 
 /// Interpolates linearly between the sorted numbers.
 double quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const auto above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+  const double place = share * (sorted.size() - 1);
+  const auto below = static_cast<Index>(place);
+  const auto above = std::min<Index>(below + 1, std::ssize(sorted) - 1);
+  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
 }  // namespace
@@ -45,16 +43,12 @@ Matrix contributions_of_norms(const Matrix& norms) {
   if ((norms.array() < 0).any()) throw BadInput("the norm of a block of the Jacobian is negative");
   Matrix c = norms;
   for (Index j = 0; j < c.cols(); ++j) {
+    // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|
     const double sum = c.col(j).sum();
     c.col(j) = sum > 0 && std::isfinite(sum) ? (c.col(j) / sum).eval()
                                              : Eigen::VectorXd::Constant(c.rows(), missing_value);
   }
   return c;
-}
-
-Matrix contributions_of_squares(const Matrix& squares) {
-  if ((squares.array() < 0).any()) throw BadInput("a squared norm of a block of the Jacobian is negative");
-  return contributions_of_norms(squares.cwiseSqrt());
 }
 
 int token_distance(const TokenLattice& lattice, int i, int j) {
@@ -66,7 +60,7 @@ int token_distance(const TokenLattice& lattice, int i, int j) {
 
 std::size_t distance_group(int distance) {
   constexpr std::array<int, distance_groups - 1> last{0, 1, 2, 3, 5, 10};
-  return static_cast<std::size_t>(std::lower_bound(last.begin(), last.end(), distance) - last.begin());
+  return std::lower_bound(last.begin(), last.end(), distance) - last.begin();
 }
 
 ContributionByDistance by_distance(const Matrix& c, const TokenLattice& lattice) {
@@ -76,6 +70,7 @@ ContributionByDistance by_distance(const Matrix& c, const TokenLattice& lattice)
     if (!counts(c, j)) continue;
     for (Index i = 0; i < c.rows(); ++i)
       if (const int distance = distance_of(lattice, i, j); distance >= 0) {
+        // Sum and number of the pairs at each distance
         found.sum[distance_group(distance)] += c(i, j);
         found.pairs[distance_group(distance)] += 1;
       }
@@ -87,8 +82,7 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
   need_places(c, lattice);
   // Sums that are 1/2 in exact numbers must not miss it.
   constexpr double half = 0.5 - 1e-12;
-  const auto farthest = static_cast<std::size_t>(lattice.rows + lattice.columns);
-  std::vector<double> list(static_cast<std::size_t>(c.cols()), missing_value), at(farthest);
+  std::vector<double> list(c.cols(), missing_value), at(lattice.rows + lattice.columns);
   for (Index j = lattice.leading; j < c.cols(); ++j) {
     if (!counts(c, j)) continue;
     std::fill(at.begin(), at.end(), 0.0);
@@ -98,8 +92,9 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
       all += c(i, j);
     }
     std::size_t r = 0;
+    // The smallest r with sum over distances <= r of at least half
     for (double sum = at[0]; sum < half * all; sum += at[r]) ++r;
-    if (all > 0) list[j] = static_cast<double>(r);
+    if (all > 0) list[j] = r;
   }
   return list;
 }
@@ -108,7 +103,7 @@ std::vector<double> own_is_largest(const Matrix& c) {
   std::vector<double> list;
   for (Index j = 0; j < c.cols(); ++j) {
     const double most = c.col(j).maxCoeff();
-    const auto ties = static_cast<double>((c.col(j).array() == most).count());
+    const double ties = (c.col(j).array() == most).count();
     list.push_back(!counts(c, j) ? missing_value : c(j, j) == most ? 1 / ties : 0);
   }
   return list;
@@ -122,18 +117,18 @@ ContributionAccumulator::ContributionAccumulator(int samples, int depths, int to
       shares_(samples_, depths_ * tokens_) {}
 
 void ContributionAccumulator::add(int place, int depth, const Matrix& c, const TokenLattice& lattice) {
-  const auto n = static_cast<std::size_t>(c.cols()), at = static_cast<std::size_t>(depth);
+  const Index n = c.cols();
   if (n > tokens_ || c.rows() != c.cols())
     throw BadInput("the contributions of a sample are not square or too many");
   const auto groups = by_distance(c, lattice);
   const auto halves = half_distances(c, lattice), first = own_is_largest(c);
-  double* const s = sums_.local() + at * columns;
-  double* const share = shares_.row(static_cast<std::size_t>(place)) + at * tokens_;
+  double* const s = sums_.local() + depth * columns;
+  double* const share = shares_.row(place) + depth * tokens_;
   std::fill_n(share, tokens_, missing_value);
-  for (std::size_t j = 0; j < n; ++j) {
-    const auto column = static_cast<Index>(j);
-    if (!counts(c, column)) continue;
-    share[j] = c(column, column);
+  for (Index j = 0; j < n; ++j) {
+    if (!counts(c, j)) continue;
+    // What a hidden token owes to its own input token
+    share[j] = c(j, j);
     s[counted] += 1;
     s[own] += share[j];
     s[largest] += first[j];

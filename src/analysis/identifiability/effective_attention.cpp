@@ -11,18 +11,17 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
-
 Matrix causal_attention(const Matrix& weights, const Eigen::MatrixXd& matrix) {
   const Index n = weights.rows();
   LeadingRows rows(matrix);
-  const auto values = rows.values(static_cast<int>(n));
+  const auto values = rows.values(n);
   if (!values.allFinite()) return Matrix::Constant(n, n, std::numeric_limits<double>::quiet_NaN());
   const auto ranks = rows.ranks(rank_threshold(values, n, matrix.cols()));
   GrowingQr qr(n, matrix.cols());
   Matrix effective = Matrix::Zero(n, n);
   for (Index i = 0; i < n; ++i) {
     qr.append(matrix.row(i));
+    // a_i projected on the column space of the rows that it sees
     effective.row(i).head(i + 1) = qr.project(weights.row(i).head(i + 1).transpose(), ranks[i]);
   }
   return effective;
@@ -43,7 +42,6 @@ Matrix effective_attention(const SampleHead& head, EffectivePart part) {
 
 namespace {
 
-using Eigen::Index;
 using Row = Eigen::RowVectorXd;
 
 Index seen(const SampleHead& head, Index row) {
@@ -84,7 +82,7 @@ std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights) 
   for (Index i = 0; i < weights.rows(); ++i) {
     Index key = 0;
     weights.row(i).head(seen(head, i)).maxCoeff(&key);
-    keys.push_back(static_cast<int>(key));
+    keys.push_back(key);
   }
   return keys;
 }
@@ -95,7 +93,7 @@ EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effec
     return {nan, nan, nan, nan, nan, nan, nan};
   }
   const Index tokens = head.weights.rows();
-  const auto n = static_cast<double>(tokens);
+  const double n = tokens;
   const double count = head.causal ? n * (n + 1) / 2 : n * n;
   EffectiveMeasures found;
   found.correlation = correlation_of(head, effective, count);
@@ -106,7 +104,7 @@ EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effec
     const Row x = head.weights.row(i).head(seen(head, i)), y = effective.row(i).head(seen(head, i));
     // A projection has errors of some 1e-16 of the row, which must not count as negative weights.
     const double rounding = 1e-14 * x.norm();
-    found.negative_share += static_cast<double>((y.array() < -rounding).count()) / count;
+    found.negative_share += (y.array() < -rounding).count() / count;
     found.entropy += entropy_of(x) / n;
     found.effective_entropy += entropy_of(y) / n;
     found.moved_share += raw[i] != moved[i] ? 1 / n : 0;
@@ -115,8 +113,6 @@ EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effec
 }
 
 namespace {
-
-using Eigen::Index;
 
 /// Share of a row's dimensions that a random space of this rank keeps, beyond the row's mean in `simplex`.
 double kept_share(double seen, double rank, EffectivePart part) {
@@ -128,11 +124,11 @@ double kept_share(double seen, double rank, EffectivePart part) {
 }  // namespace
 
 EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part) {
-  const auto n = static_cast<double>(head.tokens());
+  const double n = head.tokens();
   const double entries = head.causal ? n * (n + 1) / 2 : n * n, mean = n / entries;
-  double raw = 0, kept = 0, sums = 0;  // of a a^T, of E a P a^T and of E a P 1 over rows
+  double raw = 0, kept = 0, sums = 0;  // sums over rows of a a^T, E a P a^T and E a P 1
   for (Index i = 0; i < head.weights.rows(); ++i) {
-    const double seen = head.causal ? static_cast<double>(i + 1) : n;
+    const double seen = head.causal ? i + 1 : n;
     const double share = kept_share(seen, rank, part), square = head.weights.row(i).squaredNorm();
     raw += square;
     const bool linear = part == EffectivePart::linear;
@@ -141,6 +137,7 @@ EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part
     sums += linear ? share : 1;
   }
   EffectiveNull null;
+  // Pearson's r from E sum a^2, E sum (a P)^2 = E sum a P a^T and both means
   const double effective_mean = sums / entries;
   const double variance = raw / entries - mean * mean;
   const double effective_variance = kept / entries - effective_mean * effective_mean;
@@ -166,8 +163,7 @@ EffectiveNull drawn_null(const SampleHead& head, int rank, EffectivePart part, i
   Eigen::ArrayXd correlation(draws), row_sum(draws);
   for (int draw = 0; draw < draws; ++draw) {
     const auto numbers = stream.item(draw);
-    for (Index k = 0; k < drawn.values.size(); ++k)
-      drawn.values.data()[k] = numbers.normal(static_cast<std::uint64_t>(k));
+    for (Index k = 0; k < drawn.values.size(); ++k) drawn.values.data()[k] = numbers.normal(k);
     const auto found = effective_measures(head, effective_attention(drawn, part));
     correlation[draw] = found.correlation;
     row_sum[draw] = found.row_sum;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What is stored of attention weights: how many there are (nullities.hpp, reachable_nullities.hpp), the part that acts
+// The variables of identifiability. Attention weights: how many there are (nullities.hpp), the part that acts
 // (effective_attention.hpp), and others that do as well (alternative_weights.hpp). Means over samples.
 
 #include <array>
@@ -17,11 +17,11 @@ inline const io::Variable length =
 inline const io::Variable epsilon =
     io::coordinate("epsilon", "", "singular values below this share of the largest count as zeros");
 
-/// By length, layer and head.
+/// A number by length, layer and head.
 inline io::Variable by_head(const std::string& name, const std::string& what) {
   return {name, {"length", "layer", "head"}, "", what};
 }
-/// The same for each epsilon.
+/// A number of every head for each epsilon.
 inline io::Variable for_epsilons(io::Variable of) {
   of.name += "_epsilon";
   of.axes.emplace_back("epsilon");
@@ -32,7 +32,7 @@ inline io::Variable for_epsilons(io::Variable of) {
 inline const io::Variable tokens_of_length{"tokens_of_length", {"length"}, "", "mean number of real tokens"},
     samples_of_length{"samples_of_length", {"length"}, "", "samples that are at least as long"};
 
-/// A number of every head, and its place in the meter.
+/// A number of every head, and its variable.
 struct OfHead {
   HeadNumber number;
   io::Variable variable;
@@ -86,7 +86,7 @@ inline const std::vector<OfHead> of_heads = {
      by_head("punctuation_raw", "share of the weights on words without letters and digits")},
     {HeadNumber::punctuation_effective,
      by_head("punctuation_effective", "the same of absolute effective weights")}};
-/// Those that are over epsilon, too, and the first of their places.
+/// The numbers that are over epsilon, too, and the first of their places.
 inline const std::vector<OfHead> over_epsilons = {
     {HeadNumber::nullity_linear_epsilon, for_epsilons(of_heads[0].variable)},
     {HeadNumber::nullity_simplex_epsilon, for_epsilons(of_heads[1].variable)},
@@ -127,14 +127,14 @@ inline const io::Attribute map_head{"map_head", "head whose maps are stored"},
     sample_words{"sample_words", "words of the first sample, a line each"},
     value_width{"value_width", "d_v, the width of the values of a head"};
 
-// What is stored of token identifiability (identity_rates.hpp).
+// Token identifiability (identity_rates.hpp).
 
 /// A rate by depth.
 inline io::Variable rate(const std::string& of, const std::string& what) {
   return {"rate_" + of, {"<model>_depth"}, "", "share of the tokens that are found: " + what};
 }
 
-/// In the order of TokenGuess.
+/// Rates in the order of TokenGuess.
 inline const std::array<io::Variable, 10> rates = {
     rate("identity_cosine", "the state itself, nearest by angle"),
     rate("identity_l2", "the state itself, nearest by distance"),
@@ -146,7 +146,7 @@ inline const std::array<io::Variable, 10> rates = {
     rate("mlp_l2", "a map with a hidden layer, nearest by distance"),
     rate("mlp_angle", "a map with a hidden layer from the state's direction to that of the token"),
     rate("shuffled", "control, with the embedded tokens in random order")};
-/// The same of a model that is not trained.
+/// The variable of a model that is not trained.
 inline io::Variable of_untrained(const io::Variable& of) {
   return io::variant(of, "untrained", "the same of an untrained model");
 }
@@ -161,7 +161,7 @@ inline const io::Variable chance{"chance", {}, "", "the rate of a guess"},
         "the smallest distance between two tokens' states of a sample, over the root mean square "
         "of their norms; 0 only where two tokens have met"};
 
-// What is stored of Hidden Token Attribution (contributions.hpp) and of the accounts beside it (attribution.hpp).
+// Hidden Token Attribution (contributions.hpp) and the accounts beside it (attribution.hpp).
 
 inline const io::Variable distance_group = io::index("distance_group",
                                                      "least distance of two tokens in the group (Manhattan "
@@ -226,11 +226,11 @@ inline io::Variable agreement(std::size_t account, std::size_t effect) {
           "Spearman correlation of " + accounts[account].second + " with " + effects[effect].second +
               " when a token is blanked"};
 }
-/// The same with the control as a factor.
+/// An agreement with the control as a factor.
 inline io::Variable times_moved(const io::Variable& of) {
   return io::variant(of, "times_moved", of.long_name + ", times how far the blanked token moves");
 }
-/// The control alone.
+/// The rank correlation of the control alone.
 inline io::Variable agreement_moved(std::size_t effect) {
   return {"agreement_moved" + effects[effect].first,
           {},

@@ -23,7 +23,7 @@ using Change = std::function<Matrix(const Matrix&)>;
 
 /// The samples of a set at some rows of the march.
 std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& probe, int first, int count) {
-  std::vector<TokenExamples> at(static_cast<std::size_t>(count), {samples.size(), {}});
+  std::vector<TokenExamples> at(count, {samples.size(), {}});
   samples.for_batches([&](const Batch& batch) {
     std::vector<double> u;
     probe.embed(batch, u);
@@ -31,7 +31,7 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       if (row < first || row >= first + count) return;
       for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-        const auto sample = static_cast<int>(b);
+        const int sample = b;
         at[row - first].samples.push_back({place, sample_of(probe.counted(), state, sample),
                                            sample_of(probe.counted(), embedded.data(), sample)});
       });
@@ -40,7 +40,7 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
   return at;
 }
 
-/// The same samples with states and descriptions changed.
+/// A set of samples with states and descriptions changed.
 TokenExamples changed(const TokenExamples& from, const Change& state, const Change& description) {
   TokenExamples to{from.count, {}};
   for (const auto& one : from.samples)
@@ -71,13 +71,14 @@ Matrix unchanged(const Matrix& rows) {
 }
 
 /// Moments of the training samples about their means.
-RidgeSums moments_of(const Split& split, Eigen::Index width, Eigen::Index described) {
-  Sums means(static_cast<std::size_t>(width + described + 1));
+RidgeSums moments_of(const Split& split, Index width, Index described) {
+  Sums means(width + described + 1);
   for (const auto& one : split.training.samples) {
     Eigen::Map<Eigen::RowVectorXd> sums(means.local(), width + described + 1);
+    // Means over the training tokens: moments about them lose no digits.
     sums.head(width) += one.states.colwise().sum();
     sums.segment(width, described) += one.descriptions.colwise().sum();
-    sums[width + described] += static_cast<double>(one.states.rows());
+    sums[width + described] += one.states.rows();
   }
   means.reduce(split.comm);
   const Eigen::Map<const Eigen::RowVectorXd> sums(means.total().data(), width + described + 1);
@@ -94,6 +95,7 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
   Map best;
   double highest = -1;
   for (const auto& map : moments.solve(lambdas)) {
+    // Among equal rates the first, smallest lambda
     const double rate = rates_of(split.validation, map, distance, split.comm).rate();
     if (rate > highest) highest = rate, best = map;
   }
@@ -103,7 +105,7 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
 /// Fits and judges at one depth.
 class DepthRates {
  public:
-  DepthRates(const Split& split, Eigen::Index width, const IdentityPlan& plan)
+  DepthRates(const Split& split, Index width, const IdentityPlan& plan)
       : split_(split), width_(width), plan_(plan) {}
 
   double identity(TokenDistance distance) const {
@@ -124,7 +126,7 @@ class DepthRates {
   }
 
  private:
-  double linear(const Split& split, Eigen::Index width, TokenDistance distance) const {
+  double linear(const Split& split, Index width, TokenDistance distance) const {
     if (!plan_.linear) return missing_value;
     const auto map = best_linear(split, moments_of(split, width, width_), distance, plan_.lambdas);
     return rates_of(split.test, map, distance, split.comm).rate();
@@ -137,7 +139,7 @@ class DepthRates {
   }
 
   const Split& split_;
-  Eigen::Index width_;
+  Index width_;
   const IdentityPlan& plan_;
 };
 
@@ -148,8 +150,9 @@ double least_distance(const TokenExamples& samples, MPI_Comm comm) {
   return least;
 }
 
-/// How many rows of the march are looked at together.
+/// Number of rows of the march that are looked at together.
 int rows_together(const IdentitySamples& samples, const ModelProbe& probe) {
+  // A state and an embedded token of 8 bytes a number
   const double numbers = 2.0 * probe.counted().line->tokens() * probe.spec().width;
   double held = 0;
   for (const auto* set : {&samples.training, &samples.validation, &samples.test})

@@ -13,13 +13,12 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 Nullity nullity_of(const ColumnSpace& space) {
   if (!space.values.allFinite())
     return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
-  const auto n = static_cast<double>(space.basis.rows());
+  const double n = space.basis.rows();
   Nullity result{n - space.rank.rank, {}, space.rank.margin};
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e)
     result.epsilon[e] = n - numerical_rank(space.values, nullity_epsilons[e] * space.values[0]).rank;
@@ -29,13 +28,14 @@ Nullity nullity_of(const ColumnSpace& space) {
 /// Mean over rows of (tokens that a row sees - rank of their rows).
 double mean_nullity(LeadingRows& rows, double threshold) {
   const auto ranks = rows.ranks(threshold);
-  const auto n = static_cast<double>(ranks.size());
+  const double n = ranks.size();
+  // sum over rows of (i + 1 - rank_i), divided by n
   return (n * (n + 1) / 2 - std::accumulate(ranks.begin(), ranks.end(), 0.0)) / n;
 }
 
 Nullity causal_nullity(const MatrixXd& matrix) {
   LeadingRows rows(matrix);
-  const auto values = rows.values(static_cast<int>(matrix.rows()));
+  const auto values = rows.values(matrix.rows());
   if (!values.allFinite())
     return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const double threshold = rank_threshold(values, matrix.rows(), matrix.cols());
@@ -45,7 +45,7 @@ Nullity causal_nullity(const MatrixXd& matrix) {
   return result;
 }
 
-/// [H_1; H_2; ...]
+/// The projection [H_1; H_2; ...] of all heads.
 Matrix projection_of(const LayerHeads& heads) {
   Index rows = 0;
   for (const auto& head : heads) rows += head.output.rows();
@@ -63,10 +63,10 @@ int rank_of(const MatrixXd& a) {
   return numerical_rank(values, rank_threshold(values, a.rows(), a.cols())).rank;
 }
 
-/// Sum of the ranks of each head's T less the rank of all, for the first `tokens` rows of every head; with one
-/// more column for each head where the sums of its weights are fixed.
+/// Sum of the ranks of each head's T less the rank of all, for the first `tokens` rows of every head; with
+/// one more column for each head where the sums of its weights are fixed.
 double lost_rank(const LayerHeads& heads, Index tokens, Index ones) {
-  const auto count = static_cast<Index>(heads.size());
+  const Index count = std::ssize(heads);
   std::vector<MatrixXd> small;
   Index rows = 0, width = heads.front().output.cols();
   double each = 0;
@@ -88,6 +88,7 @@ double lost_rank(const LayerHeads& heads, Index tokens, Index ones) {
     all.middleRows(rows, block.rows()) = block;
     rows += block.rows();
   }
+  // sum_h rank T_h - rank [T_1; T_2; ...]
   return each - rank_of(all);
 }
 
@@ -115,20 +116,19 @@ ExcessNullity excess_nullity(const LayerHeads& heads) {
   if (!heads.front().causal) return {lost_rank(heads, n, 0), lost_rank(heads, n, 1)};
   ExcessNullity mean;
   for (Index tokens = 1; tokens <= n; ++tokens) {
-    mean.linear += lost_rank(heads, tokens, 0) / static_cast<double>(n);
-    mean.simplex += lost_rank(heads, tokens, 1) / static_cast<double>(n);
+    mean.linear += lost_rank(heads, tokens, 0) / n;
+    mean.simplex += lost_rank(heads, tokens, 1) / n;
   }
   return mean;
 }
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// Ranks that are added up; the least margin of all.
+/// A sum of ranks, with the least margin of all.
 struct RankSum {
   double rank = 0, margin = infinite;
   void add(const NumericalRank& more) {
@@ -144,7 +144,7 @@ NumericalRank own_rank(const MatrixXd& a) {
 
 /// Round-off of a product of matrices with these norms.
 double product_threshold(double norm, double other_norm, Index size) {
-  return norm * other_norm * static_cast<double>(size) * std::numeric_limits<double>::epsilon();
+  return norm * other_norm * size * std::numeric_limits<double>::epsilon();
 }
 
 /// Rank of (dQ, dK) -> rows dq_i M_i + q_i dK^T P_i, row by row.
@@ -200,8 +200,8 @@ MatrixXd centred(const Matrix& x) {
 }  // namespace
 
 Matrix softmax_tangent(const Eigen::RowVectorXd& a, const Matrix& x) {
-  // sum_k a_k (X_j - X_k) from differences to the row of the largest weight: where that is near 1, the mean of
-  // the differences is small and exact, while X_j - sum_k a_k X_k would cancel.
+  // sum_k a_k (X_j - X_k) from differences to the row of the largest weight: where that is near 1, the mean
+  // of the differences is small and exact, while X_j - sum_k a_k X_k would cancel.
   Index largest = 0;
   a.maxCoeff(&largest);
   const Matrix differences = x.rowwise() - x.row(largest);
@@ -225,15 +225,17 @@ Nullity ReachableNullities::query(int row) const {
   const Index n = seen(row);
   const Matrix tangent = softmax_tangent(head_.weights.row(row).head(n), head_.keys.topRows(n));
   const Matrix values = shifted_values(n);
+  // T^T D with D = (diag(a) - a a^T) K
   const MatrixXd change = values.transpose() * tangent;
   const auto reachable = own_rank(tangent);
   const auto sigma = singular_values(change);
   const Index size = std::max({n, change.rows(), change.cols()});
   const auto seen_in_output = numerical_rank(sigma, product_threshold(values.norm(), tangent.norm(), size));
-  Nullity result{static_cast<double>(reachable.rank - seen_in_output.rank), {}, 0};
+  Nullity result;
+  result.exact = reachable.rank - seen_in_output.rank;
   result.margin = std::min(reachable.margin, seen_in_output.margin);
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e) {
-    const int large = numerical_rank(sigma, nullity_epsilons[e] * sigma[0]).rank;
+    const Index large = numerical_rank(sigma, nullity_epsilons[e] * sigma[0]).rank;
     result.epsilon[e] = reachable.rank - std::min(large, seen_in_output.rank);
   }
   return result;
@@ -241,7 +243,7 @@ Nullity ReachableNullities::query(int row) const {
 
 Nullity ReachableNullities::query(const std::vector<int>& rows) const {
   Nullity mean{0, {}, infinite};
-  const auto count = static_cast<double>(rows.size());
+  const double count = rows.size();
   for (const int row : rows) {
     const auto one = query(row);
     mean.exact += one.exact / count;
@@ -261,12 +263,13 @@ JointNullity ReachableNullities::joint() const {
     const Matrix values = shifted_values(keys);
     const MatrixXd tangent = softmax_tangent(a, head_.keys.topRows(keys));
     const Index size = std::max({keys, d_k, values.cols()});
+    // dq_i (K^T C_i T) + q_i dK^T (C_i T)
     output.add(query, tangent.transpose() * values, softmax_tangent(a, values),
                product_threshold(values.norm(), tangent.norm(), size));
     if (!head_.causal) continue;
     // Weights > 0 change if and only if the scores change by more than a constant.
     const MatrixXd scores = centred(head_.keys.topRows(keys)).transpose();
-    const double share = 1 / static_cast<double>(keys);
+    const double share = 1.0 / keys;
     weights.add(query, scores, MatrixXd(MatrixXd::Identity(keys, keys).array() - share),
                 product_threshold(head_.keys.topRows(keys).norm(), 1, std::max(keys, d_k)));
   }
@@ -276,7 +279,7 @@ JointNullity ReachableNullities::joint() const {
     // dQ K_c^T + Q dK_c^T with the centred keys K_c: two spaces of matrices and their intersection.
     const auto keys = own_rank(centred(head_.keys)), queries = own_rank(head_.queries);
     reached.margin = std::min(keys.margin, queries.margin);
-    reached.rank = static_cast<double>(n * keys.rank + (n - 1) * queries.rank - queries.rank * keys.rank);
+    reached.rank = n * keys.rank + (n - 1) * queries.rank - queries.rank * keys.rank;
   }
   return {reached.rank - seen_in_output.rank, std::min(reached.margin, seen_in_output.margin)};
 }
@@ -284,8 +287,8 @@ JointNullity ReachableNullities::joint() const {
 std::vector<int> sampled_rows(int tokens, int count, const RandomStream& stream) {
   std::vector<int> rows(tokens);
   std::iota(rows.begin(), rows.end(), 0);
-  const std::size_t taken = std::min(rows.size(), static_cast<std::size_t>(count));
-  for (std::size_t k = 0; k < taken; ++k) std::swap(rows[k], rows[k + stream.below(k, rows.size() - k)]);
+  const Index taken = std::min(tokens, count);
+  for (Index k = 0; k < taken; ++k) std::swap(rows[k], rows[k + stream.below(k, rows.size() - k)]);
   rows.resize(taken);
   std::sort(rows.begin(), rows.end());
   return rows;

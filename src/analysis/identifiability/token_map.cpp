@@ -17,7 +17,6 @@
 
 namespace fluxformer::identifiability {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::RowVectorXd;
 using Eigen::VectorXd;
@@ -34,7 +33,7 @@ RidgeSums::RidgeSums(int width, int described)
 
 RidgeSums::RidgeSums(RowVectorXd states, RowVectorXd descriptions)
     : state_(std::move(states)), description_(std::move(descriptions)) {
-  const auto d = static_cast<std::size_t>(state_.size()), m = static_cast<std::size_t>(description_.size());
+  const Index d = state_.size(), m = description_.size();
   described_ = 1 + d;
   squares_ = described_ + m;
   own_ = squares_ + 1;
@@ -48,10 +47,11 @@ void RidgeSums::add(const Matrix& states, const Matrix& descriptions) {
     throw BadInput("states and descriptions of a sample do not have the shapes of the regression");
   const Matrix u = states.rowwise() - state_, x = descriptions.rowwise() - description_;
   double* const s = local();
-  s[0] += static_cast<double>(u.rows());
+  s[0] += u.rows();
   Eigen::Map<RowVectorXd>(s + 1, d) += u.colwise().sum();
   Eigen::Map<RowVectorXd>(s + described_, m) += x.colwise().sum();
   s[squares_] += x.squaredNorm();
+  // sum u u^T and sum u x^T
   Eigen::Map<Matrix>(s + own_, d, d).noalias() += u.transpose() * u;
   Eigen::Map<Matrix>(s + cross_, d, m).noalias() += u.transpose() * x;
 }
@@ -68,19 +68,20 @@ double RidgeSums::state_variance() const {
   const Index d = state_.size();
   const Eigen::Map<const Matrix> own(total().data() + own_, d, d);
   const double moved = (sum(1, d) / tokens()).squaredNorm();
-  return (own.trace() / tokens() - moved) / static_cast<double>(d);
+  return (own.trace() / tokens() - moved) / d;
 }
 
 double RidgeSums::description_variance() const {
   const Index m = description_.size();
   const double moved = (sum(described_, m) / tokens()).squaredNorm();
-  return (total()[squares_] / tokens() - moved) / static_cast<double>(m);
+  return (total()[squares_] / tokens() - moved) / m;
 }
 
 std::vector<LinearMap> RidgeSums::solve(const std::vector<double>& lambdas) const {
   const Index d = state_.size(), m = description_.size();
   if (tokens() == 0) throw NumericalFailure("a linear map is fitted to no tokens");
   const RowVectorXd u = sum(1, d) / tokens(), x = sum(described_, m) / tokens();
+  // C = mean(u u^T) - mean(u) mean(u)^T, B = mean(u x^T) - mean(u) mean(x)^T
   const MatrixXd c = Eigen::Map<const Matrix>(total().data() + own_, d, d) / tokens() - u.transpose() * u;
   const MatrixXd b = Eigen::Map<const Matrix>(total().data() + cross_, d, m) / tokens() - u.transpose() * x;
   if (!c.allFinite() || !b.allFinite())
@@ -89,12 +90,13 @@ std::vector<LinearMap> RidgeSums::solve(const std::vector<double>& lambdas) cons
   if (!spectrum.converged) throw NumericalFailure("the spectrum of the states did not converge");
 
   const VectorXd w = spectrum.values.cwiseMax(0);
-  const double least = static_cast<double>(d) * std::numeric_limits<double>::epsilon() * w.maxCoeff();
+  const double least = d * std::numeric_limits<double>::epsilon() * w.maxCoeff();
   const MatrixXd projected = spectrum.vectors.transpose() * b;
   const RowVectorXd mean_u = mean_state(), mean_x = mean_description();
   std::vector<LinearMap> maps;
   for (const double lambda : lambdas) {
     if (!(lambda >= 0)) throw BadInput("the ridge parameter lambda must not be negative");
+    // G = V diag(1/(w + lambda tr(C)/d)) V^T B, b = mean(x) - G^T mean(u)
     const double ridge = lambda * w.mean();
     VectorXd factor(d);
     for (Index k = 0; k < d; ++k) factor[k] = std::max(w[k], ridge) > least ? 1 / (w[k] + ridge) : 0;
@@ -108,14 +110,13 @@ std::vector<LinearMap> RidgeSums::solve(const std::vector<double>& lambdas) cons
 
 namespace {
 
-using Eigen::Index;
 using Eigen::RowVectorXd;
 
 std::size_t entries(Index rows, Index columns) {
-  return static_cast<std::size_t>(rows * columns);
+  return rows * columns;
 }
 
-/// 1 where all numbers are equal: only differences of round-off would be scaled up.
+/// Root of a variance, but 1 where all numbers are equal: only differences of round-off would be scaled up.
 double scale_of(double variance) {
   return variance > 0 ? std::sqrt(variance) : 1;
 }
@@ -135,8 +136,7 @@ MlpMap::MlpMap(const RidgeSums& moments, int hidden, std::uint64_t seed)
   weights_.assign(entries(width_ + 1, hidden_) + entries(hidden_ + 1, described_), 0.0);
   const RandomStream stream(seed, "weights of a token map");
   const auto draw = [&](std::size_t first, std::size_t count, Index inputs) {
-    for (std::size_t k = first; k < first + count; ++k)
-      weights_[k] = stream.normal(k) / std::sqrt(static_cast<double>(inputs));
+    for (std::size_t k = first; k < first + count; ++k) weights_[k] = stream.normal(k) / std::sqrt(inputs);
   };
   draw(0, entries(width_, hidden_), width_);
   draw(entries(width_ + 1, hidden_), entries(hidden_, described_), hidden_);
@@ -167,7 +167,8 @@ Matrix MlpMap::operator()(const Matrix& states) const {
 
 double MlpMap::loss_of(const Matrix& g, const Matrix& x, TokenDistance distance, Matrix* derivative) const {
   if (distance == TokenDistance::l2) {
-    const double unit = static_cast<double>(described_) * description_scale_ * description_scale_;
+    // |g - x|^2/(m s_x^2)
+    const double unit = described_ * description_scale_ * description_scale_;
     if (derivative) *derivative = (2 / unit) * (g - x);
     return (g - x).squaredNorm() / unit;
   }
@@ -177,6 +178,7 @@ double MlpMap::loss_of(const Matrix& g, const Matrix& x, TokenDistance distance,
     const double length = g.row(i).norm(), other = x.row(i).norm();
     sum += 1;  // cos = 0 where a length is 0
     if (length == 0 || other == 0) continue;
+    // 1 - cos(g, x), derivative (cos g/|g| - x/|x|)/|g|
     const double cosine = g.row(i).dot(x.row(i)) / (length * other);
     sum -= cosine;
     if (derivative)
@@ -202,6 +204,7 @@ double MlpMap::add_gradient(const TokenExample& sample, TokenDistance distance,
   const auto part = [&](std::size_t first, Index rows, Index columns) {
     return Eigen::Map<Matrix>(gradient.data() + first, rows, columns);
   };
+  // W_2 and b_2, then through tanh: 1 - h^2, then W_1 and b_1
   part(second, hidden_, described_).noalias() += h.transpose() * by_g;
   part(last, 1, described_) += by_g.colwise().sum();
   Matrix by_h(h.rows(), hidden_);
@@ -237,16 +240,12 @@ class MlpTrainer {
     gradient_.resize(map.size() + 2);
   }
 
-  long steps_per_epoch() const {
-    const auto batch = static_cast<std::size_t>(settings_.batch);
-    return static_cast<long>((training_.count + batch - 1) / batch);
-  }
+  long steps_per_epoch() const { return (training_.count + settings_.batch - 1) / settings_.batch; }
 
   /// Takes the steps of an epoch; returns its mean loss per token.
   double epoch(int number, Optimiser& optimiser, const Schedule& schedule) {
-    const auto order = shuffled(training_.count, settings_.seed, "batches of a token map",
-                                static_cast<std::uint64_t>(number));
-    const auto batch = static_cast<std::size_t>(settings_.batch);
+    const auto order = shuffled(training_.count, settings_.seed, "batches of a token map", number);
+    const std::size_t batch = settings_.batch;
     double sum = 0, tokens = 0;
     for (std::size_t first = 0; first < order.size(); first += batch) {
       std::fill(gradient_.begin(), gradient_.end(), 0.0);
@@ -255,7 +254,7 @@ class MlpTrainer {
       for (std::size_t at = first; at < std::min(first + batch, order.size()); ++at)
         if (const auto found = here_.find(order[at]); found != here_.end()) {
           loss += map_.add_gradient(*found->second, distance_, gradient_);
-          count += static_cast<double>(found->second->states.rows());
+          count += found->second->states.rows();
         }
       sum_over_ranks(gradient_, comm_);
       if (!std::isfinite(loss)) throw NumericalFailure("the loss of a token map is not finite");
@@ -272,7 +271,7 @@ class MlpTrainer {
     std::vector<double> sums(2, 0.0);
     for (const auto& sample : validation_.samples) {
       sums[0] += map_.loss(sample, distance_);
-      sums[1] += static_cast<double>(sample.states.rows());
+      sums[1] += sample.states.rows();
     }
     sum_over_ranks(sums, comm_);
     if (!std::isfinite(sums[0] / sums[1]))
@@ -304,8 +303,8 @@ RidgeSums moments_of(const TokenExamples& training, MPI_Comm comm) {
   // A rank may hold no sample; it learns the shapes from the others.
   std::vector<double> shape(2, 0.0);
   for (const auto& sample : training.samples) {
-    shape[0] = static_cast<double>(sample.states.cols());
-    shape[1] = static_cast<double>(sample.descriptions.cols());
+    shape[0] = sample.states.cols();
+    shape[1] = sample.descriptions.cols();
   }
   largest_over_ranks(shape, comm);
   RidgeSums moments(static_cast<int>(shape[0]), static_cast<int>(shape[1]));

@@ -23,7 +23,7 @@ constexpr std::size_t most_frequent = 20;
 std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::size_t b, int length) {
   std::vector<int> words;
   if (data.vocabulary() == 0) return words;
-  const auto step = static_cast<std::size_t>(data.features());
+  const std::size_t step = data.features();
   const std::size_t per_sample = batch.input.size() / batch.weight.size();
   for (Index i = 0; i < length; ++i)
     words.push_back(static_cast<int>(batch.input[b * per_sample + i * step]));
@@ -33,7 +33,7 @@ std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::si
 WordClasses word_classes(const SampleSet& samples) {
   const auto& data = samples.data();
   if (data.vocabulary() == 0) return {};
-  Sums counts(static_cast<std::size_t>(data.vocabulary()));
+  Sums counts(data.vocabulary());
   accumulate(
       samples,
       [&](const Batch& batch) {
@@ -57,7 +57,7 @@ WordClasses word_classes(const SampleSet& samples) {
       const auto u = static_cast<unsigned char>(c);
       return std::isalnum(u) != 0 || u >= 128;  // letters beyond ASCII
     });
-    if (bare && !names[word].empty()) classes.punctuation.insert(static_cast<int>(word));
+    if (bare && !names[word].empty()) classes.punctuation.insert(word);
   }
   return classes;
 }
@@ -71,24 +71,24 @@ std::size_t index(HeadNumber number) {
 /// Share of the absolute weights that lies on tokens of these words; NaN without words.
 double share_on(const Matrix& weights, const std::vector<int>& words, const std::set<int>& chosen) {
   if (words.empty() || chosen.empty()) return std::numeric_limits<double>::quiet_NaN();
+  // What each key gets from all queries
   const Eigen::RowVectorXd on = weights.cwiseAbs().colwise().sum();
   double sum = 0;
   for (std::size_t j = 0; j < words.size(); ++j)
-    if (chosen.contains(words[j])) sum += on[static_cast<Eigen::Index>(j)];
+    if (chosen.contains(words[j])) sum += on[j];
   return sum / on.sum();
 }
 
 }  // namespace
 
 WeightAccumulator::WeightAccumulator(int layers, int heads, int rows, std::uint64_t seed, WordClasses words)
-    : Accumulator(2 * static_cast<std::size_t>(layers) *
-                  (static_cast<std::size_t>(heads) * head_number_count + 2)),
+    : Accumulator(2 * layers * (heads * head_number_count + 2)),
       layers_(layers),
       heads_(heads),
       rows_(rows),
       stream_(seed, "rows of attention"),
       words_(std::move(words)),
-      add_up_(static_cast<std::size_t>(layers)) {}
+      add_up_(layers) {}
 
 void WeightAccumulator::put(std::size_t place, double value) {
   if (std::isnan(value)) return;
@@ -101,12 +101,13 @@ double WeightAccumulator::mean(std::size_t place) const {
 }
 
 void WeightAccumulator::add(int layer, const LayerHeads& heads, const SampleWords& sample) {
+  // Rows for the soft-max reachable freedom are keyed by sample, layer and head.
   const RandomStream of_layer = stream_.item(sample.index).item(layer);
   for (int h = 0; h < heads_; ++h) add_head(place_of_head(layer - 1, h), heads[h], sample, of_layer.item(h));
   auto& add_up = add_up_[layer - 1];
   if (!add_up) add_up = heads_add_up(heads);
   const auto excess = *add_up ? ExcessNullity{} : excess_nullity(heads);
-  const std::size_t first = place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(layer - 1);
+  const std::size_t first = place_of_head(layers_, 0) + 2 * (layer - 1);
   put(first, excess.linear);
   put(first + 1, excess.simplex);
 }
@@ -183,8 +184,7 @@ std::vector<double> WeightAccumulator::over_epsilons(HeadNumber first) const {
 std::vector<double> WeightAccumulator::excess(std::size_t which) const {
   std::vector<double> values;
   values.reserve(layers_);
-  for (int l = 0; l < layers_; ++l)
-    values.push_back(mean(place_of_head(layers_, 0) + 2 * static_cast<std::size_t>(l) + which));
+  for (int l = 0; l < layers_; ++l) values.push_back(mean(place_of_head(layers_, 0) + 2 * l + which));
   return values;
 }
 

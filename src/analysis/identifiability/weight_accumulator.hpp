@@ -1,6 +1,7 @@
 #pragma once
 
-// The words that stand at the tokens of a batch, and those that attention may go to for want of others.
+// The attention weights of a model, head by head: how many there are with the same output (nullities.hpp),
+// and the part that acts beside its null control (effective_attention.hpp). Means over samples.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "analysis/accumulator.hpp"
 #include "analysis/identifiability/sample_head.hpp"
+#include "base/index.hpp"
 #include "base/random.hpp"
 #include "data/dataset.hpp"
 #include "model/batch.hpp"
@@ -17,7 +19,7 @@
 
 namespace fluxformer::identifiability {
 
-/// Indices of words; empty for images.
+/// Words that attention may go to for want of others, by index; empty for images.
 struct WordClasses {
   std::set<int> frequent;     ///< the twenty most frequent ones, without placeholders
   std::set<int> punctuation;  ///< words without a letter or digit
@@ -26,14 +28,11 @@ struct WordClasses {
 /// [token]: the words of sample `b` of a batch, of which `length` tokens are real; empty for images.
 std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::size_t b, int length);
 
-/// Of some samples. Collective over their ranks.
+/// The word classes of some samples. Collective over their ranks.
 WordClasses word_classes(const SampleSet& samples);
 
-// The attention weights of a model, head by head: how many there are with the same output (nullities.hpp,
-// reachable_nullities.hpp), and the part that acts beside its null control (effective_measures.hpp, effective_null.hpp).
-// Means over samples.
-
-/// A number of each head and sample. The `_simplex` ones are those of the effective attention that keeps sums of rows.
+/// A number of each head and sample. The `_simplex` ones are those of the effective attention that keeps sums
+/// of rows.
 enum class HeadNumber : std::size_t {
   nullity_linear,
   nullity_simplex,
@@ -62,20 +61,20 @@ enum class HeadNumber : std::size_t {
   punctuation_raw,
   punctuation_effective
 };
-inline constexpr std::size_t head_number_count =
-    static_cast<std::size_t>(HeadNumber::punctuation_effective) + 1;
+inline constexpr Index head_number_count = Index(HeadNumber::punctuation_effective) + 1;
 
-/// One sample, without padding.
+/// The words of one sample, without padding.
 struct SampleWords {
-  std::uint64_t index = 0;      ///< in the data set
+  std::uint64_t index = 0;      ///< index of the sample in the data set
   std::vector<int> words = {};  ///< [token]; empty for images
 };
 
-/// Means over samples; a sample in which a number is not defined (NaN) is left out of its mean. Samples may be spread over
-/// ranks; only `reduce` is collective.
+/// Means over samples of the numbers of every head; a sample in which a number is not defined (NaN) is left
+/// out of its mean. Samples may be spread over ranks; only `reduce` is collective.
 class WeightAccumulator : public Accumulator {
  public:
-  /// `rows`: of every head on which soft-max reachable freedom is counted, keyed by `seed`, sample, layer and head.
+  /// `rows`: number of rows of every head on which soft-max reachable freedom is counted, keyed by `seed`,
+  /// sample, layer and head.
   WeightAccumulator(int layers, int heads, int rows, std::uint64_t seed, WordClasses words);
 
   /// Adds one sample's heads of layer l = 1 .. S.
@@ -83,27 +82,25 @@ class WeightAccumulator : public Accumulator {
 
   /// [layer][head] of a number that is not over epsilon; NaN where no sample counts.
   std::vector<double> of(HeadNumber number) const;
-  /// [layer][head][epsilon] of one that is.
+  /// [layer][head][epsilon] of a number that is over epsilon.
   std::vector<double> over_epsilons(HeadNumber first) const;
-  /// [layer]: ExcessNullity, linear and simplex.
+  /// [layer]: ExcessNullity.
   std::vector<double> excess_linear() const { return excess(0); }
   std::vector<double> excess_simplex() const { return excess(1); }
 
  private:
-  /// Sum and count of a number.
+  /// Adds to the sum and the count of a number.
   void put(std::size_t place, double value);
   double mean(std::size_t place) const;
   void add_head(std::size_t first, const SampleHead& head, const SampleWords& sample,
                 const RandomStream& draw);
   std::vector<double> excess(std::size_t which) const;
-  std::size_t place_of_head(int layer, int head) const {
-    return static_cast<std::size_t>(layer * heads_ + head) * head_number_count;
-  }
+  std::size_t place_of_head(int layer, int head) const { return (layer * heads_ + head) * head_number_count; }
 
   int layers_, heads_, rows_;
   RandomStream stream_;
   WordClasses words_;
-  std::vector<std::optional<bool>> add_up_;  // [layer]: heads_add_up, the same for every sample
+  std::vector<std::optional<bool>> add_up_;  ///< [layer]: heads_add_up, the same for every sample
 };
 
 }  // namespace fluxformer::identifiability

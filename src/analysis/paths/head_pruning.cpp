@@ -15,21 +15,20 @@
 
 namespace fluxformer::paths {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 Eigen::VectorXd paths_through(const HeadPlace& head, const std::vector<int>& heads) {
   Eigen::VectorXd through(path_count(heads));
   for (Index path = 0; path < through.size(); ++path)
-    through[path] = heads_of_path(static_cast<int>(path), heads)[head.layer] == head.head;
+    through[path] = heads_of_path(path, heads)[head.layer] == head.head;
   return through;
 }
 
 std::vector<HeadPlace> all_heads(const std::vector<int>& heads) {
   std::vector<HeadPlace> all;
   all.reserve(std::accumulate(heads.begin(), heads.end(), 0));
-  for (std::size_t l = 0; l < heads.size(); ++l)
-    for (int h = 0; h < heads[l]; ++h) all.push_back({static_cast<int>(l), h});
+  for (int l = 0; l < std::ssize(heads); ++l)
+    for (int h = 0; h < heads[l]; ++h) all.push_back({.layer = l, .head = h});
   return all;
 }
 
@@ -39,6 +38,7 @@ std::vector<double> head_scores(const MatrixXd& u, const std::vector<int>& heads
   const auto all = all_heads(heads);
   scores.reserve(all.size());
   for (const auto& head : all) {
+    // Rows and columns of the paths through the head, less the block that was counted twice
     const auto through = paths_through(head, heads);
     scores.push_back(2 * (through.transpose() * size).sum() - through.dot(size * through));
   }
@@ -57,11 +57,11 @@ std::vector<HeadPlace> in_rising_order(const std::vector<double>& scores, const 
 }
 
 MatrixXd without_head(const MatrixXd& u, const HeadPlace& head, const std::vector<int>& heads) {
+  // U_1 with zeros wherever pi or pi' goes through the head
   const Eigen::VectorXd kept = Eigen::VectorXd::Ones(u.rows()) - paths_through(head, heads);
   return kept.asDiagonal() * u * kept.asDiagonal();
 }
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -90,6 +90,7 @@ std::vector<double> pruning_curve(const std::vector<HeadPlace>& order, const std
 double pruning_gain(std::span<const double> curve, std::span<const double> other) {
   double sum = 0;
   int count = 0;
+  // One head to half of all heads: curve[k] is the accuracy without k of them
   for (std::size_t lost = 1; 2 * lost < curve.size(); ++lost) {
     const double gain = curve[lost] - other[lost];
     if (!std::isfinite(gain)) continue;
@@ -121,7 +122,8 @@ RowMatrix without_heads(const RowMatrix& input_weights, const std::vector<int>& 
   }
   for (std::size_t l = 0; l < heads.size(); ++l) {
     if (remaining[l] < 1) throw BadInput("layer " + std::to_string(l + 1) + " has lost all its heads");
-    left *= std::sqrt(static_cast<double>(heads[l]) / remaining[l]);
+    // The sum over H heads has the factor 1/sqrt(H), that over the rest 1/sqrt(H - k).
+    left *= std::sqrt(1.0 * heads[l] / remaining[l]);
   }
   return left;
 }
@@ -133,6 +135,7 @@ std::vector<double> first_order_scores(const PathExamples& examples, const RowMa
   const auto all = all_heads(heads);
   scores.reserve(all.size());
   for (const auto& head : all) {
+    // f is linear in the gate: d (f - y)^2/d gate = 2 (f - y) f_through
     const RowMatrix through = paths_through(head, heads).asDiagonal() * input_weights;
     scores.push_back(2 * error.cwiseProduct(outputs(examples.inputs, through)).cwiseAbs().mean());
   }
@@ -147,8 +150,8 @@ std::vector<double> mean_entropies(const FrozenAttention& attention, int count,
     const MatrixXd x = tokens(k);
     for (std::size_t h = 0; h < all.size(); ++h) {
       const auto a = attention_columns(attention.head(all[h].layer, all[h].head), x, x);
-      entropies[h] += attention::row_entropy(a.data(), static_cast<std::size_t>(a.size())) /
-                      static_cast<double>(a.cols()) / count;
+      // - sum A ln A over all entries, divided by queries and examples
+      entropies[h] += attention::row_entropy(a.data(), a.size()) / a.cols() / count;
     }
   }
   return entropies;
@@ -156,7 +159,6 @@ std::vector<double> mean_entropies(const FrozenAttention& attention, int count,
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 using Weights = Eigen::Map<RowMatrix>;
@@ -188,14 +190,14 @@ void silence(Parameters& parameters, std::span<const HeadPlace> lost) {
 RowMatrix attentioned_states(const std::vector<identifiability::LayerHeads>& layers,
                              const RowMatrix& embedded) {
   const Index n = embedded.rows();
-  // Columns are weights of tokens, one for each path (h_l .. h_L): what the layers from l on make of the mean over tokens.
-  MatrixXd weights = MatrixXd::Constant(n, 1, 1 / static_cast<double>(n));
+  // Columns are weights of tokens, one for each path (h_l .. h_L): what the layers from l on make of the mean
+  // over tokens.
+  MatrixXd weights = MatrixXd::Constant(n, 1, 1.0 / n);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     const Index behind = weights.cols();
-    MatrixXd longer(n, static_cast<Index>(layer->size()) * behind);
-    for (std::size_t h = 0; h < layer->size(); ++h)
-      longer.middleCols(static_cast<Index>(h) * behind, behind).noalias() =
-          (*layer)[h].weights.transpose() * weights;
+    MatrixXd longer(n, std::ssize(*layer) * behind);
+    for (Index h = 0; h < std::ssize(*layer); ++h)
+      longer.middleCols(h * behind, behind).noalias() = (*layer)[h].weights.transpose() * weights;
     weights = std::move(longer);
   }
   return weights.transpose() * embedded;
@@ -205,9 +207,8 @@ std::vector<double> row_entropies(const std::vector<identifiability::LayerHeads>
   std::vector<double> entropies;
   for (const auto& layer : layers)
     for (const auto& head : layer)
-      entropies.push_back(
-          attention::row_entropy(head.weights.data(), static_cast<std::size_t>(head.weights.size())) /
-          static_cast<double>(head.weights.rows()));
+      entropies.push_back(attention::row_entropy(head.weights.data(), head.weights.size()) /
+                          head.weights.rows());
   return entropies;
 }
 
@@ -218,13 +219,14 @@ std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch) {
   probe.embed(batch, u);
   const auto& logits = probe.forward(u, Keep::activations);
   logits_bar.resize(logits.size());
-  loss_of({}, logits.data(), static_cast<int>(logits.size()), batch.label.front(), 1, logits_bar.data());
+  loss_of({}, logits.data(), logits.size(), batch.label.front(), 1, logits_bar.data());
   probe.adjoint(logits_bar, u, gradient);
   std::vector<double> slopes;
   for (int l = 0; l < spec.layers; ++l) {
     const auto& view = parameters.layout.at(output_of(l));
     const ConstWeights w(parameters.values.data() + view.offset, spec.width, spec.width),
         g(gradient.data() + view.offset, spec.width, spec.width);
+    // A gate g multiplies the head's columns of W_O: d loss/d g = sum W_O o d loss/d W_O over them
     for (int h = 0; h < spec.attention.heads; ++h)
       slopes.push_back(w.middleCols(h * head_channels(spec), head_channels(spec))
                            .cwiseProduct(g.middleCols(h * head_channels(spec), head_channels(spec)))

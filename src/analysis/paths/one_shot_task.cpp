@@ -20,7 +20,7 @@ using Images = std::shared_ptr<const data::ImageDataset>;
 constexpr std::size_t built_in_images = 2000;
 constexpr std::size_t every = 6;  // alphabet is for validation
 
-/// How they would be split into tokens does not matter here.
+/// Any tokens will do: images are read whole.
 const data::ImageTokens any_tokens(data::TokenLayout::patches);
 
 Images digits(bool train, std::uint64_t seed) {
@@ -31,7 +31,7 @@ std::shared_ptr<const data::Omniglot> omniglot(const std::string& set, const std
   return std::make_shared<data::Omniglot>(data::DatasetSpec{.name = set, .directory = directory}, any_tokens);
 }
 
-/// Of each character, the number of its alphabet.
+/// [character]: number of its alphabet.
 std::vector<std::size_t> alphabets(const data::Omniglot& images) {
   std::map<std::string, std::size_t> numbers;
   std::vector<std::size_t> of;
@@ -88,17 +88,16 @@ OneShotPools one_shot_pools(const std::string& images, const std::string& foreig
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr int slots = 3, query_slot = 2, margin = 2, patch = 8, channels = 3;
 constexpr int patches_across = (data::image_side + 2 * margin) / patch,
               patches = patches_across * patches_across;
-constexpr double paper_mean = 0.922, paper_deviation = 0.084;  // of white pixels as 1
-constexpr double epsilon = 1e-5;                               // of the normalisation of a patch
+constexpr double paper_mean = 0.922, paper_deviation = 0.084;  // of pixels, white being 1
+constexpr double epsilon = 1e-5;                               // added to the variance of a patch
 static_assert(patches * slots == one_shot_tokens && patch * patch * channels == one_shot_dimension);
 
-/// Columns are the patches of an image, each of mean 0 and variance 1.
+/// Adds the patches of an image to the columns, each of mean 0 and variance 1.
 void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<MatrixXd> to) {
   constexpr Index area = patch * patch;
   Eigen::Matrix<double, area, 1> pixels;
@@ -111,13 +110,14 @@ void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<M
         const double here = inside ? ink[y * data::image_side + x] : 0;
         pixels[row * patch + column] = (1 - here - paper_mean) / paper_deviation;
       }
+    // LayerNorm of a patch without gain, the same in all channels
     pixels.array() -= pixels.mean();
     pixels /= std::sqrt(pixels.squaredNorm() / area + epsilon);
     to.col(p) += pixels.replicate<channels, 1>();
   }
 }
 
-/// 0 .. count - 1 without `skipped`.
+/// Draws from 0 .. count - 1 without `skipped`.
 std::uint64_t other_than(std::uint64_t skipped, const RandomStream& stream, std::uint64_t index,
                          std::size_t count) {
   const auto drawn = stream.below(index, count - 1);
@@ -130,11 +130,12 @@ MatrixXd place_codes(int dimension, int tokens) {
   MatrixXd codes(dimension, tokens);
   for (int t = 0; t < tokens; ++t)
     for (int d = 0; d < dimension; ++d) {
-      const double angle = t / std::pow(10000.0, (d - d % 2) / static_cast<double>(dimension));
+      // t/10000^{2 floor(d/2)/D}: sin for even d, cos for odd d
+      const double angle = t / std::pow(10000.0, 1.0 * (d - d % 2) / dimension);
       codes(d, t) = d % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
   codes.array() -= codes.mean();
-  return codes / std::sqrt(codes.squaredNorm() / static_cast<double>(codes.size()));
+  return codes / std::sqrt(codes.squaredNorm() / codes.size());
 }
 
 OneShotExamples::OneShotExamples(const OneShotPool& pool, std::uint64_t seed, const std::string& purpose)
@@ -145,13 +146,14 @@ OneShotExamples::OneShotExamples(const OneShotPool& pool, std::uint64_t seed, co
   for (Index slot = 0; slot < slots; ++slot)
     for (Index d = 0; d < one_shot_dimension; ++d)
       constant_.row(d).segment(slot * patches, patches).array() +=
-          labels.normal(static_cast<std::uint64_t>(slot * one_shot_dimension + d));
+          labels.normal(slot * one_shot_dimension + d);
 }
 
 MatrixXd OneShotExamples::tokens(std::uint64_t example) const {
   enum Draw : std::uint64_t { first_class, second_class, first_drawing, second_drawing, query_drawing };
   const auto draw = stream_.item(example);
   std::array<std::size_t, slots> classes, drawings;
+  // Two different classes; the query is another drawing of the one that the target names.
   classes[0] = draw.below(first_class, pool_.classes());
   classes[1] = other_than(classes[0], draw, second_class, pool_.classes());
   const std::size_t shown = target(example) > 0 ? 1 : 0;
@@ -163,7 +165,7 @@ MatrixXd OneShotExamples::tokens(std::uint64_t example) const {
   std::array<double, data::image_pixels> ink;
   for (std::size_t slot = 0; slot < slots; ++slot) {
     pool_.ink(classes[slot], drawings[slot], ink.data());
-    add_patches(ink, x.middleCols(static_cast<Index>(slot) * patches, patches));
+    add_patches(ink, x.middleCols(slot * patches, patches));
   }
   return x;
 }
@@ -173,15 +175,14 @@ namespace {
 PathExamples examples_of(const OneShotPool& pool, const FrozenAttention& attention, int count,
                          const OneShotSettings& settings, const std::string& purpose) {
   const OneShotExamples drawn(pool, settings.seed, purpose);
-  const auto tokens = [&](int k) { return drawn.tokens(static_cast<std::uint64_t>(k)); };
+  const auto tokens = [&](int k) { return drawn.tokens(k); };
   PathExamples examples{.inputs = attentioned_inputs(attention, count, tokens, settings.share),
                         .targets = Eigen::VectorXd(count)};
-  for (int k = 0; k < count; ++k)
-    examples.targets[k] = OneShotExamples::target(static_cast<std::uint64_t>(k));
+  for (int k = 0; k < count; ++k) examples.targets[k] = OneShotExamples::target(k);
   return examples;
 }
 
-/// "1, 3": heads of its layers, from 1.
+/// Name of a path, "1, 3": heads of its layers, from 1.
 std::string numbers_of(const std::vector<int>& path) {
   std::string name;
   for (const int head : path) name += (name.empty() ? "" : ", ") + std::to_string(head + 1);

@@ -8,6 +8,7 @@
 
 #include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 
@@ -51,7 +52,6 @@ void check_whole_widths(const PathNetwork& network) {
 
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 /// Beyond these the exponential of a coordinate would leave the range in which squares can be represented.
@@ -92,6 +92,7 @@ MatrixXd repeated(const MatrixXd& a, int heads) {
 }
 
 double best_readout(const PathNetwork& network, const MatrixXd& last) {
+  // Positive root of u^2 + b u - g: b = s_a^2 (H_L N_L/N_a - 1), g = tr(U_L) N_L s_a^2/(N_a s_L^2)
   const double variance = network.readout_variance,
                ratio = network.widths[network.widths.size() - 2] / network.readout_width(),  // N_L / N_a
       b = variance * (network.heads.back() * ratio - 1),
@@ -110,6 +111,7 @@ int coordinate_count(const PathNetwork& network) {
 std::vector<double> coordinates_of(const OrderParameters& order) {
   std::vector<double> coordinates;
   for (const auto& u : order.u) {
+    // U = R R^T, x = ln R_ii on the diagonal
     const auto lower = Cholesky(u).lower();
     for (Index i = 0; i < u.rows(); ++i)
       for (Index j = 0; j <= i; ++j) coordinates.push_back(i == j ? std::log(lower(i, i)) : lower(i, j));
@@ -136,6 +138,7 @@ std::vector<double> pulled_back(const std::vector<double>& coordinates, const st
   gradient.reserve(coordinates.size());
   for (const auto& slope : slopes) {
     const auto r = factor(coordinates.data() + gradient.size(), slope.rows());
+    // S(R R^T): dS/dR = 2 (dS/dU) R; the diagonal is exp(x), which adds the factor R_ii.
     const MatrixXd d = 2 * slope * r;
     for (Index i = 0; i < d.rows(); ++i)
       for (Index j = 0; j <= i; ++j) gradient.push_back(i == j ? d(i, i) * r(i, i) : d(i, j));

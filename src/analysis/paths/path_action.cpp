@@ -66,15 +66,17 @@ std::vector<double> virials(const PathAction& action, const OrderParameters& ord
   const auto& network = action.network();
   std::vector<double> all;
   all.reserve(order.u.size() + 2);
+  // N_a (u_a/s_a^2 - 1)
   all.push_back(network.readout_width() * (order.readout / network.readout_variance - 1));
   for (std::size_t l = 0; l < order.u.size(); ++l) {
+    // N_l (tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - n_l)
     const auto traced = partial_trace(order.u[l], network.heads[l]);
     const double product = l + 1 < order.u.size() ? Cholesky(order.u[l + 1]).solve(traced).trace()
                                                   : traced(0, 0) / order.readout;
-    all.push_back(network.widths[l] *
-                  (product / network.variances[l] - static_cast<double>(order.u[l].rows())));
+    all.push_back(network.widths[l] * (product / network.variances[l] - order.u[l].rows()));
   }
   const auto data = action.energy_and_slope(order);
+  // - sum U_1 dE/dU_1
   all.push_back(data.slope.size() > 0 ? -order.u.front().cwiseProduct(data.slope).sum()
                                       : std::numeric_limits<double>::quiet_NaN());
   return all;
@@ -100,10 +102,13 @@ ActionPart prior_action(const PathNetwork& network, const OrderParameters& order
     const MatrixXd inverse = factor.solve(MatrixXd::Identity(u.rows(), u.cols())),
                    traced = partial_trace(u, network.heads[l]);
     const double width = network.widths[l], variance = network.variances[l], log_det = factor.log_det();
+    // N_l (tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - ln det U_l + H_l ln det U_{l+1})
     part.value +=
         width * (above.cwiseProduct(traced).sum() / variance - log_det + network.heads[l] * log_det_above);
+    // N_l (I (x) U_{l+1}^-1/s_l^2 - U_l^-1)
     part.slopes[l] = width * (repeated(above, network.heads[l]) / variance - inverse);
     if (l + 1 < layers)  // this layer's share in the slope of the one above
+      // N_l (H_l U_{l+1}^-1 - U_{l+1}^-1 tau_l(U_l) U_{l+1}^-1/s_l^2)
       part.slopes[l + 1] += width * (network.heads[l] * above - above * traced * above / variance);
     above = inverse;
     log_det_above = log_det;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 
 namespace fluxformer::paths {
@@ -29,8 +30,6 @@ ExampleShare share_of(MPI_Comm comm, int examples) {
 
 namespace {
 
-using Eigen::Index;
-
 /// Path of `heads` behind each path of the network that keeps `kept`.
 std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std::vector<int>>& kept) {
   std::vector<int> paths{0};
@@ -47,11 +46,11 @@ std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std
 /// The columns of these paths.
 PathExamples pick(const PathExamples& examples, const std::vector<int>& paths, int dimension) {
   PathExamples picked;
-  picked.inputs.resize(examples.inputs.rows(), static_cast<Index>(paths.size()) * dimension);
+  picked.inputs.resize(examples.inputs.rows(), paths.size() * dimension);
   Index column = 0;
   for (const int path : paths) {
     picked.inputs.middleCols(column, dimension) =
-        examples.inputs.middleCols(static_cast<Index>(path) * dimension, dimension);
+        examples.inputs.middleCols(Index{path} * dimension, dimension);
     column += dimension;
   }
   picked.targets = examples.targets;
@@ -74,9 +73,9 @@ void require_kept(const PathTask& task, const std::vector<std::vector<int>>& kep
 
 void require_consistent(const PathTask& task) {
   const int paths = path_count(task.heads);
-  const Index columns = static_cast<Index>(paths) * task.dimension;
+  const Index columns = Index{paths} * task.dimension;
   if (task.train.inputs.cols() != columns || task.test.inputs.cols() != columns ||
-      task.path_names.size() != static_cast<std::size_t>(paths))
+      std::ssize(task.path_names) != paths)
     throw BadInput("the attentioned inputs of a task are not those of its " + std::to_string(paths) +
                    " paths");
 }
@@ -115,7 +114,7 @@ PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& k
   smaller.dimension = task.dimension;
   smaller.share = task.share;
   smaller.heads.reserve(kept.size());
-  for (const auto& layer : kept) smaller.heads.push_back(static_cast<int>(layer.size()));
+  for (const auto& layer : kept) smaller.heads.push_back(layer.size());
   path_count(smaller.heads);  // a head may be kept twice: refuses too many
   const auto paths = kept_paths(task.heads, kept);
   smaller.path_names.reserve(paths.size());

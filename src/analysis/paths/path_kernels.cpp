@@ -5,11 +5,11 @@
 
 #include "analysis/dense_matrices.hpp"
 #include "analysis/lapack.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -53,7 +53,7 @@ PathKernels::PathKernels(const RowMatrix& inputs, int paths, double input_varian
       paths_(paths),
       input_variance_(input_variance),
       scale_(kernel_scale(inputs, input_variance)) {
-  const bool few = kernel_pair_bytes(static_cast<double>(inputs.rows()), paths) <= most_pair_bytes;
+  const bool few = kernel_pair_bytes(inputs.rows(), paths) <= most_pair_bytes;
   if (storage == KernelStorage::pairs || (storage == KernelStorage::automatic && few)) store_pairs();
 }
 
@@ -64,6 +64,7 @@ void PathKernels::store_pairs() {
   Index pair = 0;
   for (Index p = 0; p < paths_; ++p)
     for (Index q = 0; q <= p; ++q, ++pair) {
+      // C_{pq} = s_0^2/(D Hs) X_p X_q^T, and C + C^T for p != q: U^{pq} = U^{qp} multiplies both.
       block.noalias() =
           scale_ * (of_path(inputs_, p, dimension) * of_path(inputs_, q, dimension).transpose());
       if (p != q) block += block.transpose().eval();
@@ -82,6 +83,7 @@ MatrixXd PathKernels::kernel(const MatrixXd& u) const {
   Index pair = 0;
   for (Index p = 0; p < paths_; ++p)
     for (Index q = 0; q <= p; ++q, ++pair) weights[pair] = u(p, q);
+  // K = sum_{p >= q} U^{pq} (C_{pq} + C_{pq}^T), one triangle
   const VectorXd packed = blocks_ * weights;
   MatrixXd k(examples(), examples());
   const double* from = packed.data();
@@ -100,6 +102,7 @@ MatrixXd PathKernels::contract(const MatrixXd& m) const {
   twice.diagonal() = m.diagonal();
   VectorXd packed(blocks_.rows());
   pack(twice, packed.data());
+  // sum_{mu nu} M_{mu nu} C_{pq}(mu, nu) for each pair
   const VectorXd sums = blocks_.transpose() * packed;
   MatrixXd slope(paths_, paths_);
   Index pair = 0;
@@ -114,13 +117,14 @@ MatrixXd PathKernels::contract_inputs(const MatrixXd& m) const {
   const Index dimension = inputs_.cols() / paths_;
   MatrixXd slope = MatrixXd::Zero(paths_, paths_);
   for (Index mu = 0; mu < examples(); ++mu)
+    // sum_mu xi^p_mu . (M xi)^q_mu, symmetrised below
     slope.noalias() += Eigen::Map<const RowMatrix>(inputs_.row(mu).data(), paths_, dimension) *
                        Eigen::Map<const RowMatrix>(weighted.row(mu).data(), paths_, dimension).transpose();
   return scale_ / 2 * (slope + slope.transpose());
 }
 
 double kernel_scale(const RowMatrix& inputs, double input_variance) {
-  return input_variance / static_cast<double>(inputs.cols());
+  return input_variance / inputs.cols();
 }
 
 void mix_paths(const RowMatrix& inputs, const MatrixXd& u, Eigen::Ref<RowMatrix> mixed) {
@@ -150,12 +154,13 @@ using Eigen::VectorXd;
 /// `a` becomes the Cholesky factor of K + T I (lower triangle).
 KernelEnergy factorised(MatrixXd& a, const VectorXd& targets, double temperature) {
   a.diagonal().array() += temperature;
-  const int n = static_cast<int>(a.rows()), one = 1;
+  const int n = a.rows(), one = 1;
   int info = 0;
   KernelEnergy energy{.value = std::numeric_limits<double>::infinity(), .weights = targets};
   dpotrf_("L", &n, a.data(), &n, &info);
   if (info != 0) return energy;
   dpotrs_("L", &n, &one, a.data(), &n, energy.weights.data(), &n, &info);
+  // ln det A = 2 sum ln L_ii, b = A^-1 y
   energy.value = 2 * a.diagonal().array().log().sum() + targets.dot(energy.weights);
   return energy;
 }
@@ -168,8 +173,9 @@ KernelEnergy kernel_energy(MatrixXd kernel, const VectorXd& targets, double temp
 
 KernelEnergy kernel_energy_and_slope(MatrixXd kernel, const VectorXd& targets, double temperature) {
   auto energy = factorised(kernel, targets, temperature);
-  const int n = static_cast<int>(kernel.rows());
+  const int n = kernel.rows();
   int info = 0;
+  // M = A^-1 - b b^T
   dpotri_("L", &n, kernel.data(), &n, &info);
   kernel.selfadjointView<Eigen::Lower>().rankUpdate(energy.weights, -1.0);
   energy.slope = kernel.selfadjointView<Eigen::Lower>();
@@ -177,10 +183,10 @@ KernelEnergy kernel_energy_and_slope(MatrixXd kernel, const VectorXd& targets, d
 }
 
 double data_virial(const KernelEnergy& energy, const MatrixXd& kernel) {
+  // - tr M K
   return -energy.slope.cwiseProduct(kernel).sum();
 }
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -194,6 +200,7 @@ Predictor::Predictor(MatrixXd kernel, const VectorXd& targets, double temperatur
 }
 
 Prediction Predictor::operator()(const MatrixXd& cross, const VectorXd& own) const {
+  // A^-1 k^T
   const MatrixXd solved = factor_.solve(cross.transpose());  // P x Q
   return {.mean = solved.transpose() * targets_,
           .variance = own - cross.cwiseProduct(solved.transpose()).rowwise().sum()};
@@ -213,16 +220,17 @@ double draw_accuracy(const Prediction& prediction, const VectorXd& targets) {
   for (Index i = 0; i < targets.size(); ++i) {
     const double right = targets[i] * prediction.mean[i], variance = prediction.variance[i];
     // Phi(z) = erfc(-z / sqrt(2)) / 2; round-off may leave a variance of 0 slightly negative.
-    sum += variance > 0 ? std::erfc(-right / std::sqrt(2 * variance)) / 2 : static_cast<double>(right > 0);
+    sum += variance > 0 ? std::erfc(-right / std::sqrt(2 * variance)) / 2 : right > 0 ? 1 : 0;
   }
-  return sum / static_cast<double>(targets.size());
+  return sum / targets.size();
 }
 
 Eigen::VectorXd task_overlaps(const Eigen::MatrixXd& kernel, const Eigen::VectorXd& targets) {
   const auto components = symmetric_eigen(kernel);
   if (!components.converged) return Eigen::VectorXd::Constant(targets.size(), std::nan(""));
+  // |v_k . y|/sqrt(P); eigenvalues come rising.
   const Eigen::VectorXd rising = components.vectors.transpose() * targets;
-  return rising.reverse().cwiseAbs() / std::sqrt(static_cast<double>(targets.size()));
+  return rising.reverse().cwiseAbs() / std::sqrt(targets.size());
 }
 
 }  // namespace fluxformer::paths

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the theory of attention paths stores: /analysis/paths/theory/... over seeds.
+// The variables of attention paths. The theory: /analysis/paths/theory/... over seeds.
 
 #include "io/axes.hpp"
 
@@ -18,7 +18,7 @@ inline const io::Variable
     part = io::index("part", "part of the network, by the order of `parts`"),
     identity = io::index("identity", "side of the virial identities: 0 read-out, 1 .. L layers, L + 1 data");
 
-/// By temperature and width.
+/// A number by temperature and width.
 inline io::Variable at_width(const std::string& name, const std::string& what,
                              std::vector<std::string> further = {}) {
   further.insert(further.begin(), {"temperature", "width"});
@@ -78,7 +78,7 @@ inline const io::Attribute path_names{"path_names", "names of the paths, a line 
     heads{"heads", "heads of each layer"}, task{"task", "the task"},
     dimension{"dimension", "D, of an input token"}, train_examples{"train_examples", "P, of the posterior"};
 
-// What samplers of the posterior store: /analysis/paths/<sampler>/... over seeds, on the axes of the theory (path_variables.hpp). NaN for
+// Samplers of the posterior: /analysis/paths/<sampler>/... over seeds, on the axes of the theory. NaN for
 // widths that were not sampled, the infinite one among them.
 
 inline const io::Variable chain = io::index("chain", "Markov chain"),
@@ -120,7 +120,7 @@ inline const io::Variable
 
 inline const io::Attribute quantities{"quantities", "names of the quantities of a draw, a line each"};
 
-// What the training of a network of attention paths stores: /analysis/paths/network/... over seeds.
+// The training of a network of attention paths: /analysis/paths/network/... over seeds.
 
 inline constexpr const char *network_group = "network", *network_path = "/analysis/paths/network/";
 
@@ -152,7 +152,7 @@ inline const io::Variable learned_loss{
 inline const io::Attribute images{"images", "images that the network was trained on: paths.images"},
     judged_sets{"judged_sets", "names of the sets of examples, a line each"};
 
-// What pruning stores: /analysis/paths/network/... over seeds.
+// Pruning: /analysis/paths/network/... over seeds.
 
 inline const io::Variable silenced = io::index("silenced", "heads that are silenced, without training again"),
                           pruning_order = io::index("pruning_order",
@@ -170,7 +170,8 @@ inline const io::Variable pruned_accuracy{
                "",
                "score of each head over the largest in absolute value; NaN beyond a layer's heads"};
 
-/// Means over one, two, ... silenced heads, up to half of all, where neither order has emptied a layer; NaN: nowhere.
+/// Losses and gains are means over one, two, ... silenced heads, up to half of all, where neither order has
+/// emptied a layer; NaN if there is no such number.
 inline const io::Variable loss_by_theory{
     "loss_by_theory", {}, "", "accuracy lost by silencing heads in the rising order of the theory's scores"},
     gain_over_random{

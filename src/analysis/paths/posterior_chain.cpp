@@ -5,6 +5,7 @@
 #include "analysis/chain_diagnostics.hpp"
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_posterior.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 #include "base/random.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
@@ -13,10 +14,9 @@
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
-/// Adds up draws.
+/// Means and traces of the draws of a chain.
 class Draws {
  public:
   Draws(const PosteriorTarget& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
@@ -26,7 +26,7 @@ class Draws {
       chain_.order.u.push_back(MatrixXd::Zero(network.order_size(l), network.order_size(l)));
     chain_.input_weights =
         RowMatrix::Zero(network.paths(), posterior.examples.inputs.cols() / network.paths());
-    chain_.virials.assign(static_cast<std::size_t>(network.layers()) + 2, missing_value);
+    chain_.virials.assign(network.layers() + 2, missing_value);
   }
 
   /// Returns (K + T I)^-1 y at this draw.
@@ -77,7 +77,7 @@ PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& p
       });
   chain.acceptance = found.acceptance;
   chain.step = found.step;
-  chain.divergent = static_cast<double>(found.divergent);
+  chain.divergent = found.divergent;
   return std::move(chain);
 }
 
@@ -85,6 +85,7 @@ PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& pl
   const NestedWishart wishart(posterior.network);
   const auto& [network, examples, kernels, temperature] = posterior;
   const auto density = [&](std::span<const double> x) {
+    // ln prior - E(U_1)/2
     const auto kernel = kernels.kernel(wishart.order(x).u.front());
     return wishart.log_prior(x) - kernel_energy(kernel, examples.targets, temperature).value / 2;
   };
@@ -92,21 +93,19 @@ PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& pl
   auto& chain = draws.chain();
   const double scale = kernel_scale(examples.inputs, network.input_variance);
   long step = 0;
-  const auto found =
-      sampling::random_walk(density, wishart.start(),
-                            {.warm_up = static_cast<long>(plan.warm_up) * plan.steps,
-                             .steps = static_cast<long>(plan.draws) * plan.steps,
-                             .seed = plan.seed},
-                            [&](std::span<const double> x) {
-                              if (++step % plan.steps != 0) return;
-                              const auto order = wishart.order(x);
-                              // k(x)^T b = scale sum_pi (sum_pi' U^{pi pi'} sum_mu b_mu xi^pi'_mu) . xi^pi(x)
-                              const auto b = draws.add(order, -density(x));
-                              const Eigen::VectorXd known = examples.inputs.transpose() * b;
-                              const Eigen::Map<const RowMatrix> by_path(
-                                  known.data(), chain.input_weights.rows(), chain.input_weights.cols());
-                              chain.input_weights += draws.share() * scale * order.u.front() * by_path;
-                            });
+  const auto found = sampling::random_walk(
+      density, wishart.start(),
+      {.warm_up = long{plan.warm_up} * plan.steps, .steps = long{plan.draws} * plan.steps, .seed = plan.seed},
+      [&](std::span<const double> x) {
+        if (++step % plan.steps != 0) return;
+        const auto order = wishart.order(x);
+        // k(x)^T b = scale sum_pi (sum_pi' U^{pi pi'} sum_mu b_mu xi^pi'_mu) . xi^pi(x)
+        const auto b = draws.add(order, -density(x));
+        const Eigen::VectorXd known = examples.inputs.transpose() * b;
+        const Eigen::Map<const RowMatrix> by_path(known.data(), chain.input_weights.rows(),
+                                                  chain.input_weights.cols());
+        chain.input_weights += draws.share() * scale * order.u.front() * by_path;
+      });
   chain.acceptance = found.accepted;
   chain.step = chain.divergent = missing_value;
   return std::move(chain);
@@ -124,9 +123,10 @@ struct Mean {
   ArrayXd error;
 };
 Mean mean_of(const MatrixXd& by_chain) {  // columns are chains
-  const auto chains = static_cast<double>(by_chain.cols());
+  const double chains = by_chain.cols();
   Mean mean{.value = by_chain.rowwise().mean(), .error = {}};
   const MatrixXd apart = by_chain.colwise() - mean.value;
+  // sqrt(sum of squared deviations/(c - 1)/c) over c chains
   mean.error = (apart.array().square().rowwise().sum() / (chains - 1) / chains).sqrt();
   return mean;
 }
@@ -135,19 +135,20 @@ Mean mean_of(const MatrixXd& by_chain) {  // columns are chains
 
 SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, const RowMatrix& inputs) {
   const auto& first = chains.front().order;
-  const auto count = static_cast<Eigen::Index>(chains.size());
+  const Index count = std::ssize(chains);
   SampledPosterior all;
   for (std::size_t l = 0; l < first.u.size(); ++l) {
+    // U_l of each chain in a column
     MatrixXd by_chain(first.u[l].size(), count);
-    for (Eigen::Index k = 0; k < count; ++k) by_chain.col(k) = chains[k].order.u[l].reshaped();
+    for (Index k = 0; k < count; ++k) by_chain.col(k) = chains[k].order.u[l].reshaped();
     const auto mean = mean_of(by_chain);
     all.order.u.emplace_back(mean.value.reshaped(first.u[l].rows(), first.u[l].cols()));
     if (l == 0) all.order_error = mean.error.matrix().norm() / mean.value.norm();
   }
   MatrixXd predictors(inputs.rows(), count);
-  for (Eigen::Index k = 0; k < count; ++k) {
+  for (Index k = 0; k < count; ++k) {
     const auto& chain = chains[k];
-    all.order.readout += chain.order.readout / static_cast<double>(count);
+    all.order.readout += chain.order.readout / count;
     predictors.col(k) = outputs(inputs, chain.input_weights);
   }
   auto predictor = mean_of(predictors);
@@ -166,11 +167,12 @@ SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, co
 TheoryError theory_error(const SampledPosterior& sampled, const MatrixXd& u, const VectorXd& mean,
                          double width) {
   const auto& drawn = sampled.order.u.front();
-  const auto paths = static_cast<double>(drawn.rows());
+  const double paths = drawn.rows();
   const ArrayXd a = sampled.mean.array() - sampled.mean.mean(), b = mean.array() - mean.mean();
   TheoryError error{.order = (drawn - u).norm() / drawn.norm(),
                     .mean = (sampled.mean - mean).cwiseAbs().mean(),
                     .correlation = (a * b).sum() / std::sqrt(a.square().sum() * b.square().sum())};
+  // |U - theory|/|U| less Hs/(2 N) + 4 Monte-Carlo errors
   error.excess = paths > width ? std::nan("") : error.order - (paths / (2 * width) + 4 * sampled.order_error);
   return error;
 }

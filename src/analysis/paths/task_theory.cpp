@@ -17,7 +17,7 @@ PredictorResult result_of(Prediction prediction, const Eigen::VectorXd& targets)
   const auto& [mean, variance] = judged.prediction;
   judged.accuracy = accuracy(mean, targets);
   judged.draw_accuracy = draw_accuracy(judged.prediction, targets);
-  judged.bias_error = (mean - targets).squaredNorm() / static_cast<double>(mean.size());
+  judged.bias_error = (mean - targets).squaredNorm() / mean.size();
   judged.variance_error = variance.mean();
   return judged;
 }
@@ -68,6 +68,7 @@ TaskResult TaskTheory::evaluate_all(const MatrixXd& u, double temperature) const
 }
 
 std::vector<double> TaskTheory::ablated_accuracies(const MatrixXd& u, double temperature) const {
+  // The head of the least score goes first; the rest is U_1 with rows and columns of 0.
   const auto order = in_rising_order(head_scores(u, task_.heads), task_.heads);
   return accuracies_without(order, task_.heads, [&](std::span<const HeadPlace> lost) {
     MatrixXd left = u;

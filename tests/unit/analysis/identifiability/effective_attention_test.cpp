@@ -14,7 +14,7 @@ namespace {
 using namespace test;
 using Eigen::MatrixXd;
 
-constexpr double effective_attention_rounding = 1e-12;  // the specification's; numbers are of size 1 to 100
+constexpr double effective_attention_rounding = 1e-12;  // numbers are of size 1 to 100
 constexpr auto linear = EffectivePart::linear;
 constexpr auto simplex = EffectivePart::simplex;
 
@@ -173,7 +173,7 @@ TEST(EffectiveMeasures, of_equal_matrices_and_of_constant_or_not_finite_ones) {
   }
 }
 
-TEST(EffectiveNull, of_all_rows_is_the_formula_of_the_specification) {
+TEST(EffectiveNull, of_all_rows_is_the_closed_formula) {
   const auto head = random_head(40, 8, 8, 9);
   const double rho = 0.2, c2 = 40 * head.weights.squaredNorm() / 40 - 1;
   const auto null = expected_null(head, 8, linear);

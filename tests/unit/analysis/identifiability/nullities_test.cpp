@@ -218,7 +218,7 @@ LayerHeads layer_of(const Matrix& projection, Index n, Index d_v, bool causal = 
   return heads;
 }
 
-/// Both excesses for the first `rows` tokens from the matrices as they are written in the specification.
+/// Both excesses for the first `rows` tokens from the matrices as they are defined.
 std::pair<int, int> excess_by_hand(const LayerHeads& heads, Index rows) {
   const auto count = static_cast<Index>(heads.size()), d = heads.front().output.cols();
   Matrix stack = Matrix::Zero(rows * count, d + count);

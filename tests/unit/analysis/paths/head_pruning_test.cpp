@@ -19,7 +19,7 @@ namespace {
 using namespace test;
 using Eigen::MatrixXd;
 
-/// The order parameters printed in section 4.2 of the specification: four paths, N = 10.
+/// The order parameters of the published draws: four paths, N = 10.
 MatrixXd published() {
   MatrixXd u(4, 4);
   u << 13.36534, -.00397, -5.39702, -.33955, -.00397, .54629, -.16442, .04432, -5.39702, -.16442, 6.74519,

@@ -182,8 +182,7 @@ TEST(PathAction, is_infinite_beyond_the_range_of_numbers) {
   EXPECT_FALSE(one.action.value(x, gradient) < 1e10);
 }
 
-// The theory's order parameters: identities that hold at the minimum of the action, and closed forms. Specification of
-// attention paths, sections 5.1 to 5.3.
+// The theory's order parameters: identities that hold at the minimum of the action, and closed forms (docs/model.md, section 11.5).
 
 using namespace test;
 using Eigen::MatrixXd;

@@ -1,4 +1,5 @@
-// The posterior of the weights: against the network token by token, finite differences and its prior. Specification of attention paths, sections 5.1 and 5.5.
+// The posterior of the weights: against the network token by token, finite differences and its prior (docs/model.md,
+// section 11.7).
 
 #include <gtest/gtest.h>
 #include <cmath>
@@ -153,8 +154,8 @@ TEST(PathPosterior, refuses_what_does_not_fit) {
   EXPECT_THROW(PathPosterior(network_of_width({3}, 4), examples, 1), BadInput);
 }
 
-// The exact posterior of the order parameters: its prior moments, and the theory beside it. Specification of attention paths,
-// section 5.4.
+// The exact posterior of the order parameters: its prior moments, and the theory beside it (docs/model.md,
+// section 11.8).
 
 using namespace test;
 using Eigen::MatrixXd;
@@ -238,7 +239,7 @@ TEST(NestedWishart, agrees_with_the_theory_up_to_paths_over_width) {
   EXPECT_LT((u - saddle).norm() / u.norm(), 0.5 * 4 / 10 + 4 * 0.013);
   EXPECT_GT((u - saddle).norm() / u.norm(),
             0.03);  // the theory is not exact: 0.099 was found with long chains
-  // Values of long chains, specification: 14.78, -5.92, 7.20; four Monte-Carlo errors.
+  // Values of long chains: 14.78, -5.92, 7.20; four Monte-Carlo errors.
   EXPECT_NEAR(u(0, 0), 14.78, 0.1 * 14.78);
   EXPECT_NEAR(u(0, 2), -5.92, 0.1 * 5.92);
   EXPECT_NEAR(u(2, 2), 7.20, 0.1 * 7.20);

@@ -1,5 +1,5 @@
-// Draws of weights against draws of order parameters, and both against the theory. Specification of attention paths, sections 5.4 and
-// 5.5.
+// Draws of weights against draws of order parameters, and both against the theory (docs/model.md,
+// sections 11.7 to 11.9).
 
 #include <gtest/gtest.h>
 #include <cmath>

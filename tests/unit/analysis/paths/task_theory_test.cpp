@@ -1,4 +1,4 @@
-// The theory on the published draws of the Markov task: specification of attention paths, section 4.2. Numbers are held to
+// The theory on the published draws of the Markov task: docs/model.md, section 11.10. Numbers are held to
 // their printed digits, accuracies to 0.1 points.
 
 #include <gtest/gtest.h>
