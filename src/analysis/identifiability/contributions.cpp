@@ -54,6 +54,7 @@ Matrix contributions_of_norms(const Matrix& norms) {
 int token_distance(const TokenLattice& lattice, int i, int j) {
   const int a = i - lattice.leading, b = j - lattice.leading;
   if (a < 0 || b < 0) return -1;
+  // |row - row'| + |column - column'|
   return std::abs(a / lattice.columns - b / lattice.columns) +
          std::abs(a % lattice.columns - b % lattice.columns);
 }
@@ -102,6 +103,7 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
 std::vector<double> own_is_largest(const Matrix& c) {
   std::vector<double> list;
   for (Index j = 0; j < c.cols(); ++j) {
+    // Ties share the credit.
     const double most = c.col(j).maxCoeff();
     const double ties = (c.col(j).array() == most).count();
     list.push_back(!counts(c, j) ? missing_value : c(j, j) == most ? 1 / ties : 0);
@@ -124,6 +126,7 @@ void ContributionAccumulator::add(int place, int depth, const Matrix& c, const T
   const auto halves = half_distances(c, lattice), first = own_is_largest(c);
   double* const s = sums_.local() + depth * columns;
   double* const share = shares_.row(place) + depth * tokens_;
+  // Padding and columns of NaN do not count.
   std::fill_n(share, tokens_, missing_value);
   for (Index j = 0; j < n; ++j) {
     if (!counts(c, j)) continue;
@@ -191,6 +194,7 @@ std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
+    // Per hidden token on the lattice
     const auto means = mean(sums_of_groups + g, placed);
     for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
@@ -200,6 +204,7 @@ std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_pair() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
+    // Per pair in the group
     const auto means = mean(sums_of_groups + g, sums_of_groups + distance_groups + g);
     for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
