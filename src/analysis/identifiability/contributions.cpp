@@ -24,9 +24,9 @@ int distance_of(const TokenLattice& lattice, Index i, Index j) {
   return token_distance(lattice, i, j);
 }
 
-std::size_t positive(int number, const char* what) {
+Index positive(int number, const char* what) {
   if (number < 1) throw BadInput(std::string("contributions of tokens need at least one ") + what);
-  return static_cast<std::size_t>(number);
+  return number;
 }
 
 /// Interpolates linearly between the sorted numbers.
@@ -150,7 +150,7 @@ void ContributionAccumulator::reduce(MPI_Comm comm) {
 
 std::vector<double> ContributionAccumulator::column(std::size_t which) const {
   std::vector<double> list;
-  for (std::size_t depth = 0; depth < depths_; ++depth)
+  for (Index depth = 0; depth < depths_; ++depth)
     list.push_back(sums_.total()[depth * columns + which]);
   return list;
 }
@@ -158,7 +158,7 @@ std::vector<double> ContributionAccumulator::column(std::size_t which) const {
 std::vector<double> ContributionAccumulator::mean(std::size_t which, std::size_t over) const {
   auto list = column(which);
   const auto number = column(over);
-  for (std::size_t depth = 0; depth < depths_; ++depth) list[depth] /= number[depth];
+  for (Index depth = 0; depth < depths_; ++depth) list[depth] /= number[depth];
   return list;
 }
 
@@ -176,10 +176,10 @@ std::vector<double> ContributionAccumulator::half_distance() const {
 
 std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
   std::vector<Quartiles> list;
-  for (std::size_t depth = 0; depth < depths_; ++depth) {
+  for (Index depth = 0; depth < depths_; ++depth) {
     std::vector<double> shares;
-    for (std::size_t sample = 0; sample < samples_; ++sample)
-      for (std::size_t j = 0; j < tokens_; ++j)
+    for (Index sample = 0; sample < samples_; ++sample)
+      for (Index j = 0; j < tokens_; ++j)
         if (const double share = shares_.numbers()[(sample * depths_ + depth) * tokens_ + j];
             !std::isnan(share))
           shares.push_back(share);
@@ -196,7 +196,7 @@ std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
   for (std::size_t g = 0; g < distance_groups; ++g) {
     // Per hidden token on the lattice
     const auto means = mean(sums_of_groups + g, placed);
-    for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
+    for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
   return list;
 }
@@ -206,7 +206,7 @@ std::vector<DistanceProfile> ContributionAccumulator::by_pair() const {
   for (std::size_t g = 0; g < distance_groups; ++g) {
     // Per pair in the group
     const auto means = mean(sums_of_groups + g, sums_of_groups + distance_groups + g);
-    for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
+    for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
   return list;
 }

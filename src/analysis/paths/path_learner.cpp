@@ -13,7 +13,7 @@ namespace {
 
 using Block = Eigen::Map<const RowMatrix>;
 
-std::size_t product(int a, int b, int c = 1, int d = 1) {
+Index product(int a, int b, int c = 1, int d = 1) {
   return Index{a} * b * c * d;
 }
 
@@ -39,12 +39,12 @@ std::span<const double> LearnerWeights::input(std::span<const double> all) const
 }
 
 std::span<const double> LearnerWeights::queries(std::span<const double> all, int layer) const {
-  const std::size_t size = product(shape_.heads, shape_.key, shape_.dimension);
+  const Index size = product(shape_.heads, shape_.key, shape_.dimension);
   return all.subspan(projections_ + 2 * layer * size, size);
 }
 
 std::span<const double> LearnerWeights::keys(std::span<const double> all, int layer) const {
-  const std::size_t size = product(shape_.heads, shape_.key, shape_.dimension);
+  const Index size = product(shape_.heads, shape_.key, shape_.dimension);
   return all.subspan(projections_ + (2 * layer + 1) * size, size);
 }
 
@@ -59,7 +59,7 @@ std::span<const double> LearnerWeights::readout(std::span<const double> all) con
 std::vector<double> LearnerWeights::initial(std::uint64_t seed) const {
   const RandomStream stream(seed, "weights of attention paths");
   std::vector<double> all(end_);
-  for (std::size_t k = 0; k < end_; ++k) {
+  for (Index k = 0; k < end_; ++k) {
     // V_0, queries and keys act on D numbers, V and a on N.
     const int columns = k < values_ ? shape_.dimension : shape_.width;
     all[k] = stream.normal(k) / std::sqrt(columns);
@@ -68,7 +68,7 @@ std::vector<double> LearnerWeights::initial(std::uint64_t seed) const {
 }
 
 FrozenAttention LearnerWeights::attention(std::span<const double> all) const {
-  const std::size_t size = product(shape_.key, shape_.dimension);
+  const Index size = product(shape_.key, shape_.dimension);
   std::vector<std::vector<FrozenHead>> layers(shape_.layers);
   for (int l = 0; l < shape_.layers; ++l)
     for (int h = 0; h < shape_.heads; ++h) {
