@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "analysis/identifiability/attribution_variables.hpp"
+#include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 
 namespace fluxformer {

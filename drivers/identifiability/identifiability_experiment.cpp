@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/identifiability/attribution_variables.hpp"
-#include "analysis/identifiability/weight_variables.hpp"
+#include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"

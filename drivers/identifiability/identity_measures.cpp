@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-#include "analysis/identifiability/identity_variables.hpp"
+#include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"

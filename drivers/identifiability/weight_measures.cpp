@@ -8,11 +8,10 @@
 #include "analysis/accumulator.hpp"
 #include "analysis/identifiability/alternative_weights.hpp"
 #include "analysis/identifiability/effective_attention.hpp"
+#include "analysis/identifiability/identifiability_variables.hpp"
 #include "analysis/identifiability/model_heads.hpp"
 #include "analysis/identifiability/nullities.hpp"
-#include "analysis/identifiability/reachable_nullities.hpp"
-#include "analysis/identifiability/weight_variables.hpp"
-#include "analysis/identifiability/word_classes.hpp"
+#include "analysis/identifiability/weight_accumulator.hpp"
 #include "base/error.hpp"
 #include "base/missing_value.hpp"
 #include "drivers/compare/compare_options.hpp"
@@ -100,10 +99,10 @@ void WeightMeasures::begin(StudyRecord& record) {
   record.note("", stored::sample_words, words);
 }
 
-WeightMeter WeightMeasures::meter(const Parameters& parameters, const SampleSet& samples) const {
+WeightAccumulator WeightMeasures::meter(const Parameters& parameters, const SampleSet& samples) const {
   const auto probe = problem_.probe(parameters, samples.capacity());
   ModelHeads heads(*probe);
-  WeightMeter meter(heads.layers(), heads.heads(), rows_, seed_, words_);
+  WeightAccumulator meter(heads.layers(), heads.heads(), rows_, seed_, words_);
   accumulate(
       samples,
       [&](const Batch& batch) {
@@ -181,7 +180,7 @@ std::string WeightMeasures::measure(std::size_t seed, const std::string& name, S
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto layers = static_cast<std::size_t>(parameters.spec.layers),
              count = static_cast<std::size_t>(parameters.spec.attention.heads);
-  std::vector<WeightMeter> meters;
+  std::vector<WeightAccumulator> meters;
   std::vector<double> tokens, sizes;
   for (std::size_t k = 0; k < lengths_.size(); ++k) {
     const auto samples = cut(k);
@@ -201,15 +200,15 @@ std::string WeightMeasures::measure(std::size_t seed, const std::string& name, S
     record.add(name, variable, values);
   };
   for (const auto& [number, variable] : stored::of_heads)
-    over_lengths(variable, [&, number = number](const WeightMeter& one) {
+    over_lengths(variable, [&, number = number](const WeightAccumulator& one) {
       return padded(one.of(number), layers, count, heads_);
     });
   for (const auto& [number, variable] : stored::over_epsilons)
-    over_lengths(variable, [&, number = number](const WeightMeter& one) {
+    over_lengths(variable, [&, number = number](const WeightAccumulator& one) {
       return padded(one.over_epsilons(number), layers, count, heads_, nullity_epsilons.size());
     });
-  over_lengths(stored::excess_linear, [](const WeightMeter& one) { return one.excess_linear(); });
-  over_lengths(stored::excess_simplex, [](const WeightMeter& one) { return one.excess_simplex(); });
+  over_lengths(stored::excess_linear, [](const WeightAccumulator& one) { return one.excess_linear(); });
+  over_lengths(stored::excess_simplex, [](const WeightAccumulator& one) { return one.excess_simplex(); });
   record.add(name, stored::tokens_of_length, tokens);
   record.add(name, stored::samples_of_length, sizes);
   look_at_first(name, parameters, record);

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "analysis/identifiability/weight_meter.hpp"
+#include "analysis/identifiability/weight_accumulator.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
 #include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {
 
-/// Numbers of heads by length (analysis/identifiability/weight_meter.hpp), and maps of the first sample.
+/// Numbers of heads by length (analysis/identifiability/weight_accumulator.hpp), and maps of the first sample.
 class WeightMeasures {
  public:
   /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
@@ -26,7 +26,7 @@ class WeightMeasures {
  private:
   /// The samples that are at least as long, cut; for the last length all samples, whole.
   SampleSet cut(std::size_t length) const;
-  identifiability::WeightMeter meter(const Parameters& parameters, const SampleSet& samples) const;
+  identifiability::WeightAccumulator meter(const Parameters& parameters, const SampleSet& samples) const;
   /// Maps and counts of the first sample.
   void look_at_first(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/paths/chain_variables.hpp"
-#include "analysis/paths/path_predictor.hpp"
-#include "analysis/paths/sampled_posterior.hpp"
+#include "analysis/paths/path_kernels.hpp"
+#include "analysis/paths/path_variables.hpp"
+#include "analysis/paths/posterior_chain.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer {

@@ -7,10 +7,10 @@
 #include <limits>
 #include <sstream>
 
-#include "analysis/paths/chain_variables.hpp"
-#include "analysis/paths/nested_wishart.hpp"
-#include "analysis/paths/path_predictor.hpp"
-#include "analysis/paths/sampled_posterior.hpp"
+#include "analysis/paths/path_kernels.hpp"
+#include "analysis/paths/path_posterior.hpp"
+#include "analysis/paths/path_variables.hpp"
+#include "analysis/paths/posterior_chain.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
@@ -143,8 +143,8 @@ std::vector<double> ChainPoints::measure(std::size_t point) {
   const auto at = place(point);
   const auto& theory = tasks_.of(tasks_.seeds()[at.seed]);
   const auto network = network_of_width(tasks_.heads(), width(at.width));
-  const PosteriorOf posterior{network, theory.task().train, theory.kernels(),
-                              theory_.temperatures()[at.temperature]};
+  const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
+                                  theory_.temperatures()[at.temperature]};
   return packed(samplers_[at.sampler] == weights_sampler ? weight_chain(posterior, plan(at))
                                                          : order_chain(posterior, plan(at)));
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/paths/learner_variables.hpp"
+#include "analysis/paths/path_variables.hpp"
 
 namespace fluxformer {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/paths/learner_weights.hpp"
+#include "analysis/paths/path_learner.hpp"
 #include "drivers/compare/study_record.hpp"
 
 namespace fluxformer {

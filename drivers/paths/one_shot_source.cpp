@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "analysis/paths/learner_variables.hpp"
-#include "analysis/paths/one_shot_examples.hpp"
+#include "analysis/paths/one_shot_task.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "io/archive_reader.hpp"
 #include "io/digest.hpp"
@@ -27,7 +27,7 @@ void append_row(std::vector<double>& to, const io::Array& all, std::size_t row) 
   to.insert(to.end(), from, from + static_cast<std::ptrdiff_t>(size));
 }
 
-/// Every size from the file's arrays (learner_variables.hpp).
+/// Every size from the file's arrays (path_variables.hpp).
 LearnerShape shape_of(const io::ArchiveReader& file) {
   const auto projections = file.shape(network + stored::projections.name),
              input = file.shape(network + stored::input_weights.name);

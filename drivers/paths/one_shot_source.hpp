@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "analysis/paths/frozen_attention.hpp"
-#include "analysis/paths/learner_weights.hpp"
-#include "analysis/paths/one_shot_images.hpp"
+#include "analysis/paths/one_shot_task.hpp"
+#include "analysis/paths/path_learner.hpp"
 #include "base/settings.hpp"
 
 namespace fluxformer {

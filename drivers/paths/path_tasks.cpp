@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "analysis/paths/one_shot_examples.hpp"
 #include "analysis/paths/one_shot_task.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "analysis/paths/surrogate_task.hpp"

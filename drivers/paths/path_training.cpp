@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "analysis/paths/learner_training.hpp"
-#include "analysis/paths/learner_variables.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/progress.hpp"
@@ -153,8 +153,8 @@ void PathTraining::advance() {
   frame_.timed("steps", [&] { loss_since_ += learner_->step(); });
   const long since = learner_->steps() - static_cast<long>(course_.loss.size()) * every_;
   if (since < every_ && learner_->steps() < steps_) return;
-  const auto score =
-      frame_.timed("evaluation", [&] { return learner_->judge(learner_->weights(), *validation_, judged_); });
+  const auto score = frame_.timed(
+      "evaluation", [&] { return learner_->evaluate(learner_->weights(), *validation_, judged_); });
   if (!std::isfinite(score.loss))
     throw NumericalFailure("paths.study = train: the loss of validation examples is not finite after " +
                            std::to_string(learner_->steps()) + " steps; a smaller paths.rate may help");
@@ -168,7 +168,7 @@ void PathTraining::advance() {
 void PathTraining::end_seed() {
   const auto accuracy_on = [&](const OneShotPool& pool, const char* purpose) {
     const OneShotExamples examples(pool, static_cast<std::uint64_t>(seeds_[seed_]), purpose);
-    return learner_->judge(course_.weights, examples, judged_).accuracy;
+    return learner_->evaluate(course_.weights, examples, judged_).accuracy;
   };
   frame_.timed("evaluation", [&] {
     const auto& pools = source_.pools();

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/paths/chain_variables.hpp"
-#include "analysis/paths/learner_variables.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "base/memory.hpp"

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "analysis/paths/learner_variables.hpp"
-#include "analysis/paths/path_predictor.hpp"
+#include "analysis/paths/path_kernels.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/paths/pruning_record.hpp"
 

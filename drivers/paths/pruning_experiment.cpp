@@ -5,7 +5,6 @@
 
 #include "analysis/accumulator.hpp"
 #include "analysis/paths/head_pruning.hpp"
-#include "analysis/paths/model_heads_worth.hpp"
 #include "analysis/paths/task_theory.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "analysis/paths/pruning_variables.hpp"
+#include "analysis/paths/path_variables.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "analysis/paths/head_scores.hpp"
+#include "analysis/paths/head_pruning.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/missing_value.hpp"
@@ -84,7 +84,7 @@ std::size_t TheoryPoints::numbers(std::size_t point) const {
 std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theory,
                                          const OrderParameters& order, const SaddlePoint& saddle) const {
   const auto& u = order.u.front();
-  const auto [judged, further] = theory.judge_all(u, at.temperature);
+  const auto [judged, further] = theory.evaluate_all(u, at.temperature);
   const auto ablated = theory.ablated_accuracies(u, at.temperature);
   const auto overlaps = theory.overlaps(u);
   std::vector<double> all = {judged.accuracy,
@@ -135,7 +135,7 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
     const auto task = collectively(tasks_.together(), [&] { return with_heads(theory.task(), part.kept); });
     const int count = path_count(task.heads);
     all.push_back(TaskTheory(task, tasks_.together())
-                      .judge(Eigen::MatrixXd::Identity(count, count), at.temperature)
+                      .evaluate(Eigen::MatrixXd::Identity(count, count), at.temperature)
                       .accuracy);
   }
   return all;

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/paths/local_data.hpp"
-#include "analysis/paths/saddle_point.hpp"
-#include "analysis/paths/shared_data.hpp"
+#include "analysis/paths/data_term.hpp"
+#include "analysis/paths/path_action.hpp"
 #include "base/error.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/reached.hpp"

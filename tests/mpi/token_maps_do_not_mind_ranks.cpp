@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "analysis/identifiability/contributions.hpp"
-#include "analysis/identifiability/token_mlp_training.hpp"
+#include "analysis/identifiability/token_map.hpp"
 #include "base/rank_of.hpp"
 #include "tests/support/test_vectors.hpp"
 #include "tests/unit/analysis/identifiability/token_case.hpp"
@@ -67,9 +67,9 @@ TEST(RateSums, do_not_mind_ranks) {
   EXPECT_EQ(here.tokens(), alone.tokens());
 }
 
-TEST(ContributionMeter, does_not_mind_ranks) {
+TEST(ContributionAccumulator, does_not_mind_ranks) {
   const auto measure = [](MPI_Comm comm) {
-    ContributionMeter meter(samples, 1, 9);
+    ContributionAccumulator meter(samples, 1, 9);
     for (const auto& one : shared_examples(1, comm).samples) {
       const auto n = static_cast<int>(one.states.rows());
       const Matrix norms = normal_matrix(n, n, static_cast<unsigned>(one.place)).cwiseAbs();

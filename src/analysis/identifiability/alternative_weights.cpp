@@ -7,13 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/identifiability/value_space.hpp"
+#include "analysis/identifiability/column_space.hpp"
 #include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
 using Row = Eigen::RowVectorXd;
 
 double variation(const Row& a, const Row& b) {
@@ -24,6 +23,7 @@ double variation(const Row& a, const Row& b) {
 Matrix directions(const Row& a, const Row& b, const AlternativeSearch& search, const RandomStream& stream) {
   const Index n = b.size(), largest = std::min<Index>(search.largest, n);
   Matrix g = Matrix::Zero(1 + largest + search.random, n);
+  // Away from a; then minus the unit vectors of the largest weights; then random ones
   g.row(0) = (b - a).cwiseSign();
   std::vector<Index> order(n);
   std::iota(order.begin(), order.end(), 0);
@@ -31,7 +31,7 @@ Matrix directions(const Row& a, const Row& b, const AlternativeSearch& search, c
                     [&](Index i, Index j) { return b[i] > b[j]; });
   for (Index k = 0; k < largest; ++k) g(1 + k, order[k]) = -1;
   for (Index k = 1 + largest; k < g.rows(); ++k)
-    for (Index j = 0; j < n; ++j) g(k, j) = stream.uniform(static_cast<std::uint64_t>(k * n + j), -1, 1);
+    for (Index j = 0; j < n; ++j) g(k, j) = stream.uniform(k * n + j, -1, 1);
   return g;
 }
 
@@ -50,8 +50,9 @@ Row as_far_as_possible(const Row& b, const Row& x) {
   return far;
 }
 
-/// Whether there was a better point than b; b becomes it.
+/// Moves b to a better point; false if there is none.
 bool improve(const Row& a, Row& b, const Eigen::MatrixXd& ones, const Matrix& g) {
+  // y = g B less its projection on col(B [T, 1]); x = B y is in LN([T, 1]).
   const auto scaled = column_space(b.transpose().asDiagonal() * ones);
   const Matrix wanted = g * b.asDiagonal(), free = scaled.remove(wanted);
   double best = variation(a, b) * (1 + 1e-12);
@@ -76,6 +77,7 @@ bool improve(const Row& a, Row& b, const Eigen::MatrixXd& ones, const Matrix& g)
 /// a plus the part of b - a in the null space, shortened until nothing is negative beyond round-off.
 Row made_exact(const Row& a, const Row& b, const ColumnSpace& space) {
   Row x = b - a;
+  // Twice: the first projection leaves the round-off of large steps.
   for (int repeat = 0; repeat < 2; ++repeat) x = space.remove(x);
   constexpr double rounding = 1e-15;
   double t = 1;
@@ -86,7 +88,7 @@ Row made_exact(const Row& a, const Row& b, const ColumnSpace& space) {
 
 }  // namespace
 
-AlternativeWeights alternative_weights(const AttentionHead& head, const AlternativeSearch& search,
+AlternativeWeights alternative_weights(const SampleHead& head, const AlternativeSearch& search,
                                        const RandomStream& stream) {
   const Index n = head.weights.rows();
   AlternativeWeights result{head.weights, Eigen::VectorXd::Zero(n), 0};
@@ -105,6 +107,7 @@ AlternativeWeights alternative_weights(const AttentionHead& head, const Alternat
     const Row a = head.weights.row(i).head(seen);
     const auto numbers = stream.item(i);
     Row b = a;
+    // Each step ends at an entry that becomes 0.
     for (int step = 0; step < search.steps; ++step) {
       const auto g = directions(a, b, search, numbers.item(step));
       if (!improve(a, b, ones, g)) break;

@@ -4,20 +4,150 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "analysis/accumulator.hpp"
-#include "analysis/identifiability/attention_flow.hpp"
 #include "analysis/identifiability/attribution_baselines.hpp"
-#include "analysis/identifiability/blank_out.hpp"
 #include "analysis/identifiability/effective_attention.hpp"
 #include "analysis/identifiability/model_heads.hpp"
-#include "analysis/identifiability/rank_correlation.hpp"
+#include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 
 namespace fluxformer::identifiability {
+
+std::vector<double> mid_ranks(std::span<const double> values) {
+  if (std::any_of(values.begin(), values.end(), [](double v) { return std::isnan(v); }))
+    throw BadInput("what is not a number has no rank");
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0, past; first < order.size(); first = past) {
+    for (past = first; past < order.size() && values[order[past]] == values[order[first]];) ++past;
+    for (std::size_t at = first; at < past; ++at) ranks[order[at]] = 0.5 * (first + 1 + past);
+  }
+  return ranks;
+}
+
+double spearman(std::span<const double> x, std::span<const double> y) {
+  if (x.size() != y.size()) throw BadInput("a rank correlation needs two lists of one size");
+  const auto a = mid_ranks(x), b = mid_ranks(y);
+  // Ranks are multiples of 1/2: their sums are exact, and a constant side has a variance of exactly 0.
+  const double mean = 0.5 * (x.size() + 1);
+  double aa = 0, bb = 0, ab = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    // Pearson's correlation of the ranks
+    aa += (a[i] - mean) * (a[i] - mean);
+    bb += (b[i] - mean) * (b[i] - mean);
+    ab += (a[i] - mean) * (b[i] - mean);
+  }
+  return aa == 0 || bb == 0 ? std::numeric_limits<double>::quiet_NaN() : ab / std::sqrt(aa * bb);
+}
+
+namespace {
+
+double distance(const double* a, const double* b, int count) {
+  double sum = 0;
+  for (int c = 0; c < count; ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+BlankOut::BlankOut(ModelProbe& probe, std::vector<double> mean_token)
+    : probe_(probe), mean_token_(std::move(mean_token)) {
+  need_whole_line(*probe.counted().line, "blanked tokens");
+}
+
+const double* BlankOut::at(const std::vector<double>& slab, int token, int slot) const {
+  const auto& context = probe_.counted();
+  return slab.data() + token * context.row() + Index{slot} * context.width;
+}
+
+void BlankOut::run(std::span<const double> input, int length, int first, int count) {
+  const int slots = probe_.counted().samples;
+  batch_.input.clear();
+  for (int slot = 0; slot < slots; ++slot)
+    batch_.input.insert(batch_.input.end(), input.begin(), input.end());
+  batch_.length.assign(slots, length);
+  batch_.weight.assign(slots, 1.0);
+  batch_.label.assign(slots, 0);
+  batch_.key.assign(slots, 0);
+  if (first >= 0 && !words())
+    for (int slot = 0; slot < count; ++slot)
+      std::ranges::copy(mean_token_, batch_.input.begin() + slot * std::ssize(input) +
+                                         (first + slot) * std::ssize(mean_token_));
+  probe_.embed(batch_, u_);
+  embedded_ = u_;
+  if (first >= 0 && words()) take_out(length, first, count);
+  logits_ = probe_.forward(u_);
+}
+
+void BlankOut::take_out(int length, int first, int count) {
+  for (int slot = 0; slot < count; ++slot) batch_.length[slot] = length - 1;
+  probe_.embed(batch_, u_);  // for the lengths
+  const int width = probe_.counted().width;
+  for (int slot = 0; slot < count; ++slot)
+    // Tokens behind the one that is taken out move up.
+    for (int token = 0; token + 1 < length; ++token)
+      std::copy_n(at(embedded_, token < first + slot ? token : token + 1, slot), width,
+                  u_.data() + (at(u_, token, slot) - u_.data()));
+}
+
+double BlankOut::change(int slot, int blank, int length) const {
+  if (const int classes = probe_.spec().classes; classes > 0)
+    return distance(logits_.data() + slot * classes, whole_logits_.data(), classes);
+  const int width = probe_.counted().width;
+  double sum = 0;
+  for (int token = 0; token < length; ++token) {
+    if (token == blank) continue;
+    const int now = words() && token > blank ? token - 1 : token;
+    // sum over the other tokens of |u'_j - u_j|^2
+    const double moved = distance(at(u_, now, slot), whole_.data() + token * width, width);
+    sum += moved * moved;
+  }
+  return std::sqrt(sum);
+}
+
+TokenEffects BlankOut::effects(std::span<const double> input, int length) {
+  const std::vector<double> unknown(length, missing_value);
+  TokenEffects found{unknown, unknown, unknown};
+  if (length < 2) return found;
+  const auto& spec = probe_.spec();
+  const int width = probe_.counted().width, slots = probe_.counted().samples;
+  run(input, length, -1, 0);
+  whole_.clear();
+  whole_input_.clear();
+  for (int token = 0; token < length; ++token) {
+    whole_.insert(whole_.end(), at(u_, token, 0), at(u_, token, 0) + width);
+    whole_input_.insert(whole_input_.end(), at(embedded_, token, 0), at(embedded_, token, 0) + width);
+  }
+  whole_logits_.assign(logits_.begin(), logits_.begin() + spec.classes);
+  const auto winner = std::ranges::max_element(whole_logits_) - whole_logits_.begin();
+  const std::vector<double> nothing(width, 0.0);
+
+  const bool keeps_first = spec.class_token || (spec.classes > 0 && spec.pooling == Pooling::first);
+  for (int first = keeps_first ? 1 : 0; first < length; first += slots) {
+    const int count = std::min(slots, length - first);
+    run(input, length, first, count);
+    for (int slot = 0; slot < count; ++slot) {
+      const int token = first + slot;
+      found.output_change[token] = change(slot, token, length);
+      if (spec.classes > 0)
+        found.winning_drop[token] = whole_logits_[winner] - logits_[slot * spec.classes + winner];
+      found.moved[token] = distance(whole_input_.data() + token * width,
+                                    words() ? nothing.data() : at(embedded_, token, slot), width);
+    }
+  }
+  return found;
+}
+
 namespace {
 
 /// The tokens that the readout of a model uses, of n.
@@ -29,9 +159,9 @@ std::vector<int> output_tokens(const ModelSpec& spec, int n) {
   return all;
 }
 
-/// `count` of them, evenly spread.
+/// `count` of the tokens, evenly spread.
 std::vector<int> some_of(const std::vector<int>& tokens, int count) {
-  const auto size = static_cast<int>(tokens.size());
+  const int size = std::ssize(tokens);
   std::vector<int> some;
   some.reserve(std::min(count, size));
   for (int k = 0; k < std::min(count, size); ++k) some.push_back(tokens[k * size / std::min(count, size)]);
@@ -62,7 +192,7 @@ class AgreementSums : public Accumulator {
   std::size_t layers_;
 };
 
-/// The numbers of tokens that have an effect (all but a class token), without the others.
+/// The numbers of those tokens that have an effect: all but a class token.
 std::vector<double> with_effect(std::span<const double> numbers, const TokenEffects& effects) {
   std::vector<double> some;
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -70,7 +200,7 @@ std::vector<double> with_effect(std::span<const double> numbers, const TokenEffe
   return some;
 }
 
-/// What one sample is measured with.
+/// Measures samples one after another.
 class Attributor {
  public:
   Attributor(const SampleSet& samples, ModelProbe& probe, ModelProbe& blanked,
@@ -81,10 +211,10 @@ class Attributor {
         blank_out_(blanked, blank),
         jacobian_(probe.parameters(), *probe.counted().line, probe.cells(), plan.columns),
         lattice_(lattice_of(samples.line(), probe.spec())),
-        tokens_(static_cast<std::size_t>(samples.line().tokens())),
-        contributions(static_cast<int>(samples.size()), probe.depths(), samples.line().tokens()),
-        agreement(static_cast<std::size_t>(probe.spec().layers)),
-        first(static_cast<std::size_t>(probe.depths()) * tokens_ * tokens_ + tokens_) {}
+        tokens_(samples.line().tokens()),
+        contributions(samples.size(), probe.depths(), samples.line().tokens()),
+        agreement(probe.spec().layers),
+        first(probe.depths() * tokens_ * tokens_ + tokens_) {}
 
   void add(const Batch& batch);
 
@@ -110,13 +240,13 @@ class Attributor {
   BlankOut blank_out_;
   derivatives::InputJacobian jacobian_;
   TokenLattice lattice_;
-  std::size_t tokens_;
+  Index tokens_;
   int cells_per_layer_ = probe_.cells() / probe_.spec().layers;
 
  public:
-  ContributionMeter contributions;
+  ContributionAccumulator contributions;
   AgreementSums agreement;
-  Sums first;  ///< of the first sample: map and output change
+  Sums first;  ///< the first sample: map and output change
   double relative_error = 0;
 };
 
@@ -126,7 +256,7 @@ void Attributor::add(const Batch& batch) {
   for (int cell = 0; cell < probe_.cells(); ++cell) {
     heads_.select_cell(cell);
     for_each_sample(batch, [&](std::size_t b, std::size_t) {
-      auto heads = heads_.of_sample(static_cast<int>(b));
+      auto heads = heads_.of_sample(b);
       all[b].attention.push_back(raw_attention(heads));
       if (cell % cells_per_layer_ == 0) all[b].heads.push_back(std::move(heads));
     });
@@ -140,41 +270,39 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
                             const std::vector<double>& u) {
   const auto& heads = of.heads;
   const int n = heads.front().front().tokens();
-  const auto count = static_cast<std::size_t>(n);
   const std::size_t per_sample = batch.input.size() / batch.weight.size();
   const auto effects = blank_out_.effects({batch.input.data() + b * per_sample, per_sample}, n);
 
-  RowMatrix u_0 = RowMatrix::Zero(static_cast<Eigen::Index>(tokens_), probe_.spec().width);
-  u_0.topRows(n) = sample_of(probe_.counted(), u.data(), static_cast<int>(b));
+  RowMatrix u_0 = RowMatrix::Zero(tokens_, probe_.spec().width);
+  u_0.topRows(n) = sample_of(probe_.counted(), u.data(), b);
+  // |du_j/dx_i| at all depths
   const auto norms = jacobian_.norms(u_0.data(), n, plan_.norms, batch.key[b]);
   std::vector<Matrix> c;
   for (std::size_t row = 0; row < norms.size(); ++row) {
     c.push_back(contributions_of_norms(norms[row].norms));
-    contributions.add(static_cast<int>(place), static_cast<int>(row), c.back(), lattice_);
+    // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|
+    contributions.add(place, row, c.back(), lattice_);
     if (norms[row].standard_error.size() > 0)
       relative_error =
           std::max(relative_error,
                    norms[row].standard_error.cwiseQuotient(norms[row].squares.cwiseMax(1e-300)).maxCoeff());
     if (place == 0)
-      for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t j = 0; j < count; ++j)
-          first.local()[(row * tokens_ + i) * tokens_ + j] =
-              c.back()(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j));
+      for (Index i = 0; i < n; ++i)
+        for (Index j = 0; j < n; ++j) first.local()[(row * tokens_ + i) * tokens_ + j] = c.back()(i, j);
   }
   if (place == 0)
-    for (std::size_t i = 0; i < tokens_; ++i)
-      first.local()[norms.size() * tokens_ * tokens_ + i] =
-          i < count ? effects.output_change[i] : missing_value;
+    for (Index i = 0; i < tokens_; ++i)
+      first.local()[norms.size() * tokens_ * tokens_ + i] = i < n ? effects.output_change[i] : missing_value;
 
   const auto outputs = output_tokens(probe_.spec(), n);
+  // Accounts at the end of layer l: cells up to `end` count for rollout, flow and contributions.
   const auto rolled = rollout(of.attention, probe_.step());
-  for (std::size_t l = 0; l < heads.size(); ++l) {
+  for (Index l = 0; l < std::ssize(heads); ++l) {
     Matrix effective = Matrix::Zero(n, n), flow;
+    // |A_eff| averaged over heads
     for (const auto& head : heads[l])
-      effective +=
-          effective_attention(head, EffectivePart::linear).cwiseAbs() / static_cast<double>(heads[l].size());
-    const auto first_cell = l * static_cast<std::size_t>(cells_per_layer_),
-               end = first_cell + static_cast<std::size_t>(cells_per_layer_);
+      effective += effective_attention(head, EffectivePart::linear).cwiseAbs() / heads[l].size();
+    const Index first_cell = l * cells_per_layer_, end = first_cell + cells_per_layer_;
     if (plan_.flow_outputs > 0)
       flow = flow_shares(attention_flow({of.attention.begin(), of.attention.begin() + end},
                                         some_of(outputs, plan_.flow_outputs), probe_.step()));
@@ -191,6 +319,7 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
                                                                 with_effect(effects.winning_drop, effects)};
   for (std::size_t e = 0; e < effect_count; ++e) {
     if (effect[e].size() < 2 || std::isnan(effect[e].front())) continue;
+    // The control does not depend on the layer.
     if (layer == 0) agreement.add(e, account_count, 0, false, spearman(moved, effect[e]));
     for (std::size_t a = 0; a < accounts.size(); ++a) {
       if (accounts[a].size() == 0) continue;
@@ -201,6 +330,7 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
       }
       auto scores = with_effect(scores_of_inputs(accounts[a], rows), effects);
       agreement.add(e, a, layer, false, spearman(scores, effect[e]));
+      // The control as a factor: |x_i - blank|
       for (std::size_t i = 0; i < scores.size(); ++i) scores[i] *= moved[i];
       agreement.add(e, a, layer, true, spearman(scores, effect[e]));
     }
@@ -210,16 +340,16 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
 }  // namespace
 
 std::vector<double> mean_token(const SampleSet& samples, int leading) {
-  const auto features = static_cast<std::size_t>(samples.data().features());
+  const Index features = samples.data().features();
   Sums sums(features + 1);
   accumulate(
       samples,
       [&](const Batch& batch) {
         const std::size_t per_sample = batch.input.size() / batch.weight.size();
         for_each_sample(batch, [&](std::size_t b, std::size_t) {
-          const auto tokens = per_sample == 0 ? 0 : samples.data().length(samples.member(batch.key[b]));
-          for (auto t = static_cast<std::size_t>(leading); t < static_cast<std::size_t>(tokens); ++t) {
-            for (std::size_t k = 0; k < features; ++k)
+          const int tokens = per_sample == 0 ? 0 : samples.data().length(samples.member(batch.key[b]));
+          for (Index t = leading; t < tokens; ++t) {
+            for (Index k = 0; k < features; ++k)
               sums.local()[k] += batch.input[b * per_sample + t * features + k];
             sums.local()[features] += 1;
           }
@@ -227,6 +357,7 @@ std::vector<double> mean_token(const SampleSet& samples, int leading) {
       },
       sums);
   std::vector<double> mean(sums.total().begin(), sums.total().end() - 1);
+  // Sums over all real tokens, divided by their number
   for (double& one : mean) one /= sums.total().back();
   return mean;
 }
@@ -236,9 +367,9 @@ Attributions attributions(const SampleSet& samples, ModelProbe& probe, ModelProb
   Attributor one(samples, probe, blanked, blank, plan);
   accumulate(
       samples, [&](const Batch& batch) { one.add(batch); }, one.contributions, one.agreement, one.first);
+  // The largest error of any rank
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &one.relative_error, 1, MPI_DOUBLE, MPI_MAX, samples.comm()));
-  const auto layers = static_cast<std::size_t>(probe.spec().layers),
-             n = static_cast<std::size_t>(samples.line().tokens());
+  const Index n = samples.line().tokens();
   Attributions found{one.contributions, {}, {}, {}, {}, {}, one.relative_error};
   const auto& first = one.first.total();
   found.map.assign(first.begin(), first.end() - n);
@@ -246,7 +377,7 @@ Attributions attributions(const SampleSet& samples, ModelProbe& probe, ModelProb
   for (std::size_t e = 0; e < effect_count; ++e) {
     found.agreement_moved[e] = one.agreement.mean(e, account_count, 0, false);
     for (std::size_t a = 0; a < account_count; ++a)
-      for (std::size_t l = 0; l < layers; ++l) {
+      for (int l = 0; l < probe.spec().layers; ++l) {
         found.agreement[e][a].push_back(one.agreement.mean(e, a, l, false));
         found.agreement_times_moved[e][a].push_back(one.agreement.mean(e, a, l, true));
       }

@@ -2,17 +2,18 @@
 
 // Where hidden tokens come from, and which account of it agrees with what happens when a token is taken away:
 //
-//   raw, effective       attention of a layer and the part of it that acts, absolute values averaged over heads
-//   norm_based, rollout, flow     attribution_baselines.hpp, attention_flow.hpp
-//   contributions        Hidden Token Attribution at the end of a layer (contributions.hpp)
+//   raw, effective              attention of a layer and the part of it that acts, |.| averaged over heads
+//   norm_based, rollout, flow   attribution_baselines.hpp
+//   contributions               Hidden Token Attribution at the end of a layer (contributions.hpp)
 //
-// The score of a token is the mean over the tokens that the readout uses: all, the class token, or the last. Its rank
-// correlation with the effects of blanking tokens (blank_out.hpp) is taken sample by sample, for every layer. Control:
-// how far the blanked token moves, alone, and as a factor of every score. Source: Brunner et al., arXiv 1908.04211,
-// section 5; specification of identifiability, section 5.
+// The score of a token is the mean over the tokens that the readout uses: all, the class token, or the last.
+// Its rank correlation with the effects of blanking tokens is taken sample by sample, for every layer.
+// Control: how far the blanked token moves, alone, and as a factor of every score. Source: Brunner et al.,
+// arXiv 1908.04211, section 5; docs/model.md, sections 10.7 and 10.8.
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "analysis/derivatives/input_jacobian.hpp"
@@ -22,13 +23,71 @@
 
 namespace fluxformer::identifiability {
 
+/// Spearman's ranks: 1 for the smallest value, the mean of the places (mid-rank) for equal ones, so that the
+/// result does not depend on the order in which they come. Throws BadInput for NaN. Source: Kendall and
+/// Gibbons, "Rank Correlation Methods".
+std::vector<double> mid_ranks(std::span<const double> values);
+
+/// Spearman's rank correlation, the Pearson correlation of the mid-ranks, in [-1, 1]. NaN where one side is
+/// constant, or has fewer than two values. Throws BadInput for different sizes or NaN.
+double spearman(std::span<const double> x, std::span<const double> y);
+
+/// What a blanked token changes, by token of one sample; NaN for the class token, and in a sample of one
+/// token.
+struct TokenEffects {
+  std::vector<double> output_change;  ///< |z' - z|
+  std::vector<double> winning_drop;   ///< fall of the largest logit; NaN without classes
+  std::vector<double> moved;          ///< |x_i - blank| of the embedded token; for words |x_i|
+};
+
+/// What a model's output owes to each token of a sample: the token is taken away and the model runs again.
+/// The reference against which attributions are judged.
+///
+///     words     the token is masked as padding: taken out with its position embedding, so that those
+///               behind it move up (they keep their positions in the embedding)
+///     features  the token becomes the mean token of the data: a hole in a lattice is undefined under
+///               token diffusion
+///
+/// The output z is the logits of the classes; for a model without classes the last states of the other
+/// tokens. Not collective.
+class BlankOut {
+ public:
+  /// `probe` is borrowed: its batches hold that many variants of the sample. `mean_token`: mean token of the
+  /// data, [feature]; not used for words.
+  BlankOut(ModelProbe& probe, std::vector<double> mean_token);
+
+  /// The effects of blanking each token. `input`: [token][feature] of a sample, of which the first `length`
+  /// tokens are real.
+  TokenEffects effects(std::span<const double> input, int length);
+
+ private:
+  /// Sets up the variants without tokens first .. first + count - 1 in slots 0 .. count - 1 and runs them;
+  /// first = -1 stands for the whole sample.
+  void run(std::span<const double> input, int length, int first, int count);
+  /// u := the embedded batch without the token that each slot leaves out.
+  void take_out(int length, int first, int count);
+  /// |z' - z| of a slot whose token `blank` is away.
+  double change(int slot, int blank, int length) const;
+
+  bool words() const { return probe_.spec().vocabulary > 0; }
+  /// The channels of a token of a slot in the slab.
+  const double* at(const std::vector<double>& slab, int token, int slot) const;
+
+  ModelProbe& probe_;
+  std::vector<double> mean_token_;
+  Batch batch_;
+  std::vector<double> u_, embedded_, logits_;               ///< the last run
+  std::vector<double> whole_, whole_input_, whole_logits_;  ///< the whole sample, [token][channel]
+};
+
+/// The accounts of where a hidden token comes from.
 enum class Account : std::size_t { raw, effective, norm_based, rollout, flow, contributions };
 inline constexpr std::size_t account_count = 6;
-/// What an account is compared with: the change of the output, or the fall of the largest logit.
+/// Effects that an account is compared with: the change of the output, or the fall of the largest logit.
 enum class Effect : std::size_t { output_change, winning_drop };
 inline constexpr std::size_t effect_count = 2;
 
-/// How much is computed.
+/// Options of contributions and flow.
 struct AttributionPlan {
   derivatives::BlockNormPlan norms = {};
   int flow_outputs = 0;  ///< output tokens of each sample whose flow is computed, evenly spread; 0: no flow
@@ -37,24 +96,26 @@ struct AttributionPlan {
 
 /// Means over samples; NaN where there are none.
 struct Attributions {
-  ContributionMeter contributions;
+  ContributionAccumulator contributions;
   /// [layer], by effect and account: rank correlations.
   std::array<std::array<std::vector<double>, account_count>, effect_count> agreement, agreement_times_moved;
-  std::array<double, effect_count> agreement_moved{};  ///< of the control alone
-  /// Of the first sample, n its real tokens.
-  std::vector<double>
-      map;  ///< [depth][input token][hidden token]: contributions, n given by the line, else 0
-  std::vector<double> output_change;  ///< [token]: when it is blanked; NaN for padding
+  std::array<double, effect_count> agreement_moved{};  ///< rank correlation of the control alone
+  /// Contributions of the first sample, [depth][input token][hidden token] over the whole line; 0 for
+  /// padding.
+  std::vector<double> map;
+  /// [token] of the first sample: change of the output when it is blanked; NaN for padding.
+  std::vector<double> output_change;
   /// Largest standard error of a squared norm over that norm, of any pair that counts; 0 for exact norms.
   double relative_error = 0;
 };
 
-/// The mean token of some samples, [feature], without padding and the first `leading` tokens of each (a class token);
-/// empty for words. Collective over the ranks of the samples; the same on all.
+/// The mean token of some samples, [feature], without padding and the first `leading` tokens of each (a class
+/// token); empty for words. Collective over the ranks of the samples; the same on all.
 std::vector<double> mean_token(const SampleSet& samples, int leading);
 
-/// Of some samples, each whole on one rank. `blank`: what takes the place of a blanked token (not used for words). `probe` and `blanked` are two probes of the same parameters, whose batches are
-/// those of the samples. Collective over the ranks of the samples; the same on all. Throws BadInput as ModelHeads does.
+/// Measures some samples, each whole on one rank. `blank`: what takes the place of a blanked token (not used
+/// for words). `probe` and `blanked` are two probes of the same parameters, whose batches are those of the
+/// samples. Collective over the ranks of the samples; the same on all. Throws BadInput as ModelHeads does.
 Attributions attributions(const SampleSet& samples, ModelProbe& probe, ModelProbe& blanked,
                           const std::vector<double>& blank, const AttributionPlan& plan);
 

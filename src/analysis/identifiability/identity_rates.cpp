@@ -23,7 +23,7 @@ using Change = std::function<Matrix(const Matrix&)>;
 
 /// The samples of a set at some rows of the march.
 std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& probe, int first, int count) {
-  std::vector<TokenExamples> at(static_cast<std::size_t>(count), {samples.size(), {}});
+  std::vector<TokenExamples> at(count, {samples.size(), {}});
   samples.for_batches([&](const Batch& batch) {
     std::vector<double> u;
     probe.embed(batch, u);
@@ -31,7 +31,7 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       if (row < first || row >= first + count) return;
       for_each_sample(batch, [&](std::size_t b, std::size_t place) {
-        const auto sample = static_cast<int>(b);
+        const int sample = b;
         at[row - first].samples.push_back({place, sample_of(probe.counted(), state, sample),
                                            sample_of(probe.counted(), embedded.data(), sample)});
       });
@@ -40,7 +40,7 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
   return at;
 }
 
-/// The same samples with states and descriptions changed.
+/// A set of samples with states and descriptions changed.
 TokenExamples changed(const TokenExamples& from, const Change& state, const Change& description) {
   TokenExamples to{from.count, {}};
   for (const auto& one : from.samples)
@@ -71,13 +71,14 @@ Matrix unchanged(const Matrix& rows) {
 }
 
 /// Moments of the training samples about their means.
-RidgeSums moments_of(const Split& split, Eigen::Index width, Eigen::Index described) {
-  Sums means(static_cast<std::size_t>(width + described + 1));
+RidgeSums moments_of(const Split& split, Index width, Index described) {
+  Sums means(width + described + 1);
   for (const auto& one : split.training.samples) {
     Eigen::Map<Eigen::RowVectorXd> sums(means.local(), width + described + 1);
+    // Means over the training tokens: moments about them lose no digits.
     sums.head(width) += one.states.colwise().sum();
     sums.segment(width, described) += one.descriptions.colwise().sum();
-    sums[width + described] += static_cast<double>(one.states.rows());
+    sums[width + described] += one.states.rows();
   }
   means.reduce(split.comm);
   const Eigen::Map<const Eigen::RowVectorXd> sums(means.total().data(), width + described + 1);
@@ -94,6 +95,7 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
   Map best;
   double highest = -1;
   for (const auto& map : moments.solve(lambdas)) {
+    // Among equal rates the first, smallest lambda
     const double rate = rates_of(split.validation, map, distance, split.comm).rate();
     if (rate > highest) highest = rate, best = map;
   }
@@ -101,9 +103,9 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
 }
 
 /// Fits and judges at one depth.
-class Judge {
+class DepthRates {
  public:
-  Judge(const Split& split, Eigen::Index width, const IdentityPlan& plan)
+  DepthRates(const Split& split, Index width, const IdentityPlan& plan)
       : split_(split), width_(width), plan_(plan) {}
 
   double identity(TokenDistance distance) const {
@@ -116,6 +118,7 @@ class Judge {
   double linear_norm() const { return linear(split_.with(row_norms, unchanged), 1, TokenDistance::l2); }
   double shuffled() const {
     RateSums sums;
+    // Descriptions in random order: what a state that knows nothing finds
     for (const auto& one : split_.test.samples)
       sums.add(nearest_tokens(one.states, shuffled_rows(one.descriptions, plan_.seed, one.place),
                               TokenDistance::cosine));
@@ -124,7 +127,7 @@ class Judge {
   }
 
  private:
-  double linear(const Split& split, Eigen::Index width, TokenDistance distance) const {
+  double linear(const Split& split, Index width, TokenDistance distance) const {
     if (!plan_.linear) return missing_value;
     const auto map = best_linear(split, moments_of(split, width, width_), distance, plan_.lambdas);
     return rates_of(split.test, map, distance, split.comm).rate();
@@ -137,19 +140,21 @@ class Judge {
   }
 
   const Split& split_;
-  Eigen::Index width_;
+  Index width_;
   const IdentityPlan& plan_;
 };
 
 double least_distance(const TokenExamples& samples, MPI_Comm comm) {
   double least = std::numeric_limits<double>::infinity();
+  // What injectivity needs: never 0
   for (const auto& one : samples.samples) least = std::min(least, smallest_distance(one.states));
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_DOUBLE, MPI_MIN, comm));
   return least;
 }
 
-/// How many rows of the march are looked at together.
+/// Number of rows of the march that are looked at together.
 int rows_together(const IdentitySamples& samples, const ModelProbe& probe) {
+  // A state and an embedded token of 8 bytes a number
   const double numbers = 2.0 * probe.counted().line->tokens() * probe.spec().width;
   double held = 0;
   for (const auto* set : {&samples.training, &samples.validation, &samples.test})
@@ -171,20 +176,20 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
          test = examples_at(samples.test, probe, first, count);
     for (Index k = 0; k < count; ++k) {
       const Split split{std::move(training[k]), std::move(validation[k]), std::move(test[k]), comm};
-      const Judge judge(split, probe.spec().width, plan);
+      const DepthRates rates(split, probe.spec().width, plan);
       const auto put = [&](TokenGuess guess, double rate) {
         found.rate[static_cast<std::size_t>(guess)].push_back(rate);
       };
-      put(TokenGuess::identity_cosine, judge.identity(TokenDistance::cosine));
-      put(TokenGuess::identity_l2, judge.identity(TokenDistance::l2));
-      put(TokenGuess::linear_cosine, judge.linear(TokenDistance::cosine));
-      put(TokenGuess::linear_l2, judge.linear(TokenDistance::l2));
-      put(TokenGuess::linear_angle, judge.linear_angle());
-      put(TokenGuess::linear_norm, judge.linear_norm());
-      put(TokenGuess::mlp_cosine, judge.mlp(TokenDistance::cosine));
-      put(TokenGuess::mlp_l2, judge.mlp(TokenDistance::l2));
-      put(TokenGuess::mlp_angle, judge.mlp_angle());
-      put(TokenGuess::shuffled, judge.shuffled());
+      put(TokenGuess::identity_cosine, rates.identity(TokenDistance::cosine));
+      put(TokenGuess::identity_l2, rates.identity(TokenDistance::l2));
+      put(TokenGuess::linear_cosine, rates.linear(TokenDistance::cosine));
+      put(TokenGuess::linear_l2, rates.linear(TokenDistance::l2));
+      put(TokenGuess::linear_angle, rates.linear_angle());
+      put(TokenGuess::linear_norm, rates.linear_norm());
+      put(TokenGuess::mlp_cosine, rates.mlp(TokenDistance::cosine));
+      put(TokenGuess::mlp_l2, rates.mlp(TokenDistance::l2));
+      put(TokenGuess::mlp_angle, rates.mlp_angle());
+      put(TokenGuess::shuffled, rates.shuffled());
       found.smallest_distance.push_back(least_distance(split.test, comm));
       const auto counts = rates_of(split.test, unchanged, TokenDistance::l2, comm);
       found.chance = counts.chance();

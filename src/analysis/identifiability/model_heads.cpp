@@ -4,9 +4,10 @@
 #include <cmath>
 #include <string>
 
-#include "analysis/identifiability/value_space.hpp"
+#include "analysis/identifiability/column_space.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer::identifiability {
@@ -18,7 +19,7 @@ using ConstVector = Eigen::Map<const Eigen::RowVectorXd>;
 }  // namespace
 
 ModelHeads::ModelHeads(ModelProbe& probe)
-    : probe_(probe), weights_(probe.parameters()), entries_(static_cast<std::size_t>(probe.cells())) {
+    : probe_(probe), weights_(probe.parameters()), entries_(probe.cells()) {
   const auto& attention = probe.spec().attention;
   if (attention.kernel != Kernel::dot || attention.normalisation != Normalisation::softmax)
     throw BadInput("attention.kernel = " + to_word(attention.kernel) + ", attention.normalisation = " +
@@ -48,8 +49,10 @@ void ModelHeads::select_cell(int cell) {
   auto& output = outputs_[cell];
   output_ = &output;
   if (!output.factors.empty()) return;
-  const Eigen::Index d = probe_.spec().width, channels = d / heads();
+  const Index d = probe_.spec().width, channels = d / heads();
+  // alpha W_O^T: its rows of a head are H
   output.matrix = *w.alpha * ConstMatrix(w.w_o, d, d).transpose();
+  // L of H = L Q, once for all samples
   for (int h = 0; h < heads(); ++h)
     output.factors.push_back(output_factor(output.matrix.middleRows(h * channels, channels)));
 }
@@ -58,19 +61,20 @@ LayerHeads ModelHeads::of_sample(int sample) const {
   const auto& w = layer_.attention;
   const auto& context = probe_.counted();
   const SampleView state = sample_of(context, state_.data(), sample);
-  const Eigen::Index n = state.rows(), d = state.cols(), count = heads(), channels = d / count;
+  const Index n = state.rows(), d = state.cols(), count = heads(), channels = d / count;
   if (n == 0) return {};
   Matrix x = state;
   if (probe_.spec().norm == Norm::pre)
-    layer_norm(Matrix(state).data(), static_cast<std::size_t>(d), static_cast<int>(n), static_cast<int>(d),
-               w.eps, w.gain, w.bias, x.data(), static_cast<std::size_t>(d));
+    layer_norm(Matrix(state).data(), d, n, d, w.eps, w.gain, w.bias, x.data(), d);
+  // [Q, K, V] = x W^T + b
   Matrix qkv = x * ConstMatrix(w.w_qkv, 3 * d, d).transpose();
   qkv.rowwise() += ConstVector(w.b_qkv, 3 * d);
 
-  const auto keys = static_cast<Eigen::Index>(context.line->tokens());
-  LayerHeads all(static_cast<std::size_t>(count));
-  for (Eigen::Index h = 0; h < count; ++h) {
+  const Index keys = context.line->tokens();
+  LayerHeads all(count);
+  for (Index h = 0; h < count; ++h) {
     auto& head = all[h];
+    // A of the head at this sample: its n real tokens are the first ones.
     const ConstMatrix kernel(kernel_.data() + (sample * count + h) * keys * keys, keys, keys);
     head = {.weights = kernel.topLeftCorner(n, n),
             .queries = qkv.middleCols(h * channels, channels),

@@ -13,8 +13,6 @@
 namespace fluxformer::identifiability {
 namespace {
 
-using Eigen::Index;
-
 /// |x - y|^2. The order of the sum depends on d alone, not on where the rows lie in memory.
 double squared_distance(const double* x, const double* y, Index d) {
   constexpr Index lanes = 8;
@@ -44,7 +42,7 @@ bool same_rows(const Matrix& m, Index i, Index j) {
 
 /// For each row how many rows equal it, itself included. Rows are compared only where their lengths agree.
 std::vector<int> copies_of_rows(const Matrix& m, const Eigen::VectorXd& squares) {
-  std::vector<int> copies(static_cast<std::size_t>(m.rows()), 1);
+  std::vector<int> copies(m.rows(), 1);
   for (Index i = 0; i < m.rows(); ++i)
     for (Index j = 0; j < i; ++j)
       if (squares[i] == squares[j] && same_rows(m, i, j)) ++copies[i], ++copies[j];
@@ -58,13 +56,15 @@ class Candidates {
       : g_(g), e_(e), g2_(g2), largest_(e2.maxCoeff()) {}
 
   void find(Index i, const double* near, std::vector<Index>& nearest) const {
-    // `near` is wrong by up to d eps (|g|^2 + |e|^2), the squared difference by up to twice as much; two of each.
+    // `near` is wrong by up to d eps (|g|^2 + |e|^2), the squared difference by up to twice as much; two of
+    // each.
     const double round_off =
-        8 * static_cast<double>(g_.cols() + 4) * std::numeric_limits<double>::epsilon() * (g2_[i] + largest_);
+        8 * (g_.cols() + 4) * std::numeric_limits<double>::epsilon() * (g2_[i] + largest_);
     const double least = *std::min_element(near, near + e_.rows());
     double best = std::numeric_limits<double>::infinity();
     nearest.clear();
     for (Index j = 0; j < e_.rows(); ++j) {
+      // Only candidates within round-off of the least are compared by their differences.
       if (near[j] > least + round_off) continue;
       const double square = squared_distance(g_.row(i).data(), e_.row(j).data(), g_.cols());
       if (square < best) nearest.clear(), best = square;
@@ -81,12 +81,6 @@ class Candidates {
 
 }  // namespace
 
-TokenDistance token_distance_named(const std::string& word) {
-  if (word == "l2") return TokenDistance::l2;
-  if (word == "cosine") return TokenDistance::cosine;
-  throw BadInput("the distance of tokens " + word + " is not known: l2 or cosine");
-}
-
 NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, TokenDistance distance) {
   const Index n = states.rows();
   if (n == 0 || descriptions.rows() != n || descriptions.cols() != states.cols())
@@ -98,20 +92,20 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
   const Eigen::VectorXd g2 = squared_lengths(g), e2 = squared_lengths(e);
   const auto copies = copies_of_rows(descriptions, squared_lengths(descriptions));
   Matrix near(n, n);
+  // |e_j|^2 - 2 g_i.e_j orders as |g_i - e_j| does.
   near.noalias() = -2 * g * e.transpose();
   near.rowwise() += e2.transpose();
   const bool zeros = angle && e2.minCoeff() == 0;
 
   NearestTokens found;
   found.credit.resize(n);
-  found.chance = 1.0 / static_cast<double>(n);
+  found.chance = 1.0 / n;
   const Candidates candidates(g, e, g2, e2);
   std::vector<Index> nearest;
   for (Index i = 0; i < n; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (copies[at] > 1) ++found.identical;
+    if (copies[i] > 1) ++found.identical;
     if (!states.row(i).allFinite()) {
-      found.credit[at] = found.rate = found.rate_of_words = std::numeric_limits<double>::quiet_NaN();
+      found.credit[i] = found.rate = found.rate_of_words = std::numeric_limits<double>::quiet_NaN();
       continue;
     }
     if (angle && g2[i] == 0) {
@@ -123,17 +117,17 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
           if (e2[j] == 0) near(i, j) = 1;
       candidates.find(i, near.row(i).data(), nearest);
     }
-    const double share = 1 / static_cast<double>(nearest.size());
+    // The credit of a tie is what a guess among k is worth.
+    const double share = 1.0 / nearest.size();
     if (nearest.size() > 1) ++found.tied;
     const auto own = std::find(nearest.begin(), nearest.end(), i) != nearest.end();
-    found.credit[at] = own ? share : 0;
-    found.rate += found.credit[at];
+    found.credit[i] = own ? share : 0;
+    found.rate += found.credit[i];
     const auto same = [&](Index j) { return same_rows(descriptions, i, j); };
-    if (own)
-      found.rate_of_words += share * static_cast<double>(std::count_if(nearest.begin(), nearest.end(), same));
+    if (own) found.rate_of_words += share * std::count_if(nearest.begin(), nearest.end(), same);
   }
-  found.rate /= static_cast<double>(n);
-  found.rate_of_words /= static_cast<double>(n);
+  found.rate /= n;
+  found.rate_of_words /= n;
   return found;
 }
 
@@ -150,9 +144,9 @@ Matrix row_norms(const Matrix& rows) {
 }
 
 Matrix shuffled_rows(const Matrix& rows, std::uint64_t seed, std::uint64_t sample) {
-  const auto order = shuffled(static_cast<std::size_t>(rows.rows()), seed, "shuffled tokens", sample);
+  const auto order = shuffled(rows.rows(), seed, "shuffled tokens", sample);
   Matrix result(rows.rows(), rows.cols());
-  for (Index i = 0; i < rows.rows(); ++i) result.row(i) = rows.row(static_cast<Index>(order[i]));
+  for (Index i = 0; i < rows.rows(); ++i) result.row(i) = rows.row(order[i]);
   return result;
 }
 
@@ -161,13 +155,14 @@ double smallest_distance(const Matrix& states) {
   for (Index i = 0; i < states.rows(); ++i)
     for (Index j = 0; j < i; ++j)
       least = std::min(least, squared_distance(states.row(i).data(), states.row(j).data(), states.cols()));
+  // min |u_i - u_j| / sqrt(mean |u_i|^2)
   const double scale = squared_lengths(states).mean();
   return least == 0 ? 0 : std::sqrt(least / scale);
 }
 
 void RateSums::add(const NearestTokens& found) {
   double* const s = local();
-  const auto n = static_cast<double>(found.credit.size());
+  const double n = found.credit.size();
   s[0] += 1;
   s[1] += n;
   s[2] += n * found.rate;

@@ -10,12 +10,12 @@
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 /// Keys of x in rows, queries in columns.
 MatrixXd logits(const BilinearHead& head, const MatrixXd& x, const MatrixXd& queries) {
   MatrixXd turned(x.rows(), queries.cols()), logits(x.cols(), queries.cols());
+  // x_s^T (W x_t)
   turned.noalias() = head.weights * queries;
   logits.noalias() = x.transpose() * turned;
   return logits;
@@ -24,10 +24,11 @@ MatrixXd logits(const BilinearHead& head, const MatrixXd& x, const MatrixXd& que
 MatrixXd logits(const QueryKeyHead& head, const MatrixXd& x, const MatrixXd& queries) {
   const Index g = head.key.rows();
   MatrixXd keys(g, x.cols()), asked(g, queries.cols()), logits(x.cols(), queries.cols());
+  // (K x_s).(Q x_t) / sqrt(G)
   keys.noalias() = head.key * x;
   asked.noalias() = head.query * queries;
   logits.noalias() = keys.transpose() * asked;
-  return logits / std::sqrt(static_cast<double>(g));
+  return logits / std::sqrt(g);
 }
 
 /// D of a head, 0 if its matrices do not fit.
@@ -72,9 +73,11 @@ Index common_dimension(const std::vector<std::vector<FrozenHead>>& layers) {
 }  // namespace
 
 MatrixXd attention_columns(const FrozenHead& head, const MatrixXd& x, const MatrixXd& queries) {
+  // A_{s t}: keys s in rows, the given queries t in columns
   MatrixXd a = std::visit([&](const auto& one) { return logits(one, x, queries); }, head);
   for (Index t = 0; t < a.cols(); ++t) {
     auto column = a.col(t);
+    // softmax over the key s, without overflow
     column = (column.array() - column.maxCoeff()).exp().eval();
     column /= column.sum();
   }
@@ -82,16 +85,14 @@ MatrixXd attention_columns(const FrozenHead& head, const MatrixXd& x, const Matr
 }
 
 FrozenAttention::FrozenAttention(std::vector<std::vector<FrozenHead>> layers, ReadOut read_out)
-    : layers_(std::move(layers)),
-      read_out_(read_out),
-      dimension_(static_cast<int>(common_dimension(layers_))) {
+    : layers_(std::move(layers)), read_out_(read_out), dimension_(common_dimension(layers_)) {
   path_count(heads());
 }
 
 std::vector<int> FrozenAttention::heads() const {
   std::vector<int> heads;
   heads.reserve(layers_.size());
-  for (const auto& layer : layers_) heads.push_back(static_cast<int>(layer.size()));
+  for (const auto& layer : layers_) heads.push_back(layer.size());
   return heads;
 }
 
@@ -101,9 +102,9 @@ const FrozenHead& FrozenAttention::head(int layer, int head) const {
 
 MatrixXd FrozenAttention::read_out_columns(const MatrixXd& x) const {
   const auto& last = layers_.back();
-  MatrixXd columns(x.cols(), static_cast<Index>(last.size()));
-  for (std::size_t h = 0; h < last.size(); ++h) {
-    auto column = columns.col(static_cast<Index>(h));
+  MatrixXd columns(x.cols(), std::ssize(last));
+  for (Index h = 0; h < columns.cols(); ++h) {
+    auto column = columns.col(h);
     // One query costs a product of a matrix and a vector, all of them T times as much.
     if (read_out_ == ReadOut::last_token)
       column = attention_columns(last[h], x, x.rightCols(1));
@@ -115,17 +116,17 @@ MatrixXd FrozenAttention::read_out_columns(const MatrixXd& x) const {
 
 void FrozenAttention::attentioned_inputs(const MatrixXd& x, std::span<double> row) const {
   const Index d = dimension_, paths = path_count(heads());
-  if (x.rows() != d || x.cols() < 1 || static_cast<Index>(row.size()) != paths * d)
+  if (x.rows() != d || x.cols() < 1 || std::ssize(row) != paths * d)
     throw BadInput("an example of " + std::to_string(x.rows()) + " x " + std::to_string(x.cols()) +
                    " numbers does not fit attention of dimension " + std::to_string(d));
   // Columns are the products of the layers so far, in the order of their paths (h_l .. h_L).
   MatrixXd products = read_out_columns(x);
   for (auto layer = layers_.rbegin() + 1; layer != layers_.rend(); ++layer) {
     const Index behind = products.cols();
-    MatrixXd longer(x.cols(), static_cast<Index>(layer->size()) * behind);
-    for (std::size_t h = 0; h < layer->size(); ++h)
-      longer.middleCols(static_cast<Index>(h) * behind, behind).noalias() =
-          attention_columns((*layer)[h], x, x) * products;
+    MatrixXd longer(x.cols(), std::ssize(*layer) * behind);
+    // A^{l,h} (A^{l+1,..} .. alpha)
+    for (Index h = 0; h < std::ssize(*layer); ++h)
+      longer.middleCols(h * behind, behind).noalias() = attention_columns((*layer)[h], x, x) * products;
     products = std::move(longer);
   }
   // Column-major D x paths is [path][dimension].
@@ -135,11 +136,10 @@ void FrozenAttention::attentioned_inputs(const MatrixXd& x, std::span<double> ro
 RowMatrix attentioned_inputs(const FrozenAttention& attention, int count,
                              const std::function<MatrixXd(int)>& tokens, const ExampleShare& share) {
   if (count < 1) throw BadInput("a task needs at least one example");
-  const auto columns = static_cast<std::size_t>(path_count(attention.heads())) *
-                       static_cast<std::size_t>(attention.dimension());
-  RowMatrix inputs(share.count(count), static_cast<Index>(columns));
+  const Index columns = Index{path_count(attention.heads())} * attention.dimension();
+  RowMatrix inputs(share.count(count), columns);
   for (int row = 0; row < inputs.rows(); ++row)
-    attention.attentioned_inputs(tokens(share.example(row)), {inputs.row(row).data(), columns});
+    attention.attentioned_inputs(tokens(share.example(row)), std::span(inputs.row(row).data(), columns));
   return inputs;
 }
 

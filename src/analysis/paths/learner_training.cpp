@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 #include "data/dataset.hpp"
@@ -12,12 +13,11 @@
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::VectorXd;
 
 constexpr int at_once = 16;  // examples whose arrays stay in the cache
 
-// What a checkpoint holds of a training.
+// Items of a training in a checkpoint.
 constexpr io::WholeItem steps_done{"learner_steps", 0};
 constexpr io::NumbersItem weights_now{"learner_weights"}, first_moment{"learner_first_moment"},
     second_moment{.name = "learner_second_moment", .least = 0};
@@ -26,10 +26,10 @@ OptimiserSettings adam(const LearnerPlan& plan) {
   return {.method = Method::adam, .decay = plan.decay};
 }
 
-/// Sums of (f - y)^2 and of right signs.
+/// Adds to the sums of (f - y)^2 and of right signs.
 void add_scores(const VectorXd& f, const VectorXd& y, double (&sums)[2]) {
   sums[0] += (f - y).squaredNorm();
-  sums[1] += static_cast<double>((f.array() * y.array() > 0).count());
+  sums[1] += (f.array() * y.array() > 0).count();
 }
 
 }  // namespace
@@ -49,13 +49,14 @@ template <typename Visit>
 void LearnerTraining::for_mine(const OneShotExamples& examples, std::uint64_t first, int count,
                                const Visit& visit) {
   const RankOf me(comm_);
-  const auto mine = data::balanced_shard(static_cast<std::size_t>(count), me.rank, me.ranks);
+  const auto mine = data::balanced_shard(count, me.rank, me.ranks);
   for (std::size_t done = 0; done < mine.count; done += at_once) {
-    const auto size = static_cast<Index>(std::min<std::size_t>(at_once, mine.count - done));
+    const auto size = std::min<Index>(at_once, mine.count - done);
     PathLearner<float>::Matrix x(one_shot_dimension, size * one_shot_tokens);
     VectorXd y(size);
     for (Index k = 0; k < size; ++k) {
-      const auto example = first + mine.first + done + static_cast<std::uint64_t>(k);
+      // Examples are numbered through all steps: no batch is seen twice.
+      const auto example = first + mine.first + done + k;
       x.middleCols(k * one_shot_tokens, one_shot_tokens) = examples.tokens(example).cast<float>();
       y[k] = OneShotExamples::target(example);
     }
@@ -67,15 +68,15 @@ double LearnerTraining::step() {
   double sums[2] = {0, 0};
   std::ranges::fill(rounded_, 0);
   learner_.set(weights_);
-  const auto first = static_cast<std::uint64_t>(steps()) * static_cast<std::uint64_t>(plan_.batch);
+  const auto first = steps() * plan_.batch;
   for_mine(examples_, first, plan_.batch,
            [&](const auto& x, const VectorXd& y) { add_scores(learner_.gradient(x, y, rounded_), y, sums); });
-  for (std::size_t k = 0; k < gradient_.size(); ++k)
-    gradient_[k] = static_cast<double>(rounded_[k]) / plan_.batch;
+  // Mean over the batch of the gradient of (f - y)^2, in doubles from here on
+  for (std::size_t k = 0; k < gradient_.size(); ++k) gradient_[k] = double{rounded_[k]} / plan_.batch;
   sum_over_ranks(gradient_, comm_);
   sum_over_ranks(sums, comm_);
   const double loss = sums[0] / plan_.batch;
-  const Eigen::Map<const VectorXd> all(gradient_.data(), static_cast<Index>(gradient_.size()));
+  const Eigen::Map<const VectorXd> all(gradient_.data(), gradient_.size());
   if (!std::isfinite(loss) || !all.allFinite())
     throw NumericalFailure("step " + std::to_string(steps()) +
                            " of the training of attention paths: loss or gradient is not finite; a smaller "
@@ -84,8 +85,8 @@ double LearnerTraining::step() {
   return loss;
 }
 
-LearnerTraining::Score LearnerTraining::judge(const std::vector<double>& weights,
-                                              const OneShotExamples& examples, int count) {
+LearnerTraining::Score LearnerTraining::evaluate(const std::vector<double>& weights,
+                                                 const OneShotExamples& examples, int count) {
   double sums[2] = {0, 0};
   learner_.set(weights);
   for_mine(examples, 0, count,

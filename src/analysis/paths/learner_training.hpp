@@ -1,51 +1,52 @@
 #pragma once
 
-// Training of a network of attention paths by Adam on fresh one-shot examples: each batch is shared out to the ranks, their
-// gradients are summed, and every rank takes the same step. Source: specification of attention paths, section 7.1.
+// Training of a network of attention paths by Adam on fresh one-shot examples: each batch is shared out to
+// the ranks, their gradients are summed, and every rank takes the same step. Source: docs/model.md, section
+// 11.13.
 
 #include <mpi.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "analysis/paths/one_shot_examples.hpp"
+#include "analysis/paths/one_shot_task.hpp"
 #include "analysis/paths/path_learner.hpp"
 #include "io/checkpoint.hpp"
 #include "training/optimiser.hpp"
 
 namespace fluxformer::paths {
 
-/// How it steps.
+/// Batch, rate and decay of the training.
 struct LearnerPlan {
   int batch = 128;      ///< examples of a step, over all ranks
-  double rate = 3e-4;   ///< of Adam
-  double decay = 5e-5;  ///< added to the gradient, times the weights
+  double rate = 3e-4;   ///< learning rate of Adam
+  double decay = 5e-5;  ///< weight decay: added to the gradient, times the weights
 };
 
-/// Every member is collective unless it says otherwise.
+/// A network in training. Every member is collective unless it says otherwise.
 class LearnerTraining {
  public:
-  /// From the initial weights of `seed`. The examples are used, not copied.
+  /// Starts from the initial weights of `seed`. The examples are borrowed.
   LearnerTraining(MPI_Comm comm, const LearnerShape& shape, const OneShotExamples& examples,
                   const LearnerPlan& plan, std::uint64_t seed);
 
   long steps() const { return optimiser_.state().steps; }
-  /// Weights in doubles; the same on all ranks. Not collective.
+  /// The weights in doubles; the same on all ranks. Not collective.
   const std::vector<double>& weights() const { return weights_; }
   const LearnerWeights& places() const { return learner_.weights(); }
 
-  /// Mean of (f - y)^2 over the batch before the step. Throws NumericalFailure (agreed) if it or the gradient is not finite;
-  /// the weights are then those before the step.
+  /// Takes a step and returns the mean of (f - y)^2 over the batch before it. Throws NumericalFailure
+  /// (agreed) if loss or gradient is not finite; the weights are then those before the step.
   double step();
 
-  /// Mean loss and share of right signs.
+  /// Mean loss and share of right signs over some examples.
   struct Score {
     double loss = 0, accuracy = 0;
   };
-  /// Of the first `count` examples, by any weights.
-  Score judge(const std::vector<double>& weights, const OneShotExamples& examples, int count);
+  /// The score of any weights on the first `count` examples.
+  Score evaluate(const std::vector<double>& weights, const OneShotExamples& examples, int count);
 
-  /// All that the next step depends on.
+  /// Writes and reads all that the next step depends on.
   void save(io::CheckpointWriter& checkpoint) const;
   void load(const io::CheckpointReader& checkpoint);
 

@@ -8,11 +8,11 @@
 
 #include "analysis/paths/torch_stream.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -44,6 +44,7 @@ Eigen::MatrixXi draw_states(int count, TorchStream& stream) {
   Eigen::MatrixXi states(count, markov_states);
   for (int k = 0; k < count; ++k) {
     const double stay = 2 * k < count ? stay_of_positive : stay_of_negative;
+    // One coin for the first state, then one for each step: stay or change
     states(k, 0) = stream.uniform() >= 0.5 ? 1 : -1;
     for (int t = 1; t < markov_states; ++t)
       states(k, t) = stream.uniform() < stay ? states(k, t - 1) : -states(k, t - 1);
@@ -51,7 +52,7 @@ Eigen::MatrixXi draw_states(int count, TorchStream& stream) {
   return states;
 }
 
-/// Standard normal numbers (P x 200 30) to noise of the given strengths, in place.
+/// Turns standard normal numbers (P x 200 30) into noise of the given strengths, in place.
 void scale_noise(const MarkovNoise& noise, RowMatrix& features) {
   const VectorXd difference = along_difference(), sum = along_sum();
   const double more_difference = noise.difference - noise.perpendicular,
@@ -59,6 +60,7 @@ void scale_noise(const MarkovNoise& noise, RowMatrix& features) {
   if (noise.perpendicular == 1 && more_difference == 0 && more_sum == 0) return;
   for (Index k = 0; k < features.rows(); ++k) {
     Eigen::Map<RowMatrix> g(features.row(k).data(), markov_features, markov_states);
+    // g = sigma_perp g + (sigma_d - sigma_perp) d d^T g + (sigma_s - sigma_perp) s s^T g
     const Eigen::RowVectorXd d = more_difference * (difference.transpose() * g),
                              s = more_sum * (sum.transpose() * g);
     g *= noise.perpendicular;
@@ -69,7 +71,8 @@ void scale_noise(const MarkovNoise& noise, RowMatrix& features) {
 void add_means(MarkovChains& chains) {
   for (Index row = 0; row < chains.features.rows(); ++row) {
     Eigen::Map<RowMatrix> x(chains.features.row(row).data(), markov_features, markov_states);
-    const int k = chains.share.example(static_cast<int>(row));
+    const int k = chains.share.example(row);
+    // v_state: sqrt 2 on its half of the channels
     for (Index t = 0; t < markov_states; ++t)
       x.col(t).segment(chains.states(k, t) > 0 ? 0 : half, half).array() += std::numbers::sqrt2;
   }
@@ -81,6 +84,7 @@ BilinearHead good_head() {
   const VectorXd q = along_difference() / 10;
   w.topLeftCorner(markov_features, markov_features) = q * q.transpose();
   auto positions = w.bottomRightCorner(markov_tokens, markov_tokens);
+  // Position block: 1.5 for token 0, 1 for the previous token, 0 else
   for (Index t = 1; t < markov_tokens; ++t) {
     positions(0, t) = to_first_token;
     if (t > 1) positions(t - 1, t) = 1;
@@ -95,12 +99,13 @@ BilinearHead uniform_head() {
   return {std::move(w)};
 }
 
-/// The same, by no weights at all.
+/// The mean over tokens by no weights at all.
 BilinearHead empty_head() {
   return {MatrixXd::Zero(markov_dimension, markov_dimension)};
 }
 
-/// Three fills: features, positions, and a whole matrix of which only what mixes both is used.
+/// A random head by three fills: features, positions, and a whole matrix of which only what mixes both is
+/// used.
 BilinearHead random_head(std::uint32_t seed) {
   TorchStream stream(seed);
   const MatrixXd features = stream.normals(markov_features, markov_features),
@@ -112,7 +117,7 @@ BilinearHead random_head(std::uint32_t seed) {
 }
 
 PathExamples examples_of(const MarkovChains& chains, const FrozenAttention& attention) {
-  const auto count = static_cast<int>(chains.targets.size());
+  const int count = chains.targets.size();
   const auto tokens = [&](int k) { return chains.tokens(chains.share.count(k)); };
   return {.inputs = attentioned_inputs(attention, count, tokens, chains.share), .targets = chains.targets};
 }
@@ -130,7 +135,7 @@ MarkovSeeds markov_seeds(std::int64_t seed) {
   constexpr std::int64_t largest = std::numeric_limits<std::uint32_t>::max() - 300;
   if (seed < 0 || seed > largest)
     throw BadInput("seed " + std::to_string(seed) + ": must be from 0 to " + std::to_string(largest));
-  const auto first = static_cast<std::uint32_t>(seed);
+  const std::uint32_t first = seed;
   return {.train = first, .test = first + 100, .layer_1 = first + 200, .layer_2 = first + 300};
 }
 
@@ -153,6 +158,7 @@ MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t se
   chains.features = stream.normals(count, Index{markov_features} * markov_states, share.examples(count));
   scale_noise(noise, chains.features);
   add_means(chains);
+  // Class +1 comes first.
   chains.targets = VectorXd::Constant(count, -1);
   chains.targets.head(count / 2).setOnes();
   return chains;

@@ -9,7 +9,7 @@
 // Heads, all logits times 10. Layer 1: "good" (looks at the previous token if its state is the query's, else
 // at token 0), and one of random weights (four paths) or of none (two paths: the mean over tokens). Layer 2:
 // the mean over tokens, and one of random weights (four paths). Read-out: last token.
-// Source: Tiberi et al., arXiv 2405.15926 and its code; specification of attention paths, sections 3.1, 4.2.
+// Source: Tiberi et al., arXiv 2405.15926 and its code; docs/model.md, section 11.10.
 
 #include <Eigen/Core>
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr int markov_features = 200;               ///< channels of a fea
 inline constexpr int markov_dimension = 231;              ///< D = features + positions
 inline constexpr double markov_inverse_temperature = 10;  ///< factor of all logits
 
-/// Which heads the network has.
+/// The heads of the network.
 enum class MarkovVariant {
   four_paths,  ///< two heads in each layer: good, adversarial 1, denoising, adversarial 2
   two_paths    ///< two heads and one: good, denoising
@@ -41,19 +41,19 @@ struct MarkovNoise {
 /// Seeds of the four streams.
 struct MarkovSeeds {
   std::uint32_t train = 27, test = 59;
-  std::uint32_t layer_1 = 147, layer_2 = 247;  ///< of the random heads
+  std::uint32_t layer_1 = 147, layer_2 = 247;  ///< seeds of the random heads
 };
 
-/// All that a task depends on.
+/// All that the task depends on.
 struct MarkovSettings {
   MarkovVariant variant = MarkovVariant::four_paths;
   int examples = 100, test_examples = 1000;  ///< even: half of them are of class +1, which come first
   MarkovNoise noise;
   MarkovSeeds seeds;
-  ExampleShare share;  ///< what this rank makes of training and test examples
+  ExampleShare share;  ///< the training and test examples that this rank makes
 };
 
-/// As published: sigma_perp = 1 for four paths, 5 for two.
+/// The published settings: sigma_perp = 1 for four paths, 5 for two.
 MarkovSettings published_markov(MarkovVariant variant);
 
 /// The seeds that one number stands for: s, s + 100, s + 200, s + 300. Throws BadInput beyond 32 bits.
@@ -62,25 +62,25 @@ MarkovSeeds markov_seeds(std::int64_t seed);
 /// Drawn chains, before any attention.
 struct MarkovChains {
   Eigen::MatrixXi states = {};   ///< P x 30, +1 or -1
-  RowMatrix features = {};       ///< P x (200 x 30), [example][channel][state]: of those that this rank holds
+  RowMatrix features = {};       ///< [example][channel][state], P x (200 x 30), rows of this rank alone
   Eigen::VectorXd targets = {};  ///< P
 
-  ExampleShare share = {};  ///< which ones it holds
+  ExampleShare share = {};  ///< the examples that this rank holds
 
-  /// x of an example that it holds, by its row of `features`: D x T, columns are tokens.
+  /// x of an example that this rank holds, by its row of `features`: D x T, columns are tokens.
   Eigen::MatrixXd tokens(int row) const;
 };
 
-/// `count` chains of one stream: coins of all chains first, then one normal fill. Throws BadInput unless
-/// count is even and positive, and the noise finite and not negative.
+/// Draws `count` chains from one stream: coins of all chains first, then one normal fill. Throws BadInput
+/// unless count is even and positive, and the noise finite and not negative.
 MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t seed,
                            const ExampleShare& share = {});
 
-/// The frozen heads.
+/// The frozen heads of the task.
 FrozenAttention markov_attention(MarkovVariant variant, const MarkovSeeds& seeds);
 
-/// The task. Throws BadInput for bad settings. The published one of four paths costs 8 GFlop, and
-/// 50 MB for features.
+/// Makes the task. Throws BadInput for bad settings. The published one of four paths costs 8 GFlop, and 50 MB
+/// for features.
 PathTask markov_task(const MarkovSettings& settings);
 
 }  // namespace fluxformer::paths

@@ -1,25 +1,40 @@
 #pragma once
 
-// The action whose minimum over the order parameters is the theory of attention paths at finite width. Source: Tiberi et al.,
-// arXiv 2405.15926; specification of attention paths, sections 2.2 and 2.3.
+// The action whose minimum over the order parameters is the theory of attention paths at finite width, and
+// that minimum. Source: Tiberi et al., arXiv 2405.15926; docs/model.md, sections 11.4 and 11.5.
 //
-//   S = E(U_1) + Lambda(U_1 .. U_L)
+//   S = E(U_1) + Lambda(U_1 .. U_L)                                                        U_{L+1} = u_a
+//   Lambda = N_a (u_a/s_a^2 - ln u_a)
+//          + sum_l N_l ( tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - ln det U_l + H_l ln det U_{l+1} )
 
 #include <memory>
+#include <vector>
 
 #include "analysis/paths/data_term.hpp"
+#include "analysis/paths/order_parameters.hpp"
 #include "analysis/paths/path_kernels.hpp"
-#include "analysis/paths/prior_action.hpp"
+#include "solvers/saddle/minimise.hpp"
 
 namespace fluxformer::paths {
 
-/// S of one network on one set of examples. Its functions are collective over the ranks that share the examples.
+/// A part of the action and its slopes, where all entries of U_l count as independent.
+struct ActionPart {
+  double value = 0;
+  std::vector<Eigen::MatrixXd> slopes = {};  ///< by U_1 .. U_L, symmetric
+};
+
+/// Lambda, what the prior of the weights costs. The u_a must be that of `best_readout` for the slopes to be
+/// right (it then has no share in them). Infinite if a U_l is not positive definite. O(sum n_l^3).
+ActionPart prior_action(const PathNetwork& network, const OrderParameters& order);
+
+/// S of one network on one set of examples. Its functions are collective over the ranks that share the
+/// examples.
 class PathAction {
  public:
-  /// The data are used, not copied. Throws BadInput for temperatures that are not positive, and where network, kernels
-  /// and targets do not fit.
+  /// The data are borrowed. Throws BadInput for temperatures that are not positive, and where network,
+  /// kernels and targets do not fit.
   PathAction(PathNetwork network, const DataTerm& data, double temperature);
-  /// Of examples on this rank; the kernels are used, not copied.
+  /// For examples on this rank; the kernels are borrowed.
   PathAction(PathNetwork network, const PathKernels& kernels, Eigen::VectorXd targets, double temperature);
 
   const PathNetwork& network() const { return network_; }
@@ -44,8 +59,24 @@ class PathAction {
   double temperature_;
 };
 
-/// The sides of the identities of section 5.2, which are equal at the minimum: N_a (u_a/s_a^2 - 1), then N_l (tr[U_{l+1}^-1
-/// tau_l(U_l)]/s_l^2 - n_l) for l = 1 .. L, then y^T A^-1 K A^-1 y - tr(A^-1 K) = - sum U_1^{pi pi'} dE/dU_1^{pi pi'}.
+/// The sides of the virial identities (docs/model.md, section 11.5), which are equal at the minimum:
+/// N_a (u_a/s_a^2 - 1), then N_l (tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - n_l) for l = 1 .. L, then
+/// y^T A^-1 K A^-1 y - tr(A^-1 K) = - sum U_1^{pi pi'} dE/dU_1^{pi pi'}.
 std::vector<double> virials(const PathAction& action, const OrderParameters& order);
+
+/// The minimum of the action: the theory's answer.
+struct SaddlePoint {
+  OrderParameters order = {};
+  double action = 0, energy = 0;  ///< S and E
+  double gradient = 0;            ///< max |dS/dx| / N in the coordinates x, N the largest width
+  int iterations = 0, evaluations = 0;
+};
+
+/// Searches from the Gaussian-process point. Throws NumericalFailure where the minimum is not found.
+/// Collective over the ranks that share the examples; all of them get what the first one finds.
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request = {});
+/// Searches from other coordinates.
+SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request,
+                         const std::vector<double>& start);
 
 }  // namespace fluxformer::paths

@@ -5,11 +5,31 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
+#include "base/rank_of.hpp"
 
 namespace fluxformer::paths {
-namespace {
 
-using Eigen::Index;
+int ExampleShare::count(int all) const {
+  // Whole blocks in turn; what is left over goes to the rank behind the last one.
+  const int blocks = all / block, behind = blocks % ranks;
+  return blocks / ranks * block + (rank < behind ? block : 0) + (rank == behind ? all % block : 0);
+}
+
+std::vector<int> ExampleShare::examples(int all) const {
+  std::vector<int> held(count(all));
+  for (int row = 0; auto& one : held) one = example(row++);
+  return held;
+}
+
+ExampleShare share_of(MPI_Comm comm, int examples) {
+  const RankOf me(comm);
+  constexpr int most = ExampleShare{}.block;
+  return {
+      .rank = me.rank, .ranks = me.ranks, .block = std::clamp((examples + me.ranks - 1) / me.ranks, 1, most)};
+}
+
+namespace {
 
 /// Path of `heads` behind each path of the network that keeps `kept`.
 std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std::vector<int>>& kept) {
@@ -17,6 +37,7 @@ std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std
   for (std::size_t l = 0; l < heads.size(); ++l) {
     std::vector<int> longer;
     longer.reserve(paths.size() * kept[l].size());
+    // h_1 slowest: (..(h_1 H_2 + h_2) H_3 + ..) + h_L
     for (const int path : paths)
       for (const int head : kept[l]) longer.push_back(path * heads[l] + head);
     paths = std::move(longer);
@@ -27,11 +48,11 @@ std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std
 /// The columns of these paths.
 PathExamples pick(const PathExamples& examples, const std::vector<int>& paths, int dimension) {
   PathExamples picked;
-  picked.inputs.resize(examples.inputs.rows(), static_cast<Index>(paths.size()) * dimension);
+  picked.inputs.resize(examples.inputs.rows(), paths.size() * dimension);
   Index column = 0;
   for (const int path : paths) {
     picked.inputs.middleCols(column, dimension) =
-        examples.inputs.middleCols(static_cast<Index>(path) * dimension, dimension);
+        examples.inputs.middleCols(Index{path} * dimension, dimension);
     column += dimension;
   }
   picked.targets = examples.targets;
@@ -54,9 +75,9 @@ void require_kept(const PathTask& task, const std::vector<std::vector<int>>& kep
 
 void require_consistent(const PathTask& task) {
   const int paths = path_count(task.heads);
-  const Index columns = static_cast<Index>(paths) * task.dimension;
+  const Index columns = Index{paths} * task.dimension;
   if (task.train.inputs.cols() != columns || task.test.inputs.cols() != columns ||
-      task.path_names.size() != static_cast<std::size_t>(paths))
+      std::ssize(task.path_names) != paths)
     throw BadInput("the attentioned inputs of a task are not those of its " + std::to_string(paths) +
                    " paths");
 }
@@ -84,6 +105,7 @@ std::vector<int> heads_of_path(int path, const std::vector<int>& heads) {
   if (path < 0 || path >= count)
     throw BadInput("there is no path " + std::to_string(path) + " (0 to " + std::to_string(count - 1) + ")");
   std::vector<int> of(heads.size());
+  // The fastest index is the remainder.
   for (std::size_t l = heads.size(); l-- > 0; path /= heads[l]) of[l] = path % heads[l];
   return of;
 }
@@ -95,7 +117,7 @@ PathTask with_heads(const PathTask& task, const std::vector<std::vector<int>>& k
   smaller.dimension = task.dimension;
   smaller.share = task.share;
   smaller.heads.reserve(kept.size());
-  for (const auto& layer : kept) smaller.heads.push_back(static_cast<int>(layer.size()));
+  for (const auto& layer : kept) smaller.heads.push_back(layer.size());
   path_count(smaller.heads);  // a head may be kept twice: refuses too many
   const auto paths = kept_paths(task.heads, kept);
   smaller.path_names.reserve(paths.size());

@@ -4,12 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::Map;
 using Eigen::VectorXd;
 
@@ -33,16 +34,15 @@ PathPosterior::PathPosterior(PathNetwork network, const PathExamples& examples, 
       examples_(examples),
       temperature_(temperature),
       dimension_(examples.inputs.cols() / network_.paths()),
-      output_scale_(std::sqrt(network_.input_variance / static_cast<double>(examples.inputs.cols()) /
-                              network_.widths[0])),
-      offsets_{0, static_cast<std::size_t>(width(0) * dimension_)} {
-  for (std::size_t l = 0; l < layers(); ++l) {
+      output_scale_(std::sqrt(network_.input_variance / examples.inputs.cols() / network_.widths[0])),
+      offsets_{0, width(0) * dimension_} {
+  for (Index l = 0; l < layers(); ++l) {
+    // V_l = s_l q_l, and w_l has 1/sqrt(N_{l+1})
     scales_.push_back(std::sqrt(network_.variances[l] / network_.widths[l + 1]));
-    offsets_.push_back(offsets_.back() +
-                       static_cast<std::size_t>(network_.heads[l] * width(l) * width(l + 1)));
-    w_.emplace_back(network_.order_size(static_cast<int>(l) + 1), width(l));
+    offsets_.push_back(offsets_.back() + network_.heads[l] * width(l) * width(l + 1));
+    w_.emplace_back(network_.order_size(l + 1), width(l));
   }
-  offsets_.push_back(offsets_.back() + static_cast<std::size_t>(width(layers())));
+  offsets_.push_back(offsets_.back() + width(layers()));
   w_.emplace_back(1, width(layers()));
   w_slope_ = w_;
 }
@@ -50,12 +50,12 @@ PathPosterior::PathPosterior(PathNetwork network, const PathExamples& examples, 
 void PathPosterior::effective_weights(const double* q) {
   const double a_scale = std::sqrt(network_.readout_variance);
   w_.back() = a_scale * Weights(q + offsets_[layers() + 1], 1, width(layers()));
-  for (std::size_t l = layers(); l-- > 0;) {
+  for (Index l = layers(); l-- > 0;) {
     const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
+    // w_l^{(h, rest)} = V_{l,h}^T w_{l+1}^{rest}/sqrt(N_{l+1}), as rows
     for (int h = 0; h < network_.heads[l]; ++h)
       w_[l].middleRows(h * rest, rest).noalias() =
-          scales_[l] * w_[l + 1] *
-          Weights(q + offsets_[l + 1] + static_cast<std::size_t>(h * size), width(l + 1), width(l));
+          scales_[l] * w_[l + 1] * Weights(q + offsets_[l + 1] + h * size, width(l + 1), width(l));
   }
 }
 
@@ -66,20 +66,24 @@ void PathPosterior::forward(std::span<const double> q) {
 double PathPosterior::value(std::span<const double> q, std::span<double> gradient) {
   forward(q);
   error_ = (f_ - examples_.targets) / temperature_;
-  const Map<const VectorXd> all(q.data(), static_cast<Index>(q.size()));
+  const Map<const VectorXd> all(q.data(), q.size());
+  // |q|^2/2 + |f - y|^2/(2 T), error_ = (f - y)/T
   const double phi = all.squaredNorm() / 2 + temperature_ * error_.squaredNorm() / 2;
 
   mixed_slope_.resize(mixed_.rows(), mixed_.cols());
+  // f = X . (w V_0) scaled: slope by w V_0, then by V_0 and by w
   Map<VectorXd>(mixed_slope_.data(), mixed_slope_.size()).noalias() =
       output_scale_ * (examples_.inputs.transpose() * error_);
   Map<RowMatrix>(gradient.data(), width(0), dimension_).noalias() = w_.front().transpose() * mixed_slope_;
+  // Slope of w_1 from w_1 V_0
   w_slope_.front().noalias() = mixed_slope_ * Weights(q.data(), width(0), dimension_).transpose();
-  for (std::size_t l = 0; l < layers(); ++l) {
+  for (Index l = 0; l < layers(); ++l) {
     const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
     w_slope_[l + 1].setZero();
     for (int h = 0; h < network_.heads[l]; ++h) {
-      const auto at = offsets_[l + 1] + static_cast<std::size_t>(h * size);
+      const Index at = offsets_[l + 1] + h * size;
       const auto slope = w_slope_[l].middleRows(h * rest, rest);
+      // w_l = w_{l+1} V: slope of V is w_{l+1}^T slope, that of w_{l+1} is slope V^T.
       Map<RowMatrix>(gradient.data() + at, width(l + 1), width(l)).noalias() =
           scales_[l] * w_[l + 1].transpose() * slope;
       w_slope_[l + 1].noalias() +=
@@ -88,7 +92,7 @@ double PathPosterior::value(std::span<const double> q, std::span<double> gradien
   }
   Map<RowMatrix>(gradient.data() + offsets_[layers() + 1], 1, width(layers())) =
       std::sqrt(network_.readout_variance) * w_slope_.back();
-  Map<VectorXd>(gradient.data(), static_cast<Index>(gradient.size())) += all;
+  Map<VectorXd>(gradient.data(), gradient.size()) += all;
   return phi;
 }
 
@@ -102,8 +106,8 @@ OrderParameters PathPosterior::order(std::span<const double> q) {
   effective_weights(q.data());
   OrderParameters order{.readout = w_.back().squaredNorm() / network_.readout_width()};
   order.u.reserve(layers());
-  for (std::size_t l = 0; l < layers(); ++l)
-    order.u.emplace_back(w_[l] * w_[l].transpose() / network_.widths[l]);
+  // U_l = w_l w_l^T/N_l
+  for (Index l = 0; l < layers(); ++l) order.u.emplace_back(w_[l] * w_[l].transpose() / network_.widths[l]);
   return order;
 }
 
@@ -111,13 +115,79 @@ std::vector<double> PathPosterior::virials(std::span<const double> q) {
   forward(q);
   std::vector<double> all;
   all.reserve(offsets_.size());
-  for (std::size_t k = 0; k + 1 < offsets_.size(); ++k) {
-    const auto count = static_cast<Index>(offsets_[k + 1] - offsets_[k]);
-    all.push_back(Map<const VectorXd>(q.data() + offsets_[k], count).squaredNorm() -
-                  static_cast<double>(count));
+  for (Index k = 0; k + 1 < std::ssize(offsets_); ++k) {
+    const Index count = offsets_[k + 1] - offsets_[k];
+    // |V|^2/s^2 - dim V
+    all.push_back(Map<const VectorXd>(q.data() + offsets_[k], count).squaredNorm() - count);
   }
+  // sum_mu f_mu (y_mu - f_mu)/T
   all.push_back(f_.dot(examples_.targets - f_) / temperature_);
   return all;
+}
+
+namespace {
+
+using Eigen::MatrixXd;
+
+/// Logarithm of the density of t = ln b for b ~ chi(k), up to a constant.
+double log_chi(double t, double k) {
+  return k * t - std::exp(2 * t) / 2;
+}
+
+}  // namespace
+
+NestedWishart::NestedWishart(PathNetwork network) : network_(std::move(network)) {
+  check(network_);
+  // A Wishart matrix of n_l rows needs N_l >= n_l degrees of freedom.
+  for (int l = 1; l <= network_.layers(); ++l)
+    if (network_.widths[l - 1] < network_.order_size(l))
+      throw BadInput("the exact posterior of attention paths needs widths of at least " +
+                     std::to_string(network_.order_size(l)) + " in layer " + std::to_string(l) +
+                     ", the paths from there on");
+}
+
+int NestedWishart::coordinates() const {
+  return 1 + coordinate_count(network_);
+}
+
+std::vector<double> NestedWishart::start() const {
+  std::vector<double> x = {std::log(network_.readout_width()) / 2};
+  x.reserve(coordinates());
+  for (int l = network_.layers(); l >= 1; --l)
+    for (int i = 0; i < network_.order_size(l); ++i)
+      for (int j = 0; j <= i; ++j) x.push_back(i == j ? std::log(network_.widths[l - 1] - i) / 2 : 0);
+  return x;
+}
+
+double NestedWishart::log_prior(std::span<const double> x) const {
+  // c ~ chi(N_a), B_ii ~ chi(N_l - i), B_ij ~ N(0, 1)
+  double sum = log_chi(x[0], network_.readout_width());
+  std::size_t at = 1;
+  for (int l = network_.layers(); l >= 1; --l)
+    for (int i = 0; i < network_.order_size(l); ++i)
+      for (int j = 0; j <= i; ++j, ++at)
+        sum += i == j ? log_chi(x[at], network_.widths[l - 1] - i) : -x[at] * x[at] / 2;
+  return sum;
+}
+
+OrderParameters NestedWishart::order(std::span<const double> x) const {
+  const Index layers = network_.layers();
+  OrderParameters order{.u = std::vector<MatrixXd>(layers),
+                        .readout = network_.readout_variance * std::exp(2 * x[0]) / network_.readout_width()};
+  MatrixXd above = MatrixXd::Constant(1, 1, std::sqrt(order.readout));  // a factor of U_{l+1}
+  std::size_t at = 1;
+  for (Index l = layers; l-- > 0;) {
+    const int size = network_.order_size(l + 1);
+    MatrixXd b = MatrixXd::Zero(size, size);
+    for (Index i = 0; i < size; ++i)
+      for (Index j = 0; j <= i; ++j, ++at) b(i, j) = i == j ? std::exp(x[at]) : x[at];
+    // F_l = s_l/sqrt(N_l) (I (x) F_{l+1}) B, U_l = F_l F_l^T
+    const double scale = std::sqrt(network_.variances[l] / network_.widths[l]);
+    // Lower triangular, as both of its factors.
+    above = scale * (repeated(above, network_.heads[l]) * b).eval();
+    order.u[l] = above * above.transpose();
+  }
+  return order;
 }
 
 }  // namespace fluxformer::paths

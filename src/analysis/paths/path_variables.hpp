@@ -1,6 +1,6 @@
 #pragma once
 
-// What the theory of attention paths stores: /analysis/paths/theory/... over seeds.
+// The variables of attention paths. The theory: /analysis/paths/theory/... over seeds.
 
 #include "io/axes.hpp"
 
@@ -18,7 +18,7 @@ inline const io::Variable
     part = io::index("part", "part of the network, by the order of `parts`"),
     identity = io::index("identity", "side of the virial identities: 0 read-out, 1 .. L layers, L + 1 data");
 
-/// By temperature and width.
+/// A number by temperature and width.
 inline io::Variable at_width(const std::string& name, const std::string& what,
                              std::vector<std::string> further = {}) {
   further.insert(further.begin(), {"temperature", "width"});
@@ -77,5 +77,117 @@ inline const io::Attribute path_names{"path_names", "names of the paths, a line 
     further_sets{"further_sets", "names of the further examples, a line each"},
     heads{"heads", "heads of each layer"}, task{"task", "the task"},
     dimension{"dimension", "D, of an input token"}, train_examples{"train_examples", "P, of the posterior"};
+
+// Samplers of the posterior: /analysis/paths/<sampler>/... over seeds, on the axes of the theory. NaN for
+// widths that were not sampled, the infinite one among them.
+
+inline const io::Variable chain = io::index("chain", "Markov chain"),
+                          draw = io::index("draw", "draw after the warm-up"),
+                          quantity =
+                              io::index("quantity", "quantity of a draw, by the order of `quantities`"),
+                          block = io::index(
+                              "block",
+                              "weights: 0 V_0, 1 .. L V_l of layer l with all its heads, L + 1 read-out");
+
+inline const io::Variable
+    trace = at_width("trace", "quantities along the chains", {"chain", "quantity", "draw"}),
+    r_hat = at_width("r_hat", "split R-hat of all chains", {"quantity"}),
+    effective_draws = at_width("effective_draws", "effective number of draws of all chains", {"quantity"}),
+    acceptance = at_width("acceptance", "share of proposals that are accepted", {"chain"}),
+    step_size = at_width("step_size", "step of the leapfrog; NaN for a random walk", {"chain"}),
+    divergent = at_width("divergent", "trajectories that diverge; NaN for a random walk", {"chain"}),
+    block_virial = at_width("block_virial",
+                            "mean of |V|^2/s^2 less the number of weights, equal to the data's virial in the "
+                            "mean; NaN for a random walk",
+                            {"block"}),
+    order_error =
+        at_width("order_error",
+                 "Monte-Carlo error of U_1 by the spread of the chains, Frobenius norm over that of "
+                 "U_1; NaN for one chain"),
+    mean_error = at_width("mean_error",
+                          "Monte-Carlo error of the predictor, mean over test examples; NaN for one chain"),
+    order_difference = at_width("order_difference",
+                                "U_1 less that of the theory, Frobenius norm over that of the draws' U_1"),
+    order_excess = at_width("order_excess",
+                            "order_difference less its bound, half the paths over the width and four "
+                            "Monte-Carlo errors; NaN where there are more paths than units"),
+    mean_difference = at_width("mean_difference", "mean |predictor - the theory's| over the test examples"),
+    mean_correlation =
+        at_width("mean_correlation", "correlation of the predictor with the theory's over the test examples"),
+    limit_difference =
+        at_width("limit_difference", "mean |predictor - the Gaussian process's| over the test examples"),
+    accuracy_gain = at_width("accuracy_gain", "accuracy less that of the theory");
+
+inline const io::Attribute quantities{"quantities", "names of the quantities of a draw, a line each"};
+
+// The training of a network of attention paths: /analysis/paths/network/... over seeds.
+
+inline constexpr const char *network_group = "network", *network_path = "/analysis/paths/network/";
+
+inline const io::Variable judged_step =
+                              io::index("judged_step", "steps of the training after which it was judged"),
+                          projection = io::index("projection", "0 queries, 1 keys"),
+                          query_unit = io::index("query_unit", "component of queries and keys"),
+                          input_unit = io::index("input", "component of an input token"),
+                          unit = io::index("unit", "unit of a layer"),
+                          other_unit = io::index("other_unit", "the same, of outputs"),
+                          judged_set = io::index("judged_set", "examples, by the order of `judged_sets`");
+
+inline const io::Variable learned_loss{
+    "loss", {"judged_step"}, "", "mean of (f - y)^2 over the batches since the row before"},
+    validation_loss{"validation_loss", {"judged_step"}, "", "mean of (f - y)^2 over validation examples"},
+    validation_accuracy{
+        "validation_accuracy", {"judged_step"}, "", "share of validation examples whose sign is right"},
+    judged_accuracy{
+        "judged_accuracy", {"judged_set"}, "", "share of right signs by the weights that are stored"},
+    best_step{"best_step", {}, "", "steps after which validation loss was least: those of the weights"},
+    input_weights{"input_weights", {"unit", "input"}, "", "V_0 / sqrt(D)"},
+    projections{"projections",
+                {"layer", "projection", "head", "query_unit", "input"},
+                "",
+                "queries Q and keys K of each head"},
+    values{"values", {"layer", "head", "unit", "other_unit"}, "", "V_{l,h} / sqrt(N), transposed"},
+    readout_weights{"readout_weights", {"unit"}, "", "a / sqrt(N)"};
+
+inline const io::Attribute images{"images", "images that the network was trained on: paths.images"},
+    judged_sets{"judged_sets", "names of the sets of examples, a line each"};
+
+// Pruning: /analysis/paths/network/... over seeds.
+
+inline const io::Variable silenced = io::index("silenced", "heads that are silenced, without training again"),
+                          pruning_order = io::index("pruning_order",
+                                                    "order in which heads are silenced, by `pruning_orders`"),
+                          pruning_rule = io::index(
+                              "pruning_rule", "rule that tells what a head is worth, by `pruning_rules`");
+
+inline const io::Variable pruned_accuracy{
+    "pruned_accuracy",
+    {"pruning_order", "silenced"},
+    "",
+    "share of test examples that are right; NaN: no head left in a layer"},
+    rule_score{"rule_score",
+               {"pruning_rule", "layer", "head"},
+               "",
+               "score of each head over the largest in absolute value; NaN beyond a layer's heads"};
+
+/// Losses and gains are means over one, two, ... silenced heads, up to half of all, where neither order has
+/// emptied a layer; NaN if there is no such number.
+inline const io::Variable loss_by_theory{
+    "loss_by_theory", {}, "", "accuracy lost by silencing heads in the rising order of the theory's scores"},
+    gain_over_random{
+        "gain_over_random", {}, "", "what random orders lose, in the mean, less what the theory's loses"},
+    gain_over_falling{
+        "gain_over_falling", {}, "", "what the falling order loses, less what the rising one loses"},
+    gain_over_entropy{
+        "gain_over_entropy", {}, "", "what the order by entropy loses, less what the theory's loses"},
+    gain_over_first_order{"gain_over_first_order",
+                          {},
+                          "",
+                          "what the order by first-order sensitivity loses, less what the theory's loses"};
+
+inline const io::Attribute pruning_orders{"pruning_orders", "names of the orders, a line each"},
+    pruning_rules{"pruning_rules", "names of the rules, a line each"},
+    pruning_width{"pruning_width", "width N of the theory whose scores are used"},
+    pruning_temperature{"pruning_temperature", "its temperature T"};
 
 }  // namespace fluxformer::paths::variables

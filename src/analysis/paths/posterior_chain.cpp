@@ -1,8 +1,11 @@
 #include "analysis/paths/posterior_chain.hpp"
 
-#include "analysis/paths/kernel_energy.hpp"
-#include "analysis/paths/nested_wishart.hpp"
+#include <cmath>
+
+#include "analysis/chain_diagnostics.hpp"
+#include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_posterior.hpp"
+#include "base/index.hpp"
 #include "base/missing_value.hpp"
 #include "base/random.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
@@ -11,20 +14,19 @@
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
-/// Adds up draws.
+/// Means and traces of the draws of a chain.
 class Draws {
  public:
-  Draws(const PosteriorOf& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
+  Draws(const PosteriorTarget& posterior, int draws) : posterior_(posterior), share_(1.0 / draws) {
     for (auto& trace : chain_.traces) trace.reserve(draws);
     const auto& network = posterior.network;
     for (int l = 1; l <= network.layers(); ++l)
       chain_.order.u.push_back(MatrixXd::Zero(network.order_size(l), network.order_size(l)));
     chain_.input_weights =
         RowMatrix::Zero(network.paths(), posterior.examples.inputs.cols() / network.paths());
-    chain_.virials.assign(static_cast<std::size_t>(network.layers()) + 2, missing_value);
+    chain_.virials.assign(network.layers() + 2, missing_value);
   }
 
   /// Returns (K + T I)^-1 y at this draw.
@@ -44,21 +46,24 @@ class Draws {
   double share() const { return share_; }
 
  private:
-  void write(DrawnQuantity quantity, double value) { chain_.traces[quantity].push_back(value); }
+  void write(DrawnQuantity quantity, double value) {
+    chain_.traces[static_cast<std::size_t>(quantity)].push_back(value);
+  }
 
-  const PosteriorOf& posterior_;
+  const PosteriorTarget& posterior_;
   double share_;
   PosteriorChain chain_;
 };
 
 }  // namespace
 
-PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan) {
+PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& plan) {
   PathPosterior weights(posterior.network, posterior.examples, posterior.temperature);
   Draws draws(posterior, plan.draws);
   auto& chain = draws.chain();
   std::vector<double> start(weights.weights()), gradient(weights.weights());
   const RandomStream prior(plan.seed, "prior of the weights");
+  // Weights are in units of their standard deviations: the prior is N(0, 1).
   for (std::size_t k = 0; k < start.size(); ++k) start[k] = prior.normal(k);
   chain.virials.assign(chain.virials.size(), 0.0);
   const auto found = sampling::hamiltonian_chain(
@@ -73,14 +78,15 @@ PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan)
       });
   chain.acceptance = found.acceptance;
   chain.step = found.step;
-  chain.divergent = static_cast<double>(found.divergent);
+  chain.divergent = found.divergent;
   return std::move(chain);
 }
 
-PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan) {
+PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& plan) {
   const NestedWishart wishart(posterior.network);
   const auto& [network, examples, kernels, temperature] = posterior;
   const auto density = [&](std::span<const double> x) {
+    // ln prior - E(U_1)/2
     const auto kernel = kernels.kernel(wishart.order(x).u.front());
     return wishart.log_prior(x) - kernel_energy(kernel, examples.targets, temperature).value / 2;
   };
@@ -88,24 +94,89 @@ PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan) 
   auto& chain = draws.chain();
   const double scale = kernel_scale(examples.inputs, network.input_variance);
   long step = 0;
-  const auto found =
-      sampling::random_walk(density, wishart.start(),
-                            {.warm_up = static_cast<long>(plan.warm_up) * plan.steps,
-                             .steps = static_cast<long>(plan.draws) * plan.steps,
-                             .seed = plan.seed},
-                            [&](std::span<const double> x) {
-                              if (++step % plan.steps != 0) return;
-                              const auto order = wishart.order(x);
-                              // k(x)^T b = scale sum_pi (sum_pi' U^{pi pi'} sum_mu b_mu xi^pi'_mu) . xi^pi(x)
-                              const auto b = draws.add(order, -density(x));
-                              const Eigen::VectorXd known = examples.inputs.transpose() * b;
-                              const Eigen::Map<const RowMatrix> by_path(
-                                  known.data(), chain.input_weights.rows(), chain.input_weights.cols());
-                              chain.input_weights += draws.share() * scale * order.u.front() * by_path;
-                            });
+  const auto found = sampling::random_walk(
+      density, wishart.start(),
+      {.warm_up = long{plan.warm_up} * plan.steps, .steps = long{plan.draws} * plan.steps, .seed = plan.seed},
+      [&](std::span<const double> x) {
+        if (++step % plan.steps != 0) return;
+        const auto order = wishart.order(x);
+        // k(x)^T b = scale sum_pi (sum_pi' U^{pi pi'} sum_mu b_mu xi^pi'_mu) . xi^pi(x)
+        const auto b = draws.add(order, -density(x));
+        const Eigen::VectorXd known = examples.inputs.transpose() * b;
+        const Eigen::Map<const RowMatrix> by_path(known.data(), chain.input_weights.rows(),
+                                                  chain.input_weights.cols());
+        chain.input_weights += draws.share() * scale * order.u.front() * by_path;
+      });
   chain.acceptance = found.accepted;
   chain.step = chain.divergent = missing_value;
   return std::move(chain);
+}
+
+namespace {
+
+using Eigen::ArrayXd;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// The mean over chains and the standard error of each of its entries; NaN for one chain.
+struct Mean {
+  VectorXd value;
+  ArrayXd error;
+};
+Mean mean_of(const MatrixXd& by_chain) {  // columns are chains
+  const double chains = by_chain.cols();
+  Mean mean{.value = by_chain.rowwise().mean(), .error = {}};
+  const MatrixXd apart = by_chain.colwise() - mean.value;
+  // sqrt(sum of squared deviations/(c - 1)/c) over c chains
+  mean.error = (apart.array().square().rowwise().sum() / (chains - 1) / chains).sqrt();
+  return mean;
+}
+
+}  // namespace
+
+SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, const RowMatrix& inputs) {
+  const auto& first = chains.front().order;
+  const Index count = std::ssize(chains);
+  SampledPosterior all;
+  for (std::size_t l = 0; l < first.u.size(); ++l) {
+    // U_l of each chain in a column
+    MatrixXd by_chain(first.u[l].size(), count);
+    for (Index k = 0; k < count; ++k) by_chain.col(k) = chains[k].order.u[l].reshaped();
+    const auto mean = mean_of(by_chain);
+    all.order.u.emplace_back(mean.value.reshaped(first.u[l].rows(), first.u[l].cols()));
+    if (l == 0) all.order_error = mean.error.matrix().norm() / mean.value.norm();
+  }
+  MatrixXd predictors(inputs.rows(), count);
+  for (Index k = 0; k < count; ++k) {
+    const auto& chain = chains[k];
+    all.order.readout += chain.order.readout / count;
+    predictors.col(k) = outputs(inputs, chain.input_weights);
+  }
+  auto predictor = mean_of(predictors);
+  all.mean = std::move(predictor.value);
+  all.mean_error = predictor.error.mean();
+  for (std::size_t q = 0; q < drawn_quantities; ++q) {
+    Chains traces;
+    traces.reserve(chains.size());
+    for (const auto& chain : chains) traces.push_back(chain.traces[q]);
+    all.r_hat[q] = split_r_hat(traces);
+    all.effective_draws[q] = fluxformer::effective_draws(traces);
+  }
+  return all;
+}
+
+TheoryError theory_error(const SampledPosterior& sampled, const MatrixXd& u, const VectorXd& mean,
+                         double width) {
+  const auto& drawn = sampled.order.u.front();
+  const double paths = drawn.rows();
+  // Correlation of the two predictors over examples
+  const ArrayXd a = sampled.mean.array() - sampled.mean.mean(), b = mean.array() - mean.mean();
+  TheoryError error{.order = (drawn - u).norm() / drawn.norm(),
+                    .mean = (sampled.mean - mean).cwiseAbs().mean(),
+                    .correlation = (a * b).sum() / std::sqrt(a.square().sum() * b.square().sum())};
+  // |U - theory|/|U| less Hs/(2 N) + 4 Monte-Carlo errors
+  error.excess = paths > width ? std::nan("") : error.order - (paths / (2 * width) + 4 * sampled.order_error);
+  return error;
 }
 
 }  // namespace fluxformer::paths

@@ -1,8 +1,9 @@
 #pragma once
 
-// A chain of draws of the posterior of a network of attention paths, either of its weights (path_posterior.hpp, Hamiltonian Monte Carlo)
-// or of its order parameters with the weights integrated out (nested_wishart.hpp, a random walk). Both are exact up to their own
-// Monte-Carlo error, and neither knows of the other. Source: specification of attention paths, sections 2.8, 5.4 and 5.5.
+// Chains of draws of the posterior of a network of attention paths, either of its weights (Hamiltonian Monte
+// Carlo) or of its order parameters with the weights integrated out (a random walk); what several chains say
+// together, and how far the theory is from it. Both samplers are exact up to their own Monte-Carlo error, and
+// neither knows of the other. Source: docs/model.md, sections 11.7 to 11.9.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace fluxformer::paths {
 
-/// What is written down at each draw, all of it invariant under the rotations that the weights are free in.
+/// The numbers that are kept of each draw, all invariant under the rotations that the weights are free in.
 enum class DrawnQuantity {
   readout,      ///< u_a
   trace,        ///< tr U_1
@@ -24,38 +25,65 @@ enum class DrawnQuantity {
 };
 inline constexpr std::size_t drawn_quantities = 5;
 
-/// What the chain draws from. All of it is borrowed.
-struct PosteriorOf {
+/// The posterior that a chain draws from. All of it is borrowed.
+struct PosteriorTarget {
   const PathNetwork& network;
   const PathExamples& examples;
-  const PathKernels& kernels;  ///< of these examples
+  const PathKernels& kernels;  ///< kernels of these examples
   double temperature;
 };
 
-/// How long it is.
+/// The length of a chain.
 struct ChainPlan {
-  int warm_up = 200;  ///< draws in which steps adapt
+  int warm_up = 200;  ///< draws in which the step adapts
   int draws = 1000;
   int steps = 300;         ///< leapfrog steps of a draw, or steps of the walk between two draws
   std::uint64_t seed = 1;  ///< a chain of its own for each
 };
 
-/// Its draws and their means.
+/// The draws of a chain and their means.
 struct PosteriorChain {
-  std::array<std::vector<double>, drawn_quantities> traces;  ///< by draw
-  OrderParameters order;                                     ///< mean
-  RowMatrix input_weights;      ///< mean, Hs x D: what the predictor's mean is (path_examples.hpp, outputs)
-  double acceptance = 0;        ///< mean probability, or share of the steps of the walk
-  double step = 0;              ///< of the leapfrog; NaN for the walk
-  double divergent = 0;         ///< trajectories; NaN for the walk
+  std::array<std::vector<double>, drawn_quantities> traces;  ///< [quantity][draw]
+  OrderParameters order;                                     ///< mean over draws
+  RowMatrix input_weights;      ///< mean over draws, Hs x D: `outputs` makes the predictor of it
+  double acceptance = 0;        ///< mean probability, or accepted share of the steps of the walk
+  double step = 0;              ///< step of the leapfrog; NaN for the walk
+  double divergent = 0;         ///< number of divergent trajectories; NaN for the walk
   std::vector<double> virials;  ///< means of ||V||^2/s^2 - dim V of V_0, V_1 .. V_L and a; NaN for the walk
 };
 
-/// Draws of all weights, from a draw of their prior on. Not collective. Throws BadInput where the network has widths that are no whole
-/// numbers.
-PosteriorChain weight_chain(const PosteriorOf& posterior, const ChainPlan& plan);
+/// Draws all weights, beginning at a draw of their prior. Not collective. Throws BadInput for widths that are
+/// no whole numbers.
+PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& plan);
 
-/// Draws of order parameters, a draw every `steps` steps. Not collective. Throws BadInput where a width is below the number of paths.
-PosteriorChain order_chain(const PosteriorOf& posterior, const ChainPlan& plan);
+/// Draws order parameters, one every `steps` steps of the walk. Not collective. Throws BadInput where a width
+/// is below the number of paths.
+PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& plan);
+
+/// Means over chains of equal length. Errors come from the spread of the chains' means, NaN for one chain.
+struct SampledPosterior {
+  OrderParameters order;                            ///< mean
+  double order_error = 0;                           ///< error of U_1: Frobenius norm over that of U_1
+  Eigen::VectorXd mean;                             ///< mean of the predictor of each example
+  double mean_error = 0;                            ///< error of the predictor, mean over examples
+  std::array<double, drawn_quantities> r_hat = {};  ///< split R-hat (chain_diagnostics.hpp)
+  std::array<double, drawn_quantities> effective_draws =
+      {};  ///< effective number of draws of all chains together
+};
+
+/// Combines chains, at least one. `inputs`: attentioned inputs of the examples that are predicted.
+SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, const RowMatrix& inputs);
+
+/// The distance between draws and theory.
+struct TheoryError {
+  double order = 0;  ///< |U_1 - theory's| / |U_1|, Frobenius norms
+  double excess =
+      0;  ///< `order` less its bound Hs/(2 N_1) + 4 order_error; NaN if Hs > N_1: nothing is claimed there
+  double mean = 0;         ///< mean |predictor - theory's|
+  double correlation = 0;  ///< correlation of the predictors over examples
+};
+/// `u`, `mean`: U_1 and the predictor of the theory, for the examples of `sampled`; `width`: N_1.
+TheoryError theory_error(const SampledPosterior& sampled, const Eigen::MatrixXd& u,
+                         const Eigen::VectorXd& mean, double width);
 
 }  // namespace fluxformer::paths

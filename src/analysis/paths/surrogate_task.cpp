@@ -10,7 +10,6 @@
 namespace fluxformer::paths {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr Index surrogate_slots = 3, query = 2, unknown = 2;
@@ -40,6 +39,7 @@ MatrixXd tokens_of(const SurrogateSettings& settings, const double* numbers, int
   for (Index slot = 0; slot < surrogate_slots; ++slot) {
     const Index prototype = slot == query ? prototype_of_query : slot;
     auto here = x.middleCols(slot * positions, positions);
+    // (prototype + noise)/sqrt(1 + noise variance)
     here.topRows(features) = (numbers_of(prototype) + settings.noise * numbers_of(2 + slot)) /
                              std::sqrt(1 + settings.noise * settings.noise);
     here.middleRows(features, positions).setIdentity();
@@ -53,7 +53,8 @@ MatrixXd tokens_of(const SurrogateSettings& settings, const double* numbers, int
 BilinearHead match_head(const SurrogateSettings& settings) {
   const Index features = settings.features, positions = settings.positions, first_slot = features + positions;
   MatrixXd w = MatrixXd::Zero(settings.dimension(), settings.dimension());
-  w.diagonal().head(features).setConstant(feature_match / static_cast<double>(features));
+  // Logit of two tokens: 8/F features . features, 4 at the same position, 4 from the query to slots 0 and 1
+  w.diagonal().head(features).setConstant(feature_match / features);
   w.diagonal().segment(features, positions).setConstant(position_match);
   for (Index slot = 0; slot < query; ++slot) w(first_slot + slot, first_slot + query) = slot_match;
   return {w};
@@ -67,7 +68,7 @@ PathExamples examples_of(const SurrogateSettings& settings, const FrozenAttentio
           .targets = std::move(examples.targets)};
 }
 
-/// "match", "random 1", ... in layer 1, "mean", "random 1", ... in layer 2.
+/// Name of a path: "match", "random 1", ... in layer 1, "mean", "random 1", ... in layer 2.
 std::string roles_of(const std::vector<int>& path) {
   const auto head = [](const char* made, int h) {
     return h == 0 ? std::string(made) : "random " + std::to_string(h);
@@ -81,7 +82,7 @@ SurrogateSeeds surrogate_seeds(std::int64_t seed) {
   constexpr std::int64_t largest = std::numeric_limits<std::uint32_t>::max() - 200;
   if (seed < 0 || seed > largest)
     throw BadInput("seed " + std::to_string(seed) + ": must be from 0 to " + std::to_string(largest));
-  const auto first = static_cast<std::uint32_t>(seed);
+  const std::uint32_t first = seed;
   return {.train = first, .test = first + 100, .heads = first + 200};
 }
 

@@ -9,7 +9,7 @@
 //
 // Two layers of 4 heads, average pooling. Layer 1, head 1 ("match") looks for tokens like the query's at its
 // position; layer 2, head 1 takes the mean over tokens; all other heads are standard normal numbers.
-// Source: specification of attention paths, section 3.3.
+// Source: docs/model.md, section 11.12.
 
 #include <Eigen/Core>
 #include <cstdint>
@@ -24,18 +24,18 @@ namespace fluxformer::paths {
 /// Seeds of the three streams.
 struct SurrogateSeeds {
   std::uint32_t train = 0, test = 100;
-  std::uint32_t heads = 200;  ///< of the random heads of both layers
+  std::uint32_t heads = 200;  ///< seed of the random heads of both layers
 };
 
-/// All that a task depends on.
+/// All that the task depends on.
 struct SurrogateSettings {
-  int positions = 4;   ///< of a slot
+  int positions = 4;   ///< positions in a slot
   int features = 16;   ///< F
   double noise = 0.8;  ///< standard deviation; that of the prototypes is 1
   int heads = 4;       ///< in each of the two layers; the first one is made, the others are random
   int examples = 200, test_examples = 1000;
   SurrogateSeeds seeds;
-  ExampleShare share;  ///< what this rank makes of training and test examples
+  ExampleShare share;  ///< the training and test examples that this rank makes
 
   int dimension() const { return features + positions + 6; }  ///< D: 3 slots, 3 labels
   int tokens() const { return 3 * positions; }                ///< T
@@ -51,14 +51,15 @@ struct SurrogateExamples {
   Eigen::VectorXd targets;  ///< +1 if the query is of prototype 1, else -1
 };
 
-/// `count` examples: a coin for each, then one normal fill of count x 5 (prototypes 0, 1, noise of three slots)
-/// x features x positions. Throws BadInput for bad settings.
+/// Draws `count` examples: a coin for each, then one normal fill of count x 5 (prototypes 0, 1, noise of
+/// three slots) x features x positions. Throws BadInput for bad settings.
 SurrogateExamples surrogate_examples(const SurrogateSettings& settings, int count, TorchStream stream);
 
-/// The frozen heads; random ones are one fill each, layer by layer. Throws BadInput for bad settings.
+/// The frozen heads of the task; random ones are one fill each, layer by layer. Throws BadInput for bad
+/// settings.
 FrozenAttention surrogate_attention(const SurrogateSettings& settings);
 
-/// The task. Throws BadInput for bad settings.
+/// Makes the task. Throws BadInput for bad settings.
 PathTask surrogate_task(const SurrogateSettings& settings);
 
 }  // namespace fluxformer::paths

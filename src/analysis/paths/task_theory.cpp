@@ -2,9 +2,8 @@
 
 #include <utility>
 
+#include "analysis/paths/data_term.hpp"
 #include "analysis/paths/head_pruning.hpp"
-#include "analysis/paths/local_data.hpp"
-#include "analysis/paths/shared_data.hpp"
 #include "base/rank_of.hpp"
 
 namespace fluxformer::paths {
@@ -13,12 +12,12 @@ using Eigen::MatrixXd;
 
 namespace {
 
-Judged judged_by(Prediction prediction, const Eigen::VectorXd& targets) {
-  Judged judged{.prediction = std::move(prediction)};
+PredictorResult result_of(Prediction prediction, const Eigen::VectorXd& targets) {
+  PredictorResult judged{.prediction = std::move(prediction)};
   const auto& [mean, variance] = judged.prediction;
   judged.accuracy = accuracy(mean, targets);
   judged.draw_accuracy = draw_accuracy(judged.prediction, targets);
-  judged.bias_error = (mean - targets).squaredNorm() / static_cast<double>(mean.size());
+  judged.bias_error = (mean - targets).squaredNorm() / mean.size();
   judged.variance_error = variance.mean();
   return judged;
 }
@@ -53,15 +52,15 @@ Eigen::VectorXd TaskTheory::overlaps(const MatrixXd& u) const {
   return data_->overlaps(u);
 }
 
-Judged TaskTheory::judge(const MatrixXd& u, double temperature) const {
-  return judged_by(std::move(data_->predict(u, temperature, {&task_.test}).front()), task_.test.targets);
+PredictorResult TaskTheory::evaluate(const MatrixXd& u, double temperature) const {
+  return result_of(std::move(data_->predict(u, temperature, {&task_.test}).front()), task_.test.targets);
 }
 
-JudgedSets TaskTheory::judge_all(const MatrixXd& u, double temperature) const {
+TaskResult TaskTheory::evaluate_all(const MatrixXd& u, double temperature) const {
   std::vector<const PathExamples*> sets{&task_.test};
   for (const auto& one : task_.further) sets.push_back(&one.examples);
   auto predictions = data_->predict(u, temperature, sets);
-  JudgedSets all{.test = judged_by(std::move(predictions.front()), task_.test.targets)};
+  TaskResult all{.test = result_of(std::move(predictions.front()), task_.test.targets)};
   all.further.reserve(task_.further.size());
   for (std::size_t k = 1; k < sets.size(); ++k)
     all.further.push_back(accuracy(predictions[k].mean, sets[k]->targets));
@@ -69,11 +68,12 @@ JudgedSets TaskTheory::judge_all(const MatrixXd& u, double temperature) const {
 }
 
 std::vector<double> TaskTheory::ablated_accuracies(const MatrixXd& u, double temperature) const {
+  // The head of the least score goes first; the rest is U_1 with rows and columns of 0.
   const auto order = in_rising_order(head_scores(u, task_.heads), task_.heads);
   return accuracies_without(order, task_.heads, [&](std::span<const HeadPlace> lost) {
     MatrixXd left = u;
     for (const auto& head : lost) left = without_head(left, head, task_.heads);
-    return judge(left, temperature).accuracy;
+    return evaluate(left, temperature).accuracy;
   });
 }
 

@@ -4,13 +4,14 @@
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::paths {
 namespace {
 
 constexpr std::size_t block = 16, half_block = block / 2;
 
-/// Uniform numbers to normal ones: entry j is paired with entry j + 8.
+/// Turns uniform numbers into normal ones: entry j is paired with entry j + 8.
 void to_normal(std::span<double, block> d) {
   for (std::size_t j = 0; j < half_block; ++j) {
     // 1 - u is never 0, the logarithm is finite.
@@ -24,9 +25,10 @@ void to_normal(std::span<double, block> d) {
 }  // namespace
 
 double TorchStream::uniform() {
+  // 53 bits of two words, the high one drawn first
   const std::uint64_t high = engine_(), low = engine_();
   constexpr std::uint64_t mask = (std::uint64_t{1} << 53) - 1;
-  return static_cast<double>((high << 32 | low) & mask) * 0x1p-53;
+  return ((high << 32 | low) & mask) * 0x1p-53;
 }
 
 void TorchStream::fill_normal(std::span<double> values) {
@@ -41,22 +43,22 @@ void TorchStream::fill_normal(std::span<double> values) {
   to_normal(last);
 }
 
-RowMatrix TorchStream::normals(Eigen::Index rows, Eigen::Index columns) {
+RowMatrix TorchStream::normals(Index rows, Index columns) {
   RowMatrix values(rows, columns);
-  fill_normal({values.data(), static_cast<std::size_t>(values.size())});
+  fill_normal({values.data(), values.data() + values.size()});
   return values;
 }
 
-RowMatrix TorchStream::normals(Eigen::Index rows, Eigen::Index columns, std::span<const int> held) {
-  RowMatrix kept(static_cast<Eigen::Index>(held.size()), columns);
-  if (columns % static_cast<Eigen::Index>(block) != 0) {
+RowMatrix TorchStream::normals(Index rows, Index columns, std::span<const int> held) {
+  RowMatrix kept(std::ssize(held), columns);
+  if (columns % Index{block} != 0) {
     const RowMatrix all = normals(rows, columns);
-    for (std::size_t k = 0; k < held.size(); ++k) kept.row(static_cast<Eigen::Index>(k)) = all.row(held[k]);
+    for (Index k = 0; k < std::ssize(held); ++k) kept.row(k) = all.row(held[k]);
     return kept;
   }
   std::vector<double> lost(columns);
-  Eigen::Index next = 0;
-  for (Eigen::Index row = 0; row < rows; ++row) {
+  Index next = 0;
+  for (Index row = 0; row < rows; ++row) {
     const bool keeps = next < kept.rows() && held[next] == row;
     fill_normal({keeps ? kept.row(next++).data() : lost.data(), lost.size()});
   }

@@ -16,12 +16,12 @@ using namespace test;
 
 const RandomStream stream(5, "alternative weights");
 
-AlternativeWeights alternative_of(const AttentionHead& head, AlternativeSearch search = {}) {
+AlternativeWeights alternative_of(const SampleHead& head, AlternativeSearch search = {}) {
   return alternative_weights(head, search, stream);
 }
 
 /// What must hold of every alternative.
-void expect_valid(const AttentionHead& head, const AlternativeWeights& found) {
+void expect_valid(const SampleHead& head, const AlternativeWeights& found) {
   EXPECT_GE(found.weights.minCoeff(), 0);
   EXPECT_LT((found.weights.rowwise().sum().array() - 1).abs().maxCoeff(), 1e-13);
   const Matrix t = transformed(head);

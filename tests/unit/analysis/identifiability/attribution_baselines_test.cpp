@@ -1,11 +1,11 @@
 // Raw attention, rollout and norm-based attention against products and sums by hand.
 
-#include "analysis/identifiability/attribution_baselines.hpp"
-
 #include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "analysis/identifiability/attribution_baselines.hpp"
 #include "analysis/identifiability/contributions.hpp"
 #include "base/error.hpp"
 #include "tests/support/test_matrices.hpp"
@@ -112,7 +112,7 @@ TEST(NormBasedAttention, of_heads_that_cancel_is_0) {
 }
 
 TEST(NormBasedAttention, of_unit_vectors_under_the_identity_is_attention) {
-  AttentionHead head;
+  SampleHead head;
   head.weights = random_attention(6, 1);
   head.values = normal_matrix(6, 4, 2).rowwise().normalized();
   head.output = Matrix::Identity(4, 4);
@@ -142,6 +142,150 @@ TEST(ScoresOfInputs, are_means_over_the_output_tokens_that_are_read) {
   EXPECT_THROW(scores_of_inputs(m, std::vector<int>{}), BadInput);
   EXPECT_THROW(scores_of_inputs(m, std::vector<int>{4}), BadInput);
   EXPECT_THROW(scores_of_inputs(m, std::vector<int>{-1}), BadInput);
+}
+
+// Attention flow by hand, against every cut, and against the flows that are known.
+
+std::vector<int> all_of(int tokens) {
+  std::vector<int> list(static_cast<std::size_t>(tokens));
+  std::iota(list.begin(), list.end(), 0);
+  return list;
+}
+
+std::vector<Matrix> random_layers(int layers, int tokens, double spread, unsigned seed) {
+  std::vector<Matrix> attention;
+  for (int l = 0; l < layers; ++l)
+    attention.push_back(random_attention(tokens, seed + static_cast<unsigned>(l), spread));
+  return attention;
+}
+
+/// The least capacity of all cuts: each subset of the nodes between the layers on the side of the source.
+double least_cut(const std::vector<Matrix>& attention, int output, int input, double step) {
+  const int n = static_cast<int>(attention[0].rows()), sets = static_cast<int>(attention.size()) - 1;
+  std::vector<Matrix> capacity;
+  for (const auto& a : attention) capacity.push_back((step * a + Matrix::Identity(n, n)) / (1 + step));
+  double least = INFINITY;
+  for (unsigned side = 0; side < 1u << (n * sets); ++side) {
+    const auto near = [&](int set, int token) { return (side >> (set * n + token) & 1u) == 1u; };
+    double cut = 0;
+    for (int k = 0; k < n; ++k) {
+      if (!near(sets - 1, k)) cut += capacity.back()(output, k);
+      if (near(0, k)) cut += capacity.front()(k, input);
+    }
+    for (int s = 1; s < sets; ++s)
+      for (int q = 0; q < n; ++q)
+        for (int k = 0; k < n; ++k)
+          if (near(s, q) && !near(s - 1, k)) cut += capacity[static_cast<std::size_t>(s)](q, k);
+    least = std::min(least, cut);
+  }
+  return least;
+}
+
+constexpr double rounding = 1e-14;  // sums and differences of some tens of capacities of at most 1
+
+TEST(AttentionFlow, through_one_layer_is_the_capacity) {
+  const Matrix a = random_attention(5, 1);
+  EXPECT_LT((attention_flow({a}, all_of(5)) - with_residual(a)).norm(), rounding);
+}
+
+TEST(AttentionFlow, through_two_layers_is_the_narrower_edge_of_each_path) {
+  Matrix first(2, 2), second(2, 2), expected(2, 2);
+  first << 1, 0, 0.5, 0.5;       // capacities 1, 0; 0.25, 0.75
+  second << 0.2, 0.8, 0.4, 0.6;  // capacities 0.6, 0.4; 0.2, 0.8
+  expected << 0.6 + 0.25, 0 + 0.4, 0.2 + 0.25, 0 + 0.75;
+  EXPECT_LT((attention_flow({first, second}, all_of(2)) - expected).norm(), rounding);
+}
+
+TEST(AttentionFlow, through_three_layers_is_that_by_hand) {
+  // Token 1 sees only token 0 in layer 2, token 0 only itself: with the residual connection 1 -> 1 and 1 -> 0 carry 1/2.
+  Matrix still = Matrix::Identity(2, 2), down(2, 2), mixed(2, 2);
+  down << 1, 0, 1, 0;
+  mixed << 0.5, 0.5, 0.5, 0.5;  // capacities 3/4 and 1/4
+  // From 1 above to 0 below: edges 1 -> 0 (1/4) and 1 -> 1 (3/4) of layer 3; then 0 -> 0 (1), 1 -> 0 (1/2), 1 -> 1 (1/2);
+  // below 0 -> 0 (1), and nothing from 1 to 0.
+  const auto flow = attention_flow({still, down, mixed}, all_of(2));
+  EXPECT_NEAR(flow(1, 0), 0.25 + 0.5, rounding);
+  EXPECT_NEAR(flow(1, 1), 0.5, rounding);
+  EXPECT_NEAR(flow(0, 0), 0.75 + 0.25, rounding);
+  EXPECT_NEAR(flow(0, 1), 0.25, rounding);
+}
+
+TEST(AttentionFlow, is_the_least_cut) {
+  for (const auto& [layers, tokens] : {std::pair{2, 5}, {3, 4}, {4, 4}, {3, 5}, {5, 3}})
+    for (unsigned seed = 1; seed <= 3; ++seed)
+      for (const double step : {1.0, 0.3}) {
+        const auto attention = random_layers(layers, tokens, 2, 10 * seed);
+        const auto flow = attention_flow(attention, all_of(tokens), step);
+        for (int j = 0; j < tokens; ++j)
+          for (int i = 0; i < tokens; ++i)
+            EXPECT_NEAR(flow(j, i), least_cut(attention, j, i, step), rounding) << layers << ' ' << tokens;
+      }
+}
+
+TEST(AttentionFlow, lies_between_rollout_and_the_capacities_at_both_ends) {
+  constexpr int n = 12;
+  const auto attention = random_layers(6, n, 3, 1);
+  const auto flow = attention_flow(attention, all_of(n));
+  const Matrix rolled = rollout(attention).back(), first = with_residual(attention[0]);
+  int below = 0, reached = 0;
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i < n; ++i) {
+      const double bound = std::min(1.0, first.col(i).sum());
+      EXPECT_GE(flow(j, i), rolled(j, i) - rounding);
+      EXPECT_LE(flow(j, i), bound + rounding);
+      flow(j, i) < bound - 1e-3 ? ++below : ++reached;
+    }
+  // Both ways to the result are taken: at once where the bound is reached, and by push-relabel.
+  EXPECT_GT(below, 0);
+  EXPECT_GT(reached, 0);
+}
+
+TEST(AttentionFlow, of_many_deep_layers_knows_the_first_layer_only) {
+  const auto attention = random_layers(6, 20, 1, 1);
+  const auto flow = attention_flow(attention, all_of(20));
+  const Matrix first = with_residual(attention[0]);
+  for (int j = 0; j < 20; ++j)
+    for (int i = 0; i < 20; ++i) EXPECT_NEAR(flow(j, i), std::min(1.0, first.col(i).sum()), rounding);
+}
+
+TEST(AttentionFlow, of_causal_layers_never_comes_from_later_tokens) {
+  constexpr int n = 7;
+  auto attention = random_layers(4, n, 1, 1);
+  for (auto& a : attention) {
+    a = Matrix(a.triangularView<Eigen::Lower>());
+    for (int j = 0; j < n; ++j) a.row(j) /= a.row(j).sum();
+  }
+  const auto flow = attention_flow(attention, all_of(n));
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i < n; ++i)
+      if (i > j) {
+        EXPECT_EQ(flow(j, i), 0);
+      } else {
+        EXPECT_GT(flow(j, i), 0);
+      }
+  EXPECT_NEAR(flow(0, 0), 1, rounding);
+}
+
+TEST(AttentionFlow, of_some_output_tokens_are_their_rows) {
+  const auto attention = random_layers(3, 6, 2, 1);
+  const auto all = attention_flow(attention, all_of(6));
+  const auto some = attention_flow(attention, std::vector<int>{4, 1});
+  EXPECT_EQ(some.row(0), all.row(4));
+  EXPECT_EQ(some.row(1), all.row(1));
+  const auto shares = flow_shares(all);
+  for (int j = 0; j < 6; ++j) {
+    EXPECT_NEAR(shares.row(j).sum(), 1, rounding);
+    EXPECT_NEAR(shares(j, 2), all(j, 2) / all.row(j).sum(), rounding);
+  }
+}
+
+TEST(AttentionFlow, of_layers_without_sense_is_refused) {
+  const auto attention = random_layers(2, 4, 1, 1);
+  EXPECT_THROW(attention_flow({}, all_of(4)), BadInput);
+  EXPECT_THROW(attention_flow({attention[0], random_attention(5, 1)}, all_of(4)), BadInput);
+  EXPECT_THROW(attention_flow({attention[0], -attention[1]}, all_of(4)), BadInput);
+  EXPECT_THROW(attention_flow(attention, all_of(5)), BadInput);
+  EXPECT_THROW(attention_flow(attention, std::vector<int>{-1}), BadInput);
 }
 
 }  // namespace

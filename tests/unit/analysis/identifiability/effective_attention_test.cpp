@@ -6,8 +6,6 @@
 
 #include <cmath>
 
-#include "analysis/identifiability/effective_measures.hpp"
-#include "analysis/identifiability/effective_null.hpp"
 #include "tests/unit/analysis/identifiability/random_heads.hpp"
 
 namespace fluxformer::identifiability {
@@ -16,7 +14,7 @@ namespace {
 using namespace test;
 using Eigen::MatrixXd;
 
-constexpr double effective_attention_rounding = 1e-12;  // the specification's; numbers are of size 1 to 100
+constexpr double effective_attention_rounding = 1e-12;  // numbers are of size 1 to 100
 constexpr auto linear = EffectivePart::linear;
 constexpr auto simplex = EffectivePart::simplex;
 
@@ -25,8 +23,8 @@ double largest(const Matrix& a) {
 }
 
 /// Heads with full rank, with lost rank in H, in V and with fewer tokens than d_v, with a mask and without.
-std::vector<AttentionHead> various_heads() {
-  std::vector<AttentionHead> heads;
+std::vector<SampleHead> various_heads() {
+  std::vector<SampleHead> heads;
   for (const bool causal : {false, true}) {
     heads.push_back(random_head(30, 8, 8, 1, causal));
     heads.push_back(random_head(6, 8, 8, 2, causal));
@@ -115,7 +113,7 @@ TEST(EffectiveAttention, of_causal_rows_is_that_of_the_visible_tokens_alone) {
 }
 
 TEST(EffectiveMeasures, of_a_matrix_by_hand) {
-  AttentionHead head;
+  SampleHead head;
   head.weights.resize(2, 2);
   head.weights << 0.75, 0.25, 0.5, 0.5;
   Matrix effective(2, 2);
@@ -135,7 +133,7 @@ TEST(EffectiveMeasures, of_a_matrix_by_hand) {
 }
 
 TEST(EffectiveMeasures, do_not_count_round_off_as_negative_weights) {
-  AttentionHead head;
+  SampleHead head;
   head.weights = Matrix::Constant(2, 2, 0.5);
   Matrix effective(2, 2);
   effective << 1, -1e-17, 1, -1e-12;
@@ -143,7 +141,7 @@ TEST(EffectiveMeasures, do_not_count_round_off_as_negative_weights) {
 }
 
 TEST(EffectiveMeasures, of_causal_heads_count_visible_entries) {
-  AttentionHead head;
+  SampleHead head;
   head.causal = true;
   head.weights.resize(2, 2);
   head.weights << 1, 0, 0.25, 0.75;
@@ -175,7 +173,7 @@ TEST(EffectiveMeasures, of_equal_matrices_and_of_constant_or_not_finite_ones) {
   }
 }
 
-TEST(EffectiveNull, of_all_rows_is_the_formula_of_the_specification) {
+TEST(EffectiveNull, of_all_rows_is_the_closed_formula) {
   const auto head = random_head(40, 8, 8, 9);
   const double rho = 0.2, c2 = 40 * head.weights.squaredNorm() / 40 - 1;
   const auto null = expected_null(head, 8, linear);

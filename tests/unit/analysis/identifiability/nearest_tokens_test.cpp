@@ -167,9 +167,6 @@ TEST(NearestTokens, of_other_shapes_are_refused) {
   EXPECT_THROW(nearest_tokens(e, normal_matrix(5, 2, 1), TokenDistance::l2), BadInput);
   EXPECT_THROW(nearest_tokens(Matrix(0, 3), Matrix(0, 3), TokenDistance::l2), BadInput);
   EXPECT_THROW(nearest_tokens(e, Matrix::Constant(5, 3, NAN), TokenDistance::l2), BadInput);
-  EXPECT_EQ(token_distance_named("l2"), TokenDistance::l2);
-  EXPECT_EQ(token_distance_named("cosine"), TokenDistance::cosine);
-  EXPECT_THROW(token_distance_named("manhattan"), BadInput);
 }
 
 TEST(SmallestDistance, is_that_of_the_nearest_pair_in_units_of_the_mean_length) {

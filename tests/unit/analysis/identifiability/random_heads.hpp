@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "base/random.hpp"
 #include "tests/support/test_matrices.hpp"
 
@@ -36,8 +36,8 @@ inline Matrix softmax_of(const Matrix& queries, const Matrix& keys, bool causal)
 }
 
 /// n tokens; values of width d_v, queries and keys of width d_k, H square and random.
-inline AttentionHead random_head(Index n, Index d_v, Index d_k, std::uint64_t seed, bool causal = false) {
-  AttentionHead head;
+inline SampleHead random_head(Index n, Index d_v, Index d_k, std::uint64_t seed, bool causal = false) {
+  SampleHead head;
   head.queries = random_matrix(n, d_k, 10 * seed);
   head.keys = random_matrix(n, d_k, 10 * seed + 1);
   head.values = random_matrix(n, d_v, 10 * seed + 2);
@@ -48,7 +48,7 @@ inline AttentionHead random_head(Index n, Index d_v, Index d_k, std::uint64_t se
 }
 
 /// T = V H
-inline Matrix transformed(const AttentionHead& head) {
+inline Matrix transformed(const SampleHead& head) {
   return head.values * head.output;
 }
 

@@ -2,7 +2,7 @@
 
 // Random matrices for the tests of tokens.
 
-#include "analysis/identifiability/attention_head.hpp"
+#include "analysis/identifiability/sample_head.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer::identifiability {

@@ -6,7 +6,6 @@
 
 #include <Eigen/Eigenvalues>
 
-#include "analysis/paths/path_predictor.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
 

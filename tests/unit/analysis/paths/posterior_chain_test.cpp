@@ -1,15 +1,13 @@
-// Draws of weights against draws of order parameters, and both against the theory. Specification of attention paths, sections 5.4 and
-// 5.5.
-
-#include "analysis/paths/posterior_chain.hpp"
+// Draws of weights against draws of order parameters, and both against the theory (docs/model.md,
+// sections 11.7 to 11.9).
 
 #include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "analysis/chain_diagnostics.hpp"
 #include "analysis/paths/markov_task.hpp"
-#include "analysis/paths/path_predictor.hpp"
+#include "analysis/paths/path_kernels.hpp"
+#include "analysis/paths/posterior_chain.hpp"
 #include "analysis/paths/task_theory.hpp"
 #include "base/error.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
@@ -35,7 +33,7 @@ TEST(PosteriorChain, of_weights_and_of_order_parameters_are_one_posterior) {
   examples.inputs.rightCols(6) = examples.inputs.leftCols(6);
   examples.inputs.col(0) += examples.targets;
   const PathKernels kernels(examples.inputs, 2);
-  const PosteriorOf posterior{network, examples, kernels, 0.1};
+  const PosteriorTarget posterior{network, examples, kernels, 0.1};
   constexpr int draws = 3000;
   const auto weights = weight_chain(posterior, {.warm_up = 300, .draws = draws, .steps = 30});
   const auto orders = order_chain(posterior, {.warm_up = 300, .draws = draws, .steps = 25});
@@ -88,8 +86,8 @@ TEST(PosteriorChain, agrees_with_the_predictor_of_the_theory) {
   constexpr double temperature = 0.01;
   const auto chain = order_chain({network, task.train, theory.kernels(), temperature},
                                  {.warm_up = 200, .draws = 600, .steps = 25});
-  const auto judged = theory.judge(theory.solve(network, temperature).order.u[0], temperature);
-  const auto limit = theory.judge(Eigen::MatrixXd::Identity(2, 2), temperature);
+  const auto judged = theory.evaluate(theory.solve(network, temperature).order.u[0], temperature);
+  const auto limit = theory.evaluate(Eigen::MatrixXd::Identity(2, 2), temperature);
   const VectorXd mean = outputs(task.test.inputs, chain.input_weights);
   // Table of section 5.4: 0.0044 from the theory, 0.390 from the Gaussian process; 15 000 steps instead of 100 000 and more.
   EXPECT_LT((mean - judged.prediction.mean).cwiseAbs().mean(), 0.02);
@@ -101,7 +99,7 @@ TEST(PosteriorChain, is_the_same_for_the_same_seed) {
   const auto network = network_of_width({2}, 3);
   const auto examples = random_examples(6, 2, 3, 5);
   const PathKernels kernels(examples.inputs, 2);
-  const PosteriorOf posterior{network, examples, kernels, 0.5};
+  const PosteriorTarget posterior{network, examples, kernels, 0.5};
   for (const auto chain : {weight_chain, order_chain}) {
     const auto traces = [&](std::uint64_t seed) {
       return chain(posterior, {.warm_up = 5, .draws = 10, .steps = 5, .seed = seed}).traces;
@@ -117,6 +115,53 @@ TEST(PosteriorChain, refuses_networks_that_its_sampler_cannot_draw) {
   const auto narrow = network_of_width({2}, 1), uneven = network_of_width({2}, 2.5);
   EXPECT_THROW(order_chain({narrow, examples, kernels, 1}, {}), BadInput);
   EXPECT_THROW(weight_chain({uneven, examples, kernels, 1}, {}), BadInput);
+}
+
+// Made-up chains, whose means and errors are known by hand.
+
+using namespace test;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+PosteriorChain made_up(double factor) {
+  PosteriorChain chain;
+  chain.order = {.u = {factor * random_covariance(4, 1), factor * random_covariance(2, 2)},
+                 .readout = factor};
+  chain.input_weights = factor * random_matrix(4, 3, 5);
+  for (std::size_t q = 0; q < drawn_quantities; ++q)
+    chain.traces[q] = {factor, factor + 1, factor - 1, factor + 0.5};
+  return chain;
+}
+
+TEST(SampledPosterior, is_the_mean_of_its_chains_with_their_spread) {
+  const RowMatrix inputs = random_matrix(5, 12, 3);
+  const auto all = sampled_posterior({made_up(1), made_up(2), made_up(6)}, inputs);
+  // The mean of 1, 2 and 6 is 3, the standard error of the mean sqrt((4 + 1 + 9)/2/3) = 1.5275.
+  const double error = std::sqrt(14.0 / 6);
+  EXPECT_NEAR(all.order.readout, 3, 1e-14);
+  EXPECT_LT((all.order.u[0] - 3 * random_covariance(4, 1)).norm(), 1e-13);
+  EXPECT_LT((all.order.u[1] - 3 * random_covariance(2, 2)).norm(), 1e-13);
+  EXPECT_NEAR(all.order_error, error / 3, 1e-14);
+  const VectorXd one = outputs(inputs, random_matrix(4, 3, 5));
+  EXPECT_LT((all.mean - 3 * one).norm(), 1e-13);
+  EXPECT_NEAR(all.mean_error, error * one.cwiseAbs().mean(), 1e-13);
+  EXPECT_GT(all.r_hat[2], 1.1);
+  EXPECT_TRUE(std::isfinite(all.effective_draws[4]));
+  EXPECT_TRUE(std::isnan(sampled_posterior({made_up(1)}, inputs).order_error));
+}
+
+TEST(TheoryError, is_relative_to_the_draws) {
+  const RowMatrix inputs = random_matrix(5, 12, 3);
+  const auto all = sampled_posterior({made_up(1), made_up(3)}, inputs);  // mean 2, standard error 1
+  const MatrixXd u = 1.5 * random_covariance(4, 1);
+  const VectorXd mean = -2 * all.mean;
+  const auto error = theory_error(all, u, mean, 10);
+  EXPECT_NEAR(error.order, 0.25, 1e-14);
+  EXPECT_NEAR(error.excess, 0.25 - (4.0 / 20 + 4 * 0.5), 1e-13);
+  EXPECT_NEAR(error.mean, 3 * all.mean.cwiseAbs().mean(), 1e-13);
+  EXPECT_NEAR(error.correlation, -1, 1e-13);
+  EXPECT_TRUE(std::isnan(theory_error(all, u, mean, 3.9).excess));
+  EXPECT_FALSE(std::isnan(theory_error(all, u, mean, 4).excess));
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
-// The theory on the published draws of the Markov task: specification of attention paths, section 4.2. Numbers are held to
+// The theory on the published draws of the Markov task: docs/model.md, section 11.10. Numbers are held to
 // their printed digits, accuracies to 0.1 points.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "analysis/paths/head_scores.hpp"
-#include "analysis/paths/kernel_energy.hpp"
+#include "analysis/paths/head_pruning.hpp"
 #include "analysis/paths/markov_task.hpp"
-#include "analysis/paths/task_overlaps.hpp"
+#include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/task_theory.hpp"
 
 namespace fluxformer::paths {
@@ -29,7 +28,7 @@ struct Published {
   }
   /// In per cent.
   double accuracy(const MatrixXd& u) const {
-    return 100 * theory.judge(u, published_theory_temperature).accuracy;
+    return 100 * theory.evaluate(u, published_theory_temperature).accuracy;
   }
   double accuracy(double width) const { return accuracy(at(width).order.u[0]); }
   double gaussian_process() const {
@@ -56,7 +55,7 @@ double accuracy_of_heads(const PathTask& task, const std::vector<std::vector<int
   const auto part = with_heads(task, kept);
   const int paths = path_count(part.heads);
   return 100 *
-         TaskTheory(part).judge(MatrixXd::Identity(paths, paths), published_theory_temperature).accuracy;
+         TaskTheory(part).evaluate(MatrixXd::Identity(paths, paths), published_theory_temperature).accuracy;
 }
 
 constexpr double printed = 0.0501;  // accuracies have one decimal

@@ -1,20 +1,58 @@
-#include "analysis/paths/shared_data.hpp"
+#include "analysis/paths/data_term.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "analysis/paths/path_kernels.hpp"
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
 
 namespace fluxformer::paths {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+LocalData::LocalData(const PathKernels& kernels, VectorXd targets)
+    : kernels_(kernels), targets_(std::move(targets)) {
+  if (targets_.size() != kernels_.examples())
+    throw BadInput("attention paths: " + std::to_string(targets_.size()) + " targets, kernels of " +
+                   std::to_string(kernels_.examples()) + " examples");
+}
+
+double LocalData::energy(const MatrixXd& u, double temperature) const {
+  return kernel_energy(kernels_.kernel(u), targets_, temperature).value;
+}
+
+DataSlope LocalData::energy_and_slope(const MatrixXd& u, double temperature) const {
+  const auto energy = kernel_energy_and_slope(kernels_.kernel(u), targets_, temperature);
+  if (!std::isfinite(energy.value)) return {.value = energy.value};
+  // dE/dU^{pi pi'} = sum_{mu nu} M_{mu nu} C_{pi pi'}(mu, nu)
+  return {.value = energy.value, .slope = kernels_.contract(energy.slope)};
+}
+
+std::vector<Prediction> LocalData::predict(const MatrixXd& u, double temperature,
+                                           const std::vector<const PathExamples*>& sets) const {
+  const Predictor predictor(kernels_.kernel(u), targets_, temperature);
+  std::vector<Prediction> all;
+  all.reserve(sets.size());
+  for (const auto* examples : sets)
+    all.push_back(predictor(cross_kernel(examples->inputs, kernels_.inputs(), u, kernels_.input_variance()),
+                            own_kernel(examples->inputs, u, kernels_.input_variance())));
+  return all;
+}
+
+VectorXd LocalData::overlaps(const MatrixXd& u) const {
+  return task_overlaps(kernels_.kernel(u), targets_);
+}
+
 namespace {
 
-using Eigen::Index;
 using Eigen::Map;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
@@ -22,7 +60,7 @@ using Eigen::VectorXd;
 /// Only one column of inputs goes to a rank that has none.
 void require_fit(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths) {
   const RankOf me(comm);
-  const Index columns = examples.inputs.cols(), rows = share.count(static_cast<int>(examples.targets.size()));
+  const Index columns = examples.inputs.cols(), rows = share.count(examples.targets.size());
   agree(comm,
         share.rank == me.rank && share.ranks == me.ranks && share.block > 0 && paths > 0 && columns > 0 &&
             columns % paths == 0 && examples.inputs.rows() == rows,
@@ -49,34 +87,39 @@ SharedData::SharedData(MPI_Comm comm, const PathExamples& examples, const Exampl
   });
 }
 
+// L^-1 acts on columns: the D input dimensions of all paths are dealt out to the ranks, the last ones with
+// fewer.
 int SharedData::dimensions_each() const {
   return (dimension() + share_.ranks - 1) / share_.ranks;
 }
 
+// Ranks that minimise together may differ by round-off: all take the first one's U.
 MatrixXd SharedData::of_first(MatrixXd u) const {
-  check_mpi(MPI_Bcast(u.data(), static_cast<int>(u.size()), MPI_DOUBLE, 0, comm()));
+  check_mpi(MPI_Bcast(u.data(), u.size(), MPI_DOUBLE, 0, comm()));
   return u;
 }
 
 template <class Use>
 void SharedData::each_block(Use&& use) const {
-  const int all = static_cast<int>(examples());
+  const int all = examples();
   for (int first = 0; first < all; first += share_.block) {
     const int rows = std::min(share_.block, all - first);
     auto here = block_.topRows(rows);
+    // The rank that holds the block sends it to all.
     if (share_.holds(first)) here = known_.inputs.middleRows(share_.count(first), rows);
-    check_mpi(MPI_Bcast(block_.data(), static_cast<int>(here.size()), MPI_DOUBLE,
-                        first / share_.block % share_.ranks, comm()));
+    check_mpi(MPI_Bcast(block_.data(), here.size(), MPI_DOUBLE, first / share_.block % share_.ranks, comm()));
     use(first, here);
   }
 }
 
+// K = s_0^2/(D Hs) sum_pi (sum_pi' U^{pi pi'} xi^pi'_mu) . xi^pi_nu: rows mu come round in blocks, columns nu
+// are held.
 void SharedData::assemble(const MatrixXd& u, double temperature) const {
   Map<RowMatrix> mixed(work_.data(), known_.inputs.rows(), known_.inputs.cols());
   mix_paths(known_.inputs, u, mixed);
   each_block([&](int first, const auto& rows) {
     // Only columns of examples that are not behind these: the others stand above the diagonal.
-    const Index until = share_.count(first + static_cast<int>(rows.rows()));
+    const Index until = share_.count(first + rows.rows());
     columns_.block(first, 0, rows.rows(), until).noalias() =
         scale_ * (rows * mixed.topRows(until).transpose());
   });
@@ -107,23 +150,25 @@ DataSlope SharedData::energy_and_slope(const MatrixXd& u, double temperature) co
   assemble(of_first(u), temperature);
   const SharedCholesky factor(ranks_, share_.block, columns_);
   if (!factor.positive()) return {.value = std::numeric_limits<double>::infinity()};
+  // y~ = L^-1 y and Y = L^-1 X
   const VectorXd targets = factor.solve_lower(known_.targets);
   const auto inputs = solved_inputs(factor);
   MatrixXd slope = MatrixXd::Zero(paths_, paths_);
   for (Index first = 0; first < inputs.cols(); first += paths_) {
-    const auto here = inputs.middleCols(first, paths_);  // of one dimension
+    const auto here = inputs.middleCols(first, paths_);  // Y of one input dimension, all paths
+    // tr Y_pi^T Y_pi' - (Y_pi^T y~).(Y_pi'^T y~), a sum over input dimensions that are spread over ranks
     const VectorXd along = here.transpose() * targets;
     slope.noalias() += here.transpose() * here;
     slope.noalias() -= along * along.transpose();
   }
-  sum_over_ranks({slope.data(), static_cast<std::size_t>(slope.size())}, comm());
+  sum_over_ranks({slope.data(), slope.data() + slope.size()}, comm());
   return {.value = factor.log_det() + targets.squaredNorm(),
           .slope = scale_ / 2 * (slope + slope.transpose())};
 }
 
 Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, const VectorXd& solved,
                                const PathExamples& others) const {
-  const auto all = static_cast<int>(others.targets.size());
+  const int all = others.targets.size();
   const Index held = others.inputs.rows();
   MatrixXd cross;
   RowMatrix mixed;
@@ -135,6 +180,7 @@ Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, 
   each_block([&](int first, const auto& rows) {
     cross.middleRows(first, rows.rows()).noalias() = scale_ * (rows * mixed.transpose());
   });
+  // Columns of L^-1 k for the other examples of this rank: mean (L^-1 k).y~, variance k(x, x) - |L^-1 k|^2
   factor.solve_lower(cross, all, share_.block);
   Prediction prediction{VectorXd::Zero(all), VectorXd::Zero(all)};
   for (int row = 0; row < held; ++row) {
@@ -144,7 +190,7 @@ Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, 
         scale_ * others.inputs.row(row).dot(mixed.row(row)) - k.squaredNorm();
   }
   for (auto* numbers : {&prediction.mean, &prediction.variance})
-    sum_over_ranks({numbers->data(), static_cast<std::size_t>(all)}, comm());
+    sum_over_ranks({numbers->data(), numbers->data() + all}, comm());
   return prediction;
 }
 
@@ -162,9 +208,11 @@ std::vector<Prediction> SharedData::predict(const MatrixXd& u, double temperatur
 }
 
 VectorXd SharedData::overlaps(const MatrixXd& u) const {
+  // K alone: overlaps are those of its eigenvectors.
   assemble(of_first(u), 0);
+  // |v_k . y|/sqrt(P), eigenvalues rising
   const VectorXd rising = eigenvector_products(ranks_, share_.block, columns_, known_.targets);
-  return rising.reverse().cwiseAbs() / std::sqrt(static_cast<double>(rising.size()));
+  return rising.reverse().cwiseAbs() / std::sqrt(rising.size());
 }
 
 }  // namespace fluxformer::paths

@@ -1,6 +1,6 @@
 // One-shot examples from images that tell their class and number in one pixel each.
 
-#include "analysis/paths/one_shot_examples.hpp"
+#include "analysis/paths/one_shot_task.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,7 @@
 #include <set>
 #include <string>
 
-#include "analysis/paths/learner_weights.hpp"
-#include "analysis/paths/one_shot_task.hpp"
+#include "analysis/paths/path_learner.hpp"
 #include "base/error.hpp"
 #include "data/images/omniglot.hpp"
 
