@@ -114,7 +114,7 @@ function(fluxformer_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
   # A class template whose members are in several sources is instantiated in each of them.
-  list(FILTER sources EXCLUDE REGEX "/(slab_model_|second_order/|reaction_|attention_kernel)[^/]*")
+  list(FILTER sources EXCLUDE REGEX "/(slab_model_|second_order/)[^/]*")
   set(last_folder "")
   foreach(source ${sources})
     cmake_path(GET source PARENT_PATH folder)

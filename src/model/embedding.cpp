@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
 namespace {

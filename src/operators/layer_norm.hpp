@@ -2,6 +2,13 @@
 
 // LayerNorm over channels, row by row: y = (x - mean) / sqrt(var + eps) * gain + bias (Ba et al. 2016), and
 // its tangent and adjoint; and the projection to the unit sphere x / |x| with its tangent and adjoint.
+//
+// LayerNorm along a direction of state and parameters, for Hessian products. With z = (x - mean) / sigma,
+// sigma = sqrt(var + eps), y = gain z + bias:
+//
+//   y_dot = gain_dot z + gain z_dot + bias_dot        z_dot = e - z mean(z e),  e = (x_dot - mean(x_dot)) / sigma
+//   the adjoint   x_bar = (g - mean(g) - z mean(z g)) / sigma,  g = gain w,   varies by the product rule with
+//   (1 / sigma)_dot = -mean(z e) / sigma
 
 #include <cstddef>
 
@@ -34,12 +41,19 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
                      bias_bar);
 }
 
-/// x := x / |x|, contiguous rows. Returns false if a row is zero (that row stays zero).
-bool project_to_sphere(double* x, int rows, int width);
-/// v := J v for y = x / |x| at x: (v - y (y . v)) / |x|. Symmetric, so it is the adjoint too.
-void sphere_tangent(const double* x, double* v, int rows, int width);
-/// v := v - y (y . v), y = x / |x|: the projection to the tangent space at x.
-void project_to_tangent(const double* x, double* v, int rows, int width);
+/// y_dot. `x`, `x_dot`: rows of `width` doubles, `x_stride` apart; `y_dot`: rows of T, `y_stride` apart.
+template <class T>
+void layer_norm_full_tangent(const double* x, const double* x_dot, std::size_t x_stride, int rows, int width,
+                             double eps, const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
+                             std::size_t y_stride);
+
+/// x_bar_dot = base + scale * (J^T w)_dot, where `base`, strides as x, may be `x_bar_dot`;
+/// gain_bar_dot += scale * (sum over rows of z w)_dot, bias_bar_dot += scale * sum over rows of w_dot, if not null.
+template <class T>
+void layer_norm_adjoint_tangent(const double* x, const double* x_dot, std::size_t x_stride, const T* w,
+                                const T* w_dot, std::size_t w_stride, int rows, int width, double eps,
+                                const T* gain, const T* gain_dot, double scale, const double* base,
+                                double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot);
 
 extern template void layer_norm<float>(const double*, std::size_t, int, int, double, const float*,
                                        const float*, float*, std::size_t);

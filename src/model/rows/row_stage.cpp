@@ -5,10 +5,9 @@
 #include <cmath>
 #include <vector>
 
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {
 namespace {

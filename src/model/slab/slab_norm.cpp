@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "operators/layer_norm.hpp"
-#include "operators/layer_norm_second_order.hpp"
+#include "operators/sphere.hpp"
 
 namespace fluxformer {
 

@@ -9,7 +9,7 @@
 #include "model/field_term_kind.hpp"
 #include "model/parameters.hpp"
 #include "operators/attention/attention.hpp"
-#include "operators/dropped_term.hpp"
+#include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 

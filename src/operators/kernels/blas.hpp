@@ -2,6 +2,7 @@
 
 // The libraries behind matrix products, and whether the environment slows it down. For logs and benchmarks.
 
+#include <mpi.h>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,10 @@ std::string blas_warning();
 
 /// The same, decided from the variable's value (null: not set), the kernel in use and the processor.
 std::string openblas_warning(const char* asked, std::string_view kernel, bool processor_has_avx512);
+
+/// Floating-point operations per second of this rank in the product of two square matrices of T (float,
+/// double) of `side` rows, the best of some trials that all ranks begin together. Collective.
+template <class T>
+double product_rate(int side, MPI_Comm comm);
 
 }  // namespace fluxformer

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "operators/kernels/row_major.hpp"
+#include "operators/kernels/matrix_product.hpp"
 
 #ifdef FLUXFORMER_XSMM
 #include <libxsmm.h>

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <numbers>
 
-#include "operators/kernels/exponential.hpp"
 #include "operators/kernels/simd.hpp"
 
 // glibc's vector erf has x86 vector-ABI names and came with 2.35. Elsewhere: std, lane by lane.
@@ -206,14 +205,15 @@ void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count, const 
   activate<2>(GeluTanh<T>{}, x, slope, curvature, count, bias);
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                         \
-  template void exp_shifted<T>(T*, std::size_t, T);                       \
-  template void gelu_erf<T>(T*, T*, std::size_t, const T*);               \
-  template void gelu_tanh<T>(T*, T*, std::size_t, const T*);              \
-  template void gelu_erf_curvature<T>(T*, T*, T*, std::size_t, const T*); \
-  template void gelu_tanh_curvature<T>(T*, T*, T*, std::size_t, const T*);
-FLUXFORMER_INSTANTIATE(float)
-FLUXFORMER_INSTANTIATE(double)
-#undef FLUXFORMER_INSTANTIATE
+template void exp_shifted(float*, std::size_t, float);
+template void exp_shifted(double*, std::size_t, double);
+template void gelu_erf(float*, float*, std::size_t, const float*);
+template void gelu_erf(double*, double*, std::size_t, const double*);
+template void gelu_tanh(float*, float*, std::size_t, const float*);
+template void gelu_tanh(double*, double*, std::size_t, const double*);
+template void gelu_erf_curvature(float*, float*, float*, std::size_t, const float*);
+template void gelu_erf_curvature(double*, double*, double*, std::size_t, const double*);
+template void gelu_tanh_curvature(float*, float*, float*, std::size_t, const float*);
+template void gelu_tanh_curvature(double*, double*, double*, std::size_t, const double*);
 
 }  // namespace fluxformer
