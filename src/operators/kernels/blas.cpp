@@ -1,6 +1,6 @@
 #include "operators/kernels/blas.hpp"
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
