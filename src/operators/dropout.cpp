@@ -5,28 +5,27 @@ namespace fluxformer {
 void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab) const {
   if (!active()) return;
   const auto& line = *context.line;
-  const auto width = static_cast<std::size_t>(context.width);
+  const Index width = context.width;
   const double kept = 1 / (1 - rate_);
   const auto threshold = static_cast<std::uint32_t>(rate_ * 4294967296.0);
   std::vector<std::uint32_t> bits(width);
+  const Index blocks = (width + 3) / 4;  // four numbers of 32 bits from each block
   for (int sample = 0; sample < context.samples; ++sample) {
     const auto stream = random_.item(keys_[sample]).item(site);
     for (int local = 0; local < line.block().count(); ++local) {
-      const auto token = static_cast<std::uint64_t>(line.global_index(line.rank(), local));
-      double* const row =
-          slab + (static_cast<std::size_t>(local) * static_cast<std::size_t>(context.samples) +
-                  static_cast<std::size_t>(sample)) *
-                     width;
-      const std::uint64_t blocks = (width + 3) / 4;  // four numbers of 32 bits from each block
+      // Keyed by the global token: the same mask on any number of ranks.
+      const Index token = line.global_index(line.rank(), local);
+      double* const row = slab + (Index{local} * context.samples + sample) * width;
       stream.bits(token * blocks, bits);
-      for (std::size_t k = 0; k < width; ++k) row[k] *= bits[k] < threshold ? 0.0 : kept;
+      // A number is dropped if its bits, as a fraction of 2^32, are below the rate.
+      for (Index k = 0; k < width; ++k) row[k] *= bits[k] < threshold ? 0.0 : kept;
     }
   }
 }
 
 template <class T>
 void DroppedTerm<T>::mask(double* values) const {
-  context_.dropout->apply(context_, static_cast<std::uint64_t>(4 * layer_ + which_), values);
+  context_.dropout->apply(context_, 4 * layer_ + which_, values);
 }
 
 template <class T>
@@ -49,7 +48,7 @@ void DroppedTerm<T>::add_rhs(const LayerWeights<const T>& weights, const double*
   double* const value = fresh_branch();
   term_.add_rhs(weights, u, scale, value);
   mask(value);
-  for (std::size_t j = 0; j < branch_.size(); ++j) out[j] += value[j];
+  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] += value[j];
 }
 
 template <class T>
@@ -59,7 +58,7 @@ void DroppedTerm<T>::add_tangent(const LayerWeights<const T>& weights, const dou
   double* const value = fresh_branch();
   term_.add_tangent(weights, u, v, scale, value);
   mask(value);
-  for (std::size_t j = 0; j < branch_.size(); ++j) out[j] += value[j];
+  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] += value[j];
 }
 
 template <class T>
@@ -75,7 +74,7 @@ void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const
   double* const value = fresh_branch();
   keeping_.set_rhs_keeping(weights, u, scale, value, value, kept);
   mask(value);
-  for (std::size_t j = 0; j < branch_.size(); ++j) out[j] = base[j] + value[j];
+  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] = base[j] + value[j];
 }
 
 template <class T>
@@ -85,7 +84,7 @@ void DroppedTerm<T>::set_tangent_kept(const LayerWeights<const T>& weights, cons
   double* const value = fresh_branch();
   keeping_.set_tangent_kept(weights, u, v, scale, value, value, kept);
   mask(value);
-  for (std::size_t j = 0; j < branch_.size(); ++j) out[j] = base[j] + value[j];
+  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] = base[j] + value[j];
 }
 
 template <class T>

@@ -16,7 +16,7 @@ namespace fluxformer {
 /// Masks of one seed; nothing is stored per mask.
 class Dropout {
  public:
-  /// `rate` in [0, 1).
+  /// Takes a rate in [0, 1).
   Dropout(double rate, std::uint64_t seed) : rate_(rate), random_(seed, "dropout") {}
 
   /// Sets the keys of the samples of a slab; empty: nothing is dropped.
@@ -32,7 +32,8 @@ class Dropout {
   std::vector<long> keys_;
 };
 
-/// Value and tangent of the term are masked after it, the vector of its adjoint before it.
+/// A term D A(u) under dropout with the mask D: its value D A and its tangent D J v are masked before they are
+/// added to the state, and its adjoint is J^T D w. Without keys (evaluation) it is the plain term.
 template <class T>
 class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
  public:
@@ -58,9 +59,9 @@ class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
 
  private:
   bool active() const { return context_.dropout->active(); }
-  /// Masks `values`.
+  /// values := D values.
   void mask(double* values) const;
-  /// A masked copy of `w`, in branch_.
+  /// A masked copy D w, in branch_.
   const double* masked(const double* w);
   /// branch_ := 0.
   double* fresh_branch();

@@ -17,11 +17,11 @@
 
 namespace fluxformer {
 
-/// What a term keeps for products at one theta, u and w. Null where it keeps nothing.
+/// Tapes of a term for products at one theta, u and w. Null where it keeps nothing.
 struct Linearisation {
-  std::unique_ptr<TermTape> value;    ///< of the evaluation at u
-  std::unique_ptr<TermTape> adjoint;  ///< of the adjoint at w
-  std::unique_ptr<TermTape> tangent;  ///< of the last tangent
+  std::unique_ptr<TermTape> value;    ///< tape of the evaluation at u
+  std::unique_ptr<TermTape> adjoint;  ///< tape of the adjoint at w
+  std::unique_ptr<TermTape> tangent;  ///< tape of the last tangent
 
   /// Memory held, in bytes.
   std::size_t bytes() const {
@@ -31,15 +31,15 @@ struct Linearisation {
   }
 };
 
-/// Optional seam of a SlabTerm. The calls with one Linearisation come in this order: set_rhs_linearised,
+/// Optional seam of a SlabTerm, for products with the Hessian. The calls with one Linearisation come in this order: set_rhs_linearised,
 /// set_adjoint_linearised, then for each direction set_tangent and one of the two last. Weights, u, w, scale
-/// and mask are the same in all of them. A `base` may be the result or the vector (u, w, u_dot, w_dot) of its
-/// call. Collective over the token line, but for make_linearisation.
+/// and mask are the same in all of them. The argument `base` may be the result or the vector (u, w, u_dot, w_dot)
+/// of the same call. Collective over the token line, but for make_linearisation.
 template <class T>
 class SecondOrder {
  public:
   virtual ~SecondOrder() = default;
-  /// Room for what this term keeps. Throws BadInput, naming the key, where it has no second derivative.
+  /// Makes room for the tapes. Throws BadInput, naming the key, where the term has no second derivative.
   virtual Linearisation make_linearisation() const = 0;
   /// out = base + scale * term(u; weights)
   virtual void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
@@ -52,7 +52,7 @@ class SecondOrder {
   virtual void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
                            const double* u, const double* u_dot, double scale, const double* base,
                            double* out, Linearisation& at) = 0;
-  /// u_bar_dot = base + scale * the tangent of J^T w; gradient_dot += scale * that of (d term/d theta)^T w,
+  /// u_bar_dot = base + scale * the tangent of J^T w; gradient_dot += scale * the tangent of (d term/d theta)^T w,
   /// this rank's share, along the direction of the last set_tangent.
   virtual void set_adjoint_tangent(const LayerWeights<const T>& weights,
                                    const LayerWeights<const T>& weights_dot, const double* u,

@@ -1,17 +1,21 @@
 #pragma once
 
-// Rows on the unit sphere, x / |x|: projection, tangent and adjoint.
+// Rows on the unit sphere, y = x / |x|, and derivatives of the projection. All rows are contiguous, in double.
+//
+//   J v = (v - y (y . v)) / |x|        symmetric, so that J^T w is the same
+
+#include "base/index.hpp"
 
 namespace fluxformer {
 
-/// x := x / |x|, contiguous rows. Returns false if a row is zero (that row stays zero).
-bool project_to_sphere(double* x, int rows, int width);
-/// v := J v for y = x / |x| at x: (v - y (y . v)) / |x|. Symmetric, so it is the adjoint too.
-void sphere_tangent(const double* x, double* v, int rows, int width);
-/// v := v - y (y . v), y = x / |x|: the projection to the tangent space at x.
-void project_to_tangent(const double* x, double* v, int rows, int width);
-/// The same for y = x / |x|, whose adjoint is x_bar = (w - y (y . w)) / |x|: x_bar_dot, contiguous rows.
+/// x := x / |x|. Returns false if a row is zero (that row stays zero).
+bool project_to_sphere(double* x, Index rows, Index width);
+/// v := J v at x, which is J^T v too.
+void sphere_tangent(const double* x, double* v, Index rows, Index width);
+/// v := v - y (y . v): the projection to the tangent space at x.
+void project_to_tangent(const double* x, double* v, Index rows, Index width);
+/// x_bar_dot := the tangent of x_bar = J^T w along x_dot and w_dot.
 void sphere_adjoint_tangent(const double* x, const double* x_dot, const double* w, const double* w_dot,
-                            int rows, int width, double* x_bar_dot);
+                            Index rows, Index width, double* x_bar_dot);
 
 }  // namespace fluxformer
