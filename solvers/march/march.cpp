@@ -106,7 +106,7 @@ void March::Impl::make_stepper() {
 void March::Impl::show(int row_cell, const RowVisitor& row) {
   const ReadArray slab(u);
   double sum = 0;  // NaN and infinity survive it
-  for (std::size_t j = 0; j < model.context().size(); ++j) sum += slab.values[j] * 0.0;
+  for (Index j = 0, count = model.context().size(); j < count; ++j) sum += slab.values[j] * 0.0;
   agree(comm, std::isfinite(sum), "the state is not finite at depth cell " + std::to_string(row_cell),
         ExitCode::numerical);
   row(row_cell, slab.values);

@@ -7,7 +7,8 @@
 namespace fluxformer {
 namespace {
 
-/// The part factor (u_{i + shift} - u_i) of a stencil: as all parts are differences, a constant state gives exactly 0.
+/// The part factor (u_{i + shift} - u_i) of a stencil: as all parts are differences, a constant state gives
+/// exactly 0.
 struct Difference {
   int shift;
   double factor;
@@ -33,7 +34,8 @@ Stencil second_difference(double rate, int cell, int cells) {
   return {{{-1, rate}, {1, rate}}, 2};
 }
 
-/// out_i += sum of factor (u_{i + shift} - u_i) over the stencil of cell i; a ghost that is missing counts as zero.
+/// out_i += sum of factor (u_{i + shift} - u_i) over the stencil of cell i; a ghost that is missing counts as
+/// zero.
 template <class StencilOf>
 void apply(const Column<const double>& u, CellRange cells, const Column<double>& out,
            StencilOf&& stencil_of) {
@@ -51,8 +53,8 @@ void apply(const Column<const double>& u, CellRange cells, const Column<double>&
   }
 }
 
-/// u_bar_{i + shift} += factor w_i and u_bar_i -= factor w_i: the transpose of apply. A ghost that is missing has no
-/// adjoint.
+/// u_bar_{i + shift} += factor w_i and u_bar_i -= factor w_i: the transpose of apply. A ghost that is missing
+/// has no adjoint.
 template <class StencilOf>
 void apply_transposed(const Column<const double>& w, CellRange cells, const Column<double>& u_bar,
                       StencilOf&& stencil_of) {

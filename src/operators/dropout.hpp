@@ -32,8 +32,8 @@ class Dropout {
   std::vector<long> keys_;
 };
 
-/// A term D A(u) under dropout with the mask D: its value D A and its tangent D J v are masked before they are
-/// added to the state, and its adjoint is J^T D w. Without keys (evaluation) it is the plain term.
+/// A term D A(u) under dropout with the mask D: its value D A and its tangent D J v are masked before they
+/// are added to the state, and its adjoint is J^T D w. Without keys (evaluation) it is the plain term.
 template <class T>
 class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
  public:

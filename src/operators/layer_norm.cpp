@@ -54,8 +54,8 @@ T normalise(const double* x, Index n, double eps, T* y) {
   return inverse;
 }
 
-/// Calls f(integral constant) with the registers of a row, if the row is made of whole ones and is short enough
-/// to stay in them; else returns false.
+/// Calls f(integral constant) with the registers of a row, if the row is made of whole ones and is short
+/// enough to stay in them; else returns false.
 template <class T, class F>
 bool in_registers(Index n, F&& f) {
   if (n % simd::lanes<T> != 0) return false;
@@ -99,8 +99,8 @@ struct RowRegisters {
 
 }  // namespace
 
-// Short rows stay in registers. Otherwise several passes go over a few rows at a time: row by row, the sums would
-// wait for the stores just before.
+// Short rows stay in registers. Otherwise several passes go over a few rows at a time: row by row, the sums
+// would wait for the stores just before.
 template <class T>
 void layer_norm(const double* x, Index x_stride, Index rows, Index width, double eps, const T* gain,
                 const T* bias, T* y, Index y_stride) {

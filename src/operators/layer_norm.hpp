@@ -1,6 +1,7 @@
 #pragma once
 
-// LayerNorm over channels, row by row (Ba et al. 2016), and its derivatives. Means are over the channels of a row.
+// LayerNorm over channels, row by row (Ba et al. 2016), and its derivatives. Means are over the channels of a
+// row.
 //
 //   y = gain z + bias      z = (x - mean(x)) / sigma,   sigma = sqrt(mean((x - mean(x))^2) + eps)
 //
@@ -13,7 +14,8 @@
 //   y_dot = gain_dot z + gain z_dot + bias_dot          z_dot = e - z mean(z e)
 //   and the adjoint varies by the product rule with     (1 / sigma)_dot = -mean(z e) / sigma
 //
-// Rows of the state are double, `x_stride` apart; rows of T are `y_stride` or `w_stride` apart. Arithmetic is in T.
+// Rows of the state are double, `x_stride` apart; rows of T are `y_stride` or `w_stride` apart. Arithmetic is
+// in T.
 
 #include "base/index.hpp"
 

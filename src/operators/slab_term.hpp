@@ -10,9 +10,9 @@
 
 namespace fluxformer {
 
-/// A sub-layer's term on a slab. T is the arithmetic of the kernel (float, double); the state and the parameter
-/// gradients are double. Calls are collective over the token line. Objects own their work space and are not
-/// thread-safe. `out` never overlaps the inputs.
+/// A sub-layer's term on a slab. T is the arithmetic of the kernel (float, double); the state and the
+/// parameter gradients are double. Calls are collective over the token line. Objects own their work space and
+/// are not thread-safe. `out` never overlaps the inputs.
 template <class T>
 class SlabTerm {
  public:
@@ -37,8 +37,8 @@ class TermTape {
 };
 
 /// Optional seam of a SlabTerm, for back-propagation and for many tangents at one state: the evaluation keeps
-/// activations; tangent and adjoint use them instead of computing them again. The bits are the same as without.
-/// Collective over the token line.
+/// activations; tangent and adjoint use them instead of computing them again. The bits are the same as
+/// without. Collective over the token line.
 template <class T>
 class KeepsActivations {
  public:

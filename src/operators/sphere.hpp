@@ -1,6 +1,7 @@
 #pragma once
 
-// Rows on the unit sphere, y = x / |x|, and derivatives of the projection. All rows are contiguous, in double.
+// Rows on the unit sphere, y = x / |x|, and derivatives of the projection. All rows are contiguous, in
+// double.
 //
 //   J v = (v - y (y . v)) / |x|        symmetric, so that J^T w is the same
 

@@ -36,8 +36,9 @@ struct CellRange {
   int begin = 1, end = 1;
 };
 
-/// The limit that a term sets to an explicit step dt. Forward Euler with first-order transport is stable while the sum of
-/// rate * dt over all terms is at most 1; each method scales the two kinds by numbers of its own.
+/// The limit that a term sets to an explicit step dt. Forward Euler with first-order transport is stable
+/// while the sum of rate * dt over all terms is at most 1; each method scales the two kinds by numbers of its
+/// own.
 struct StepLimit {
   enum class Kind { transport, diffusion };
   Kind kind = Kind::transport;
@@ -69,7 +70,8 @@ class Term {
   virtual void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                            const Column<double>& u_bar, std::span<double> parameters) = 0;
 
-  /// The numbers of cells below and above on which a cell's value depends. Not collective, like the two below.
+  /// The numbers of cells below and above on which a cell's value depends. Not collective, like the two
+  /// below.
   virtual int reach_below() const { return 0; }
   virtual int reach_above() const { return 0; }
   /// The limit of an explicit step; nothing where none is known.

@@ -72,8 +72,8 @@ class Lattice {
   std::array<bool, 4> beyond_;
 };
 
-/// Calls visit(offset of the row of a token and sample, neighbours' rows, number of neighbours) for every row of the
-/// slab; rows that need the halo come last, so that its exchange overlaps with the others. A row's
+/// Calls visit(offset of the row of a token and sample, neighbours' rows, number of neighbours) for every row
+/// of the slab; rows that need the halo come last, so that its exchange overlaps with the others. A row's
 /// arithmetic does not depend on the split.
 template <class Visit>
 void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& halo, Visit&& visit) {
@@ -97,8 +97,8 @@ void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& ha
   pass(true);
 }
 
-/// visit(channel, sum over the neighbours y of u(y) - u(x)) for the channels of a row; exactly 0 where all are
-/// equal. The number of neighbours is a compile-time constant, so that the inner loop is vectorised.
+/// visit(channel, sum over the neighbours y of u(y) - u(x)) for the channels of a row; exactly 0 where all
+/// are equal. The number of neighbours is a compile-time constant, so that the inner loop is vectorised.
 template <int count, class Visit>
 inline void laplacian(const std::array<const double*, 4>& near, const double* u, Index width, Visit&& visit) {
   for (Index c = 0; c < width; ++c) {

@@ -73,7 +73,7 @@ void InputJacobian::linearise(const double* u_0, int length) {
              copies = static_cast<std::size_t>(context_.samples);
   context_.mask.length.assign(copies, length);
   states_[0].resize(context_.size());
-  for (std::size_t row = 0; row * width < context_.size(); ++row)
+  for (std::size_t row = 0, rows = context_.rows(); row < rows; ++row)
     std::copy_n(u_0 + row / copies * width, width, states_[0].data() + row * width);
   const double h = depth_.spacing();
   for (std::size_t cell = 0; cell < tapes_.size(); ++cell) {

@@ -98,7 +98,7 @@ void SlabModel<T>::add_field(FieldTermKind part, const DepthPoint& at, double sc
   std::fill_n(f, context_.size(), 0.0);
   t->add_rhs(weights_at(at), u, scale, f);
   project_to_tangent(u, f, context_.rows(), context_.width);
-  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += f[j];
+  for (Index j = 0, count = context_.size(); j < count; ++j) out[j] += f[j];
 }
 
 template <class T>
@@ -120,7 +120,7 @@ void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, d
   project_to_tangent(u, df, context_.rows(), context_.width);
   sphere_tangent(u, dy, context_.rows(), context_.width);
   add_projection_tangent(u, f, dy, context_.rows(), context_.width, df);
-  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += df[j];
+  for (Index j = 0, count = context_.size(); j < count; ++j) out[j] += df[j];
 }
 
 template <class T>
@@ -142,7 +142,7 @@ void SlabModel<T>::add_field_adjoint(FieldTermKind part, const DepthPoint& at, d
     std::copy_n(w, context_.size(), pw);
     project_to_tangent(u, pw, context_.rows(), context_.width);
     projection_adjoint(u, f, w, context_.rows(), context_.width, dw);
-    for (std::size_t j = 0; j < context_.size(); ++j) u_bar[j] += dw[j];
+    for (Index j = 0, count = context_.size(); j < count; ++j) u_bar[j] += dw[j];
     outer = pw;
   }
   t->add_adjoint(weights, u, outer, scale, u_bar, wanted ? &gradient : nullptr);

@@ -16,11 +16,11 @@
 
 namespace fluxformer {
 
-// Work space and tapes. A ' or _dot is a variation along a direction, a _bar an adjoint. Buffers of derivatives are
-// allocated on first use.
+// Work space and tapes. A ' or _dot is a variation along a direction, a _bar an adjoint. Buffers of
+// derivatives are allocated on first use.
 
-/// Variations of a chunk: of N(u); of lanes q, k and mix; of items; of |k|^2/2 and of the potentials of rows and columns;
-/// and the travelling items with their variations.
+/// Variations of a chunk: of N(u); of lanes q, k and mix; of items; of |k|^2/2 and of the potentials of rows
+/// and columns; and the travelling items with their variations.
 template <class T>
 struct AttentionTangentWork {
   std::vector<T> x, q, k, mix, kv, q_items, half_norm, f, g, slope, travelling;
@@ -43,8 +43,8 @@ struct AttentionTangent {
   std::size_t bytes() const { return bytes_of(x, q, kv, mix, slope); }
 };
 
-/// All adjoints of a chunk: also of lanes k, of the other items and of the potentials of columns; seeds [row][width];
-/// gradients of a matrix and of a vector.
+/// All adjoints of a chunk: also of lanes k, of the other items and of the potentials of columns; seeds
+/// [row][width]; gradients of a matrix and of a vector.
 template <class T>
 struct AttentionAdjointWork : AttentionAdjoint<T> {
   std::vector<T> k, q_items, g, none, seed, product, sums;
@@ -245,8 +245,8 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
   });
 }
 
-// The tangent J v. The potentials of the normalisation are known from the forward pass: each half-step takes one tour of
-// the ring, with items and their variations:
+// The tangent J v. The potentials of the normalisation are known from the forward pass: each half-step takes
+// one tour of the ring, with items and their variations:
 //
 //   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
 //   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
@@ -298,8 +298,8 @@ struct TangentPass {
 
 namespace {
 
-/// Sets beta' of the items from [head][row] lanes: -(|k|^2/2)' of travelling keys, and the variation of the other
-/// side's potential.
+/// Sets beta' of the items from [head][row] lanes: -(|k|^2/2)' of travelling keys, and the variation of the
+/// other side's potential.
 template <class T>
 void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T>& half_norm_dot,
                   const std::vector<T>* other, std::vector<T>& travelling_dot) {
@@ -398,8 +398,8 @@ void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const 
   work_->for_kept_chunks(kept, [&] { set_tangent_of_chunk(weights.attention, u, v, scale, base, out); });
 }
 
-// The adjoint J^T w and the gradient with respect to the parameters, half-step by half-step backwards. The plan P is
-// known from the potentials kept in the forward pass:
+// The adjoint J^T w and the gradient with respect to the parameters, half-step by half-step backwards. The
+// plan P is known from the potentials kept in the forward pass:
 //
 //   final rows     s = P (mix_bar . v - c)      v_bar += sum_x P mix_bar
 //                  c = mix_bar . mix if a row half-step was the last (c is then the adjoint of its
@@ -417,8 +417,8 @@ template <class T>
 struct AdjointPass {
   AttentionChunk<T>& chunk;
 
-  /// Makes one tour: adds to stationary_bar, to travelling_bar and to other_bar, the adjoint of the travelling side's
-  /// potential.
+  /// Makes one tour: adds to stationary_bar, to travelling_bar and to other_bar, the adjoint of the
+  /// travelling side's potential.
   void run(Side side, bool values, int step, const std::vector<T>& centre, const std::vector<T>& mix_bar,
            std::vector<T>& stationary_bar, std::vector<T>& travelling_bar, std::vector<T>& other_bar) const {
     const Index r = chunk.rows(), ld = chunk.ld;
@@ -460,8 +460,10 @@ struct Backwards {
   void pull_input(const double* u, const double* base, double* u_bar);
 };
 
-// out = alpha (W_O mix + b_O):  mix_bar = alpha W_O^T seed,  W_O_bar = alpha seed mix^T,  b_O_bar = alpha sum seed,
-// alpha_bar = <seed, W_O mix + b_O>
+// out = alpha (W_O mix + b_O), with the seed, the adjoint of out, and sums over rows:
+//
+//   mix_bar = alpha W_O^T seed            alpha_bar = <seed, W_O mix + b_O>
+//   W_O_bar = alpha sum seed mix^T        b_O_bar = alpha sum seed
 template <class T>
 void Backwards<T>::pull_output(const double* w, double scale) {
   const Index r = chunk.rows(), width = chunk.width, ld = chunk.ld;
@@ -508,8 +510,8 @@ void Backwards<T>::pull_kernel() {
   bar.q.assign(width * ld, T(0));
   bar.kv.assign(r * (2 * width + heads), T(0));
 
-  // Backwards through a half-step of rows: bar.g becomes the adjoint of the columns' potential. For l2, beta includes
-  // -|k|^2/2: k_bar -= beta_bar k.
+  // Backwards through a half-step of rows: bar.g becomes the adjoint of the columns' potential. For l2, beta
+  // includes -|k|^2/2: k_bar -= beta_bar k.
   const auto rows_backwards = [&](bool values, int step, int after, const std::vector<T>& centre) {
     chunk.set_beta(Side::rows, after < 0 ? nullptr : &chunk.potential[after]);
     bar.g.assign(heads * ld, T(0));
@@ -546,7 +548,10 @@ void Backwards<T>::pull_kernel() {
   row_major(bar.kv.data(), r, width, 2 * width) += row_major(bar.k.data(), width, r, ld).transpose();
 }
 
-// q, k, v = W x + b, x = N(u):  W_bar = q_bar x^T,  b_bar = sum over rows of q_bar,  x_bar = sum over q, k, v of W^T q_bar
+// q = W_Q x + b_Q, x = N(u), and k, v likewise:
+//
+//   W_Q_bar = sum over rows of q_bar x^T  b_Q_bar = sum over rows of q_bar
+//   x_bar = W_Q^T q_bar + W_K^T k_bar + W_V^T v_bar
 template <class T>
 void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar) {
   const Index r = chunk.rows(), width = chunk.width;
@@ -615,8 +620,8 @@ void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const 
       kept, [&] { set_adjoint_of_chunk(weights.attention, u, w, scale, base, u_bar, gradient); });
 }
 
-// Products with the Hessian, for kernel dot with soft-max or linear. Source: Pearlmutter 1994. With ' for the variation
-// along a direction of the weights theta, of u and of w,
+// Products with the Hessian, for kernel dot with soft-max or linear. Source: Pearlmutter 1994. With ' for the
+// variation along a direction of the weights theta, of u and of w,
 //
 //   x' = N(u)'    q' = W_Q x' + W_Q' x + b_Q', k and v likewise    mix' = sum_y P ((u - slope) v + v')
 //   out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
@@ -765,8 +770,8 @@ void Attention<T>::set_gauss_newton(const LayerWeights<const T>& weights, const 
   set_adjoint_kept(weights, u, w_dot, scale, base, u_bar_dot, &gradient_dot, *at.value);
 }
 
-// The tangent of the adjoint, for kernel dot with soft-max or linear: every product of the adjoint becomes two. With '
-// for the variation along a direction of the weights theta, of u and of w,
+// The tangent of the adjoint, for kernel dot with soft-max or linear: every product of the adjoint becomes
+// two. With ' for the variation along a direction of the weights theta, of u and of w,
 //
 //   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
 //   centre' = mix_bar' . mix + mix_bar . mix' (linear: 0)
@@ -791,8 +796,10 @@ struct BackwardsAlong {
   void pull_input(const double* u, const double* u_dot, const double* base, double* u_bar_dot);
 };
 
-// mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed,  W_O_bar' = alpha (seed' mix^T + seed mix'^T) and so on, without the
-// parts that vary with alpha, W_O and b_O themselves
+// Without the parts of the gradients that vary with alpha, W_O and b_O themselves:
+//
+//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
+//   W_O_bar' = alpha sum (seed' mix^T + seed mix'^T)      b_O_bar' = alpha sum seed'
 template <class T>
 void BackwardsAlong<T>::pull_output(const T* w_o, const T* w_o_dot, const std::vector<T>& seeds,
                                     const std::vector<T>& seeds_dot) {
@@ -822,7 +829,8 @@ void BackwardsAlong<T>::pull_output(const T* w_o, const T* w_o_dot, const std::v
   simd::set_sum(*theta.alpha, bar_dot.sums.data(), width, to.b_o, to.b_o);
 }
 
-// From mix_bar' to q_bar', k_bar', v_bar'. Keys, values and their variations travel; the tangents of their adjoints follow.
+// From mix_bar' to q_bar', k_bar', v_bar'. Keys, values and their variations travel; the tangents of their
+// adjoints follow.
 template <class T>
 void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
   const Index r = chunk.rows(), width = chunk.width;
@@ -853,7 +861,10 @@ void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
       bar_dot.kv.data());
 }
 
-// q, k, v = W x + b, x = N(u):  W_bar' = q_bar' x^T + q_bar x'^T,  x_bar' = sum over q, k, v of W^T q_bar' + W'^T q_bar
+// Through q = W_Q x + b_Q, and k, v likewise:
+//
+//   W_Q_bar' = sum over rows of q_bar' x^T + q_bar x'^T
+//   x_bar'   = sum over q, k, v of W^T q_bar' + W'^T q_bar
 template <class T>
 void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const double* base,
                                    double* u_bar_dot) {

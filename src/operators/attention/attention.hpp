@@ -48,9 +48,9 @@ template <class T>
 class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
-  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is borrowed;
-  /// the lengths of its mask are read at each call and may change between calls (new lengths are not checked again).
-  /// `operands` are those of the linear maps.
+  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is
+  /// borrowed; the lengths of its mask are read at each call and may change between calls (new lengths are
+  /// not checked again). `operands` are those of the linear maps.
   Attention(const SlabContext& context, const AttentionSettings& settings,
             Operands operands = Operands::exact);
   ~Attention() override;
@@ -71,8 +71,9 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         TermTape& kept) override;
 
-  /// Makes tapes for kernel dot with softmax or linear. They keep, beside the activations, 5 d numbers a row of the adjoint
-  /// (and a matrix of the size of W_O), and as many of the tangent. Throws BadInput for the other kernel or normalisation.
+  /// Makes tapes for kernel dot with softmax or linear. They keep, beside the activations, 5 d numbers a row
+  /// of the adjoint (and a matrix of the size of W_O), and as many of the tangent. Throws BadInput for the
+  /// other kernel or normalisation.
   Linearisation make_linearisation() const override;
   void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
                           const double* base, double* out, Linearisation& at) override;
@@ -94,18 +95,20 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
 
-  /// Work space on this rank, in bytes: O(local rows * width), independent of the length of the line. Asked for by tests.
+  /// Work space on this rank, in bytes: O(local rows * width), independent of the length of the line. Asked
+  /// for by tests.
   std::size_t work_bytes() const;
 
  private:
   struct Work;
-  /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the kernel, 8 d^2 per row and 4 d per
-  /// visible token (sinkhorn: 2 d more for each further half-step).
+  /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the
+  /// kernel, 8 d^2 per row and 4 d per visible token (sinkhorn: 2 d more for each further half-step).
   void count(int passes) const;
   /// out = base + scale * J(u) v of the current chunk, whose forward pass is known.
   void set_tangent_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* v,
                             double scale, const double* base, double* out);
-  /// u_bar = base + scale * J(u)^T w of the current chunk, whose forward pass is known; adds to the gradient, if any.
+  /// u_bar = base + scale * J(u)^T w of the current chunk, whose forward pass is known; adds to the gradient,
+  /// if any.
   void set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* w,
                             double scale, const double* base, double* u_bar,
                             const LayerWeights<double>* gradient);

@@ -11,8 +11,8 @@ namespace fluxformer {
 
 namespace {
 
-/// Samples of a chunk: as many as keep N(u), queries, keys, values and mix in the second-level cache; where the weights
-/// alone are larger than that, enough to be worth reading them again.
+/// Samples of a chunk: as many as keep N(u), queries, keys, values and mix in the second-level cache; where
+/// the weights alone are larger than that, enough to be worth reading them again.
 Index samples_at_a_time(const SlabContext& context, Index number_size) {
   constexpr Index cache = 768 * 1024;
   Index most_tokens = 0;
@@ -55,7 +55,7 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSe
       w_o(operands),
       most_(samples_at_a_time(context, sizeof(T))) {
   const Index all = most_ * tokens;
-  ld = all + simd::lanes<T>;
+  ld = all + simd::lanes<T>;  // a vector load may reach past the last row
   static_cast<Forward&>(*this) = make_forward();
   projected.resize(all * width);
   top.resize(heads * ld);
@@ -66,6 +66,7 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSe
     my_index_[t] = context.line->global_index(context.line->rank(), t);
     if (context.mask.weight.empty()) continue;
     const double weight = context.mask.weight[my_index_[t]];
+    // Soft-max adds log w_y to the logits; linear attention multiplies by w_y.
     weight_term[t] = static_cast<T>(shape.linear ? weight : std::log(weight));
   }
 }
@@ -154,6 +155,7 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 template <class T>
 void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale,
                                    const double* base, double* out) {
+  // out = base + scale (W_O mix + b_O)
   w_o.apply(rows(), Stored::transposed, lanes.data(), ld, projected.data());
   scatter(projected.data(), b_o, scale, base, out);
 }
@@ -215,6 +217,7 @@ void AttentionChunk<T>::set_beta(Side side, const std::vector<T>* other) {
   const Index r = rows();
   const bool travelling_keys = side == Side::rows && settings.kernel == Kernel::l2;
   T* beta = travelling(side).data() + r * columns(side);
+  // beta_y = log w_y - |k_y|^2 / 2 + g_y, or for columns log w_x + f_x
   for (Index h = 0; h < heads; ++h, beta += r) {
     for (Index i = 0; i < r; ++i) beta[i] = weight_term[i % tokens];
     if (travelling_keys)
@@ -236,18 +239,20 @@ template <class T>
 void AttentionChunk<T>::solve(bool keep) {
   const Index r = rows();
   potential.resize(half_steps);
-  // f or g = -log sum exp(logit + beta) = -(top + log sum); with l2, g without the -|k|^2/2 of its own keys
+  // f or g = -log sum exp(logit + beta) = -(top + log sum). For l2, the sums of columns leave out the -|k|^2/2 of
+  // their own key, which g makes up for.
   const auto keep_potential = [&](int step) {
     auto& to = potential[step];
     to.resize(heads * ld);
-    const bool without_norm = step % 2 == 1 && settings.kernel == Kernel::l2;
+    const bool norm_left_out = step % 2 == 1 && settings.kernel == Kernel::l2;
     for (Index h = 0; h < heads; ++h)
       for (Index i = h * ld; i < h * ld + r; ++i)
-        to[i] = (without_norm ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
+        to[i] = (norm_left_out ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
   };
 
   set_beta(Side::rows, nullptr);
   if (half_steps > 1) transpose_for_columns(*this);
+  // f from g, g from f, ...; the last half-step of rows sums the values, too.
   for (int step = 0; step < half_steps; ++step) {
     const bool last = step + 1 == half_steps;
     if (step % 2 == 0) {
@@ -261,6 +266,7 @@ void AttentionChunk<T>::solve(bool keep) {
     }
   }
   const bool rows_last = half_steps % 2 == 1;
+  // After a half-step of columns, rows are summed once more with the last g, and keep the f before it.
   if (!rows_last) stream(*this, Side::rows, true);
 
   // mix := sum_y P v_y. If rows were normalised last, P = exp(logit - top) / sum; else, with the last f,

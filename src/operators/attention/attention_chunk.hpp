@@ -2,9 +2,9 @@
 
 // Attention for a few samples at a time, and the normalisation of its kernel. Internal to the operator.
 //
-// Rows of a chunk are [sample][token]. Buffers have two layouts. "Lanes" are [channel][row] (or [head][row], one number
-// per head) with stride `ld`, which leaves room for a vector load past the last row. "Items" travel around the ring: a
-// matrix [row][columns] followed by beta [head][row].
+// Rows of a chunk are [sample][token]. Buffers have two layouts. "Lanes" are [channel][row] (or [head][row],
+// one number per head) with stride `ld`, which leaves room for a vector load past the last row. "Items"
+// travel around the ring: a matrix [row][columns] followed by beta [head][row].
 //
 // Soft-max, or alternating half-steps in the log domain (Sinkhorn):
 //
@@ -12,9 +12,9 @@
 //   odd half-steps    f_x = -log sum_y w_y exp(logit + g_y)     rows of P sum to 1
 //   even half-steps   g_y = -log sum_x w_x exp(logit + f_x)     columns sum to 1 with weights w_x
 //
-// x and y run over real tokens; f is computed for padded rows too, but they enter no column. Soft-max is the first
-// half-step with values. Linear attention has one half-step with f = 0. Sources: Sander et al., arXiv 2110.11773,
-// section 3.1; log domain as in Peyre and Cuturi, Computational Optimal Transport, section 4.4.
+// x and y run over real tokens; f is computed for padded rows too, but they enter no column. Soft-max is the
+// first half-step with values. Linear attention has one half-step with f = 0. Sources: Sander et al., arXiv
+// 2110.11773, section 3.1; log domain as in Peyre and Cuturi, Computational Optimal Transport, section 4.4.
 
 #include <algorithm>
 #include <cstddef>
@@ -65,8 +65,8 @@ struct AttentionForward {
   }
 };
 
-/// A few samples that fit in the cache, with what the right-hand side, its derivatives and the output of the kernel
-/// share.
+/// A few samples that fit in the cache, with what the right-hand side, its derivatives and the output of the
+/// kernel share.
 template <class T>
 struct AttentionChunk : AttentionForward<T> {
   using Forward = AttentionForward<T>;  ///< results that an adjoint needs
@@ -111,8 +111,8 @@ struct AttentionChunk : AttentionForward<T> {
   std::vector<T>& travelling(Side side) { return side == Side::rows ? kv : q_items; }
   const std::vector<T>& stationary(Side side) const { return side == Side::rows ? q : k; }
 
-  /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are context.row() and `width`
-  /// apart.
+  /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are context.row()
+  /// and `width` apart.
   template <class F>
   void for_samples(F&& f) const {
     for (Index s = 0; s < samples_; ++s) f((first_ + s) * width, s * tokens * width);
@@ -121,8 +121,8 @@ struct AttentionChunk : AttentionForward<T> {
   void gather(const double* slab, double scale, T* y) const;
   /// y := N(u) of the chunk.
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
-  /// out = base + scale * (rows + bias) for the chunk's rows of a slab, where bias [width] may be null and `base` may be
-  /// `out`.
+  /// out = base + scale * (rows + bias) for the chunk's rows of a slab, where bias [width] may be null and
+  /// `base` may be `out`.
   void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
   /// Sets the linear maps, before the first chunk of a call.
   void set_maps(const AttentionWeights<const T>& weights);
@@ -134,17 +134,17 @@ struct AttentionChunk : AttentionForward<T> {
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
-  /// Beta of the items := the sum of their weight_term, of -|k|^2/2 (l2, if keys travel) and of the potential of the
-  /// other side, if any.
+  /// Beta of the items := the sum of their weight_term, of -|k|^2/2 (l2, if keys travel) and of the potential
+  /// of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
-  /// The number of each row that is added to the logits of half-step `step` to give log P: its potential, less the
-  /// |k|^2/2 that column potentials include for l2.
+  /// The number of each row that is added to the logits of half-step `step` to give log P: its potential,
+  /// less the |k|^2/2 that column potentials include for l2.
   std::vector<T> plan_offset(int step) const;
   /// The half-step whose potential normalises the final rows.
   int final_row_step() const { return half_steps % 2 == 1 ? half_steps - 1 : half_steps - 2; }
 
-  /// f(queries, keys, position) for every sample and head of the block of a rank. If columns stay (Side::columns), keys
-  /// take the place of queries and queries that of keys.
+  /// f(queries, keys, position) for every sample and head of the block of a rank. If columns stay
+  /// (Side::columns), keys take the place of queries and queries that of keys.
   template <class F>
   void for_heads(Side side, bool values, int rank, const T* block, F&& f) {
     const Index theirs = context.line->block(rank).count();

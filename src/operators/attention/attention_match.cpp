@@ -14,7 +14,8 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using Rows = Eigen::Map<const Matrix>;
 using Row = Eigen::Map<const Eigen::RowVectorXd>;
 
-/// Rows := logarithm of the soft-max of the rows, log p = logit - log sum exp(logit), from logits less their maximum.
+/// Rows := logarithm of the soft-max of the rows, log p = logit - log sum exp(logit), from logits less their
+/// maximum.
 void log_soft_max(Matrix& logits) {
   logits.colwise() -= logits.rowwise().maxCoeff().eval();
   const Matrix powers = logits.array().exp();

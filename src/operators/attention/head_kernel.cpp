@@ -149,7 +149,8 @@ const T* HeadKernel<T>::plan(const QueryBlock<T>& queries, const KeyValueBlock<T
     return d;
   }
   dots(at, keys.stride, keys.b, queries.stride, queries.a, InsertMode::insert, p);
-  // P = exp(scale a . b + beta + offset) <= 1 for visible pairs; the limit keeps hidden pairs and lanes without a token from overflowing.
+  // P = exp(scale a . b + beta + offset) <= 1 for visible pairs; the limit keeps hidden pairs and lanes
+  // without a token from overflowing.
   const Vector<T> limit = broadcast(T(80));
   const Index lanes = at.lanes;
   for (Index y = 0; y < at.keys(); ++y) {
@@ -259,7 +260,7 @@ void HeadKernel<T>::adjoint(const QueryBlock<T>& queries, const T* mix_bar, cons
         const T* const d = plan(queries, keys, offset, at, p, own);
         if (values) {
           dots(at, keys.stride, keys.v, queries.stride, mix_bar, InsertMode::insert, s);
-          spread(at, p, bar_tile, keys.stride, keys_bar.v);
+          spread(at, p, bar_tile, keys.stride, keys_bar.v);  // v_bar += P mix_bar
         }
         // s = D (mix_bar . v - centre), times scale for a and b; beta_bar += sum_x s
         for (Index y = 0; y < at.keys(); ++y) {
@@ -274,6 +275,7 @@ void HeadKernel<T>::adjoint(const QueryBlock<T>& queries, const T* mix_bar, cons
           });
           if (keys_bar.beta != nullptr) keys_bar.beta[at.begin + y] += simd::sum<T>(sum);
         }
+        // a_bar += s b, b_bar += s a
         mix(at, keys.stride, keys.b, s, queries.stride, InsertMode::add, a_bar);
         spread(at, s, a_tile, keys.stride, keys_bar.b);
       });
@@ -305,6 +307,7 @@ void HeadKernel<T>::tangent(const QueryBlock<T>& queries, const T* a_dot, const 
           }
           if (!shape_.linear) store_tokens<T>(slopes, x, at.tokens, load(slopes + x) + sum);
         });
+        // mixed += D u v + P v'
         if (keys.v == nullptr) return;
         mix(at, keys.stride, keys.v, u, queries.stride, InsertMode::add, mixed);
         mix(at, keys.stride, keys_dot.v, p, queries.stride, InsertMode::add, mixed);
@@ -353,6 +356,7 @@ void HeadKernel<T>::adjoint_tangent(const QueryBlock<T>& queries, const QueryTan
             store(s_dot + pair, change_of_s * shape_.scale);
           });
         }
+        // v_bar' += P' mix_bar + P mix_bar',  a_bar' += s' b + s b',  b_bar' += s' a + s a'
         spread(at, p_dot, bar, keys.stride, keys_bar_dot.v);
         spread(at, p, bar_dot, keys.stride, keys_bar_dot.v);
         mix(at, keys.stride, keys.b, s_dot, queries.stride, InsertMode::add, a_bar_dot);

@@ -1,22 +1,23 @@
 #pragma once
 
-// Attention of one head of one sample between the queries x of this rank and a block of keys and values y, perhaps from
-// another rank.
+// Attention of one head of one sample between the queries x of this rank and a block of keys and values y,
+// perhaps from another rank.
 //
 //   logit(x, y) = scale * a_x . b_y + beta_y                      P(x, y) = exp(logit + offset_x)
 //
 // With a = q, b = k this is a row of attention: beta_y = log w_y (- |k_y|^2 / 2 for l2, + g_y for sinkhorn),
-// offset_x = -log sum_y exp(logit). With q and k exchanged it is a column: the keys stay on their rank, and queries
-// without values come by. Keys that a query may not see get the weight 0 exactly and do not change its result, not even
-// by round-off.
+// offset_x = -log sum_y exp(logit). With q and k exchanged it is a column: the keys stay on their rank, and
+// queries without values come by. Keys that a query may not see get the weight 0 exactly and do not change
+// its result, not even by round-off.
 //
 // Linear attention has neither exponentials nor offsets, and beta_y = w_y:
 //
 //   P(x, y) = beta_y scale a_x . b_y             D(x, y) = beta_y is its derivative by the logit (else D = P)
 //
 // Tiles of queries meet runs of keys: their logits, and everything that follows from them, are small matrices
-// [key][query] that stay in the cache, so that all work is products of matrices and passes over these. A vector register
-// holds a key's numbers for neighbouring queries: maxima and sums over keys need no sums over lanes.
+// [key][query] that stay in the cache, so that all work is products of matrices and passes over these. A
+// vector register holds a key's numbers for neighbouring queries: maxima and sums over keys need no sums over
+// lanes.
 
 #include <algorithm>
 
@@ -36,8 +37,8 @@ struct HeadShape {
   bool linear = false;
 };
 
-/// The queries of one head of one sample, channel by channel: channel c of token x is a[c * stride + x]. Such arrays may
-/// be read (not written) up to one vector past their end.
+/// The queries of one head of one sample, channel by channel: channel c of token x is a[c * stride + x]. Such
+/// arrays may be read (not written) up to one vector past their end.
 template <class T>
 struct QueryBlock {
   const T* a = nullptr;
@@ -46,8 +47,8 @@ struct QueryBlock {
   const int* index = nullptr;  ///< global indices, increasing
 };
 
-/// Keys and values of one head of one sample, token by token: channel c of token y is b[y * stride + c], its value is
-/// v[y * stride + c].
+/// Keys and values of one head of one sample, token by token: channel c of token y is b[y * stride + c], its
+/// value is v[y * stride + c].
 template <class T>
 struct KeyValueBlock {
   const T* b = nullptr;
@@ -76,9 +77,9 @@ struct KeyValueAdjoint {
   T* beta;
 };
 
-/// The part of the queries in the tangent of an adjoint: a', mix_bar and mix_bar' by channel, and one number per query
-/// for the rest. The normalisation subtracts `slope` = sum_y P u from the logits' variation u. Linear attention does not
-/// normalise: its slope, centre and centre_dot are 0.
+/// The part of the queries in the tangent of an adjoint: a', mix_bar and mix_bar' by channel, and one number
+/// per query for the rest. The normalisation subtracts `slope` = sum_y P u from the logits' variation u.
+/// Linear attention does not normalise: its slope, centre and centre_dot are 0.
 template <class T>
 struct QueryTangent {
   const T *a_dot, *mix_bar, *mix_bar_dot;
@@ -106,7 +107,7 @@ class HeadKernel {
   void tangent(const QueryBlock<T>& queries, const T* a_dot, const KeyValueBlock<T>& keys,
                const KeyValueBlock<T>& keys_dot, const T* offset, T* slope, T* mixed);
 
-  /// The adjoint of the same pass:   s = D (mix_bar_x . v_y - centre_x)       (values absent: s = -P centre_x)
+  /// The adjoint of the same pass:   s = D (mix_bar_x . v_y - centre_x)     (values absent: s = -P centre_x)
   ///   a_bar_x += scale sum_y s b_y    b_bar_y += scale sum_x s a_x    v_bar_y += sum_x P mix_bar_x
   ///   beta_bar_y += sum_x s, if not null
   /// The normalisation subtracts `centre_x` from the gradient of a row (linear: 0).
@@ -123,8 +124,8 @@ class HeadKernel {
                        const KeyValueAdjoint<T>& keys_bar_dot);
 
  private:
-  /// Queries first .. first + tokens - 1, and keys begin .. end - 1, of which all queries see those before `open`.
-  /// `lanes`: tokens, rounded up to whole registers: the stride of the small matrices.
+  /// Queries first .. first + tokens - 1, and keys begin .. end - 1, of which all queries see those before
+  /// `open`. `lanes`: tokens, rounded up to whole registers: the stride of the small matrices.
   struct Block {
     Index first, tokens, lanes;
     Index begin, open, end;
@@ -137,7 +138,8 @@ class HeadKernel {
   T* take_matrix() { return scratch_.take(most_keys * most_tokens); }
   T* take_tile() { return scratch_.take(most_tokens * shape_.channels); }
 
-  /// f(block) for every tile of queries and run of keys with a visible pair; start(first, tokens) before each tile.
+  /// f(block) for every tile of queries and run of keys with a visible pair; start(first, tokens) before each
+  /// tile.
   template <class Start, class F>
   void for_blocks(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Start&& start, F&& f) const;
   Block visible(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Index first, Index tokens,
@@ -156,7 +158,8 @@ class HeadKernel {
   void spread(const Block& at, const T* m, const T* tile, Index key_stride, T* to);
   /// tile[x][c] = of_queries[c][first + x].
   void transpose_tile(const T* of_queries, Index query_stride, Index first, Index tokens, T* tile) const;
-  /// p := P, where hidden pairs are 0. Returns its derivative by the logit: p itself, or for linear attention `d`.
+  /// p := P, where hidden pairs are 0. Returns its derivative by the logit: p itself, or for linear attention
+  /// `d`.
   const T* plan(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const T* offset, const Block& at,
                 T* p, T* d);
   void linear_plan(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const Block& at, T* p, T* d);

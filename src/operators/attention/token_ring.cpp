@@ -97,6 +97,7 @@ void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_pe
     bar.assign(bar_size, T(0));
     visitor(visited(step), present, bar.data());
     const InPhase phase(Phase::ring);
+    // bar := the sum of the ranks before this one, plus this rank's share; on to the next rank.
     if (step > 0) {
       check_mpi(MPI_Wait(&collected, MPI_STATUS_IGNORE));
       for (Index i = 0; i < bar_size; ++i) bar[i] += collected_[i];
@@ -107,6 +108,7 @@ void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_pe
     if (more) end_exchange();
     present = next;
   }
+  // The sum for this rank's own block returns to it.
   const InPhase phase(Phase::ring);
   collected_.resize(line_.block().count() * bar_per_token);
   check_mpi(MPI_Recv(collected_.data(), collected_.size(), mpi_type<T>(), before(), bar_tag, line_.comm(),

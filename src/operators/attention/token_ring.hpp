@@ -24,8 +24,8 @@ class TokenRing {
   /// `line` is borrowed.
   explicit TokenRing(const TokenLine& line) : line_(line) {}
 
-  /// A visitor is shown a block and the rank of the line that owns it; VisitBack also the sums that return to that
-  /// rank.
+  /// A visitor is shown a block and the rank of the line that owns it; VisitBack also the sums that return to
+  /// that rank.
   using Visit = std::function<void(int rank, const T* block)>;
   using VisitBack = std::function<void(int rank, const T* block, T* bar)>;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Products of float matrices whose numbers are rounded to bfloat16 first: 8 significant bits instead of 24, the same
-// range. Products of two such numbers are exact in float, and sums are taken in float.
+// Products of float matrices whose numbers are rounded to bfloat16 first: 8 significant bits instead of 24,
+// the same range. Products of two such numbers are exact in float, and sums are taken in float.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +12,21 @@
 
 namespace fluxformer {
 
-/// True if the processor multiplies bfloat16 numbers by itself (avx512_bf16) and the library that makes kernels for it
-/// is built in.
+/// True if the processor multiplies bfloat16 numbers by itself (avx512_bf16) and the library that makes
+/// kernels for it is built in.
 bool has_bfloat16_products();
 
-/// y[i] := x[i] rounded to the nearest bfloat16, halves to even, as the upper half of a float. NaN stays NaN, and
-/// numbers beyond the largest become infinite; subnormal numbers may become 0, as they do in the processor's products.
+/// y[i] := x[i] rounded to the nearest bfloat16, halves to even, as the upper half of a float. NaN stays NaN,
+/// and numbers beyond the largest become infinite; subnormal numbers may become 0, as they do in the
+/// processor's products.
 void round_to_bfloat16(const float* x, Index count, std::uint16_t* y);
 
 /// c = (or +=) a b for one b and many a. Keeps b as the kernels want it. Not thread-safe.
 class Bfloat16Product {
  public:
-  /// The way in which rounded numbers are multiplied: by the processor or, slowly and on any processor, as floats. The
-  /// results are the same up to the order of sums, and subnormal numbers, which the processor takes for 0.
+  /// The way in which rounded numbers are multiplied: by the processor or, slowly and on any processor, as
+  /// floats. The results are the same up to the order of sums, and subnormal numbers, which the processor
+  /// takes for 0.
   enum class By { processor, floats };
   explicit Bfloat16Product(By by) : by_(by) {}
 

@@ -32,6 +32,7 @@ void LinearMap<T>::apply(Index rows, Stored stored, const T* x, Index x_stride, 
       forward_is_set_ = true;
       return product(rows, stored, x, x_stride, InsertMode::insert, y, out_);
     }
+  // y = x W^T: a kernel wants W^T as it stands in memory, the BLAS transposes W by itself.
   const bool by_kernel = has_kernel<T>(in_, out_);
   if (by_kernel && !forward_is_set_) {
     transposed_.resize(in_ * out_);
@@ -73,6 +74,7 @@ void LinearMap<T>::apply_transpose(Index rows, Stored stored, const T* y, Index 
 template <class T>
 void LinearMap<T>::gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x,
                             InsertMode into, T* g) {
+  // g = y^T x
   const Stored y_transposed = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {

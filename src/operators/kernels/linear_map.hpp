@@ -12,20 +12,20 @@
 
 namespace fluxformer {
 
-/// The numbers that products of linear maps multiply: as they are, or rounded to bfloat16 (multiplied by the processor's
-/// own products, or with the rounded values as floats). Rounding is for float alone.
+/// The numbers that products of linear maps multiply: as they are, or rounded to bfloat16 (multiplied by the
+/// processor's own products, or with the rounded values as floats). Rounding is for float alone.
 enum class Operands { exact, bfloat16, bfloat16_as_float };
 
-/// The products of one matrix W with many rows. Keeps W^T where products have kernels for it, since these want their
-/// second factor as it stands in memory. Not thread-safe.
+/// The products of one matrix W with many rows. Keeps W^T where products have kernels for it, since these
+/// want their second factor as it stands in memory. Not thread-safe.
 template <class T>
 class LinearMap {
  public:
   /// Throws std::logic_error for rounded operands of double.
   explicit LinearMap(Operands operands = Operands::exact);
 
-  /// Sets W for the next calls: `w` is [out][in], and must outlive them. Its transpose is made when needed, in
-  /// O(out in).
+  /// Sets W for the next calls: `w` is [out][in], and must outlive them. Its transpose is made when needed,
+  /// in O(out in).
   void set(const T* w, Index out, Index in);
 
   /// y[row][o] = sum_i x[row][i] W[o][i]; rows of x are `x_stride` apart, rows of y follow each other.
@@ -33,15 +33,15 @@ class LinearMap {
   void apply(Index rows, Stored stored, const T* x, Index x_stride, T* y);
   /// y[row][o] = sum_i x[row][i] W[o][i], where rows of x follow each other, too.
   void apply(Index rows, const T* x, T* y) { apply(rows, Stored::plain, x, in_, y); }
-  /// x[row][i] = (or +=) sum_o y[row][o] W[o][i], the transpose; rows of y are `y_stride` apart, or y[o][row] if it
-  /// is stored as transposed.
+  /// x[row][i] = (or +=) sum_o y[row][o] W[o][i], the transpose; rows of y are `y_stride` apart, or y[o][row]
+  /// if it is stored as transposed.
   void apply_transpose(Index rows, Stored stored, const T* y, Index y_stride, InsertMode into, T* x);
   /// x[row][i] = (or +=) sum_o y[row][o] W[o][i], where rows of y follow each other, too.
   void apply_transpose(Index rows, const T* y, InsertMode into, T* x) {
     apply_transpose(rows, Stored::plain, y, out_, into, x);
   }
-  /// g[o][i] = (or +=) sum_row y[row][o] x[row][i], the gradient of W; y as in apply_transpose, rows of x follow each
-  /// other.
+  /// g[o][i] = (or +=) sum_row y[row][o] x[row][i], the gradient of W; y as in apply_transpose, rows of x
+  /// follow each other.
   void gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x, InsertMode into, T* g);
   /// g[o][i] += sum_row y[row][o] x[row][i], where rows of x and y follow each other.
   void add_gradient(Index rows, const T* y, const T* x, T* g) {

@@ -70,8 +70,8 @@ template <class T>
 void Product<T>::by_blas(const T* a, const T* b, T* c) const {
   const auto& s = shape_;
   auto to = row_major(c, s.rows, s.columns, s.c_stride);
-  // For tiny matrices the last bits of Eigen's result depend on the address of c, and restarts and repeated runs would
-  // differ.
+  // For tiny matrices the last bits of Eigen's result depend on the address of c, and restarts and repeated
+  // runs would differ.
   const bool tiny = s.rows + s.columns + s.depth < 20 || s.rows == 1 || s.columns == 1;
   const auto multiply = [&](const auto& left, const auto& right) {
     if (tiny) return by_sums(left, right, s.into, to);

@@ -4,9 +4,10 @@
 //
 //   c = a b      c += a b          a or b may be stored as its transpose
 //
-// All matrices are row-major, rows `stride` numbers apart. Where the library of small products (libxsmm) is built in,
-// a shape has a kernel made for it at run time, as long as b is stored as it is and stays in the second-level cache
-// (`has_kernel`); else the BLAS computes it. Results do not depend on the alignment of memory.
+// All matrices are row-major, rows `stride` numbers apart. Where the library of small products (libxsmm) is
+// built in, a shape has a kernel made for it at run time, as long as b is stored as it is and stays in the
+// second-level cache (`has_kernel`); else the BLAS computes it. Results do not depend on the alignment of
+// memory.
 
 #include "base/index.hpp"
 
@@ -33,7 +34,8 @@ struct ProductShape {
 template <class T>
 bool has_kernel(Index depth, Index columns);
 
-/// Computes products and keeps the kernel of the last shape: cheap for many of one shape in turn. Not thread-safe.
+/// Computes products and keeps the kernel of the last shape: cheap for many of one shape in turn. Not
+/// thread-safe.
 template <class T>
 class Product {
  public:

@@ -1,8 +1,8 @@
 #pragma once
 
-// Vectors of the machine's width, by the compiler's vector extension, and passes over arrays by whole registers:
-// sums, and the steps between the arithmetic of kernels (T) and that of states (double). Loads are unaligned and no
-// loop peels for alignment: results do not depend on addresses.
+// Vectors of the machine's width, by the compiler's vector extension, and passes over arrays by whole
+// registers: sums, and the steps between the arithmetic of kernels (T) and that of states (double). Loads are
+// unaligned and no loop peels for alignment: results do not depend on addresses.
 
 #include <cstdint>
 #include <cstring>
@@ -158,7 +158,8 @@ inline void set_sum(double scale, const T* x, Index count, const double* base, d
   for (Index i = 0; i < count; ++i) out[i] = base[i] + scale * x[i];
 }
 
-/// out = base + scale * (x + bias), where `base` may be `out` (but not overlap it otherwise). x + bias is in T.
+/// out = base + scale * (x + bias), where `base` may be `out` (but not overlap it otherwise). x + bias is in
+/// T.
 template <class T>
 inline void set_sum(double scale, const T* x, const T* bias, Index count, const double* base, double* out) {
 #if !defined(__clang__)
@@ -174,8 +175,8 @@ inline void add_rows(const T* x, Index rows, Index width, T* __restrict sums) {
     for (Index j = 0; j < width; ++j) sums[j] += x[j];
 }
 
-/// The sum over i < count of an expression in array elements: term(at) uses at(pointer) for pointer[i]. Registers
-/// are added to two sums in turn, which halves the chain of dependent additions.
+/// The sum over i < count of an expression in array elements: term(at) uses at(pointer) for pointer[i].
+/// Registers are added to two sums in turn, which halves the chain of dependent additions.
 template <class T, class Term>
 inline T sum_over(Index count, Term&& term) {
   constexpr Index width = lanes<T>;

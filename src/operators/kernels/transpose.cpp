@@ -10,8 +10,8 @@ namespace {
 using simd::lanes;
 using simd::Vector;
 
-/// Exchanges the lanes of a whose number has the bit `half` with the lanes of b whose number has not: one level of the
-/// transpose of a square block, in which a and b are rows `half` apart.
+/// Exchanges the lanes of a whose number has the bit `half` with the lanes of b whose number has not: one
+/// level of the transpose of a square block, in which a and b are rows `half` apart.
 template <class T, std::size_t half, std::size_t... lane>
 void exchange(Vector<T>& a, Vector<T>& b, std::index_sequence<lane...> /*all*/) {
   constexpr std::size_t other = lanes<T>;  // lanes of the second argument of a shuffle
@@ -21,8 +21,8 @@ void exchange(Vector<T>& a, Vector<T>& b, std::index_sequence<lane...> /*all*/) 
   a = low;
 }
 
-/// Transposes a square block: blocks of size `half` beside the diagonal change places, then those of half the size
-/// within each.
+/// Transposes a square block: blocks of size `half` beside the diagonal change places, then those of half the
+/// size within each.
 template <class T, std::size_t half>
 void exchange_all(Vector<T> (&block)[lanes<T>]) {
 #pragma GCC unroll 16

@@ -6,7 +6,8 @@
 
 namespace fluxformer {
 
-/// out[j][i] := a[i][j] for a matrix of `rows` x `columns` numbers; rows of a and out are the given strides apart.
+/// out[j][i] := a[i][j] for a matrix of `rows` x `columns` numbers; rows of a and out are the given strides
+/// apart.
 template <class T>
 void transpose(const T* a, Index rows, Index columns, Index a_stride, T* out, Index out_stride);
 

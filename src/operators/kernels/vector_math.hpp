@@ -1,8 +1,8 @@
 #pragma once
 
-// Elementwise functions, accurate to about 2 units in the last place: exp of a register, inline, and exp and GELU of
-// arrays. erf is that of glibc's vector library (libmvec). A result does not depend on the position in the array: tails
-// use the same vector code.
+// Elementwise functions, accurate to about 2 units in the last place: exp of a register, inline, and exp and
+// GELU of arrays. erf is that of glibc's vector library (libmvec). A result does not depend on the position
+// in the array: tails use the same vector code.
 //
 //   exp(x) = 2^n exp(r),   n = the whole number next to x / ln 2,   r = x - n ln 2,   |r| <= ln(2) / 2
 //
@@ -19,15 +19,16 @@ namespace fluxformer {
 /// x := exp(x - shift)
 template <class T>
 void exp_shifted(T* x, Index count, T shift);
-/// x := g(x + bias) and, if `slope` is not null, slope := g'(x + bias), with g(x) = x Phi(x), the erf form of GELU.
-/// `bias` has as many numbers as x, or is null.
+/// x := g(x + bias) and, if `slope` is not null, slope := g'(x + bias), with g(x) = x Phi(x), the erf form of
+/// GELU. `bias` has as many numbers as x, or is null.
 template <class T>
 void gelu_erf(T* x, T* slope, Index count, const T* bias = nullptr);
-/// The tanh form of GELU, g(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), with its slope as in gelu_erf.
+/// The tanh form of GELU, g(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), with its slope as in
+/// gelu_erf.
 template <class T>
 void gelu_tanh(T* x, T* slope, Index count, const T* bias = nullptr);
-/// Value and slope of gelu_erf, with the same bits, and curvature := g''(x + bias). Of the pointers only `bias` may be
-/// null.
+/// Value and slope of gelu_erf, with the same bits, and curvature := g''(x + bias). Of the pointers only
+/// `bias` may be null.
 template <class T>
 void gelu_erf_curvature(T* x, T* slope, T* curvature, Index count, const T* bias = nullptr);
 /// Value, slope and curvature of the tanh form; arguments as in gelu_erf_curvature.

@@ -23,8 +23,8 @@ namespace fluxformer {
 //   W_2_bar += rho G                         b_2_bar += rho B
 //   rho_bar += <W_2, G> + <b_2, B>           G = sum_rows w a^T,   B = sum_rows w
 //
-// Along a direction (_dot) of the weights, u and w, with rho moved into the outer weights: W = rho W_2, b = rho b_2,
-// W_dot = rho W_2_dot + rho_dot W_2 and so on, a_bar = W^T w:
+// Along a direction (_dot) of the weights, u and w, with rho moved into the outer weights: W = rho W_2, b =
+// rho b_2, W_dot = rho W_2_dot + rho_dot W_2 and so on, a_bar = W^T w:
 //
 //   z_dot = W_1 N_dot + W_1_dot N + b_1_dot            a_dot = g'(z) . z_dot
 //   t     = W a_dot + W_dot a + b_dot                  the tangent of rho R

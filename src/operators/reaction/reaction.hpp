@@ -73,8 +73,8 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
                         double scale, const double* base, double* u_bar_dot,
                         const LayerWeights<double>& gradient_dot, Linearisation& at) override;
 
-  /// Arrays of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and curvatures may be
-  /// null: not wanted, or no curvature.
+  /// Arrays of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and
+  /// curvatures may be null: not wanted, or no curvature.
   struct Hidden {
     T *normal, *value, *slope, *curvature = nullptr;
   };
@@ -99,12 +99,13 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   Index adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
-  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch arrays.
+  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch
+  /// arrays.
   template <class SlopeOf>
   void push_forward(const ReactionWeights<const T>& weights, const double* u, const double* v, double scale,
                     const double* base, double* out, SlopeOf&& slope_of);
-  /// u_bar = base + scale * J^T w, and the gradient if `bar` is not null; hidden_of(first row, rows) gives the hidden
-  /// values of a block; fills `keep`, if not null. Needs adjoint_scratch().
+  /// u_bar = base + scale * J^T w, and the gradient if `bar` is not null; hidden_of(first row, rows) gives
+  /// the hidden values of a block; fills `keep`, if not null. Needs adjoint_scratch().
   template <class HiddenOf>
   void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
                  const double* base, double* u_bar, const ReactionWeights<double>* bar,
