@@ -38,10 +38,10 @@ namespace fluxformer {
 //
 // Products: 2 in the value, 4 in its adjoint, twice as many in their tangents.
 
-/// A tape of the value holds g''(z), too, or not.
+/// A tape of the value holds g''(z), too (kept), or not.
 enum class Curvatures { none, kept };
 
-/// Tape of all rows of the slab.
+/// Tape of the value: N(u), a, g'(z) and perhaps g''(z) of all rows of the slab.
 template <class T>
 class ReactionTape final : public TermTape {
  public:
@@ -446,6 +446,7 @@ void vary(const typename Reaction<T>::Hidden& known, const T* __restrict a_bar, 
   for (Index first = 0; first < rows * hidden; first += hidden)
     for (Index j = 0; j < hidden; ++j) {
       const Index i = first + j;
+      // z_bar = a_bar . g', a_dot = g' . z_dot, z_bar_dot = a_bar_dot . g' + a_bar . g'' . z_dot
       out.z_bar[i] = a_bar[i] * slope[i];
       out.a_dot[i] = slope[i] * z_dot[i];
       const T curvature = second != nullptr ? second[i] * z_dot[i] : T(0);
