@@ -17,7 +17,7 @@
 #include "drivers/scaling/scaling_variables.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
-#include "operators/kernels/product_benchmark.hpp"
+#include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
 namespace {

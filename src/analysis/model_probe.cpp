@@ -78,7 +78,7 @@ void ModelProbe::attention_state(int row, const double* u, std::vector<double>& 
 void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
   model_->increment_tangent(point(row), step(), u, v, out);
   // G(u) = u + increment(u): dG/du is the identity plus the derivative of the increment.
-  for (std::size_t j = 0; j < context_.size(); ++j) out[j] += v[j];
+  for (Index j = 0; j < context_.size(); ++j) out[j] += v[j];
 }
 
 void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {

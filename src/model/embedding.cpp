@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
 namespace {

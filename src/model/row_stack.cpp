@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/layer_norm_second_order.hpp"
 
 namespace fluxformer {
 namespace {

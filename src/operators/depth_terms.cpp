@@ -7,7 +7,8 @@
 namespace fluxformer {
 namespace {
 
-/// The stencils are sums of differences, factor * (u_{i + shift} - u_i): a constant state gives exactly 0.
+/// The part factor (u_{i + shift} - u_i) of a stencil: as all parts are differences, a constant state gives
+/// exactly 0.
 struct Difference {
   int shift;
   double factor;
@@ -15,21 +16,26 @@ struct Difference {
 
 struct Stencil {
   Difference terms[2];
-  std::size_t count;
-  std::span<const Difference> span() const { return {terms, count}; }
+  int count;
+  std::span<const Difference> span() const { return {terms, terms + count}; }
 };
 
+/// Transport with rate = c / h:
+///   first order     rate (u_{i-1} - u_i)
+///   second order    2 rate (u_{i-1} - u_i) - rate/2 (u_{i-2} - u_i) = -rate/2 (3 u_i - 4 u_{i-1} + u_{i-2})
 Stencil upwind(double rate, int order, int cell) {
   if (order == 1 || cell == 1) return {{{-1, rate}, {}}, 1};
   return {{{-1, 2 * rate}, {-2, -0.5 * rate}}, 2};
 }
 
+/// Diffusion with rate = epsilon / h^2: rate (u_{i-1} - u_i) + rate (u_{i+1} - u_i), where u_{M+1} = u_{M-1}.
 Stencil second_difference(double rate, int cell, int cells) {
   if (cell == cells) return {{{-1, 2 * rate}, {}}, 1};
   return {{{-1, rate}, {1, rate}}, 2};
 }
 
-/// out_i += stencil of cell i; a ghost that is missing counts as zero.
+/// out_i += sum of factor (u_{i + shift} - u_i) over the stencil of cell i; a ghost that is missing counts as
+/// zero.
 template <class StencilOf>
 void apply(const Column<const double>& u, CellRange cells, const Column<double>& out,
            StencilOf&& stencil_of) {
@@ -40,14 +46,15 @@ void apply(const Column<const double>& u, CellRange cells, const Column<double>&
     for (const auto& [shift, factor] : stencil.span()) {
       const double f = factor;
       if (const double* there = u.at(i + shift))
-        for (std::size_t j = 0; j < u.slab; ++j) result[j] += f * (there[j] - here[j]);
+        for (Index j = 0; j < u.slab; ++j) result[j] += f * (there[j] - here[j]);
       else
-        for (std::size_t j = 0; j < u.slab; ++j) result[j] -= f * here[j];
+        for (Index j = 0; j < u.slab; ++j) result[j] -= f * here[j];
     }
   }
 }
 
-/// The transpose of apply; a ghost that is missing has no adjoint.
+/// u_bar_{i + shift} += factor w_i and u_bar_i -= factor w_i: the transpose of apply. A ghost that is missing
+/// has no adjoint.
 template <class StencilOf>
 void apply_transposed(const Column<const double>& w, CellRange cells, const Column<double>& u_bar,
                       StencilOf&& stencil_of) {
@@ -57,9 +64,9 @@ void apply_transposed(const Column<const double>& w, CellRange cells, const Colu
     const Stencil stencil = stencil_of(i);
     for (const auto& [shift, factor] : stencil.span()) {
       const double f = factor;
-      for (std::size_t j = 0; j < w.slab; ++j) here[j] -= f * given[j];
+      for (Index j = 0; j < w.slab; ++j) here[j] -= f * given[j];
       if (double* there = u_bar.at(i + shift))
-        for (std::size_t j = 0; j < w.slab; ++j) there[j] += f * given[j];
+        for (Index j = 0; j < w.slab; ++j) there[j] += f * given[j];
     }
   }
 }
@@ -141,7 +148,7 @@ void DepthDiffusion::add_diagonal(CellRange cells, double scale, const Column<do
   const double value = scale * -2 * rate_;
   for (int i = cells.begin; i < cells.end; ++i) {
     double* const here = diagonal.at(i);
-    for (std::size_t j = 0; j < diagonal.slab; ++j) here[j] += value;
+    for (Index j = 0; j < diagonal.slab; ++j) here[j] += value;
   }
 }
 

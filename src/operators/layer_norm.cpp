@@ -3,170 +3,170 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "base/index.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 
 namespace fluxformer {
 namespace {
 
 template <class T>
-T sum(const T* x, std::size_t n) {
+T sum(const T* x, Index n) {
   return simd::sum_over<T>(n, [x](auto at) { return at(x); });
 }
 
 template <class T>
-T dot(const T* x, const T* y, std::size_t n) {
+T dot(const T* x, const T* y, Index n) {
   return simd::sum_over<T>(n, [x, y](auto at) { return at(x) * at(y); });
 }
 
 template <class T>
-void round_to(const double* __restrict x, std::size_t n, T* __restrict y) {
-  for (std::size_t j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
+void round_to(const double* __restrict x, Index n, T* __restrict y) {
+  for (Index j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
 }
 
 template <class T>
-void subtract_mean(std::size_t n, T* __restrict y) {
+void subtract_mean(Index n, T* __restrict y) {
   const T mean = sum(y, n) / static_cast<T>(n);
-  for (std::size_t j = 0; j < n; ++j) y[j] -= mean;
+  for (Index j = 0; j < n; ++j) y[j] -= mean;
 }
 
 /// y := x - mean(x), rounded to T first.
 template <class T>
-void centre(const double* x, std::size_t n, T* y) {
+void centre(const double* x, Index n, T* y) {
   round_to(x, n, y);
   subtract_mean(n, y);
 }
 
-/// 1 / sqrt(var + eps) of a centred row.
+/// 1 / sigma of a centred row.
 template <class T>
-T inverse_deviation(const T* centred, std::size_t n, double eps) {
+T inverse_deviation(const T* centred, Index n, double eps) {
   return T(1) / std::sqrt(dot(centred, centred, n) / static_cast<T>(n) + static_cast<T>(eps));
 }
 
-/// y := (x - mean) / sqrt(var + eps); returns 1 / sqrt(var + eps).
+/// y := z; returns 1 / sigma.
 template <class T>
-T normalise(const double* x, std::size_t n, double eps, T* y) {
+T normalise(const double* x, Index n, double eps, T* y) {
   centre(x, n, y);
   const T inverse = inverse_deviation(y, n, eps);
-  for (std::size_t j = 0; j < n; ++j) y[j] *= inverse;
+  for (Index j = 0; j < n; ++j) y[j] *= inverse;
   return inverse;
 }
 
-/// f(integral constant) with the registers of a row, if it is made of whole ones and short enough to stay in them; else false.
+/// Calls f(integral constant) with the registers of a row, if the row is made of whole ones and is short
+/// enough to stay in them; else returns false.
 template <class T, class F>
-bool in_registers(std::size_t n, F&& f) {
+bool in_registers(Index n, F&& f) {
   if (n % simd::lanes<T> != 0) return false;
-  const auto with = [&]<std::size_t... count>(std::index_sequence<count...>) {
-    return ((n / simd::lanes<T> == count && (f(std::integral_constant<std::size_t, count>{}), true)) || ...);
+  const auto with = [&]<Index... count>(std::integer_sequence<Index, count...>) {
+    return ((n / simd::lanes<T> == count && (f(std::integral_constant<Index, count>{}), true)) || ...);
   };
-  return with(std::index_sequence<1, 2, 3, 4, 6, 8, 12, 16>{});
+  return with(std::integer_sequence<Index, 1, 2, 3, 4, 6, 8, 12, 16>{});
 }
 
 /// A row in `count` registers.
-template <class T, std::size_t count>
+template <class T, Index count>
 struct RowRegisters {
   simd::Vector<T> part[count];
 
   /// f(register, place of its first number)
   template <class F>
   void each(F&& f) {
-    for (std::size_t k = 0; k < count; ++k) f(part[k], k * simd::lanes<T>);
+    for (Index k = 0; k < count; ++k) f(part[k], k * simd::lanes<T>);
   }
   T sum() const {
     simd::Vector<T> all = part[0];
-    for (std::size_t k = 1; k < count; ++k) all += part[k];
+    for (Index k = 1; k < count; ++k) all += part[k];
     return simd::sum<T>(all);
   }
   T dot(const RowRegisters& other) const {
     simd::Vector<T> all = part[0] * other.part[0];
-    for (std::size_t k = 1; k < count; ++k) all += part[k] * other.part[k];
+    for (Index k = 1; k < count; ++k) all += part[k] * other.part[k];
     return simd::sum<T>(all);
   }
-  /// := (x - mean) / sqrt(var + eps); returns 1 / sqrt(var + eps).
+  /// Becomes z; returns 1 / sigma.
   T normalise(const double* x, double eps) {
     constexpr auto n = static_cast<T>(count * simd::lanes<T>);
-    each([&](auto& v, std::size_t j) { v = simd::load_rounded<T>(x + j); });
+    each([&](auto& v, Index j) { v = simd::load_rounded<T>(x + j); });
     const T mean = sum() / n;
-    each([&](auto& v, std::size_t) { v -= mean; });
+    each([&](auto& v, Index) { v -= mean; });
     const T inverse = T(1) / std::sqrt(dot(*this) / n + static_cast<T>(eps));
-    each([&](auto& v, std::size_t) { v *= inverse; });
+    each([&](auto& v, Index) { v *= inverse; });
     return inverse;
   }
 };
 
 }  // namespace
 
-// Short rows stay in registers. Else several passes over a few rows at a time: row by row, the sums would wait for the stores just before.
+// Short rows stay in registers. Otherwise several passes go over a few rows at a time: row by row, the sums
+// would wait for the stores just before.
 template <class T>
-void layer_norm(const double* x, std::size_t x_stride, int rows, int width, double eps, const T* gain,
-                const T* bias, T* y, std::size_t y_stride) {
-  constexpr std::size_t group = 8;
-  const auto n = static_cast<std::size_t>(width);
-  const auto count = static_cast<std::size_t>(rows);
-  const bool done = in_registers<T>(n, [&](auto registers) {
+void layer_norm(const double* x, Index x_stride, Index rows, Index width, double eps, const T* gain,
+                const T* bias, T* y, Index y_stride) {
+  constexpr Index group = 8;
+  const bool done = in_registers<T>(width, [&](auto registers) {
     RowRegisters<T, registers()> z;
-    for (std::size_t r = 0; r < count; ++r) {
+    for (Index r = 0; r < rows; ++r) {
       z.normalise(x + r * x_stride, eps);
-      z.each([&](auto& v, std::size_t j) {
+      z.each([&](auto& v, Index j) {
         simd::store(y + r * y_stride + j, v * simd::load(gain + j) + simd::load(bias + j));
       });
     }
   });
   if (done) return;
   T factor[group];
-  for (std::size_t first = 0; first < count; first += group) {
-    const std::size_t end = std::min(first + group, count);
-    for (std::size_t r = first; r < end; ++r) round_to(x + r * x_stride, n, y + r * y_stride);
-    for (std::size_t r = first; r < end; ++r) subtract_mean(n, y + r * y_stride);
-    for (std::size_t r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, n, eps);
-    for (std::size_t r = first; r < end; ++r) {
+  for (Index first = 0; first < rows; first += group) {
+    const Index end = std::min(first + group, rows);
+    for (Index r = first; r < end; ++r) round_to(x + r * x_stride, width, y + r * y_stride);
+    for (Index r = first; r < end; ++r) subtract_mean(width, y + r * y_stride);
+    for (Index r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, width, eps);
+    for (Index r = first; r < end; ++r) {
       T* __restrict row = y + r * y_stride;
       const T inverse = factor[r - first];
-      for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+      for (Index j = 0; j < width; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
     }
   }
 }
 
-// With z = (x - mean) / sigma, sigma = sqrt(var + eps):  J v = gain (v - mean(v) - z mean(z v)) / sigma.
 template <class T>
-void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, int rows, int width,
-                        double eps, const T* gain, T* y, std::size_t y_stride) {
-  const auto n = static_cast<std::size_t>(width);
-  std::vector<T> normalised(n);
+void layer_norm_tangent(const double* x, const double* v, Index x_stride, Index rows, Index width, double eps,
+                        const T* gain, T* y, Index y_stride) {
+  std::vector<T> normalised(width);
   T* __restrict z = normalised.data();
   for (Index r = 0; r < rows; ++r) {
     T* __restrict row = y + r * y_stride;
-    const T inverse = normalise(x + r * x_stride, n, eps, z);
-    centre(v + r * x_stride, n, row);
-    const T along = dot<T>(z, row, n) / static_cast<T>(n);
-    for (std::size_t j = 0; j < n; ++j) row[j] = gain[j] * inverse * (row[j] - z[j] * along);
+    const T inverse = normalise(x + r * x_stride, width, eps, z);
+    centre(v + r * x_stride, width, row);
+    // gain / sigma ((v - mean(v)) - z mean(z (v - mean(v))))
+    const T along = dot<T>(z, row, width) / static_cast<T>(width);
+    for (Index j = 0; j < width; ++j) row[j] = gain[j] * inverse * (row[j] - z[j] * along);
   }
 }
 
 namespace {
 
-/// The transpose for rows in registers; adds to the gradients' sums.
-template <class T, std::size_t registers>
-void adjoint_in_registers(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride,
-                          std::size_t rows, double eps, const T* gain, double scale, const double* base,
-                          double* x_bar, RowRegisters<T, registers>& gain_sum,
-                          RowRegisters<T, registers>& bias_sum) {
+/// The adjoint for rows in registers; adds to the gradients' sums.
+template <class T, Index registers>
+void adjoint_in_registers(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, double eps,
+                          const T* gain, double scale, const double* base, double* x_bar,
+                          RowRegisters<T, registers>& gain_sum, RowRegisters<T, registers>& bias_sum) {
   constexpr auto n = static_cast<T>(registers * simd::lanes<T>);
   RowRegisters<T, registers> z, weighted;
-  for (std::size_t r = 0; r < rows; ++r) {
+  for (Index r = 0; r < rows; ++r) {
     const T inverse = z.normalise(x + r * x_stride, eps);
-    for (std::size_t k = 0; k < registers; ++k) {
-      const std::size_t j = k * simd::lanes<T>;
+    // g = gain w
+    for (Index k = 0; k < registers; ++k) {
+      const Index j = k * simd::lanes<T>;
       const auto bar = simd::load(w + r * w_stride + j);
       weighted.part[k] = simd::load(gain + j) * bar;
       gain_sum.part[k] += bar * z.part[k];
       bias_sum.part[k] += bar;
     }
+    // x_bar = base + scale (g - mean(g) - z mean(z g)) / sigma
     const T mean = weighted.sum() / n, along = z.dot(weighted) / n;
-    for (std::size_t k = 0; k < registers; ++k) {
-      const std::size_t at = r * x_stride + k * simd::lanes<T>;
+    for (Index k = 0; k < registers; ++k) {
+      const Index at = r * x_stride + k * simd::lanes<T>;
       simd::store_sum<T>(scale, inverse * (weighted.part[k] - mean - z.part[k] * along), base + at,
                          x_bar + at);
     }
@@ -175,22 +175,20 @@ void adjoint_in_registers(const double* x, std::size_t x_stride, const T* w, std
 
 }  // namespace
 
-// The transpose; J without the gain is symmetric. Several passes over a few rows, as above; the gradients
-// are summed in T over one call.
+// Several passes over a few rows, as in layer_norm; the gradients are summed in T over one call.
 template <class T>
-void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
-                        int width, double eps, const T* gain, double scale, const double* base, double* x_bar,
+void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, Index width,
+                        double eps, const T* gain, double scale, const double* base, double* x_bar,
                         double* gain_bar, double* bias_bar) {
-  constexpr std::size_t group = 8;
-  const auto n = static_cast<std::size_t>(width);
-  const auto count = static_cast<std::size_t>(rows);
+  constexpr Index group = 8;
+  const Index n = width;
   const bool done = in_registers<T>(n, [&](auto registers) {
     RowRegisters<T, registers()> gain_sum{}, bias_sum{};
-    adjoint_in_registers(x, x_stride, w, w_stride, count, eps, gain, scale, base, x_bar, gain_sum, bias_sum);
+    adjoint_in_registers(x, x_stride, w, w_stride, rows, eps, gain, scale, base, x_bar, gain_sum, bias_sum);
     const auto add = [&](const auto& sums, double* bar) {
       if (bar == nullptr) return;
-      for (std::size_t k = 0; k < registers(); ++k) {
-        const std::size_t j = k * simd::lanes<T>;
+      for (Index k = 0; k < registers(); ++k) {
+        const Index j = k * simd::lanes<T>;
         simd::store_sum<T>(scale, sums.part[k], bar + j, bar + j);
       }
     };
@@ -206,33 +204,35 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   std::fill_n(gain_sum, n, T(0));
   std::fill_n(bias_sum, n, T(0));
   T inverse[group], mean[group], along[group];
-  for (std::size_t first = 0; first < count; first += group) {
-    const std::size_t size = std::min(group, count - first);
-    for (std::size_t r = 0; r < size; ++r) round_to(x + (first + r) * x_stride, n, all_z + r * n);
-    for (std::size_t r = 0; r < size; ++r) subtract_mean(n, all_z + r * n);
-    for (std::size_t r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n, eps);
-    for (std::size_t r = 0; r < size; ++r) {
+  for (Index first = 0; first < rows; first += group) {
+    const Index size = std::min(group, rows - first);
+    for (Index r = 0; r < size; ++r) round_to(x + (first + r) * x_stride, n, all_z + r * n);
+    for (Index r = 0; r < size; ++r) subtract_mean(n, all_z + r * n);
+    for (Index r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n, eps);
+    // z, g = gain w, and the rows' shares of the gradients
+    for (Index r = 0; r < size; ++r) {
       const T* __restrict row = w + (first + r) * w_stride;
       T* __restrict z = all_z + r * n;
       T* __restrict weighted = all_weighted + r * n;
       const T factor = inverse[r];
-      for (std::size_t j = 0; j < n; ++j) {
+      for (Index j = 0; j < n; ++j) {
         z[j] *= factor;
         weighted[j] = gain[j] * row[j];
         gain_sum[j] += row[j] * z[j];
         bias_sum[j] += row[j];
       }
     }
-    for (std::size_t r = 0; r < size; ++r) {
+    for (Index r = 0; r < size; ++r) {
       mean[r] = sum<T>(all_weighted + r * n, n) / static_cast<T>(n);
       along[r] = dot<T>(all_z + r * n, all_weighted + r * n, n) / static_cast<T>(n);
     }
-    for (std::size_t r = 0; r < size; ++r) {
+    // x_bar = base + scale (g - mean(g) - z mean(z g)) / sigma
+    for (Index r = 0; r < size; ++r) {
       const T* z = all_z + r * n;
       T* __restrict weighted = all_weighted + r * n;
       const T factor = inverse[r], m = mean[r], a = along[r];
-      for (std::size_t j = 0; j < n; ++j) weighted[j] = factor * (weighted[j] - m - z[j] * a);
-      const std::size_t at = (first + r) * x_stride;
+      for (Index j = 0; j < n; ++j) weighted[j] = factor * (weighted[j] - m - z[j] * a);
+      const Index at = (first + r) * x_stride;
       simd::set_sum(scale, weighted, n, base + at, x_bar + at);
     }
   }
@@ -240,19 +240,102 @@ void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::
   if (bias_bar != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar, bias_bar);
 }
 
-template void layer_norm<float>(const double*, std::size_t, int, int, double, const float*, const float*,
-                                float*, std::size_t);
-template void layer_norm<double>(const double*, std::size_t, int, int, double, const double*, const double*,
-                                 double*, std::size_t);
-template void layer_norm_tangent<float>(const double*, const double*, std::size_t, int, int, double,
-                                        const float*, float*, std::size_t);
-template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, double,
-                                         const double*, double*, std::size_t);
-template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int, int,
-                                        double, const float*, double, const double*, double*, double*,
-                                        double*);
-template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int, int,
-                                         double, const double*, double, const double*, double*, double*,
-                                         double*);
+namespace {
+
+/// A row and its direction: z, z_dot, 1 / sigma, and mean(z e).
+template <class T>
+struct NormalisedRow {
+  NormalisedRow(Index width, double epsilon) : z(width), z_dot(width), eps(static_cast<T>(epsilon)) {}
+
+  void set(const double* x, const double* x_dot) {
+    const Index n = std::ssize(z);
+    centre(x, n, z.data());
+    centre(x_dot, n, z_dot.data());
+    inverse = T(1) / std::sqrt(dot(z.data(), z.data(), n) / static_cast<T>(n) + eps);
+    for (Index j = 0; j < n; ++j) z[j] *= inverse;
+    for (Index j = 0; j < n; ++j) z_dot[j] *= inverse;  // e
+    along = dot(z.data(), z_dot.data(), n) / static_cast<T>(n);
+    for (Index j = 0; j < n; ++j) z_dot[j] -= z[j] * along;  // e - z mean(z e)
+  }
+
+  std::vector<T> z, z_dot;
+  T eps, inverse = 0, along = 0;
+};
+
+}  // namespace
+
+template <class T>
+void layer_norm_full_tangent(const double* x, const double* x_dot, Index x_stride, Index rows, Index width,
+                             double eps, const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
+                             Index y_stride) {
+  NormalisedRow<T> row(width, eps);
+  for (Index r = 0; r < rows; ++r) {
+    row.set(x + r * x_stride, x_dot + r * x_stride);
+    const T* __restrict z = row.z.data();
+    const T* __restrict z_dot = row.z_dot.data();
+    T* __restrict to = y_dot + r * y_stride;
+    for (Index j = 0; j < width; ++j) to[j] = gain_dot[j] * z[j] + gain[j] * z_dot[j] + bias_dot[j];
+  }
+}
+
+template <class T>
+void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_stride, const T* w,
+                                const T* w_dot, Index w_stride, Index rows, Index width, double eps,
+                                const T* gain, const T* gain_dot, double scale, const double* base,
+                                double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot) {
+  const Index n = width;
+  NormalisedRow<T> row(n, eps);
+  std::vector<T> sums(4 * n, T(0));
+  T* __restrict g = sums.data();
+  T* __restrict g_dot = g + n;
+  T* __restrict gain_sum = g_dot + n;
+  T* __restrict bias_sum = gain_sum + n;
+  for (Index r = 0; r < rows; ++r) {
+    row.set(x + r * x_stride, x_dot + r * x_stride);
+    const T* __restrict z = row.z.data();
+    const T* __restrict z_dot = row.z_dot.data();
+    const T* __restrict from = w + r * w_stride;
+    const T* __restrict from_dot = w_dot + r * w_stride;
+    for (Index j = 0; j < n; ++j) {
+      gain_sum[j] += from_dot[j] * z[j] + from[j] * z_dot[j];
+      bias_sum[j] += from_dot[j];
+      g[j] = gain[j] * from[j];
+      g_dot[j] = gain[j] * from_dot[j] + gain_dot[j] * from[j];
+    }
+    const T count = static_cast<T>(n);
+    const T mean = sum(g, n) / count, mean_dot = sum(g_dot, n) / count, along = dot(z, g, n) / count;
+    const T along_dot = dot(z_dot, g, n) / count + dot(z, g_dot, n) / count;
+    // x_bar = (g - mean(g) - z mean(z g)) / sigma varies through g and z, and through 1 / sigma.
+    for (Index j = 0; j < n; ++j)
+      g_dot[j] = row.inverse * (g_dot[j] - mean_dot - z_dot[j] * along - z[j] * along_dot -
+                                row.along * (g[j] - mean - z[j] * along));
+    simd::set_sum(scale, g_dot, n, base + r * x_stride, x_bar_dot + r * x_stride);
+  }
+  if (gain_bar_dot != nullptr) simd::set_sum(scale, gain_sum, n, gain_bar_dot, gain_bar_dot);
+  if (bias_bar_dot != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar_dot, bias_bar_dot);
+}
+
+template void layer_norm(const double*, Index, Index, Index, double, const float*, const float*, float*,
+                         Index);
+template void layer_norm(const double*, Index, Index, Index, double, const double*, const double*, double*,
+                         Index);
+template void layer_norm_tangent(const double*, const double*, Index, Index, Index, double, const float*,
+                                 float*, Index);
+template void layer_norm_tangent(const double*, const double*, Index, Index, Index, double, const double*,
+                                 double*, Index);
+template void layer_norm_adjoint(const double*, Index, const float*, Index, Index, Index, double,
+                                 const float*, double, const double*, double*, double*, double*);
+template void layer_norm_adjoint(const double*, Index, const double*, Index, Index, Index, double,
+                                 const double*, double, const double*, double*, double*, double*);
+template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, double, const float*,
+                                      const float*, const float*, float*, Index);
+template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, double,
+                                      const double*, const double*, const double*, double*, Index);
+template void layer_norm_adjoint_tangent(const double*, const double*, Index, const float*, const float*,
+                                         Index, Index, Index, double, const float*, const float*, double,
+                                         const double*, double*, double*, double*);
+template void layer_norm_adjoint_tangent(const double*, const double*, Index, const double*, const double*,
+                                         Index, Index, Index, double, const double*, const double*, double,
+                                         const double*, double*, double*, double*);
 
 }  // namespace fluxformer

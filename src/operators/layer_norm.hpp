@@ -1,59 +1,67 @@
 #pragma once
 
-// LayerNorm over channels, row by row: y = (x - mean) / sqrt(var + eps) * gain + bias (Ba et al. 2016), and
-// its tangent and adjoint; and the projection to the unit sphere x / |x| with its tangent and adjoint.
+// LayerNorm over channels, row by row (Ba et al. 2016), and its derivatives. Means are over the channels of a
+// row.
+//
+//   y = gain z + bias      z = (x - mean(x)) / sigma,   sigma = sqrt(mean((x - mean(x))^2) + eps)
+//
+//   tangent    J v = gain (e - z mean(z e)),            e = (v - mean(v)) / sigma
+//   adjoint    J^T w = (g - mean(g) - z mean(z g)) / sigma,   g = gain w
+//              gain_bar = sum over rows of z w,   bias_bar = sum over rows of w
+//
+// Along a direction (x_dot, gain_dot, bias_dot, w_dot), for products with the Hessian, with e of v = x_dot:
+//
+//   y_dot = gain_dot z + gain z_dot + bias_dot          z_dot = e - z mean(z e)
+//   and the adjoint varies by the product rule with     (1 / sigma)_dot = -mean(z e) / sigma
+//
+// Rows of the state are double, `x_stride` apart; rows of T are `y_stride` or `w_stride` apart. Arithmetic is
+// in T.
 
-#include <cstddef>
+#include "base/index.hpp"
 
 namespace fluxformer {
 
 /// eps of PyTorch's LayerNorm, and of models that do not say theirs.
 inline constexpr double layer_norm_eps = 1e-5;
 
-/// `x`: rows of `width` doubles, `x_stride` apart; `y`: rows of T, `y_stride` apart. Arithmetic in T.
+/// y = LayerNorm(x).
 template <class T>
-void layer_norm(const double* x, std::size_t x_stride, int rows, int width, double eps, const T* gain,
-                const T* bias, T* y, std::size_t y_stride);
+void layer_norm(const double* x, Index x_stride, Index rows, Index width, double eps, const T* gain,
+                const T* bias, T* y, Index y_stride);
+
 /// y = J(x) v.
 template <class T>
-void layer_norm_tangent(const double* x, const double* v, std::size_t x_stride, int rows, int width,
-                        double eps, const T* gain, T* y, std::size_t y_stride);
+void layer_norm_tangent(const double* x, const double* v, Index x_stride, Index rows, Index width, double eps,
+                        const T* gain, T* y, Index y_stride);
+
 /// x_bar = base + scale * J(x)^T w, where `base`, strides as x, may be `x_bar`; gain_bar, bias_bar (if not
 /// null) += scale * their gradients.
 template <class T>
-void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
-                        int width, double eps, const T* gain, double scale, const double* base, double* x_bar,
+void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, Index width,
+                        double eps, const T* gain, double scale, const double* base, double* x_bar,
                         double* gain_bar, double* bias_bar);
 
-/// The same with x_bar += scale * J(x)^T w.
+/// x_bar += scale * J(x)^T w, and the gradients likewise.
 template <class T>
-void layer_norm_adjoint(const double* x, std::size_t x_stride, const T* w, std::size_t w_stride, int rows,
-                        int width, double eps, const T* gain, double scale, double* x_bar, double* gain_bar,
+void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, Index width,
+                        double eps, const T* gain, double scale, double* x_bar, double* gain_bar,
                         double* bias_bar) {
   layer_norm_adjoint(x, x_stride, w, w_stride, rows, width, eps, gain, scale, x_bar, x_bar, gain_bar,
                      bias_bar);
 }
 
-/// x := x / |x|, contiguous rows. Returns false if a row is zero (that row stays zero).
-bool project_to_sphere(double* x, int rows, int width);
-/// v := J v for y = x / |x| at x: (v - y (y . v)) / |x|. Symmetric, so it is the adjoint too.
-void sphere_tangent(const double* x, double* v, int rows, int width);
-/// v := v - y (y . v), y = x / |x|: the projection to the tangent space at x.
-void project_to_tangent(const double* x, double* v, int rows, int width);
+/// y_dot along x_dot, gain_dot and bias_dot.
+template <class T>
+void layer_norm_full_tangent(const double* x, const double* x_dot, Index x_stride, Index rows, Index width,
+                             double eps, const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
+                             Index y_stride);
 
-extern template void layer_norm<float>(const double*, std::size_t, int, int, double, const float*,
-                                       const float*, float*, std::size_t);
-extern template void layer_norm<double>(const double*, std::size_t, int, int, double, const double*,
-                                        const double*, double*, std::size_t);
-extern template void layer_norm_tangent<float>(const double*, const double*, std::size_t, int, int, double,
-                                               const float*, float*, std::size_t);
-extern template void layer_norm_tangent<double>(const double*, const double*, std::size_t, int, int, double,
-                                                const double*, double*, std::size_t);
-extern template void layer_norm_adjoint<float>(const double*, std::size_t, const float*, std::size_t, int,
-                                               int, double, const float*, double, const double*, double*,
-                                               double*, double*);
-extern template void layer_norm_adjoint<double>(const double*, std::size_t, const double*, std::size_t, int,
-                                                int, double, const double*, double, const double*, double*,
-                                                double*, double*);
+/// x_bar_dot = base + scale * (J^T w)_dot, where `base`, strides as x, may be `x_bar_dot`; gain_bar_dot and
+/// bias_bar_dot (if not null) += scale * (sum over rows of z w)_dot and scale * (sum over rows of w_dot).
+template <class T>
+void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_stride, const T* w,
+                                const T* w_dot, Index w_stride, Index rows, Index width, double eps,
+                                const T* gain, const T* gain_dot, double scale, const double* base,
+                                double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot);
 
 }  // namespace fluxformer

@@ -15,7 +15,7 @@ namespace fluxformer {
 template <class P>
 using Coefficient = std::conditional_t<std::is_const_v<P>, const double, double>;
 
-/// A_s: alpha * sum over heads of W_O k W_V N(u).
+/// Weights of attention, A_s(u) = W_O concat_heads(k W_V N(u)) + b_O, times alpha.
 template <class P>
 struct AttentionWeights {
   P* gain = nullptr;   ///< LayerNorm gain [d]; for norm = post the norm that follows the sub-layer
@@ -25,31 +25,31 @@ struct AttentionWeights {
   P* w_o = nullptr;    ///< [d][d]
   P* b_o = nullptr;    ///< [d]
   Coefficient<P>* alpha = nullptr;  ///< [1]
-  double eps = layer_norm_eps;      ///< of the LayerNorm
+  double eps = layer_norm_eps;      ///< eps of the LayerNorm
 };
 
-/// R_s: rho * (W_2 g(W_1 N(u) + b_1) + b_2).
+/// Weights of the reaction, R_s(u) = W_2 g(W_1 N(u) + b_1) + b_2, times rho.
 template <class P>
 struct ReactionWeights {
-  P* gain = nullptr;              ///< [d]
-  P* bias = nullptr;              ///< [d]
+  P* gain = nullptr;              ///< LayerNorm gain [d]
+  P* bias = nullptr;              ///< LayerNorm bias [d]
   P* w_1 = nullptr;               ///< [f][d]
   P* b_1 = nullptr;               ///< [f]
   P* w_2 = nullptr;               ///< [d][f]
   P* b_2 = nullptr;               ///< [d]
   Coefficient<P>* rho = nullptr;  ///< [1]
-  double eps = layer_norm_eps;    ///< of the LayerNorm
+  double eps = layer_norm_eps;    ///< eps of the LayerNorm
 };
 
-/// Token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per unit of depth
-/// time.
+/// Coefficient of token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per
+/// unit of depth time.
 template <class P>
 struct DiffusionWeights {
   Coefficient<P>* kappa = nullptr;  ///< [1] or [d]
-  bool per_channel = false;
+  bool per_channel = false;         ///< kappa has one value per channel
 };
 
-/// All that one layer map reads, or a gradient of the same shape.
+/// All weights that one layer map reads, or a gradient of the same shape.
 template <class P>
 struct LayerWeights {
   DiffusionWeights<P> diffusion;

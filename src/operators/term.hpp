@@ -3,11 +3,12 @@
 // One term of equation (1) on all depth cells a rank holds; the right-hand side is a list of these. What a
 // time integrator must know of a term is asked of the term.
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/index.hpp"
 
 namespace fluxformer {
 
@@ -15,18 +16,18 @@ namespace fluxformer {
 /// 1..M through depth; slab 0 is the inflow. P: double or const double.
 template <class P>
 struct Column {
-  int first = 1;         ///< number of the first owned cell
-  int count = 0;         ///< owned cells
-  std::size_t slab = 0;  ///< numbers in a slab
-  P* owned = nullptr;    ///< count slabs, contiguous
-  P* below[2] = {};      ///< slabs first-1 and first-2; null where there is none (below the inflow)
-  P* above = nullptr;    ///< slab first+count; null at the outflow
+  int first = 1;       ///< number of the first owned cell
+  int count = 0;       ///< owned cells
+  Index slab = 0;      ///< numbers in a slab
+  P* owned = nullptr;  ///< count slabs, contiguous
+  P* below[2] = {};    ///< slabs first-1 and first-2; null where there is none (below the inflow)
+  P* above = nullptr;  ///< slab first+count; null at the outflow
 
   /// Slab of cell i, first-2 <= i <= first+count; null where there is none.
   P* at(int i) const {
     if (i < first) return below[first - 1 - i];
     if (i >= first + count) return above;
-    return owned + static_cast<std::size_t>(i - first) * slab;
+    return owned + (i - first) * slab;
   }
 };
 
@@ -35,8 +36,9 @@ struct CellRange {
   int begin = 1, end = 1;
 };
 
-/// How a term limits an explicit step dt. Forward Euler with first-order transport is stable while the sum of
-/// rate * dt over all terms is at most 1; each method scales the two kinds by numbers of its own.
+/// The limit that a term sets to an explicit step dt. Forward Euler with first-order transport is stable
+/// while the sum of rate * dt over all terms is at most 1; each method scales the two kinds by numbers of its
+/// own.
 struct StepLimit {
   enum class Kind { transport, diffusion };
   Kind kind = Kind::transport;
@@ -44,17 +46,17 @@ struct StepLimit {
   std::string text = {};  ///< rate * dt, as messages write it: "2 epsilon dt/h^2"
 };
 
-/// How a term is written in du_i/dt = ...
+/// The form in which a term is written in du_i/dt = ...
 struct TermText {
   std::string formula;                        ///< "epsilon (u_{i+1} - 2 u_i + u_{i-1})/h^2"
   std::vector<std::string> values = {};       ///< its coefficients: "epsilon = 0.02", "h = 0.5"
   std::vector<std::string> definitions = {};  ///< its other symbols: "N: LayerNorm over channels"
 };
 
-/// "symbol = value"
+/// The text "symbol = value".
 std::string value_text(const std::string& symbol, double value);
 
-/// Calls are collective over the token line.
+/// What a time integrator sees of a term. Calls are collective over the token line.
 class Term {
  public:
   virtual ~Term() = default;
@@ -68,11 +70,13 @@ class Term {
   virtual void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                            const Column<double>& u_bar, std::span<double> parameters) = 0;
 
-  /// How many cells below and above a cell's value depends on. Not collective, as those below.
+  /// The numbers of cells below and above on which a cell's value depends. Not collective, like the two
+  /// below.
   virtual int reach_below() const { return 0; }
   virtual int reach_above() const { return 0; }
-  /// Nothing where no limit is known.
+  /// The limit of an explicit step; nothing where none is known.
   virtual std::optional<StepLimit> step_limit() const { return std::nullopt; }
+  /// The term's printed form.
   virtual TermText text() const = 0;
 };
 

@@ -18,20 +18,21 @@ constexpr std::array<Step, 4> steps = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};  // 
 /// The neighbours that each token of this rank exchanges flux with.
 class Lattice {
  public:
-  Lattice(const SlabContext& context) : context_(context), line_(*context.line), block_(line_.block()) {
-    for (std::size_t k = 0; k < 4; ++k) beyond_[k] = line_.neighbour(steps[k].dx, steps[k].dy) >= 0;
+  explicit Lattice(const SlabContext& context)
+      : context_(context), line_(*context.line), block_(line_.block()) {
+    for (int k = 0; k < 4; ++k) beyond_[k] = line_.neighbour(steps[k].dx, steps[k].dy) >= 0;
   }
 
-  /// Whether the token's stencil needs the halo.
+  /// True if the token's stencil needs the halo.
   bool at_rim(int token) const {
-    for (std::size_t k = 0; k < 4; ++k)
+    for (int k = 0; k < 4; ++k)
       if (beyond_[k] && leaves(token, k)) return true;
     return false;
   }
 
-  /// Whether flux passes from `token` through side `k` for this sample: not through the boundary of the
+  /// True if flux passes from `token` through side `k` for this sample: not through the boundary of the
   /// lattice, and neither from nor into padding.
-  bool open(int token, std::size_t k, int sample) const {
+  bool open(int token, int k, int sample) const {
     if (!beyond_[k] && leaves(token, k)) return false;
     if (context_.mask.length.empty()) return true;
     const int x = block_.x0 + token % block_.nx, y = block_.y0 + token / block_.nx;
@@ -42,7 +43,7 @@ class Lattice {
   }
 
   /// The row of the neighbour through an open side.
-  const double* row(const double* u, const TokenHalo& halo, int token, std::size_t k) const {
+  const double* row(const double* u, const TokenHalo& halo, int token, int k) const {
     if (!leaves(token, k)) return u + at(token + steps[k].dx + steps[k].dy * block_.nx);
     switch (k) {
       case 0:
@@ -56,10 +57,11 @@ class Lattice {
     }
   }
 
-  std::size_t at(int token) const { return static_cast<std::size_t>(token) * context_.row(); }
+  /// Offset of the token's first row in the slab.
+  Index at(int token) const { return token * context_.row(); }
 
  private:
-  bool leaves(int token, std::size_t k) const {
+  bool leaves(int token, int k) const {
     const int x = token % block_.nx + steps[k].dx, y = token / block_.nx + steps[k].dy;
     return x < 0 || x >= block_.nx || y < 0 || y >= block_.ny;
   }
@@ -70,21 +72,20 @@ class Lattice {
   std::array<bool, 4> beyond_;
 };
 
-/// Calls visit(offset of the row of a token and sample, neighbours' rows, their number) for every row of the
-/// slab; those that need the halo come last, so that its exchange overlaps with the others. A row's
+/// Calls visit(offset of the row of a token and sample, neighbours' rows, number of neighbours) for every row
+/// of the slab; rows that need the halo come last, so that its exchange overlaps with the others. A row's
 /// arithmetic does not depend on the split.
 template <class Visit>
 void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& halo, Visit&& visit) {
   const Lattice lattice(context);
-  const auto width = static_cast<std::size_t>(context.width);
   const auto pass = [&](bool rim) {
     for (int token = 0; token < context.line->block().count(); ++token) {
       if (lattice.at_rim(token) != rim) continue;
       for (int sample = 0; sample < context.samples; ++sample) {
-        const std::size_t inside = static_cast<std::size_t>(sample) * width;
+        const Index inside = Index{sample} * context.width;
         std::array<const double*, 4> near{};
-        std::size_t count = 0;
-        for (std::size_t k = 0; k < 4; ++k)
+        int count = 0;
+        for (int k = 0; k < 4; ++k)
           if (lattice.open(token, k, sample)) near[count++] = lattice.row(u, halo, token, k) + inside;
         visit(lattice.at(token) + inside, near, count);
       }
@@ -96,21 +97,20 @@ void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& ha
   pass(true);
 }
 
-/// visit(channel, sum of differences to the neighbours) for the channels of a row; exactly 0 where all are
-/// equal. The number of neighbours is a compile-time constant, so that the inner loop is vectorised.
-template <std::size_t count, class Visit>
-inline void laplacian(const std::array<const double*, 4>& near, const double* u, std::size_t width,
-                      Visit&& visit) {
-  for (std::size_t c = 0; c < width; ++c) {
+/// visit(channel, sum over the neighbours y of u(y) - u(x)) for the channels of a row; exactly 0 where all
+/// are equal. The number of neighbours is a compile-time constant, so that the inner loop is vectorised.
+template <int count, class Visit>
+inline void laplacian(const std::array<const double*, 4>& near, const double* u, Index width, Visit&& visit) {
+  for (Index c = 0; c < width; ++c) {
     double sum = 0;
-    for (std::size_t k = 0; k < count; ++k) sum += near[k][c] - u[c];
+    for (int k = 0; k < count; ++k) sum += near[k][c] - u[c];
     visit(c, sum);
   }
 }
 
 template <class Visit>
-void laplacian(const std::array<const double*, 4>& near, std::size_t count, const double* u,
-               std::size_t width, Visit&& visit) {
+void laplacian(const std::array<const double*, 4>& near, int count, const double* u, Index width,
+               Visit&& visit) {
   switch (count) {
     case 0:
       return;
@@ -125,24 +125,25 @@ void laplacian(const std::array<const double*, 4>& near, std::size_t count, cons
   }
 }
 
-/// kappa(c) as a stride: 0 repeats the scalar.
+/// The stride of kappa over channels: 0 repeats the scalar.
 template <class P>
-std::size_t stride(const DiffusionWeights<P>& weights) {
+Index stride(const DiffusionWeights<P>& weights) {
   return weights.per_channel ? 1 : 0;
 }
 
+/// out(x) += scale kappa (sum over the neighbours y of u(y) - u(x)).
 template <class P>
 void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, const double* u, double scale,
               TokenHalo& halo, double* out) {
-  const auto width = static_cast<std::size_t>(context.width);
-  for_each_stencil(context, u, halo, [&](std::size_t row, const auto& near, std::size_t count) {
+  const Index width = context.width;
+  for_each_stencil(context, u, halo, [&](Index row, const auto& near, int count) {
     double* result = out + row;
     if (weights.per_channel)
       laplacian(near, count, u + row, width,
-                [=, &weights](std::size_t c, double sum) { result[c] += scale * weights.kappa[c] * sum; });
+                [=, &weights](Index c, double sum) { result[c] += scale * weights.kappa[c] * sum; });
     else
       laplacian(near, count, u + row, width,
-                [=, k = scale * weights.kappa[0]](std::size_t c, double sum) { result[c] += k * sum; });
+                [=, k = scale * weights.kappa[0]](Index c, double sum) { result[c] += k * sum; });
   });
 }
 
@@ -181,12 +182,13 @@ void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const 
   const InPiece piece(Piece::token_diffusion);
   add_flux(context_, weights.diffusion, w, scale, halo_, u_bar);  // symmetric
   if (gradient == nullptr || gradient->diffusion.kappa == nullptr) return;
-  const auto width = static_cast<std::size_t>(context_.width);
+  const Index width = context_.width;
   double* kappa_bar = gradient->diffusion.kappa;
-  const std::size_t step = stride(weights.diffusion);
-  for_each_stencil(context_, u, halo_, [&](std::size_t row, const auto& near, std::size_t count) {
+  const Index step = stride(weights.diffusion);
+  // kappa_bar(c) += scale sum over tokens x of w(x, c) sum over the neighbours y of u(y, c) - u(x, c)
+  for_each_stencil(context_, u, halo_, [&](Index row, const auto& near, int count) {
     laplacian(near, count, u + row, width,
-              [&](std::size_t c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
+              [&](Index c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
   });
 }
 
@@ -235,13 +237,14 @@ void TokenDiffusion<T>::set_gauss_newton(const LayerWeights<const T>& weights, c
 template <class T>
 void TokenDiffusion<T>::add_diagonal(const LayerWeights<const T>& weights, double scale,
                                      double* diagonal) const {
+  // The diagonal of D is -kappa times the number of sides through which flux passes.
   const Lattice lattice(context_);
-  const std::size_t step = stride(weights.diffusion);
+  const Index step = stride(weights.diffusion);
   for (int token = 0; token < context_.line->block().count(); ++token)
     for (int sample = 0; sample < context_.samples; ++sample) {
       int sides = 0;
-      for (std::size_t k = 0; k < 4; ++k) sides += lattice.open(token, k, sample) ? 1 : 0;
-      double* row = diagonal + lattice.at(token) + static_cast<std::size_t>(sample * context_.width);
+      for (int k = 0; k < 4; ++k) sides += lattice.open(token, k, sample) ? 1 : 0;
+      double* row = diagonal + lattice.at(token) + Index{sample} * context_.width;
       for (Index c = 0; c < context_.width; ++c) row[c] -= scale * weights.diffusion.kappa[c * step] * sides;
     }
 }

@@ -13,7 +13,7 @@
 
 namespace fluxformer {
 
-/// A slab term. Collective over the token line: ranks exchange the tokens along their common edges.
+/// The slab term D u. Collective over the token line: ranks exchange the tokens along their common edges.
 template <class T>
 class TokenDiffusion final : public SlabTerm<T>, public SecondOrder<T> {
  public:

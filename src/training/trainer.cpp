@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer {

@@ -6,7 +6,7 @@
 #include "docs/examples/own_term/token_drift.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/depth_terms.hpp"
-#include "operators/dropped_term.hpp"
+#include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 #include "tests/support/cell_term.hpp"

@@ -72,7 +72,7 @@ std::vector<double> Problem::local(const Whole& slab) const {
 
 Whole Problem::whole(const double* local_slab) const {
   Whole all(whole_slab(), 0.0);
-  for (std::size_t j = 0; j < context.size(); ++j) all[token_offset(j)] = local_slab[j];
+  for (Index j = 0; j < context.size(); ++j) all[token_offset(j)] = local_slab[j];
   return sum_over(mesh.token_line().comm(),
                   std::move(all));  // each number is on one rank only, so the sum is exact
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/reductions.hpp"
-#include "operators/layer_norm.hpp"
+#include "operators/sphere.hpp"
 
 namespace fluxformer {
 namespace {

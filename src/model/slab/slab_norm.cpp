@@ -5,7 +5,7 @@
 
 #include "base/index.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/layer_norm_second_order.hpp"
+#include "operators/sphere.hpp"
 
 namespace fluxformer {
 

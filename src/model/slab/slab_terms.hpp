@@ -10,7 +10,7 @@
 #include "model/depth_model.hpp"
 #include "model/parameters.hpp"
 #include "operators/attention/attention.hpp"
-#include "operators/dropped_term.hpp"
+#include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
 

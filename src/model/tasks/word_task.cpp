@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {

@@ -17,17 +17,21 @@
 // rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources: Vaswani et
 // al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/index.hpp"
 #include "operators/kernels/linear_map.hpp"
 #include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
+/// The logit of a query and a key: q . k / sqrt(d_h), or -|q - k|^2 / 2.
 enum class Kernel { dot, l2 };
+/// The weights k(x, y) made from the logits.
 enum class Normalisation { softmax, sinkhorn, linear };
 
 /// The keys attention.*.
@@ -36,16 +40,17 @@ struct AttentionSettings {
   Kernel kernel = Kernel::dot;
   Normalisation normalisation = Normalisation::softmax;
   int sinkhorn_iterations = 1;  ///< >= 1
-  bool layer_norm = true;       ///< N inside A
+  bool layer_norm = true;       ///< N is LayerNorm; false: the identity
 };
 
-/// A slab term in the arithmetic T. Collective over the token line.
+/// The slab term alpha A[u] in the arithmetic T. Collective over the token line.
 template <class T>
 class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
-  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is borrowed; the lengths of its mask
-  /// are read at each call and may change between calls (new lengths are not checked again). `operands`: of the linear maps.
+  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is
+  /// borrowed; the lengths of its mask are read at each call and may change between calls (new lengths are
+  /// not checked again). `operands` are those of the linear maps.
   Attention(const SlabContext& context, const AttentionSettings& settings,
             Operands operands = Operands::exact);
   ~Attention() override;
@@ -66,8 +71,9 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
                         const double* base, double* u_bar, const LayerWeights<double>* gradient,
                         TermTape& kept) override;
 
-  /// For kernel dot with softmax or linear. Keeps, beside the activations, 5 d numbers a row of the adjoint (and a
-  /// matrix W_O), and as many of the tangent. Throws BadInput for the other kernel or normalisation.
+  /// Makes tapes for kernel dot with softmax or linear. They keep, beside the activations, 5 d numbers a row
+  /// of the adjoint (and a matrix of the size of W_O), and as many of the tangent. Throws BadInput for the
+  /// other kernel or normalisation.
   Linearisation make_linearisation() const override;
   void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
                           const double* base, double* out, Linearisation& at) override;
@@ -89,22 +95,24 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
 
-  /// Bytes of work space on this rank: O(local rows * width), independent of the length of the line.
+  /// Work space on this rank, in bytes: O(local rows * width), independent of the length of the line. Asked
+  /// for by tests.
   std::size_t work_bytes() const;
 
  private:
   struct Work;
-  /// Counts flops. Forward: four products with matrices and two with the kernel, 8 d^2 per row and 4 d per
-  /// visible token (sinkhorn: 2 d more for each further half-step); `passes` times that.
+  /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the
+  /// kernel, 8 d^2 per row and 4 d per visible token (sinkhorn: 2 d more for each further half-step).
   void count(int passes) const;
   /// out = base + scale * J(u) v of the current chunk, whose forward pass is known.
   void set_tangent_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* v,
                             double scale, const double* base, double* out);
-  /// Its adjoint.
+  /// u_bar = base + scale * J(u)^T w of the current chunk, whose forward pass is known; adds to the gradient,
+  /// if any.
   void set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* w,
                             double scale, const double* base, double* u_bar,
                             const LayerWeights<double>* gradient);
-  /// alpha W_O, its variation and that of alpha b_O, in the work space.
+  /// Sets alpha W_O, its variation and that of alpha b_O in the work space.
   void scale_output(const AttentionWeights<const T>& weights, const AttentionWeights<const T>& weights_dot);
   const SlabContext& context_;
   AttentionSettings settings_;

@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "operators/kernels/simd_arrays.hpp"
+#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/simd.hpp"
 #include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
@@ -10,25 +11,25 @@ namespace fluxformer {
 
 namespace {
 
-/// As many samples as keep N(u), queries, keys, values and mix in the second-level cache; where the weights alone are
-/// larger than that, enough to be worth reading them again.
-int samples_at_a_time(const SlabContext& context, std::size_t number_size) {
-  constexpr std::size_t cache = 768 * 1024;
-  std::size_t most_tokens = 0;
+/// Samples of a chunk: as many as keep N(u), queries, keys, values and mix in the second-level cache; where
+/// the weights alone are larger than that, enough to be worth reading them again.
+Index samples_at_a_time(const SlabContext& context, Index number_size) {
+  constexpr Index cache = 768 * 1024;
+  Index most_tokens = 0;
   for (int rank = 0; rank < context.line->size(); ++rank)
-    most_tokens = std::max(most_tokens, static_cast<std::size_t>(context.line->block(rank).count()));
-  const std::size_t per_sample = 6 * most_tokens * static_cast<std::size_t>(context.width) * number_size;
-  const auto all = static_cast<std::size_t>(context.samples), width = static_cast<std::size_t>(context.width);
-  const std::size_t rows = 4 * width * width * number_size > cache ? 1024 : 1;
-  const std::size_t least = (rows + most_tokens - 1) / most_tokens;
-  const std::size_t fit = std::min(std::max(cache / per_sample, least), all);
-  const std::size_t chunks = (all + fit - 1) / fit;
-  return static_cast<int>((all + chunks - 1) / chunks);
+    most_tokens = std::max(most_tokens, Index{context.line->block(rank).count()});
+  const Index per_sample = 6 * most_tokens * context.width * number_size;
+  const Index all = context.samples, width = context.width;
+  const Index rows = 4 * width * width * number_size > cache ? 1024 : 1;
+  const Index least = (rows + most_tokens - 1) / most_tokens;
+  const Index fit = std::min(std::max(cache / per_sample, least), all);
+  const Index chunks = (all + fit - 1) / fit;
+  return (all + chunks - 1) / chunks;
 }
 
 template <class T>
 HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& settings) {
-  const int channels = context.width / settings.heads;
+  const Index channels = context.width / settings.heads;
   return {.channels = channels,
           .scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(channels)) : T(1),
           .causal = context.mask.causal,
@@ -45,33 +46,34 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSe
       half_steps(settings.normalisation == Normalisation::sinkhorn ? settings.sinkhorn_iterations : 1),
       shape(shape_of<T>(context, settings)),
       kernel(shape),
-      width(static_cast<std::size_t>(context.width)),
-      heads(static_cast<std::size_t>(settings.heads)),
-      tokens(static_cast<std::size_t>(context.line->block().count())),
+      width(context.width),
+      heads(settings.heads),
+      tokens(context.line->block().count()),
       ring(*context.line),
       w_q(operands),
       w_kv(operands),
       w_o(operands),
       most_(samples_at_a_time(context, sizeof(T))) {
-  const std::size_t all = static_cast<std::size_t>(most_) * tokens;
-  ld = all + simd::lanes<T>;
+  const Index all = most_ * tokens;
+  ld = all + simd::lanes<T>;  // a vector load may reach past the last row
   static_cast<Forward&>(*this) = make_forward();
   projected.resize(all * width);
   top.resize(heads * ld);
   sum.resize(heads * ld);
   my_index_.resize(tokens);
   weight_term.assign(tokens, shape.linear ? T(1) : T(0));
-  for (std::size_t t = 0; t < tokens; ++t) {
-    my_index_[t] = context.line->global_index(context.line->rank(), static_cast<int>(t));
+  for (Index t = 0; t < tokens; ++t) {
+    my_index_[t] = context.line->global_index(context.line->rank(), t);
     if (context.mask.weight.empty()) continue;
     const double weight = context.mask.weight[my_index_[t]];
+    // Soft-max adds log w_y to the logits; linear attention multiplies by w_y.
     weight_term[t] = static_cast<T>(shape.linear ? weight : std::log(weight));
   }
 }
 
 template <class T>
 AttentionForward<T> AttentionChunk<T>::make_forward() const {
-  const std::size_t all = static_cast<std::size_t>(most_) * tokens;
+  const Index all = most_ * tokens;
   Forward forward;
   forward.x.resize(all * width);
   forward.q.resize(width * ld);
@@ -87,17 +89,17 @@ AttentionForward<T> AttentionChunk<T>::make_forward() const {
 
 template <class T>
 void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
-  for_samples([&](std::size_t from, std::size_t to) {
-    for (std::size_t t = 0; t < tokens; ++t, from += context.row(), to += width)
-      for (std::size_t c = 0; c < width; ++c) y[to + c] = static_cast<T>(scale * slab[from + c]);
+  for_samples([&](Index from, Index to) {
+    for (Index t = 0; t < tokens; ++t, from += context.row(), to += width)
+      for (Index c = 0; c < width; ++c) y[to + c] = static_cast<T>(scale * slab[from + c]);
   });
 }
 
 template <class T>
 void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, const double* base,
                                 double* out) const {
-  for_samples([&](std::size_t to, std::size_t from) {
-    for (std::size_t t = 0; t < tokens; ++t, to += context.row(), from += width)
+  for_samples([&](Index to, Index from) {
+    for (Index t = 0; t < tokens; ++t, to += context.row(), from += width)
       if (bias != nullptr)
         simd::set_sum(scale, rows + from, bias, width, base + to, out + to);
       else
@@ -108,9 +110,9 @@ void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, cons
 template <class T>
 void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
   if (!settings.layer_norm) return gather(u, 1.0, y);
-  for_samples([&](std::size_t from, std::size_t to) {
-    layer_norm(u + from, context.row(), static_cast<int>(tokens), context.width, weights.eps, weights.gain,
-               weights.bias, y + to, width);
+  for_samples([&](Index from, Index to) {
+    layer_norm(u + from, context.row(), tokens, width, weights.eps, weights.gain, weights.bias, y + to,
+               width);
   });
 }
 
@@ -124,26 +126,28 @@ void AttentionChunk<T>::set_maps(const AttentionWeights<const T>& weights) {
 template <class T>
 void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const double* u) {
   normalise(weights, u, x.data());
-  const std::size_t r = rows();
+  const Index r = rows();
+  // q = W_Q N(u) + b_Q, as lanes
   w_q.apply(r, x.data(), projected.data());
   transpose(projected.data(), r, width, width, q.data(), ld);
-  for (std::size_t c = 0; c < width; ++c)
-    for (std::size_t i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
+  for (Index c = 0; c < width; ++c)
+    for (Index i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
+  // k, v = W_{K,V} N(u) + b_{K,V}, as items
   w_kv.apply(r, x.data(), kv.data());
   const T* const b_kv = weights.b_qkv + width;
-  for (std::size_t first = 0; first < r * 2 * width; first += 2 * width)
-    for (std::size_t c = 0; c < 2 * width; ++c) kv[first + c] += b_kv[c];
+  for (Index first = 0; first < r * 2 * width; first += 2 * width)
+    for (Index c = 0; c < 2 * width; ++c) kv[first + c] += b_kv[c];
   if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
 }
 
 template <class T>
 void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const {
-  const auto dh = static_cast<std::size_t>(shape.channels);
-  for (std::size_t i = 0; i < rows(); ++i)
-    for (std::size_t h = 0; h < heads; ++h) {
-      const std::size_t at = i * 2 * width + h * dh;
+  const Index dh = shape.channels;
+  for (Index i = 0; i < rows(); ++i)
+    for (Index h = 0; h < heads; ++h) {
+      const Index at = i * 2 * width + h * dh;
       T product = 0;
-      for (std::size_t c = at; c < at + dh; ++c) product += kv[c] * other[c];
+      for (Index c = at; c < at + dh; ++c) product += kv[c] * other[c];
       out[h * ld + i] = factor * product;
     }
 }
@@ -151,6 +155,7 @@ void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std:
 template <class T>
 void AttentionChunk<T>::set_output(const T* b_o, const std::vector<T>& lanes, double scale,
                                    const double* base, double* out) {
+  // out = base + scale (W_O mix + b_O)
   w_o.apply(rows(), Stored::transposed, lanes.data(), ld, projected.data());
   scatter(projected.data(), b_o, scale, base, out);
 }
@@ -160,24 +165,123 @@ const std::vector<int>& AttentionChunk<T>::indices_of(int rank) {
   if (rank == context.line->rank()) return my_index_;
   if (rank != whose_index_) {
     their_index_.resize(context.line->block(rank).count());
-    for (std::size_t t = 0; t < their_index_.size(); ++t)
-      their_index_[t] = context.line->global_index(rank, static_cast<int>(t));
+    for (Index t = 0; t < std::ssize(their_index_); ++t)
+      their_index_[t] = context.line->global_index(rank, t);
     whose_index_ = rank;
   }
   return their_index_;
 }
 
 template <class T>
-int AttentionChunk<T>::real_items(const std::vector<int>& index, std::size_t sample) const {
-  if (context.mask.length.empty()) return static_cast<int>(index.size());
-  const int length = context.mask.length[static_cast<std::size_t>(first_) + sample];
-  return static_cast<int>(std::lower_bound(index.begin(), index.end(), length) - index.begin());
+Index AttentionChunk<T>::real_items(const std::vector<int>& index, Index sample) const {
+  if (context.mask.length.empty()) return std::ssize(index);
+  const int length = context.mask.length[first_ + sample];
+  return std::lower_bound(index.begin(), index.end(), length) - index.begin();
 }
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
   return Forward::bytes() + ring.bytes() + w_q.bytes() + w_kv.bytes() + w_o.bytes() +
          bytes_of(projected, top, sum, weight_term, my_index_, their_index_);
+}
+
+namespace {
+
+/// One tour of the ring: the running sums of one side from the start; with values, `mix` too.
+template <class T>
+void stream(AttentionChunk<T>& chunk, Side side, bool values) {
+  chunk.ring.visit(chunk.travelling(side).data(), chunk.per_token(side), [&](int rank, const T* block) {
+    chunk.for_heads(side, values, rank, block,
+                    [&](const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const HeadPosition& at) {
+                      const RunningMix<T> out{chunk.top.data() + at.lane_number,
+                                              chunk.sum.data() + at.lane_number, chunk.mix.data() + at.lane};
+                      chunk.kernel.stream(queries, keys, at.fresh, out);
+                    });
+  });
+}
+
+/// Transposes keys into lanes and queries into items, for the half-steps of columns.
+template <class T>
+void transpose_for_columns(AttentionChunk<T>& chunk) {
+  const Index r = chunk.rows(), width = chunk.width;
+  row_major(chunk.k.data(), width, r, chunk.ld) =
+      row_major<const T>(chunk.kv.data(), r, width, 2 * width).transpose();
+  row_major(chunk.q_items.data(), r, width) =
+      row_major<const T>(chunk.q.data(), width, r, chunk.ld).transpose();
+}
+
+}  // namespace
+
+template <class T>
+void AttentionChunk<T>::set_beta(Side side, const std::vector<T>* other) {
+  const Index r = rows();
+  const bool travelling_keys = side == Side::rows && settings.kernel == Kernel::l2;
+  T* beta = travelling(side).data() + r * columns(side);
+  // beta_y = log w_y - |k_y|^2 / 2 + g_y, or for columns log w_x + f_x
+  for (Index h = 0; h < heads; ++h, beta += r) {
+    for (Index i = 0; i < r; ++i) beta[i] = weight_term[i % tokens];
+    if (travelling_keys)
+      for (Index i = 0; i < r; ++i) beta[i] -= half_norm[h * ld + i];
+    if (other != nullptr)
+      for (Index i = 0; i < r; ++i) beta[i] += (*other)[h * ld + i];
+  }
+}
+
+template <class T>
+std::vector<T> AttentionChunk<T>::plan_offset(int step) const {
+  std::vector<T> offset = potential[step];
+  if (step % 2 == 1 && settings.kernel == Kernel::l2)
+    for (Index i = 0; i < std::ssize(offset); ++i) offset[i] -= half_norm[i];
+  return offset;
+}
+
+template <class T>
+void AttentionChunk<T>::solve(bool keep) {
+  const Index r = rows();
+  potential.resize(half_steps);
+  // f or g = -log sum exp(logit + beta) = -(top + log sum). For l2, the sums of columns leave out the -|k|^2/2 of
+  // their own key, which g makes up for.
+  const auto keep_potential = [&](int step) {
+    auto& to = potential[step];
+    to.resize(heads * ld);
+    const bool norm_left_out = step % 2 == 1 && settings.kernel == Kernel::l2;
+    for (Index h = 0; h < heads; ++h)
+      for (Index i = h * ld; i < h * ld + r; ++i)
+        to[i] = (norm_left_out ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
+  };
+
+  set_beta(Side::rows, nullptr);
+  if (half_steps > 1) transpose_for_columns(*this);
+  // f from g, g from f, ...; the last half-step of rows sums the values, too.
+  for (int step = 0; step < half_steps; ++step) {
+    const bool last = step + 1 == half_steps;
+    if (step % 2 == 0) {
+      stream(*this, Side::rows, last);
+      if (keep || !last) keep_potential(step);
+    } else {
+      set_beta(Side::columns, &potential[step - 1]);
+      stream(*this, Side::columns, false);
+      keep_potential(step);
+      set_beta(Side::rows, &potential[step]);
+    }
+  }
+  const bool rows_last = half_steps % 2 == 1;
+  // After a half-step of columns, rows are summed once more with the last g, and keep the f before it.
+  if (!rows_last) stream(*this, Side::rows, true);
+
+  // mix := sum_y P v_y. If rows were normalised last, P = exp(logit - top) / sum; else, with the last f,
+  // P = exp(logit - top) exp(top + f).
+  for (Index h = 0; h < heads; ++h) {
+    T* const factor = sum.data() + h * ld;
+    for (Index i = 0; i < r; ++i)
+      factor[i] =
+          rows_last ? T(1) / factor[i] : std::exp(top[h * ld + i] + potential[half_steps - 2][h * ld + i]);
+    const Index dh = shape.channels;
+    for (Index c = h * dh; c < (h + 1) * dh; ++c) {
+      T* const row = mix.data() + c * ld;
+      for (Index i = 0; i < r; ++i) row[i] *= factor[i];
+    }
+  }
 }
 
 template struct AttentionChunk<float>;

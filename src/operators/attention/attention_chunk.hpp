@@ -1,6 +1,20 @@
 #pragma once
 
-// Attention for a few samples at a time. Internal to the operator.
+// Attention for a few samples at a time, and the normalisation of its kernel. Internal to the operator.
+//
+// Rows of a chunk are [sample][token]. Buffers have two layouts. "Lanes" are [channel][row] (or [head][row],
+// one number per head) with stride `ld`, which leaves room for a vector load past the last row. "Items"
+// travel around the ring: a matrix [row][columns] followed by beta [head][row].
+//
+// Soft-max, or alternating half-steps in the log domain (Sinkhorn):
+//
+//   P(x, y) = exp(logit(x, y) + log w_y + g_y + f_x)
+//   odd half-steps    f_x = -log sum_y w_y exp(logit + g_y)     rows of P sum to 1
+//   even half-steps   g_y = -log sum_x w_x exp(logit + f_x)     columns sum to 1 with weights w_x
+//
+// x and y run over real tokens; f is computed for padded rows too, but they enter no column. Soft-max is the
+// first half-step with values. Linear attention has one half-step with f = 0. Sources: Sander et al., arXiv
+// 2110.11773, section 3.1; log domain as in Peyre and Cuturi, Computational Optimal Transport, section 4.4.
 
 #include <algorithm>
 #include <cstddef>
@@ -8,17 +22,54 @@
 
 #include "base/index.hpp"
 #include "operators/attention/attention.hpp"
-#include "operators/attention/attention_kernel.hpp"
-#include "operators/attention/attention_layout.hpp"
+#include "operators/attention/head_kernel.hpp"
 #include "operators/attention/token_ring.hpp"
 #include "operators/kernels/linear_map.hpp"
 
 namespace fluxformer {
 
-/// What the right-hand side, its derivatives and the output of the kernel share. Chunks fit in the cache.
+/// The side that stays on its rank: queries (rows of the kernel; keys and values travel) or keys (columns;
+/// queries travel).
+enum class Side { rows, columns };
+
+/// The position of one head of one sample: in lanes buffers, and in the travelling block.
+struct HeadPosition {
+  Index sample, head;
+  Index lane, lane_number;  ///< first token in [channel][row] and in [head][row]
+  Index item, item_beta;    ///< first item, and the first beta, in the block
+  Index block;              ///< numbers in the block
+  bool fresh;               ///< the first block of a tour
+};
+
+/// Memory held by vectors, in bytes.
+template <class... V>
+std::size_t bytes_of(const V&... vectors) {
+  return (std::size_t{0} + ... + (vectors.capacity() * sizeof(typename V::value_type)));
+}
+
+/// Results of the forward pass of a chunk that the adjoint needs.
+template <class T>
+struct AttentionForward {
+  std::vector<T> x;                       ///< N(u), [row][width]
+  std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
+  std::vector<T> kv;                      ///< items: keys | values
+  std::vector<T> k, q_items;              ///< sinkhorn: keys as lanes, queries as items
+  std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
+  std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
+
+  /// Memory held, potentials included, in bytes.
+  std::size_t bytes() const {
+    std::size_t total = bytes_of(x, q, mix, kv, k, q_items, half_norm);
+    for (const auto& one : potential) total += bytes_of(one);
+    return total;
+  }
+};
+
+/// A few samples that fit in the cache, with what the right-hand side, its derivatives and the output of the
+/// kernel share.
 template <class T>
 struct AttentionChunk : AttentionForward<T> {
-  using Forward = AttentionForward<T>;  ///< what an adjoint needs
+  using Forward = AttentionForward<T>;  ///< results that an adjoint needs
   using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
       Forward::potential;
   /// Throws as Attention; the context is borrowed.
@@ -26,19 +77,19 @@ struct AttentionChunk : AttentionForward<T> {
 
   const SlabContext& context;
   const AttentionSettings settings;
-  int half_steps;  ///< of the normalisation: 1 for softmax
+  int half_steps;  ///< half-steps of the normalisation: 1 for softmax
   HeadShape<T> shape;
   HeadKernel<T> kernel;
-  std::size_t width, heads, tokens, ld;
+  Index width, heads, tokens, ld;
   TokenRing<T> ring;
 
   LinearMap<T> w_q, w_kv, w_o;
-  std::vector<T> projected;    ///< the output, or queries before they are turned, [row][width]
+  std::vector<T> projected;    ///< the output, or queries before they become lanes, [row][width]
   std::vector<T> top, sum;     ///< running sums, [head][row]
   std::vector<T> weight_term;  ///< beta of this rank's tokens, without potentials: log w; linear: w
 
-  Forward make_forward() const;  ///< room for the path of any chunk
-  std::size_t chunks() const { return static_cast<std::size_t>((context.samples + most_ - 1) / most_); }
+  Forward make_forward() const;  ///< room for the results of any chunk
+  Index chunks() const { return (context.samples + most_ - 1) / most_; }
 
   /// Calls body() for each chunk in turn, the same on every rank; all members below refer to the current one.
   template <class Body>
@@ -48,80 +99,90 @@ struct AttentionChunk : AttentionForward<T> {
       body();
     }
   }
-  /// The number of the chunk, 0 ..
-  std::size_t number() const { return static_cast<std::size_t>(first_ / most_); }
-  /// The sample of the slab that a place belongs to.
-  std::size_t sample(const Place& at) const { return static_cast<std::size_t>(first_) + at.sample; }
-  std::size_t rows() const { return static_cast<std::size_t>(samples_) * tokens; }
-  std::size_t columns(Side side) const { return side == Side::rows ? 2 * width : width; }
-  std::size_t per_token(Side side) const {
-    return static_cast<std::size_t>(samples_) * (columns(side) + heads);
-  }
-  std::vector<T>& items(Side side) { return side == Side::rows ? kv : q_items; }
-  const std::vector<T>& home(Side side) const { return side == Side::rows ? q : k; }
+  /// The number of the current chunk, 0 ..
+  Index number() const { return first_ / most_; }
+  /// The sample of the slab that a position belongs to.
+  Index sample(const HeadPosition& at) const { return first_ + at.sample; }
+  Index rows() const { return samples_ * tokens; }
+  /// Channels of the items that travel for a side: keys and values, or queries.
+  Index columns(Side side) const { return side == Side::rows ? 2 * width : width; }
+  /// Numbers that travel for each token: the chunk's items and their beta.
+  Index per_token(Side side) const { return samples_ * (columns(side) + heads); }
+  std::vector<T>& travelling(Side side) { return side == Side::rows ? kv : q_items; }
+  const std::vector<T>& stationary(Side side) const { return side == Side::rows ? q : k; }
 
-  /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are row() and `width` apart.
+  /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are context.row()
+  /// and `width` apart.
   template <class F>
   void for_samples(F&& f) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s)
-      f((static_cast<std::size_t>(first_) + s) * width, s * tokens * width);
+    for (Index s = 0; s < samples_; ++s) f((first_ + s) * width, s * tokens * width);
   }
-  /// y := the chunk's rows of a slab, rounded to T; y := N(u).
+  /// y := scale * the chunk's rows of a slab, rounded to T.
   void gather(const double* slab, double scale, T* y) const;
+  /// y := N(u) of the chunk.
   void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
-  /// The chunk's rows of a slab: out = base + scale * (rows + bias), where bias [width] may be null and `base` may be `out`.
+  /// out = base + scale * (rows + bias) for the chunk's rows of a slab, where bias [width] may be null and
+  /// `base` may be `out`.
   void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
-  /// Before the first chunk of a call; then queries, keys and values of each chunk.
+  /// Sets the linear maps, before the first chunk of a call.
   void set_maps(const AttentionWeights<const T>& weights);
+  /// Computes x = N(u), and queries, keys and values of the chunk.
   void project(const AttentionWeights<const T>& weights, const double* u);
-  /// out[head][row] := factor * k_row . (that row of `other`, laid out as kv).
+  /// out[head][row] := factor * k_row . other_row, where `other` is laid out as kv.
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
   /// Computes `mix` and, if `keep`, the potentials of all half-steps. Collective over the line.
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
-  /// Beta of the items := their weight_term, -|k|^2/2 of travelling keys, and the potential of the other side, if any.
+  /// Beta of the items := the sum of their weight_term, of -|k|^2/2 (l2, if keys travel) and of the potential
+  /// of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
-  /// What is added to the logits of half-step `step` to give log P: its potential, less the |k|^2/2 that
-  /// column potentials include for l2.
+  /// The number of each row that is added to the logits of half-step `step` to give log P: its potential,
+  /// less the |k|^2/2 that column potentials include for l2.
   std::vector<T> plan_offset(int step) const;
   /// The half-step whose potential normalises the final rows.
   int final_row_step() const { return half_steps % 2 == 1 ? half_steps - 1 : half_steps - 2; }
 
-  /// f(home, items, place) for every sample and head of one block.
+  /// f(queries, keys, position) for every sample and head of the block of a rank. If columns stay
+  /// (Side::columns), keys take the place of queries and queries that of keys.
   template <class F>
-  void for_places(Side side, bool values, int rank, const T* block, F&& f) {
-    const auto theirs = static_cast<std::size_t>(context.line->block(rank).count());
-    const std::size_t stride = columns(side);
-    const std::size_t their_rows = theirs * static_cast<std::size_t>(samples_);
-    const auto dh = static_cast<std::size_t>(shape.channels);
+  void for_heads(Side side, bool values, int rank, const T* block, F&& f) {
+    const Index theirs = context.line->block(rank).count();
+    const Index stride = columns(side);
+    const Index their_rows = theirs * samples_;
+    const Index dh = shape.channels;
     const std::vector<int>& index = indices_of(rank);
-    for (std::size_t s = 0; s < static_cast<std::size_t>(samples_); ++s) {
-      const int real = real_items(index, s);
-      for (std::size_t h = 0; h < heads; ++h) {
-        const Place at = {.sample = s,
-                          .head = h,
-                          .lane = h * dh * ld + s * tokens,
-                          .lane_number = h * ld + s * tokens,
-                          .item = s * theirs * stride + h * dh,
-                          .item_beta = their_rows * stride + h * their_rows + s * theirs,
-                          .block = their_rows * (stride + heads),
-                          .fresh = rank == context.line->rank()};
+    for (Index s = 0; s < samples_; ++s) {
+      const Index real = real_items(index, s);
+      for (Index h = 0; h < heads; ++h) {
+        const HeadPosition at = {.sample = s,
+                                 .head = h,
+                                 .lane = h * dh * ld + s * tokens,
+                                 .lane_number = h * ld + s * tokens,
+                                 .item = s * theirs * stride + h * dh,
+                                 .item_beta = their_rows * stride + h * their_rows + s * theirs,
+                                 .block = their_rows * (stride + heads),
+                                 .fresh = rank == context.line->rank()};
         const T* const b = block + at.item;
-        f(Home<T>{home(side).data() + at.lane, ld, static_cast<int>(tokens), my_index_.data()},
-          Items<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()}, at);
+        f(QueryBlock<T>{stationary(side).data() + at.lane, ld, tokens, my_index_.data()},
+          KeyValueBlock<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()},
+          at);
         ring.progress();
       }
     }
   }
-  std::size_t bytes() const;  ///< of all work space
+  /// All work space, in bytes.
+  std::size_t bytes() const;
 
  private:
+  /// The global indices of a rank's tokens, increasing.
   const std::vector<int>& indices_of(int rank);
-  int real_items(const std::vector<int>& index, std::size_t sample) const;
+  /// The number of tokens among `index` that are not padding.
+  Index real_items(const std::vector<int>& index, Index sample) const;
 
-  int most_, first_ = 0, samples_ = 0;       // samples at a time; those of the current chunk
-  std::vector<int> my_index_, their_index_;  // global indices
+  Index most_, first_ = 0, samples_ = 0;  // samples at a time; first sample and samples of the current chunk
+  std::vector<int> my_index_,
+      their_index_;  // global indices of this rank's tokens, and of those of whose_index_
   int whose_index_ = -1;
 };
 

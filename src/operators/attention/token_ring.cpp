@@ -19,30 +19,25 @@ MPI_Datatype mpi_type() {
   return std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
 }
 
-std::size_t tokens_of(const TokenLine& line, int rank) {
-  return static_cast<std::size_t>(line.block(rank).count());
-}
-
 /// Every rank looks at the largest block of the line, so that all refuse or none.
-void refuse_long_messages(const TokenLine& line, std::size_t per_token) {
-  std::size_t most = 0;
-  for (int rank = 0; rank < line.size(); ++rank) most = std::max(most, tokens_of(line, rank));
-  if (most * per_token > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+void refuse_long_messages(const TokenLine& line, Index per_token) {
+  Index most = 0;
+  for (int rank = 0; rank < line.size(); ++rank) most = std::max(most, Index{line.block(rank).count()});
+  if (most * per_token > std::numeric_limits<int>::max())
     throw BadInput("the tokens of one rank do not fit in one MPI message: use more ranks per token line");
 }
 
 }  // namespace
 
 template <class T>
-const T* TokenRing<T>::begin_exchange(int step, const T* present, std::size_t per_token) {
+const T* TokenRing<T>::begin_exchange(int step, const T* present, Index per_token) {
   const InPhase phase(Phase::ring);
   auto& arriving = arriving_[step % 2];
-  arriving.resize(tokens_of(line_, visited(step + 1)) * per_token);
-  const std::size_t leaving = tokens_of(line_, visited(step)) * per_token;
-  check_mpi(MPI_Irecv(arriving.data(), static_cast<int>(arriving.size()), mpi_type<T>(), before(), block_tag,
-                      line_.comm(), &requests_[0]));
-  check_mpi(MPI_Isend(present, static_cast<int>(leaving), mpi_type<T>(), after(), block_tag, line_.comm(),
-                      &requests_[1]));
+  arriving.resize(line_.block(visited(step + 1)).count() * per_token);
+  const Index leaving = line_.block(visited(step)).count() * per_token;
+  check_mpi(MPI_Irecv(arriving.data(), arriving.size(), mpi_type<T>(), before(), block_tag, line_.comm(),
+                      &requests_[0]));
+  check_mpi(MPI_Isend(present, leaving, mpi_type<T>(), after(), block_tag, line_.comm(), &requests_[1]));
   count_message(leaving * sizeof(T));
   return arriving.data();
 }
@@ -64,7 +59,7 @@ void TokenRing<T>::progress() {
 }
 
 template <class T>
-void TokenRing<T>::visit(const T* own, std::size_t per_token, const Visit& visitor) {
+void TokenRing<T>::visit(const T* own, Index per_token, const Visit& visitor) {
   refuse_long_messages(line_, per_token);
   const T* present = own;
   for (int step = 0; step < line_.size(); ++step) {
@@ -77,7 +72,7 @@ void TokenRing<T>::visit(const T* own, std::size_t per_token, const Visit& visit
 }
 
 template <class T>
-void TokenRing<T>::visit_and_collect(const T* own, std::size_t per_token, std::size_t bar_per_token,
+void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_per_token,
                                      const VisitBack& visitor, T* own_bar) {
   refuse_long_messages(line_, std::max(per_token, bar_per_token));
   if (line_.size() == 1) {
@@ -90,35 +85,36 @@ void TokenRing<T>::visit_and_collect(const T* own, std::size_t per_token, std::s
   MPI_Request leaving = MPI_REQUEST_NULL;
   for (int step = 0; step < line_.size(); ++step) {
     const bool more = step + 1 < line_.size();
-    const std::size_t bar_size = tokens_of(line_, visited(step)) * bar_per_token;
+    const Index bar_size = line_.block(visited(step)).count() * bar_per_token;
     const T* next = more ? begin_exchange(step, present, per_token) : nullptr;
     MPI_Request collected = MPI_REQUEST_NULL;
     if (step > 0) {
       collected_.resize(bar_size);
-      check_mpi(MPI_Irecv(collected_.data(), static_cast<int>(bar_size), mpi_type<T>(), before(), bar_tag,
-                          line_.comm(), &collected));
+      check_mpi(
+          MPI_Irecv(collected_.data(), bar_size, mpi_type<T>(), before(), bar_tag, line_.comm(), &collected));
     }
     auto& bar = bar_[step % 2];
     bar.assign(bar_size, T(0));
     visitor(visited(step), present, bar.data());
     const InPhase phase(Phase::ring);
+    // bar := the sum of the ranks before this one, plus this rank's share; on to the next rank.
     if (step > 0) {
       check_mpi(MPI_Wait(&collected, MPI_STATUS_IGNORE));
-      for (std::size_t i = 0; i < bar_size; ++i) bar[i] += collected_[i];
+      for (Index i = 0; i < bar_size; ++i) bar[i] += collected_[i];
     }
     check_mpi(MPI_Wait(&leaving, MPI_STATUS_IGNORE));
-    check_mpi(MPI_Isend(bar.data(), static_cast<int>(bar_size), mpi_type<T>(), after(), bar_tag, line_.comm(),
-                        &leaving));
+    check_mpi(MPI_Isend(bar.data(), bar_size, mpi_type<T>(), after(), bar_tag, line_.comm(), &leaving));
     count_message(bar_size * sizeof(T));
     if (more) end_exchange();
     present = next;
   }
+  // The sum for this rank's own block returns to it.
   const InPhase phase(Phase::ring);
-  collected_.resize(tokens_of(line_, line_.rank()) * bar_per_token);
-  check_mpi(MPI_Recv(collected_.data(), static_cast<int>(collected_.size()), mpi_type<T>(), before(), bar_tag,
-                     line_.comm(), MPI_STATUS_IGNORE));
+  collected_.resize(line_.block().count() * bar_per_token);
+  check_mpi(MPI_Recv(collected_.data(), collected_.size(), mpi_type<T>(), before(), bar_tag, line_.comm(),
+                     MPI_STATUS_IGNORE));
   check_mpi(MPI_Wait(&leaving, MPI_STATUS_IGNORE));
-  for (std::size_t i = 0; i < collected_.size(); ++i) own_bar[i] += collected_[i];
+  for (Index i = 0; i < std::ssize(collected_); ++i) own_bar[i] += collected_[i];
 }
 
 template <class T>

@@ -12,6 +12,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/index.hpp"
 #include "mesh/token_line.hpp"
 
 namespace fluxformer {
@@ -23,24 +24,25 @@ class TokenRing {
   /// `line` is borrowed.
   explicit TokenRing(const TokenLine& line) : line_(line) {}
 
-  /// Shown a block and the rank of the line that owns it; VisitBack also the sums that return to that rank.
+  /// A visitor is shown a block and the rank of the line that owns it; VisitBack also the sums that return to
+  /// that rank.
   using Visit = std::function<void(int rank, const T* block)>;
   using VisitBack = std::function<void(int rank, const T* block, T* bar)>;
 
   /// Collective over the line. `own` holds per_token numbers for each of this rank's tokens (in any order).
-  void visit(const T* own, std::size_t per_token, const Visit& visitor);
+  void visit(const T* own, Index per_token, const Visit& visitor);
 
-  /// The same with an accumulator travelling behind each block: the visitor adds to `bar` (bar_per_token
+  /// Like visit, with an accumulator travelling behind each block: the visitor adds to `bar` (bar_per_token
   /// numbers per token of the visited block, zero at first), and own_bar += what all ranks added for this
   /// rank's block.
-  void visit_and_collect(const T* own, std::size_t per_token, std::size_t bar_per_token,
-                         const VisitBack& visitor, T* own_bar);
+  void visit_and_collect(const T* own, Index per_token, Index bar_per_token, const VisitBack& visitor,
+                         T* own_bar);
 
   /// Lets messages progress; visitors call it occasionally. Without it most MPI libraries move large messages
   /// only within a wait.
   void progress();
 
-  /// Of the buffers: at most two blocks and their sums.
+  /// Memory of the buffers, in bytes: at most two blocks and their sums.
   std::size_t bytes() const;
 
  private:
@@ -48,7 +50,7 @@ class TokenRing {
   int after() const { return (line_.rank() + 1) % line_.size(); }
   int visited(int step) const { return (line_.rank() + line_.size() - step) % line_.size(); }
   /// Posts the exchange for the block of step + 1; `present` is the block of this step.
-  const T* begin_exchange(int step, const T* present, std::size_t per_token);
+  const T* begin_exchange(int step, const T* present, Index per_token);
   void end_exchange();
 
   const TokenLine& line_;

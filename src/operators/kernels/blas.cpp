@@ -1,8 +1,12 @@
 #include "operators/kernels/blas.hpp"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
+
+#include "base/error.hpp"
 
 #ifdef FLUXFORMER_XSMM
 #include <libxsmm.h>
@@ -74,5 +78,25 @@ std::string blas_warning() {
   return {};
 #endif
 }
+
+template <class T>
+double product_rate(int side, MPI_Comm comm) {
+  constexpr int trials = 15;
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Matrix a = Matrix::Constant(side, side, T(1) / T(3)), b = Matrix::Constant(side, side, T(2) / T(3));
+  Matrix c(side, side);
+  double best = std::numeric_limits<double>::infinity();
+  for (int trial = 0; trial < trials; ++trial) {
+    check_mpi(MPI_Barrier(comm));
+    const double start = MPI_Wtime();
+    c.noalias() = a * b;
+    best = std::min(best, MPI_Wtime() - start);
+  }
+  const double edge = side;
+  return 2 * edge * edge * edge / best;
+}
+
+template double product_rate<float>(int, MPI_Comm);
+template double product_rate<double>(int, MPI_Comm);
 
 }  // namespace fluxformer

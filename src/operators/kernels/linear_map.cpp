@@ -16,7 +16,7 @@ LinearMap<T>::LinearMap(Operands operands) {
 }
 
 template <class T>
-void LinearMap<T>::set(const T* w, std::size_t out, std::size_t in) {
+void LinearMap<T>::set(const T* w, Index out, Index in) {
   w_ = w;
   out_ = out;
   in_ = in;
@@ -24,7 +24,7 @@ void LinearMap<T>::set(const T* w, std::size_t out, std::size_t in) {
 }
 
 template <class T>
-void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_t x_stride, T* y) {
+void LinearMap<T>::apply(Index rows, Stored stored, const T* x, Index x_stride, T* y) {
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->forward;
@@ -32,26 +32,27 @@ void LinearMap<T>::apply(std::size_t rows, Stored stored, const T* x, std::size_
       forward_is_set_ = true;
       return product(rows, stored, x, x_stride, InsertMode::insert, y, out_);
     }
-  const bool turned = has_kernel<T>(in_, out_);
-  if (turned && !forward_is_set_) {
-    turned_.resize(in_ * out_);
-    transpose(w_, out_, in_, in_, turned_.data(), out_);
+  // y = x W^T: a kernel wants W^T as it stands in memory, the BLAS transposes W by itself.
+  const bool by_kernel = has_kernel<T>(in_, out_);
+  if (by_kernel && !forward_is_set_) {
+    transposed_.resize(in_ * out_);
+    transpose(w_, out_, in_, in_, transposed_.data(), out_);
     forward_is_set_ = true;
   }
-  forward_({.rows = static_cast<int>(rows),
-            .columns = static_cast<int>(out_),
-            .depth = static_cast<int>(in_),
-            .a_stride = static_cast<int>(x_stride),
-            .b_stride = static_cast<int>(turned ? out_ : in_),
-            .c_stride = static_cast<int>(out_),
+  forward_({.rows = rows,
+            .columns = out_,
+            .depth = in_,
+            .a_stride = x_stride,
+            .b_stride = by_kernel ? out_ : in_,
+            .c_stride = out_,
             .a = stored,
-            .b = turned ? Stored::plain : Stored::transposed},
-           x, turned ? turned_.data() : w_, y);
+            .b = by_kernel ? Stored::plain : Stored::transposed},
+           x, by_kernel ? transposed_.data() : w_, y);
 }
 
 template <class T>
-void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, std::size_t y_stride,
-                                   InsertMode into, T* x) {
+void LinearMap<T>::apply_transpose(Index rows, Stored stored, const T* y, Index y_stride, InsertMode into,
+                                   T* x) {
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->backward;
@@ -59,41 +60,42 @@ void LinearMap<T>::apply_transpose(std::size_t rows, Stored stored, const T* y, 
       backward_is_set_ = true;
       return product(rows, stored, y, y_stride, into, x, in_);
     }
-  backward_({.rows = static_cast<int>(rows),
-             .columns = static_cast<int>(in_),
-             .depth = static_cast<int>(out_),
-             .a_stride = static_cast<int>(y_stride),
-             .b_stride = static_cast<int>(in_),
-             .c_stride = static_cast<int>(in_),
+  backward_({.rows = rows,
+             .columns = in_,
+             .depth = out_,
+             .a_stride = y_stride,
+             .b_stride = in_,
+             .c_stride = in_,
              .a = stored,
              .into = into},
             y, w_, x);
 }
 
 template <class T>
-void LinearMap<T>::gradient(std::size_t rows, Stored stored, const T* y, std::size_t y_stride, const T* x,
+void LinearMap<T>::gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x,
                             InsertMode into, T* g) {
-  const Stored turned = stored == Stored::plain ? Stored::transposed : Stored::plain;
+  // g = y^T x
+  const Stored y_transposed = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->gradient;
       product.set_right(rows, in_, Stored::plain, x, in_);
-      return product(out_, turned, y, y_stride, into, g, in_);
+      return product(out_, y_transposed, y, y_stride, into, g, in_);
     }
-  gradient_({.rows = static_cast<int>(out_),
-             .columns = static_cast<int>(in_),
-             .depth = static_cast<int>(rows),
-             .a_stride = static_cast<int>(y_stride),
-             .b_stride = static_cast<int>(in_),
-             .c_stride = static_cast<int>(in_),
-             .a = turned,
+  gradient_({.rows = out_,
+             .columns = in_,
+             .depth = rows,
+             .a_stride = y_stride,
+             .b_stride = in_,
+             .c_stride = in_,
+             .a = y_transposed,
              .into = into},
             y, x, g);
 }
 
 template <class T>
 std::size_t LinearMap<T>::bytes() const {
-  std::size_t total = turned_.capacity() * sizeof(T);
+  std::size_t total = transposed_.capacity() * sizeof(T);
   if (rounded_) total += rounded_->forward.bytes() + rounded_->backward.bytes() + rounded_->gradient.bytes();
   return total;
 }

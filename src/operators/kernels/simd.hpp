@@ -1,9 +1,9 @@
 #pragma once
 
-// Vectors of the machine's width, by the compiler's vector extension, for elementwise kernels and row sums.
-// Loads are unaligned and no loop peels for alignment: results do not depend on addresses.
+// Vectors of the machine's width, by the compiler's vector extension, and passes over arrays by whole
+// registers: sums, and the steps between the arithmetic of kernels (T) and that of states (double). Loads are
+// unaligned and no loop peels for alignment: results do not depend on addresses.
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -13,43 +13,46 @@
 #include <immintrin.h>
 #endif
 
+#include "base/index.hpp"
+
 namespace fluxformer::simd {
 
 #if defined(__AVX512F__)
-inline constexpr std::size_t bytes = 64;
+inline constexpr Index bytes = 64;
 #elif defined(__AVX2__)
-inline constexpr std::size_t bytes = 32;
+inline constexpr Index bytes = 32;
 #else
-inline constexpr std::size_t bytes = 16;
+inline constexpr Index bytes = 16;
 #endif
 
-/// As many numbers of type T as a register holds.
+/// The type of a register of numbers T.
 template <class T>
 struct VectorOf {
-  /// By the compiler's vector extension.
+  /// The compiler's vector extension.
   typedef T type __attribute__((vector_size(bytes)));
 };
-/// Arithmetic and comparisons are elementwise.
+/// A register of numbers T. Arithmetic and comparisons are elementwise.
 template <class T>
 using Vector = typename VectorOf<T>::type;
+/// Numbers of type T in a register.
 template <class T>
-inline constexpr std::size_t lanes = bytes / sizeof(T);
+inline constexpr Index lanes = bytes / sizeof(T);
 
-/// `lanes` numbers from memory of any alignment.
+/// Reads `lanes` numbers from memory of any alignment.
 template <class T>
 inline Vector<T> load(const T* x) {
   Vector<T> v;
   std::memcpy(&v, x, sizeof v);
   return v;
 }
-/// The inverse of `load`.
+/// Writes `lanes` numbers to memory of any alignment.
 template <class T>
 inline void store(T* x, const Vector<T>& v) {
   std::memcpy(x, &v, sizeof v);
 }
-/// The first `count` < lanes numbers, zeros after them.
+/// Reads the first `count` < lanes numbers; the other lanes are zero.
 template <class T>
-inline Vector<T> load_part(const T* x, std::size_t count) {
+inline Vector<T> load_part(const T* x, Index count) {
 #if defined(__AVX512F__)  // a copy of a length that is not known to the compiler is a call
   const auto first = static_cast<std::uint16_t>((1U << count) - 1U);
   if constexpr (sizeof(T) == 4)
@@ -64,7 +67,7 @@ inline Vector<T> load_part(const T* x, std::size_t count) {
 }
 /// Writes the first `count` < lanes numbers.
 template <class T>
-inline void store_part(T* x, const Vector<T>& v, std::size_t count) {
+inline void store_part(T* x, const Vector<T>& v, Index count) {
 #if defined(__AVX512F__)
   const auto first = static_cast<std::uint16_t>((1U << count) - 1U);
   if constexpr (sizeof(T) == 4)
@@ -76,46 +79,116 @@ inline void store_part(T* x, const Vector<T>& v, std::size_t count) {
 #endif
 }
 
-/// `value` in every lane.
+/// A register with `value` in every lane.
 template <class T>
 inline Vector<T> broadcast(T value) {
   return Vector<T>{} + value;
 }
-/// NaN stays NaN.
+/// x, but at least `low` and at most `high`. NaN stays NaN.
 template <class V>
 inline V clamp(const V& x, const V& low, const V& high) {
   const V raised = x < low ? low : x;
   return raised > high ? high : raised;
 }
 
-/// v in the first `count` lanes, zeros after them.
+/// The first `count` lanes of v, with zeros after them.
 template <class T, std::size_t... lane>
-inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count, std::index_sequence<lane...> /*all*/) {
-  using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
-  return Vector<Index>{static_cast<Index>(lane)...} < static_cast<Index>(count) ? v : Vector<T>{};
+inline Vector<T> first_lanes(const Vector<T>& v, Index count, std::index_sequence<lane...> /*all*/) {
+  using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  return Vector<Lane>{static_cast<Lane>(lane)...} < static_cast<Lane>(count) ? v : Vector<T>{};
 }
-/// The same.
+/// The first `count` lanes of v, with zeros after them.
 template <class T>
-inline Vector<T> first_lanes(const Vector<T>& v, std::size_t count) {
+inline Vector<T> first_lanes(const Vector<T>& v, Index count) {
   return first_lanes<T>(v, count, std::make_index_sequence<lanes<T>>{});
 }
 
-/// Adds to each lane the one at distance `half`, then half / 2, ..., 1: every lane becomes the sum.
+/// Adds to each lane the lane at distance `half`, then half / 2, ..., 1: every lane becomes the sum.
 template <class T, std::size_t half, std::size_t... lane>
 inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
   if constexpr (half == 0) {
     return v;
   } else {
-    using Index = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
-    const Vector<T> other = __builtin_shuffle(v, Vector<Index>{static_cast<Index>(lane ^ half)...});
+    using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+    const Vector<T> other = __builtin_shuffle(v, Vector<Lane>{static_cast<Lane>(lane ^ half)...});
     return fold<T, half / 2>(v + other, all);
   }
 }
 
-/// The sum of the lanes, pairwise: log2(lanes) roundings.
+/// The sum of the lanes, taken pairwise: log2(lanes) roundings.
 template <class T>
 inline T sum(const Vector<T>& v) {
   return fold<T, lanes<T> / 2>(v, std::make_index_sequence<lanes<T>>{})[0];
+}
+
+/// Reads as many doubles as a register of T has lanes, and rounds them to T.
+template <class T>
+inline Vector<T> load_rounded(const double* x) {
+  if constexpr (sizeof(T) == 8) {
+    return load(x);
+  } else {
+    typedef float Half __attribute__((vector_size(bytes / 2)));
+    const Half halves[2] = {__builtin_convertvector(load(x), Half),
+                            __builtin_convertvector(load(x + lanes<double>), Half)};
+    Vector<T> v;
+    std::memcpy(&v, halves, sizeof v);
+    return v;
+  }
+}
+/// out = base + scale * v for the lanes of a register.
+template <class T>
+inline void store_sum(double scale, const Vector<T>& v, const double* base, double* out) {
+  if constexpr (sizeof(T) == 8) {
+    store(out, load(base) + scale * v);
+  } else {
+    typedef float Half __attribute__((vector_size(bytes / 2)));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    store(out, load(base) + scale * __builtin_convertvector(halves[0], Vector<double>));
+    store(out + lanes<double>,
+          load(base + lanes<double>) + scale * __builtin_convertvector(halves[1], Vector<double>));
+  }
+}
+/// out = base + scale * x, where `base` may be `out` (but not overlap it otherwise).
+template <class T>
+inline void set_sum(double scale, const T* x, Index count, const double* base, double* out) {
+#if !defined(__clang__)  // which has no such pragma, and reads this for its diagnostics only
+#pragma GCC ivdep
+#endif
+  for (Index i = 0; i < count; ++i) out[i] = base[i] + scale * x[i];
+}
+
+/// out = base + scale * (x + bias), where `base` may be `out` (but not overlap it otherwise). x + bias is in
+/// T.
+template <class T>
+inline void set_sum(double scale, const T* x, const T* bias, Index count, const double* base, double* out) {
+#if !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (Index i = 0; i < count; ++i) out[i] = base[i] + scale * (x[i] + bias[i]);
+}
+
+/// sums += the sum of the rows of x, which are contiguous.
+template <class T>
+inline void add_rows(const T* x, Index rows, Index width, T* __restrict sums) {
+  for (Index r = 0; r < rows; ++r, x += width)
+    for (Index j = 0; j < width; ++j) sums[j] += x[j];
+}
+
+/// The sum over i < count of an expression in array elements: term(at) uses at(pointer) for pointer[i].
+/// Registers are added to two sums in turn, which halves the chain of dependent additions.
+template <class T, class Term>
+inline T sum_over(Index count, Term&& term) {
+  constexpr Index width = lanes<T>;
+  Vector<T> even{}, odd{};
+  Index i = 0;
+  for (; i + 2 * width <= count; i += 2 * width) {
+    even += term([i](const T* x) { return load(x + i); });
+    odd += term([i](const T* x) { return load(x + i + width); });
+  }
+  for (; i + width <= count; i += width) even += term([i](const T* x) { return load(x + i); });
+  if (i < count) odd += term([i, count](const T* x) { return load_part(x + i, count - i); });
+  return sum<T>(even + odd);
 }
 
 }  // namespace fluxformer::simd

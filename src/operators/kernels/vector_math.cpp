@@ -4,7 +4,6 @@
 #include <iterator>
 #include <numbers>
 
-#include "operators/kernels/exponential.hpp"
 #include "operators/kernels/simd.hpp"
 
 // glibc's vector erf has x86 vector-ABI names and came with 2.35. Elsewhere: std, lane by lane.
@@ -35,12 +34,13 @@ inline Vector<double> vector_erf(Vector<double> x) {
 #else
 template <class V>
 inline V vector_erf(V x) {
-  for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = std::erf(x[i]);
+  for (Index i = 0; i < simd::lanes<double>; ++i) x[i] = std::erf(x[i]);
   return x;
 }
 #endif
 
-/// Beyond these the functions are constant to round-off. Arguments are clamped to them, so that exponentials stay normal numbers.
+/// Arguments beyond which the functions are constant to round-off. Arguments are clamped to them, so that
+/// exponentials stay normal numbers.
 template <class T>
 struct Range;
 template <>
@@ -60,7 +60,7 @@ struct ShiftedExp {
   Vector<T> operator()(const Vector<T>& x) const { return simd::exponential_or_zero<T>(x - shift); }
 };
 
-/// What an activation gives beside its value.
+/// Derivatives of an activation.
 template <class T>
 struct Derivatives {
   Vector<T> slope, curvature;
@@ -85,7 +85,7 @@ struct GeluErf {
   }
 };
 
-/// The same in single precision with one exponential for both, which is faster than erf: with a = |x|,
+/// GELU in single precision with one exponential for Phi and phi, which is faster than erf: with a = |x|,
 ///   Phi(-a) = exp(-a^2 / 2) R(a),   R(a) = erfcx(a / sqrt 2) / 2
 /// where R is a polynomial in t = 1 / (1 + 0.21 a) without constant term, fitted to R on 0 <= a <= 13 for the
 /// least relative error, 1.2e-8. Small numbers stay accurate relative to themselves: Phi(-a) is not a
@@ -103,7 +103,7 @@ struct GeluErf<float> {
                                       0.358770499F,   -0.10065533F,  0.127885783F,
                                       0.0683719517F,  0.0851928913F, 0.0837036021F};
     Vector<float> sum = broadcast(coefficients[0]);
-    for (std::size_t k = 1; k < std::size(coefficients); ++k) sum = sum * t + coefficients[k];
+    for (Index k = 1; k < std::ssize(coefficients); ++k) sum = sum * t + coefficients[k];
     const Vector<float> tail = decay * (sum * t);
     const Vector<float> cdf = held < 0.0F ? tail : 1.0F - tail;
     if constexpr (order > 0) {
@@ -142,19 +142,19 @@ struct GeluTanh {
 };
 
 template <class T, class Function>
-void apply(const Function& function, T* x, std::size_t count) {
-  constexpr std::size_t width = simd::lanes<T>;
-  std::size_t i = 0;
+void apply(const Function& function, T* x, Index count) {
+  constexpr Index width = simd::lanes<T>;
+  Index i = 0;
   for (; i + width <= count; i += width) simd::store(x + i, function(simd::load(x + i)));
   if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
 }
 
 /// x := g(x + bias); for order 1 slope := g', for order 2 curvature := g'' too. `bias` may be null.
 template <int order, class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
-  constexpr std::size_t width = simd::lanes<T>;
+void activate(const Activation& g, T* x, T* slope, T* curvature, Index count, const T* bias) {
+  constexpr Index width = simd::lanes<T>;
   Derivatives<T> along;
-  std::size_t i = 0;
+  Index i = 0;
   for (; i + width <= count; i += width) {
     const Vector<T> at = bias != nullptr ? simd::load(x + i) + simd::load(bias + i) : simd::load(x + i);
     simd::store(x + i, g.template value<order>(at, along));
@@ -171,7 +171,7 @@ void activate(const Activation& g, T* x, T* slope, T* curvature, std::size_t cou
 }
 
 template <class T, class Activation>
-void activate(const Activation& g, T* x, T* slope, std::size_t count, const T* bias) {
+void activate(const Activation& g, T* x, T* slope, Index count, const T* bias) {
   T* const none = nullptr;
   if (slope == nullptr)
     activate<0>(g, x, none, none, count, bias);
@@ -182,38 +182,39 @@ void activate(const Activation& g, T* x, T* slope, std::size_t count, const T* b
 }  // namespace
 
 template <class T>
-void exp_shifted(T* x, std::size_t count, T shift) {
+void exp_shifted(T* x, Index count, T shift) {
   apply(ShiftedExp<T>{broadcast(shift)}, x, count);
 }
 
 template <class T>
-void gelu_erf(T* x, T* slope, std::size_t count, const T* bias) {
+void gelu_erf(T* x, T* slope, Index count, const T* bias) {
   activate(GeluErf<T>{}, x, slope, count, bias);
 }
 
 template <class T>
-void gelu_tanh(T* x, T* slope, std::size_t count, const T* bias) {
+void gelu_tanh(T* x, T* slope, Index count, const T* bias) {
   activate(GeluTanh<T>{}, x, slope, count, bias);
 }
 
 template <class T>
-void gelu_erf_curvature(T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
+void gelu_erf_curvature(T* x, T* slope, T* curvature, Index count, const T* bias) {
   activate<2>(GeluErf<T>{}, x, slope, curvature, count, bias);
 }
 
 template <class T>
-void gelu_tanh_curvature(T* x, T* slope, T* curvature, std::size_t count, const T* bias) {
+void gelu_tanh_curvature(T* x, T* slope, T* curvature, Index count, const T* bias) {
   activate<2>(GeluTanh<T>{}, x, slope, curvature, count, bias);
 }
 
-#define FLUXFORMER_INSTANTIATE(T)                                         \
-  template void exp_shifted<T>(T*, std::size_t, T);                       \
-  template void gelu_erf<T>(T*, T*, std::size_t, const T*);               \
-  template void gelu_tanh<T>(T*, T*, std::size_t, const T*);              \
-  template void gelu_erf_curvature<T>(T*, T*, T*, std::size_t, const T*); \
-  template void gelu_tanh_curvature<T>(T*, T*, T*, std::size_t, const T*);
-FLUXFORMER_INSTANTIATE(float)
-FLUXFORMER_INSTANTIATE(double)
-#undef FLUXFORMER_INSTANTIATE
+template void exp_shifted(float*, Index, float);
+template void exp_shifted(double*, Index, double);
+template void gelu_erf(float*, float*, Index, const float*);
+template void gelu_erf(double*, double*, Index, const double*);
+template void gelu_tanh(float*, float*, Index, const float*);
+template void gelu_tanh(double*, double*, Index, const double*);
+template void gelu_erf_curvature(float*, float*, float*, Index, const float*);
+template void gelu_erf_curvature(double*, double*, double*, Index, const double*);
+template void gelu_tanh_curvature(float*, float*, float*, Index, const float*);
+template void gelu_tanh_curvature(double*, double*, double*, Index, const double*);
 
 }  // namespace fluxformer

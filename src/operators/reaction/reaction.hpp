@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/index.hpp"
 #include "base/phases.hpp"
 #include "operators/kernels/linear_map.hpp"
 #include "operators/kernels/scratch.hpp"
@@ -18,19 +19,20 @@
 namespace fluxformer {
 
 template <class T>
-class ReactionAdjoint;
+class ReactionAdjointTape;
 
+/// The function g.
 enum class Activation { gelu_erf, gelu_tanh, relu };
 
 /// The network of one sub-layer.
 struct ReactionSettings {
   int hidden = 1;  ///< f
   Activation activation = Activation::gelu_erf;
-  bool layer_norm = true;
+  bool layer_norm = true;   ///< N is LayerNorm; false: the identity
   bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
 };
 
-/// A slab term in the arithmetic T. Not collective: tokens are independent.
+/// The slab term rho R(u) in the arithmetic T. Not collective: tokens are independent.
 template <class T>
 class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
  public:
@@ -53,7 +55,7 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
                         TermTape& kept) override;
 
   /// Keeps 3 d + 5 f numbers of type T per row: N(u), the hidden values, slopes and curvatures (none for
-  /// ReLU); of the adjoint W_1^T p and W_2^T w (see reaction_adjoint.cpp); of the tangent N_dot and z_dot.
+  /// ReLU); of the adjoint W_1^T z_bar and W_2^T w; of the tangent N_dot and z_dot.
   Linearisation make_linearisation() const override;
   void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
                           const double* base, double* out, Linearisation& at) override;
@@ -71,8 +73,8 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
                         double scale, const double* base, double* u_bar_dot,
                         const LayerWeights<double>& gradient_dot, Linearisation& at) override;
 
-  /// Of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and curvatures may be
-  /// null: not wanted, or no curvature.
+  /// Arrays of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and
+  /// curvatures may be null: not wanted, or no curvature.
   struct Hidden {
     T *normal, *value, *slope, *curvature = nullptr;
   };
@@ -82,44 +84,43 @@ class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public Se
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
   }
-  /// Counts flops. Forward: two products, 4 d f per row; `passes` times that.
-  void count(int passes) const {
-    count_flops(4.0 * passes * context_.rows() * static_cast<double>(width_ * hidden_));
-  }
+  /// Counts flops: `passes` times the two products of the value, 4 d f per row.
+  void count(int passes) const { count_flops(4.0 * passes * context_.rows() * (width_ * hidden_)); }
   /// normal := N(u), or u, in T.
-  void inner_input(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
-                   T* normal) const;
-  /// Values, slopes and curvatures (if not null) of z = W_1 hidden.normal + b_1.
-  void hidden_values(const ReactionWeights<const T>& weights, std::size_t rows, const Hidden& hidden);
-  /// Before the first product of a call.
+  void inner_input(const ReactionWeights<const T>& weights, const double* u, Index rows, T* normal) const;
+  /// Computes values, slopes and curvatures (if not null) of z = W_1 hidden.normal + b_1.
+  void hidden_values(const ReactionWeights<const T>& weights, Index rows, const Hidden& hidden);
+  /// Sets the linear maps, before the first product of a call.
   void set_maps(const ReactionWeights<const T>& weights);
-  /// out = base + scale * R of a block of rows; what `hidden` has room for goes there.
-  void add_block(const ReactionWeights<const T>& weights, const double* u, std::size_t rows,
-                 const Hidden& hidden, double scale, T* result, const double* base, double* out);
-  std::size_t adjoint_scratch() const {
+  /// out = base + scale * rho R of a block of rows; fills the arrays of `hidden` that are not null.
+  void add_block(const ReactionWeights<const T>& weights, const double* u, Index rows, const Hidden& hidden,
+                 double scale, T* result, const double* base, double* out);
+  /// Numbers of scratch memory that pull_back takes.
+  Index adjoint_scratch() const {
     return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
   }
-  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch arrays.
+  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch
+  /// arrays.
   template <class SlopeOf>
   void push_forward(const ReactionWeights<const T>& weights, const double* u, const double* v, double scale,
                     const double* base, double* out, SlopeOf&& slope_of);
-  /// The adjoint; hidden_of(first row, rows) gives the hidden values of a block; fills `keep`, if not null.
-  /// Needs adjoint_scratch().
+  /// u_bar = base + scale * J^T w, and the gradient if `bar` is not null; hidden_of(first row, rows) gives
+  /// the hidden values of a block; fills `keep`, if not null. Needs adjoint_scratch().
   template <class HiddenOf>
   void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
                  const double* base, double* u_bar, const ReactionWeights<double>* bar,
-                 ReactionAdjoint<T>* keep, HiddenOf&& hidden_of);
+                 ReactionAdjointTape<T>* keep, HiddenOf&& hidden_of);
   /// body(first row, rows) over blocks of rows whose hidden values fit in the cache.
   template <class Body>
   void over_blocks(Body&& body) const {
-    const auto rows = static_cast<std::size_t>(context_.rows());
-    for (std::size_t first = 0; first < rows; first += block_) body(first, std::min(block_, rows - first));
+    const Index rows = context_.rows();
+    for (Index first = 0; first < rows; first += block_) body(first, std::min(block_, rows - first));
   }
 
   const SlabContext& context_;
   ReactionSettings settings_;
-  std::size_t width_, hidden_;
-  std::size_t block_;  ///< rows processed at a time
+  Index width_, hidden_;
+  Index block_;  ///< rows processed at a time
   LinearMap<T> w_1_, w_2_;
   Scratch<T> scratch_;
 };

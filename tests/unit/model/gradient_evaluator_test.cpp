@@ -47,7 +47,7 @@ class SquaresOnTheWay final : public DepthLoss {
     const double alpha = parameters_.values[at], c = 0.01 * (1 + row) / cells_;
     const auto d = static_cast<std::size_t>(context_.width);
     double sum = 0;
-    for (std::size_t j = 0; j < context_.size(); ++j) {
+    for (Index j = 0; j < context_.size(); ++j) {
       const int sample = static_cast<int>(j / d) % context_.samples;
       if (!context_.mask.real(sample, static_cast<int>(j / d) / context_.samples)) continue;
       const double weight = c * batch.weight[static_cast<std::size_t>(sample)];

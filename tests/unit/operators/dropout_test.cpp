@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "model/depth_weights.hpp"
-#include "operators/dropped_term.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"

@@ -334,7 +334,7 @@ TEST(Lyapunov, a_sample_is_swept_for_itself_whatever_the_others_need) {
     LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
     const auto pass = [&] {
       meter.advance([&](const double* v, double* out) {
-        for (std::size_t j = 0; j < context.size(); ++j)
+        for (Index j = 0; j < context.size(); ++j)
           out[j] = factors[static_cast<std::size_t>(keys[j / 3])][j % 3] * v[j];
       });
     };
@@ -361,7 +361,7 @@ TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
         &line, static_cast<int>(keys.size()), 2, {std::move(length), false, {}}, nullptr};
     LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
     meter.advance([&](const double* v, double* out) {
-      for (std::size_t j = 0; j < context.size(); ++j) {
+      for (Index j = 0; j < context.size(); ++j) {
         const std::size_t b = j % context.row() / 2, token = j / context.row();
         const bool real = static_cast<int>(token) < context.mask.length[b];
         // Tokens are multiplied by different numbers, so that exponents depend on the directions.

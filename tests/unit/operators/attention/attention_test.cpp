@@ -1,5 +1,6 @@
 #include "operators/attention/attention.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +8,11 @@
 #include <tuple>
 #include <vector>
 
+#include "base/error.hpp"
+#include "operators/second_order.hpp"
 #include "tests/support/attention_problem.hpp"
+#include "tests/support/attention_second_order_case.hpp"
+#include "tests/support/reached.hpp"
 
 namespace fluxformer {
 namespace {
@@ -150,6 +155,320 @@ INSTANTIATE_TEST_SUITE_P(
                                      AttentionSetting{Kernel::dot, 3, true, Mask::weights_and_padding},
                                      AttentionSetting{Kernel::l2, 4, true, Mask::weights_and_padding},
                                      AttentionSetting{Kernel::l2, 5, false, Mask::padding})));
+
+// Attention's part in products with the Hessian: tangents of its value and of its adjoint, in weights, state
+// and the adjoint's vector together.
+
+/// One part of the vector of weights.
+struct Part {
+  std::string name;
+  std::size_t begin, end;
+};
+
+std::vector<Part> parts_of(int width) {
+  const auto d = static_cast<std::size_t>(width);
+  std::vector<Part> parts;
+  std::size_t at = 0;
+  for (const auto& [name, size] : std::vector<std::pair<std::string, std::size_t>>{{"gain", d},
+                                                                                   {"bias", d},
+                                                                                   {"W_Q", d * d},
+                                                                                   {"W_K", d * d},
+                                                                                   {"W_V", d * d},
+                                                                                   {"b_Q", d},
+                                                                                   {"b_K", d},
+                                                                                   {"b_V", d},
+                                                                                   {"W_O", d * d},
+                                                                                   {"b_O", d},
+                                                                                   {"alpha", 1}}) {
+    parts.push_back({name, at, at + size});
+    at += size;
+  }
+  return parts;
+}
+
+std::vector<double> cut(const std::vector<double>& x, const Part& part) {
+  return {x.begin() + static_cast<std::ptrdiff_t>(part.begin),
+          x.begin() + static_cast<std::ptrdiff_t>(part.end)};
+}
+
+/// Errors relative to each array; where cancellation leaves round-off only (no weight of the soft-max moves
+/// with b_K, and none at all with a single token), relative to all of them.
+void expect_close(const AttentionSweep& found, const AttentionSweep& expected, int width, double tolerance,
+                  double round_off) {
+  EXPECT_LE(norm(plus(found.out, -1, expected.out)), tolerance * norm(expected.out)) << "the value";
+  EXPECT_LE(norm(plus(found.u_bar, -1, expected.u_bar)),
+            tolerance * norm(expected.u_bar) + round_off * norm(expected.weights_bar))
+      << "u_bar";
+  for (const Part& part : parts_of(width))
+    EXPECT_LE(norm(plus(cut(found.weights_bar, part), -1, cut(expected.weights_bar, part))),
+              tolerance * norm(cut(expected.weights_bar, part)) + round_off * norm(expected.weights_bar))
+        << part.name;
+}
+
+AttentionPoint moved(AttentionPoint at, double step, const AttentionPoint& direction) {
+  return {plus(at.weights, step, direction.weights), plus(at.u, step, direction.u),
+          plus(at.w, step, direction.w)};
+}
+
+/// The plain value and adjoint, by add_rhs and add_adjoint.
+AttentionSweep plain_sweep(SplitAttention<double>& split, const AttentionPoint& at, double scale = 1) {
+  AttentionParameters p(split.width(), 1);
+  p.flat = at.weights;
+  AttentionSweep sweep;
+  sweep.out = split.rhs(p, at.u, scale);
+  sweep.u_bar = split.adjoint(p, at.u, at.w, sweep.weights_bar, scale);
+  return sweep;
+}
+
+/// Central differences of order 6 of all numbers of the sweep.
+AttentionSweep differences(SplitAttention<double>& split, const AttentionPoint& at,
+                           const AttentionPoint& direction, double h) {
+  constexpr double factors[] = {45.0 / 60, -9.0 / 60, 1.0 / 60};
+  AttentionSweep sum;
+  const auto add = [](std::vector<double>& to, double factor, const std::vector<double>& x) {
+    to.resize(x.size());
+    to = plus(to, factor, x);
+  };
+  for (int steps = 1; steps <= 3; ++steps)
+    for (const int sign : {1, -1}) {
+      const AttentionSweep there = plain_sweep(split, moved(at, sign * steps * h, direction));
+      const double factor = sign * factors[steps - 1] / h;
+      add(sum.out, factor, there.out);
+      add(sum.u_bar, factor, there.u_bar);
+      add(sum.weights_bar, factor, there.weights_bar);
+    }
+  return sum;
+}
+
+/// (softmax or linear, layer norm, mask)
+using Setting = std::tuple<int, bool, Mask>;
+
+class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Setting>> {
+ protected:
+  static AttentionProblem make() {
+    const auto& [size, setting] = GetParam();
+    const auto& [normalisation, layer_norm, mask] = setting;
+    return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask};
+  }
+  const AttentionProblem problem = make();
+  const AttentionPoint at = random_attention_point(problem.whole, 5),
+                       one = random_attention_point(problem.whole, 15),
+                       other = random_attention_point(problem.whole, 25);
+};
+
+TEST_P(AttentionSecondOrder, linearises_without_changing_a_bit_of_value_and_adjoint) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  LinearisedAttention<double> linearised(split, at, -0.37);
+  const AttentionSweep plain = plain_sweep(split, at, -0.37);
+  EXPECT_EQ(linearised.value.out, plain.out);
+  EXPECT_EQ(linearised.value.u_bar, plain.u_bar);
+  EXPECT_EQ(linearised.value.weights_bar, plain.weights_bar);
+  const AttentionSweep other_vector = plain_sweep(split, {at.weights, at.u, one.w}, -0.37);
+  const AttentionSweep product = linearised.gauss_newton(one);
+  EXPECT_EQ(product.u_bar, other_vector.u_bar);
+  EXPECT_EQ(product.weights_bar, other_vector.weights_bar);
+}
+
+// Sums of up to 139 terms of about 1e-16, and the cancellations of the soft-max's derivatives.
+TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  LinearisedAttention<double> linearised(split, at);
+  for (const AttentionPoint* direction : {&one, &other, &one})
+    expect_close(linearised.along(*direction),
+                 reference::attention_along(problem.whole, problem.settings, at, *direction).variation,
+                 problem.size.width, 1e-12, 1e-14);
+}
+
+// h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of round-off.
+TEST_P(AttentionSecondOrder, equals_differences_of_value_and_adjoint) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const double h = 1e-3;
+  expect_close(LinearisedAttention<double>(split, at).along(one), differences(split, at, one, h),
+               problem.size.width, 1e-9, 1e-11);
+}
+
+TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  AttentionParameters p(problem.size.width, 1);
+  p.flat = at.weights;
+  AttentionPoint state = one;
+  std::fill(state.weights.begin(), state.weights.end(), 0.0);
+  const auto found = LinearisedAttention<double>(split, at, 1.3).along(state).out;
+  EXPECT_LE(relative_difference(found, split.tangent(p, at.u, one.u, 1.3)), 1e-13);
+}
+
+// <u', u_bar'> + <theta', theta_bar'> at fixed w is the second derivative of <w, value>.
+TEST_P(AttentionSecondOrder, is_a_symmetric_form_at_a_fixed_vector) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  LinearisedAttention<double> linearised(split, at);
+  const auto with_fixed_vector = [](AttentionPoint direction) {
+    std::fill(direction.w.begin(), direction.w.end(), 0.0);
+    return direction;
+  };
+  const AttentionSweep along_one = linearised.along(with_fixed_vector(one)),
+                       along_other = linearised.along(with_fixed_vector(other));
+  const double there = dot(along_one.u_bar, other.u) + dot(along_one.weights_bar, other.weights),
+               back = dot(along_other.u_bar, one.u) + dot(along_other.weights_bar, one.weights);
+  const double size =
+      norm(along_one.u_bar) * norm(other.u) + norm(along_one.weights_bar) * norm(other.weights);
+  EXPECT_LE(reached("attention: symmetry of the Hessian", std::abs(there - back) / size), 1e-14);
+}
+
+TEST_P(AttentionSecondOrder, in_single_precision_differs_by_single_round_off) {
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<float> single(problem.line, problem.whole, problem.settings);
+  expect_close(LinearisedAttention<float>(single, at).along(one),
+               LinearisedAttention<double>(split, at).along(one), problem.size.width, 1e-4, 1e-5);
+}
+
+// Sizes around vectors, blocks and runs; one channel per head; several chunks of samples, the last smaller.
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, AttentionSecondOrder,
+    testing::Combine(testing::Values(tiny, odd, wide, vit, runs, Size{13, 2, 6, 6}, Size{49, 23, 32, 2}),
+                     testing::Values(Setting{softmax, true, Mask::none}, Setting{softmax, true, Mask::both},
+                                     Setting{softmax, false, Mask::causal},
+                                     Setting{softmax, false, Mask::weights_and_padding},
+                                     Setting{linear, true, Mask::both},
+                                     Setting{linear, false, Mask::weights_and_padding})));
+
+/// All results of one linearisation, with every base the same numbers elsewhere, the result, or the vector.
+enum class Base { apart, result, vector };
+
+std::vector<std::vector<double>> results_over(Base base) {
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::both);
+  const AttentionPoint at = random_attention_point(problem.whole, 5),
+                       direction = random_attention_point(problem.whole, 15);
+  const SlabContext context{&problem.line, odd.samples, odd.width, problem.whole.mask};
+  Attention<double> term(context, problem.settings);
+  const auto& p = problem.p;
+  const auto weights = p.view<const double>(at.weights.data(), &at.weights.back()),
+             weights_dot = p.view<const double>(direction.weights.data(), &direction.weights.back());
+  std::vector<double> sums(at.weights.size(), 0.0);
+  const auto bars = p.view<double>(sums.data(), &sums.back());
+  Linearisation kept = term.make_linearisation();
+  std::vector<std::vector<double>> results;
+  /// call(base, result), where the base holds the numbers of `vector`
+  const auto over = [&](const std::vector<double>& vector, const auto& call) {
+    const auto copy = vector;
+    auto result = base == Base::result ? vector : std::vector<double>(vector.size(), 7.0);
+    call(base == Base::result   ? result.data()
+         : base == Base::vector ? vector.data()
+                                : copy.data(),
+         result.data());
+    results.push_back(result);
+  };
+  over(at.u, [&](const double* from, double* to) {
+    term.set_rhs_linearised(weights, at.u.data(), 0.7, from, to, kept);
+  });
+  over(at.w, [&](const double* from, double* to) {
+    term.set_adjoint_linearised(weights, at.u.data(), at.w.data(), 0.7, from, to, nullptr, kept);
+  });
+  over(direction.u, [&](const double* from, double* to) {
+    term.set_tangent(weights, weights_dot, at.u.data(), direction.u.data(), 0.7, from, to, kept);
+  });
+  over(direction.w, [&](const double* from, double* to) {
+    term.set_adjoint_tangent(weights, weights_dot, at.u.data(), direction.u.data(), at.w.data(),
+                             direction.w.data(), 0.7, from, to, bars, kept);
+  });
+  over(direction.w, [&](const double* from, double* to) {
+    term.set_gauss_newton(weights, at.u.data(), direction.w.data(), 0.7, from, to, bars, kept);
+  });
+  // Each is its base plus something.
+  const std::vector<const std::vector<double>*> bases = {&at.u, &at.w, &direction.u, &direction.w,
+                                                         &direction.w};
+  for (std::size_t i = 0; i < results.size(); ++i)
+    EXPECT_GT(norm(plus(results[i], -1, *bases[i])), 0.1 * norm(*bases[i])) << i;
+  return results;
+}
+
+TEST(AttentionSecondOrderCalls, add_to_a_base_that_may_be_result_or_vector) {
+  const auto apart = results_over(Base::apart);
+  EXPECT_EQ(results_over(Base::result), apart);
+  EXPECT_EQ(results_over(Base::vector), apart);
+}
+
+TEST(AttentionSecondOrderCalls, vary_with_alpha_where_alpha_is_zero) {
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
+  AttentionPoint at = random_attention_point(problem.whole, 5);
+  at.weights.back() = 0;
+  const AttentionPoint direction = random_attention_point(problem.whole, 15);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  expect_close(LinearisedAttention<double>(split, at).along(direction),
+               reference::attention_along(problem.whole, problem.settings, at, direction).variation,
+               odd.width, 1e-12, 1e-14);
+}
+
+TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
+  const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
+  const AttentionPoint at = random_attention_point(problem.whole, 5),
+                       direction = random_attention_point(problem.whole, 15);
+  const SlabContext context{&problem.line, odd.samples, odd.width, {}};
+  Attention<double> term(context, problem.settings);
+  const auto weights = problem.p.view<const double>(at.weights.data(), &at.weights.back()),
+             weights_dot = problem.p.view<const double>(direction.weights.data(), &direction.weights.back());
+  const std::vector<double> nothing(at.u.size(), 0.0);
+  Linearisation reused = term.make_linearisation(), fresh = term.make_linearisation();
+  const auto product = [&](Linearisation& kept) {
+    std::vector<double> out(at.u.size()), sums(at.weights.size(), 0.0);
+    const auto bars = problem.p.view<double>(sums.data(), &sums.back());
+    term.set_rhs_linearised(weights, at.u.data(), 1, nothing.data(), out.data(), kept);
+    term.set_adjoint_linearised(weights, at.u.data(), at.w.data(), 1, nothing.data(), out.data(), &bars,
+                                kept);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    term.set_tangent(weights, weights_dot, at.u.data(), direction.u.data(), 1, nothing.data(), out.data(),
+                     kept);
+    term.set_adjoint_tangent(weights, weights_dot, at.u.data(), direction.u.data(), at.w.data(),
+                             direction.w.data(), 1, nothing.data(), out.data(), bars, kept);
+    return sums;
+  };
+  const auto first = product(reused);
+  EXPECT_EQ(product(reused), first);
+  EXPECT_EQ(product(fresh), first);
+}
+
+TEST(AttentionSecondOrderCalls, at_one_state_leave_those_at_another_alone) {
+  const AttentionProblem problem({49, 23, 32, 2}, make_settings(Kernel::dot, 0, true), Mask::padding);
+  const AttentionPoint at = random_attention_point(problem.whole, 5),
+                       elsewhere = random_attention_point(problem.whole, 35),
+                       direction = random_attention_point(problem.whole, 15);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const AttentionSweep alone = LinearisedAttention<double>(split, at).along(direction);
+  LinearisedAttention<double> first(split, at), second(split, elsewhere);
+  second.along(at);
+  first.gauss_newton(elsewhere);
+  const AttentionSweep found = first.along(direction);
+  EXPECT_EQ(found.out, alone.out);
+  EXPECT_EQ(found.u_bar, alone.u_bar);
+  EXPECT_EQ(found.weights_bar, alone.weights_bar);
+}
+
+TEST(AttentionSecondOrderCalls, refuse_by_the_name_of_the_key_what_has_no_second_derivative) {
+  const TokenLine line = TokenLine::even(MPI_COMM_SELF, 5, 1);
+  const SlabContext context{&line, 2, 8, {}};
+  const auto refusal = [&](Kernel kernel, int iterations) -> std::string {
+    try {
+      Attention<double>(context, make_settings(kernel, iterations, true)).make_linearisation();
+    } catch (const BadInput& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(Kernel::dot, softmax), "");
+  EXPECT_EQ(refusal(Kernel::dot, linear), "");
+  EXPECT_THAT(refusal(Kernel::l2, 0), testing::HasSubstr("attention.kernel = dot"));
+  EXPECT_THAT(refusal(Kernel::dot, 3), testing::HasSubstr("attention.normalisation = softmax"));
+}
+
+TEST(AttentionSecondOrderCalls, report_the_memory_they_hold) {
+  const TokenLine line = TokenLine::even(MPI_COMM_SELF, 49, 1);
+  const SlabContext context{&line, 23, 32, {}};
+  const std::size_t rows = 49 * 23, d = 32;
+  const auto bytes =
+      Attention<double>(context, make_settings(Kernel::dot, 0, true)).make_linearisation().bytes();
+  // Three times 5 d a row and some numbers per head, and one matrix; never n numbers a row.
+  EXPECT_GE(bytes, rows * 15 * d * sizeof(double));
+  EXPECT_LE(bytes, (rows * 17 * d + d * d + d) * sizeof(double));
+}
 
 }  // namespace
 }  // namespace fluxformer

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <vector>
 
-#include "operators/kernels/exponential.hpp"
+#include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {
 namespace {

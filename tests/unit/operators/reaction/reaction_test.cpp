@@ -10,6 +10,7 @@
 
 #include "tests/support/reaction_parameters.hpp"
 #include "tests/support/reference_layer.hpp"
+#include "tests/support/richardson.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer {
@@ -199,6 +200,280 @@ TEST(Reaction, passes_a_nan_on) {
     EXPECT_TRUE(std::isnan(out[0]));
     EXPECT_FALSE(std::isnan(out[5]));  // the other token
   }
+}
+
+// The reaction through SecondOrder: the same numbers as without, and derivatives of value and adjoint along a
+// direction of weights, rho, state and adjoint together.
+
+struct Case {
+  int tokens, samples, width, hidden;
+};
+
+constexpr double scale = -0.7;
+
+/// Weights, state and the adjoint's vector; or a direction of them.
+struct Point {
+  std::vector<double> flat, u, w;
+  Point moved(double step, const Point& along) const {
+    return {plus(flat, step, along.flat), plus(u, step, along.u), plus(w, step, along.w)};
+  }
+};
+
+/// An adjoint or its tangent: of the state and of the parameters.
+struct Bars {
+  std::vector<double> u, flat;
+};
+
+class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, Activation, bool>> {
+ protected:
+  Case size = std::get<0>(GetParam());
+  ReactionSettings settings{size.hidden, std::get<1>(GetParam()), std::get<2>(GetParam()), false};
+  TokenLine line = TokenLine::even(MPI_COMM_SELF, size.tokens, 1);
+  SlabContext context{&line, size.samples, size.width};
+  ReactionParameters parameters{size.width, size.hidden, 11};
+  std::size_t parts = ReactionParameters::names().size();
+  Point at{parameters.flat, random_vector(context.size(), 1, 1.2, 0.3), random_vector(context.size(), 3)};
+  Point along = direction(20);
+  /// What results start from.
+  std::vector<double> base = random_vector(context.size(), 5);
+  std::vector<double> flat_base = random_vector(parameters.flat.size(), 6);
+
+  Point direction(unsigned seed) const {
+    return {random_vector(parameters.flat.size(), seed, 0.5), random_vector(context.size(), seed + 1),
+            random_vector(context.size(), seed + 2)};
+  }
+  /// Differences of ReLU must not cross a kink; then it is linear in z, and what is left is round-off.
+  double step() const { return settings.activation == Activation::relu ? 1e-5 : 4e-3; }
+  /// 8 eps / step = 2e-10 of the numbers whose differences are taken for ReLU, and these are larger than their
+  /// derivatives where sums over the hidden units cancel.
+  double tolerance() const { return settings.activation == Activation::relu ? 1e-8 : 1e-9; }
+
+  /// A vector of parameters in the arithmetic T.
+  template <class T>
+  struct Rounded {
+    Rounded(const ReactionParameters& shape, const std::vector<double>& flat)
+        : numbers(rounded_to<T>(flat)), rho(flat.back()) {
+      views.reaction = shape.view<const T>(numbers.data(), &rho);
+    }
+    std::vector<T> numbers;
+    double rho;
+    LayerWeights<const T> views;
+  };
+  LayerWeights<double> gradient_in(std::vector<double>& flat) const {
+    LayerWeights<double> gradient;
+    gradient.reaction = parameters.view<double>(flat.data(), &flat.back());
+    return gradient;
+  }
+
+  std::vector<double> value(const Point& point) const {
+    std::vector<double> out = base;
+    const Rounded<double> weights(parameters, point.flat);
+    Reaction<double>(context, settings).add_rhs(weights.views, point.u.data(), scale, out.data());
+    return out;
+  }
+  Bars adjoint(const Point& point) const {
+    Bars bars{base, flat_base};
+    const Rounded<double> weights(parameters, point.flat);
+    const auto gradient = gradient_in(bars.flat);
+    Reaction<double>(context, settings)
+        .add_adjoint(weights.views, point.u.data(), point.w.data(), scale, bars.u.data(), &gradient);
+    return bars;
+  }
+
+  /// A term linearised at `at`.
+  template <class T>
+  struct Linearised {
+    Linearised(ReactionAlongADirection& test_case)
+        : test(test_case), weights(test.parameters, test.at.flat), term(test.context, test.settings) {
+      value = adjoint.u = std::vector<double>(test.base.size(), 7.0);  // overwritten
+      adjoint.flat = test.flat_base;
+      const auto gradient = test.gradient_in(adjoint.flat);
+      term.set_rhs_linearised(weights.views, test.at.u.data(), scale, test.base.data(), value.data(), kept);
+      term.set_adjoint_linearised(weights.views, test.at.u.data(), test.at.w.data(), scale, test.base.data(),
+                                  adjoint.u.data(), &gradient, kept);
+    }
+    std::vector<double> tangent(const Point& v, const std::vector<double>& from) {
+      std::vector<double> out(from.size(), 7.0);
+      const Rounded<T> dot(test.parameters, v.flat);
+      term.set_tangent(weights.views, dot.views, test.at.u.data(), v.u.data(), scale, from.data(), out.data(),
+                       kept);
+      return out;
+    }
+    Bars adjoint_tangent(const Point& v, const std::vector<double>& from) {
+      Bars bars{std::vector<double>(from.size(), 7.0), test.flat_base};
+      const Rounded<T> dot(test.parameters, v.flat);
+      term.set_adjoint_tangent(weights.views, dot.views, test.at.u.data(), v.u.data(), test.at.w.data(),
+                               v.w.data(), scale, from.data(), bars.u.data(), test.gradient_in(bars.flat),
+                               kept);
+      return bars;
+    }
+    Bars gauss_newton(const Point& v, const std::vector<double>& from) {
+      Bars bars{std::vector<double>(from.size(), 7.0), test.flat_base};
+      term.set_gauss_newton(weights.views, test.at.u.data(), v.w.data(), scale, from.data(), bars.u.data(),
+                            test.gradient_in(bars.flat), kept);
+      return bars;
+    }
+    /// D^2 along a direction, without the bases; another direction came before.
+    Bars second(const Point& v) {
+      const Point other = test.direction(70);
+      tangent(other, test.base);
+      adjoint_tangent(other, test.base);
+      tangent(v, test.base);
+      const Bars bars = adjoint_tangent(v, test.base);
+      return {plus(bars.u, -1, test.base), plus(bars.flat, -1, test.flat_base)};
+    }
+    ReactionAlongADirection& test;
+    Rounded<T> weights;
+    Reaction<T> term;
+    Linearisation kept = term.make_linearisation();
+    std::vector<double> value;
+    Bars adjoint;
+  };
+};
+
+TEST_P(ReactionAlongADirection, starts_from_the_bits_of_value_and_adjoint) {
+  Linearised<double> term(*this);
+  const Bars plain = adjoint(at);
+  EXPECT_EQ(term.value, value(at));
+  EXPECT_EQ(term.adjoint.u, plain.u);
+  EXPECT_EQ(term.adjoint.flat, plain.flat);
+}
+
+TEST_P(ReactionAlongADirection, a_gauss_newton_adjoint_is_the_adjoint_of_another_vector_to_the_bit) {
+  Linearised<double> term(*this);
+  const Bars plain = adjoint({at.flat, at.u, along.w}), again = term.gauss_newton(along, base);
+  EXPECT_EQ(again.u, plain.u);
+  EXPECT_EQ(again.flat, plain.flat);
+}
+
+// add_tangent is another code for the same derivative: sums of d + f terms in another order.
+TEST_P(ReactionAlongADirection, tangent_of_the_state_alone_is_add_tangent) {
+  Linearised<double> term(*this);
+  std::vector<double> expected = base;
+  Reaction<double>(context, settings)
+      .add_tangent(term.weights.views, at.u.data(), along.u.data(), scale, expected.data());
+  const Point state{std::vector<double>(at.flat.size()), along.u, along.w};
+  EXPECT_LE(relative_difference(term.tangent(state, base), expected), 1e-14 * std::sqrt(size.hidden));
+}
+
+TEST_P(ReactionAlongADirection, tangent_is_the_derivative_in_weights_and_state) {
+  Linearised<double> term(*this);
+  const std::vector<double> expected =
+      derivative([&](double e) { return value(at.moved(e, along)); }, step());
+  EXPECT_LE(relative_difference(plus(term.tangent(along, base), -1, base), expected), tolerance());
+}
+
+TEST_P(ReactionAlongADirection, tangent_of_the_adjoint_is_its_derivative_in_all_three) {
+  const Bars bars = Linearised<double>(*this).second(along);
+  EXPECT_LE(relative_difference(bars.u,
+                                derivative([&](double e) { return adjoint(at.moved(e, along)).u; }, step())),
+            tolerance());
+  const std::vector<double> flat =
+      derivative([&](double e) { return adjoint(at.moved(e, along)).flat; }, step());
+  for (std::size_t part = 0; part < parts; ++part) {
+    const auto here = parameters.part(bars.flat, part), expected = parameters.part(flat, part);
+    if (part < 2 && !settings.layer_norm)
+      EXPECT_EQ(norm(here), 0);  // no gain, no bias
+    else
+      EXPECT_LE(relative_difference(here, expected), tolerance()) << ReactionParameters::names()[part];
+  }
+}
+
+// The second derivative of <w, term> for a fixed w. Sums of all parameters and numbers of the state, each with
+// d + f roundings.
+TEST_P(ReactionAlongADirection, second_derivative_is_symmetric) {
+  Linearised<double> term(*this);
+  Point one = direction(30), two = direction(40);
+  one.w.assign(one.w.size(), 0.0);
+  two.w = one.w;
+  const Bars by_one = term.second(one), by_two = term.second(two);
+  const double size_of_it = norm(by_one.u) * norm(two.u) + norm(by_one.flat) * norm(two.flat);
+  EXPECT_NEAR(dot(by_one.u, two.u) + dot(by_one.flat, two.flat),
+              dot(by_two.u, one.u) + dot(by_two.flat, one.flat), 1e-14 * size_of_it);
+}
+
+TEST_P(ReactionAlongADirection, a_base_may_be_the_result_or_a_vector_of_the_call) {
+  Linearised<double> term(*this);
+  const Rounded<double> weights(parameters, at.flat), weights_dot(parameters, along.flat);
+  const double *u = at.u.data(), *w = at.w.data(), *u_dot = along.u.data(), *w_dot = along.w.data();
+  Linearisation kept = term.term.make_linearisation();
+  std::vector<double> flat = flat_base, out = base;
+  const auto gradient = gradient_in(flat);
+  const auto expect = [&](const std::vector<double>& expected, const std::vector<double>& vector, auto call) {
+    out = base;
+    call(out.data());
+    EXPECT_EQ(out, expected);
+    out.assign(base.size(), 7.0);
+    call(vector.data());
+    for (std::size_t i = 0; i < base.size(); ++i)
+      EXPECT_NEAR(out[i] - vector[i], expected[i] - base[i], 1e-14 * (norm(expected) + norm(vector)));
+  };
+  expect(term.value, at.u, [&](const double* from) {
+    term.term.set_rhs_linearised(weights.views, u, scale, from, out.data(), kept);
+  });
+  expect(term.adjoint.u, at.w, [&](const double* from) {
+    term.term.set_adjoint_linearised(weights.views, u, w, scale, from, out.data(), nullptr, kept);
+  });
+  expect(term.tangent(along, base), along.u, [&](const double* from) {
+    term.term.set_tangent(weights.views, weights_dot.views, u, u_dot, scale, from, out.data(), kept);
+  });
+  // Without a gradient, the adjoint kept what its tangent needs all the same.
+  flat = flat_base;
+  const Bars bars = term.adjoint_tangent(along, base);
+  term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, base.data(),
+                                out.data(), gradient, kept);
+  EXPECT_EQ(flat, bars.flat);
+  expect(bars.u, along.w, [&](const double* from) {
+    term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, from,
+                                  out.data(), gradient, kept);
+  });
+  expect(term.gauss_newton(along, base).u, along.w, [&](const double* from) {
+    term.term.set_gauss_newton(weights.views, u, w_dot, scale, from, out.data(), gradient, kept);
+  });
+}
+
+// As the gradient's, with some more sums. ReLU: see reaction_test.cpp.
+TEST_P(ReactionAlongADirection, agrees_between_float_and_double) {
+  if (settings.activation == Activation::relu) return;
+  const double tolerance = 40 * 6e-8 * std::sqrt(size.width + size.hidden);
+  Linearised<float> single(*this);
+  Linearised<double> exact(*this);
+  EXPECT_LE(relative_difference(plus(single.tangent(along, base), -1, base),
+                                plus(exact.tangent(along, base), -1, base)),
+            tolerance);
+  const Bars a = single.second(along), b = exact.second(along);
+  EXPECT_LE(relative_difference(a.u, b.u), tolerance);
+  for (std::size_t part = 0; part < parts; ++part)
+    EXPECT_LE(relative_difference(parameters.part(a.flat, part), parameters.part(b.flat, part)), tolerance)
+        << ReactionParameters::names()[part];
+}
+
+std::string case_name(const testing::TestParamInfo<ReactionAlongADirection::ParamType>& tested) {
+  const auto& [size, activation, normalised] = tested.param;
+  const char* names[] = {"gelu_erf", "gelu_tanh", "relu"};
+  return std::to_string(size.tokens * size.samples) + "_rows_hidden_" + std::to_string(size.hidden) + '_' +
+         names[static_cast<int>(activation)] + (normalised ? "_normalised" : "_plain");
+}
+
+// 553 rows: more than one block, the last one not full; hidden 1201: small blocks; no rows.
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, ReactionAlongADirection,
+    testing::Combine(testing::Values(Case{3, 1, 5, 7}, Case{7, 79, 5, 7}, Case{1, 3, 9, 1201},
+                                     Case{1, 1, 3, 1}, Case{3, 0, 5, 7}),
+                     testing::Values(Activation::gelu_erf, Activation::gelu_tanh, Activation::relu),
+                     testing::Bool()),
+    case_name);
+
+TEST(ReactionLinearisation, of_relu_holds_no_curvatures) {
+  const TokenLine line = TokenLine::even(MPI_COMM_SELF, 49, 1);
+  const SlabContext context{&line, 23, 32};
+  const std::size_t rows = 49 * 23, d = 32, f = 128;
+  const auto kept = [&](Activation activation) {
+    return Reaction<double>(context, {128, activation, true, false}).make_linearisation().bytes() /
+           sizeof(double);
+  };
+  EXPECT_EQ(kept(Activation::gelu_erf), rows * (3 * d + 5 * f) + d * f + d);
+  EXPECT_EQ(kept(Activation::relu), rows * (3 * d + 4 * f) + d * f + d);
 }
 
 }  // namespace
