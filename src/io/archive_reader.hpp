@@ -6,15 +6,15 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "io/field_slab.hpp"
-#include "io/flat_part.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
+#include "io/parts.hpp"
 
 namespace fluxformer::io {
 
@@ -92,5 +92,20 @@ class ArchiveReader {
   FileHandle small_;           ///< rank 0, ordinary access
   mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read
 };
+
+/// Time of the last change of a file, ns; none if there is no file. Collective; rank 0 looks.
+std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path);
+
+/// A file, or none.
+struct EarlierResult {
+  std::optional<std::int64_t> written;  ///< as time_written
+  std::string status;                   ///< as in the schema; "" if it cannot be read
+
+  /// Of a run that did not complete: `failed` or `interrupted`.
+  bool incomplete() const;
+};
+
+/// Collective; rank 0 looks.
+EarlierResult earlier_result(MPI_Comm comm, const std::string& path);
 
 }  // namespace fluxformer::io

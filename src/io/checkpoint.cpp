@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/rank_of.hpp"
+#include "io/digest.hpp"
 #include "io/file_names.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
-#include "io/stored_digest.hpp"
 
 namespace fluxformer::io {
 

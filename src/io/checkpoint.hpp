@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "io/archive_reader.hpp"
-#include "io/field_slab.hpp"
-#include "io/flat_part.hpp"
 #include "io/output_file.hpp"
+#include "io/parts.hpp"
 
 namespace fluxformer::io {
 

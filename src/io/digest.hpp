@@ -3,9 +3,15 @@
 // Digests of stored numbers, which tell whether they were damaged. Not cryptographic: they find errors of disks
 // and networks, not intentions.
 
+#include <hdf5.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::io {
 
@@ -21,5 +27,11 @@ std::uint64_t digest_of(std::string_view text);
 inline long as_attribute(std::uint64_t digest) {
   return static_cast<long>(digest);
 }
+
+/// The digest stored with an open dataset or group, if there is one. Rank-local.
+std::optional<std::uint64_t> stored_digest(hid_t object);
+
+/// What a named value, or a dataset with this digest, adds to the digest of its group.
+std::uint64_t digest_of_item(const std::string& name, const AttributeValue& value);
 
 }  // namespace fluxformer::io

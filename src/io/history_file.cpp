@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "io/file_names.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
 #include "io/part_file.hpp"
 

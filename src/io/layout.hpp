@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "io/description.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer {

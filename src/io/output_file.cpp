@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::io {
 

@@ -25,6 +25,13 @@ struct XdmfScene {
   std::vector<XdmfScalar> scalars;
 };
 
+/// What the XDMF side-car shows: channels (positions along the file's channel axis) of one sample of a field.
+struct XdmfChoice {
+  std::string field;
+  std::size_t sample = 0;
+  std::vector<std::size_t> channels;
+};
+
 /// The text of the side-car. Pure.
 std::string xdmf_document(const XdmfScene& scene);
 

@@ -7,7 +7,7 @@
 
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
 

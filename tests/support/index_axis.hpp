@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "io/axis.hpp"
+#include "io/archive_writer.hpp"
 
 namespace fluxformer::test {
 

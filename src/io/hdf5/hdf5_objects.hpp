@@ -1,19 +1,34 @@
 #pragma once
 
-// Groups, attributes and datasets in the few forms the files use. Rank-local calls: on a file opened for
-// MPI-IO every rank must make the same calls with the same arguments. Failures throw Error with HDF5's
-// innermost message.
+// Turns HDF5's return codes into Error.
 
 #include <hdf5.h>
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/error.hpp"
 #include "io/hdf5/handles.hpp"
 
 namespace fluxformer::io {
+
+/// Stops HDF5 from printing its error stack; its innermost message becomes part of ours.
+void quiet_hdf5();
+
+/// The innermost messages of HDF5's error stack, and "no space left on device" if that was the system error.
+std::string hdf5_complaint();
+
+/// Returns `result`; throws Error (exit code 1) "<doing>: <HDF5's innermost message>" if it is negative.
+/// Rank-local: collective callers wrap it in `collectively`.
+template <class Result>
+Result h5(Result result, std::string_view doing) {
+  if (result < 0) throw Error(ExitCode::failure, std::string(doing) + ": " + hdf5_complaint());
+  return result;
+}
 
 /// UTF-8 text, a 64-bit integer or a double: all that attributes of the files hold.
 using AttributeValue = std::variant<std::string, long, double>;

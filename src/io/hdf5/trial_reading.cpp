@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::io {
 namespace {
