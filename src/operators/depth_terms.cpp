@@ -40,9 +40,9 @@ void apply(const Column<const double>& u, CellRange cells, const Column<double>&
     for (const auto& [shift, factor] : stencil.span()) {
       const double f = factor;
       if (const double* there = u.at(i + shift))
-        for (std::size_t j = 0; j < u.slab; ++j) result[j] += f * (there[j] - here[j]);
+        for (Index j = 0; j < u.slab; ++j) result[j] += f * (there[j] - here[j]);
       else
-        for (std::size_t j = 0; j < u.slab; ++j) result[j] -= f * here[j];
+        for (Index j = 0; j < u.slab; ++j) result[j] -= f * here[j];
     }
   }
 }
@@ -57,9 +57,9 @@ void apply_transposed(const Column<const double>& w, CellRange cells, const Colu
     const Stencil stencil = stencil_of(i);
     for (const auto& [shift, factor] : stencil.span()) {
       const double f = factor;
-      for (std::size_t j = 0; j < w.slab; ++j) here[j] -= f * given[j];
+      for (Index j = 0; j < w.slab; ++j) here[j] -= f * given[j];
       if (double* there = u_bar.at(i + shift))
-        for (std::size_t j = 0; j < w.slab; ++j) there[j] += f * given[j];
+        for (Index j = 0; j < w.slab; ++j) there[j] += f * given[j];
     }
   }
 }
@@ -141,7 +141,7 @@ void DepthDiffusion::add_diagonal(CellRange cells, double scale, const Column<do
   const double value = scale * -2 * rate_;
   for (int i = cells.begin; i < cells.end; ++i) {
     double* const here = diagonal.at(i);
-    for (std::size_t j = 0; j < diagonal.slab; ++j) here[j] += value;
+    for (Index j = 0; j < diagonal.slab; ++j) here[j] += value;
   }
 }
 

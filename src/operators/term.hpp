@@ -9,24 +9,26 @@
 #include <string>
 #include <vector>
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
 /// The slabs of this rank's depth cells and of the neighbouring cells its stencils reach. Cells are numbered
 /// 1..M through depth; slab 0 is the inflow. P: double or const double.
 template <class P>
 struct Column {
-  int first = 1;         ///< number of the first owned cell
-  int count = 0;         ///< owned cells
-  std::size_t slab = 0;  ///< numbers in a slab
-  P* owned = nullptr;    ///< count slabs, contiguous
-  P* below[2] = {};      ///< slabs first-1 and first-2; null where there is none (below the inflow)
-  P* above = nullptr;    ///< slab first+count; null at the outflow
+  int first = 1;       ///< number of the first owned cell
+  int count = 0;       ///< owned cells
+  Index slab = 0;      ///< numbers in a slab
+  P* owned = nullptr;  ///< count slabs, contiguous
+  P* below[2] = {};    ///< slabs first-1 and first-2; null where there is none (below the inflow)
+  P* above = nullptr;  ///< slab first+count; null at the outflow
 
   /// Slab of cell i, first-2 <= i <= first+count; null where there is none.
   P* at(int i) const {
     if (i < first) return below[first - 1 - i];
     if (i >= first + count) return above;
-    return owned + static_cast<std::size_t>(i - first) * slab;
+    return owned + (i - first) * slab;
   }
 };
 
