@@ -52,6 +52,28 @@ TEST_F(ArchiveFile, left_unfinished_stays_a_part_and_says_running) {
   EXPECT_EQ(ArchiveReader(self, file("a.h5.part")).text(names::status), names::running);
 }
 
+TEST_F(ArchiveFile, gives_back_the_space_reserved_beyond_its_end) {
+  const std::vector<double> million(1 << 20, 0.5);
+  const auto write = [&](const std::string& name) {
+    auto writer = std::make_unique<ArchiveWriter>(self, file(name), true);
+    writer->write("/analysis/test", {"values", {"extent_1048576"}}, million);
+    return writer;
+  };
+  {
+    const auto unfinished = write("a.h5");
+    unfinished->flush();
+    if (surplus("a.h5.part") < little) GTEST_SKIP() << "this file system reserves no space";
+  }
+  EXPECT_LT(surplus("a.h5.part"), little);
+  for (const std::string word : {names::done, names::interrupted}) {
+    write("a.h5")->finish(word);
+    EXPECT_LT(surplus(word == names::done ? "a.h5" : "a.interrupted.h5"), little);
+  }
+  write_text_file(self, file("a.xdmf"), "short");
+  EXPECT_LT(surplus("a.xdmf"), little);
+  EXPECT_EQ(ArchiveReader(self, file("a.h5")).array("/analysis/test/values").values, million);
+}
+
 TEST_F(ArchiveFile, is_not_overwritten_unless_that_was_asked_for) {
   put("a.h5", "an earlier result");
   const std::string message = complaint<BadInput>([&] { ArchiveWriter(self, file("a.h5"), false); });
