@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/rank_of.hpp"
-#include "io/earlier_result.hpp"
+#include "io/archive_reader.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 #include "io/output_file.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/axes.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer::compare {
 

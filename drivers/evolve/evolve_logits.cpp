@@ -43,7 +43,7 @@ void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContex
   const bool last = mesh.cells() > 0 && mesh.first_cell() + mesh.cells() - 1 == mesh.total_cells();
   const ReadArray state(u);
   const double* const slab =
-      last ? state.values + mesh.slab_size() * static_cast<std::size_t>(mesh.cells() - 1) : nullptr;
+      last ? state.values + mesh.slab_size() * (mesh.cells() - 1) : nullptr;
   const auto samples = static_cast<std::size_t>(context.samples);
   if (spec.classes > 0) {
     std::vector<double> logits(samples * static_cast<std::size_t>(spec.classes), 0.0);

@@ -37,10 +37,6 @@ std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures
           {&history::distance, &m.distance}};
 }
 
-std::string history(const io::Variable& variable) {
-  return names::in(evolution::history, variable.name);
-}
-
 }  // namespace
 
 io::FieldPart field_part(const Mesh& mesh) {
@@ -124,8 +120,8 @@ void EvolveRecord::define_axes() {
   archive_.write("", axes::token_y, row);
   archive_.axis(axes::sample, samples);
   archive_.axis(axes::channel, channels);
-  archive_.growing_axis(axes::time);
-  archive_.growing_axis(axes::step);
+  time_ = &archive_.growing_axis(axes::time);
+  step_ = &archive_.growing_axis(axes::step);
 
   if (fields_) {
     auto u = evolution::hidden_state;
@@ -136,23 +132,24 @@ void EvolveRecord::define_axes() {
       for (const int i : selection_.depths) stored.push_back(depth[i]);
       archive_.axis(axes::stored_depth, stored);
     }
-    archive_.field(u, part_, selection_, settings_.count("output.compression"));
-    io::XdmfChoice shown{evolution::hidden_state.name, 0, {}};
-    for (std::size_t c = 0; c < std::min<std::size_t>(4, channels.size()); ++c) shown.channels.push_back(c);
-    archive_.show(shown);
+    u_ = &archive_.field(u, part_, selection_, settings_.count("output.compression"));
+    std::vector<Index> shown;
+    for (Index c = 0; c < std::min(Index{4}, std::ssize(channels)); ++c) shown.push_back(c);
+    archive_.show(*u_, 0, shown);
   }
-  for (const auto* variable : scalar_variables) archive_.series(evolution::history, *variable);
+  for (const auto* variable : scalar_variables)
+    scalars_.push_back(&archive_.series(evolution::history, *variable));
   line_size_ = scalars;
   for (const auto& [variable, values] : measures(last_)) {
     if (variable == &states::variables::history::distance && !meter_.has_reference()) continue;
-    archive_.series(evolution::history, *variable);
+    measures_.push_back(&archive_.series(evolution::history, *variable));
     line_size_ += static_cast<std::size_t>(mesh_.total_cells());
   }
 }
 
 void EvolveRecord::write_fields(double time, Vec u) {
-  archive_.append(names::root(axes::time), time);
-  if (fields_) archive_.write(evolution::hidden_state.name, fields_written_, ReadArray(u).values);
+  time_->append(time);
+  if (fields_) u_->write(fields_written_, ReadArray(u).values);
   ++fields_written_;
   last_fields_ = time;
 }
@@ -169,14 +166,12 @@ void EvolveRecord::write_history(const Step& step, double courant, double wall_t
 
 void EvolveRecord::append_line(const std::vector<double>& line) {
   lines_.insert(lines_.end(), line.begin(), line.end());
-  archive_.append(names::root(axes::step), line[0]);
-  for (std::size_t k = 0; k + 1 < scalars; ++k) archive_.append(history(*scalar_variables[k]), line[k + 1]);
-  std::size_t at = scalars;
-  const auto rows = static_cast<std::size_t>(mesh_.total_cells());
-  for (const auto& [variable, values] : measures(last_)) {
-    if (at >= line.size()) break;  // no distance without a reference
-    archive_.append(history(*variable), std::span(line).subspan(at, rows));
-    at += rows;
+  step_->append(line[0]);
+  for (Index k = 0; k < std::ssize(scalars_); ++k) scalars_[k]->append(line[k + 1]);
+  Index at = scalars;
+  for (auto* measure : measures_) {
+    measure->append(std::span(line).subspan(at, mesh_.total_cells()));
+    at += mesh_.total_cells();
   }
 }
 
@@ -199,10 +194,8 @@ void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
   const auto path = names::in(names::field, evolution::hidden_state.name);
   if (fields_ && !earlier.has(path)) return;
   for (std::size_t k = 0; k < std::min(times.size(), static_cast<std::size_t>(count)); ++k) {
-    archive_.append(names::root(axes::time), times[k]);
-    if (fields_)
-      archive_.write_packed(evolution::hidden_state.name, k,
-                            earlier.packed(path, part_, selection_, k).data());
+    time_->append(times[k]);
+    if (fields_) u_->write_packed(k, earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
     last_fields_ = times[k];
   }

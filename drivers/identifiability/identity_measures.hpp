@@ -10,7 +10,7 @@
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
 #include "drivers/compare/study_record.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
 

@@ -33,7 +33,7 @@ LearnerShape shape_of(const io::ArchiveReader& file) {
              input = file.shape(network + stored::input_weights.name);
   if (projections.size() != 6 || input.size() != 3)
     throw BadInput(file.called() + ": its network of attention paths has not the right number of axes");
-  const auto size = [](std::size_t n) { return static_cast<int>(std::min<std::size_t>(n, 1U << 20U)); };
+  const auto size = [](Index n) { return static_cast<int>(std::min(n, Index{1} << 20U)); };
   return {.dimension = size(projections[5]),
           .tokens = one_shot_tokens,
           .width = size(input[1]),
@@ -66,16 +66,13 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
                    ", not on paths.images = " + images);
   const auto shape = shape_of(file);
   const auto known = file.array("/" + axes::seed.name).values;
-  const auto n = known.size();
-  const auto of = [](int size) { return static_cast<std::size_t>(size); };
-  const auto input =
-      file.array(network + stored::input_weights.name, {n, of(shape.width), of(shape.dimension)});
-  const auto projections =
-      file.array(network + stored::projections.name,
-                 {n, of(shape.layers), 2, of(shape.heads), of(shape.key), of(shape.dimension)});
-  const auto values = file.array(network + stored::values.name,
-                                 {n, of(shape.layers), of(shape.heads), of(shape.width), of(shape.width)});
-  const auto readout = file.array(network + stored::readout_weights.name, {n, of(shape.width)});
+  const Index n = std::ssize(known);
+  const auto input = file.array(network + stored::input_weights.name, {n, shape.width, shape.dimension});
+  const auto projections = file.array(network + stored::projections.name,
+                                      {n, shape.layers, 2, shape.heads, shape.key, shape.dimension});
+  const auto values =
+      file.array(network + stored::values.name, {n, shape.layers, shape.heads, shape.width, shape.width});
+  const auto readout = file.array(network + stored::readout_weights.name, {n, shape.width});
   std::map<long, TrainedPaths> all;
   for (const long seed : seeds) {
     const auto place = std::ranges::find(known, static_cast<double>(seed));

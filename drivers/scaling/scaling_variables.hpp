@@ -3,7 +3,7 @@
 // What `scaling` stores: /scaling.
 
 #include "io/axes.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer::scaling {
 

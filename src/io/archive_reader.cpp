@@ -1,13 +1,22 @@
 #include "io/archive_reader.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <span>
+
+#include "base/error.hpp"
+#include "base/rank_of.hpp"
+#include "io/digest.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/finished_file.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
-#include "io/stored_digest.hpp"
 
 namespace fluxformer::io {
 
@@ -19,13 +28,13 @@ std::string tagged(char tag, const std::string& bytes) {
   return all;
 }
 
-std::string shape_text(const std::vector<std::size_t>& shape) {
+std::string shape_text(const std::vector<Index>& shape) {
   std::string text;
-  for (const std::size_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  for (const Index extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
   return text.empty() ? "a single number" : text;
 }
 
-/// Runs `read`; its failure becomes BadInput that names the file.
+/// Runs `read`; a failure of it becomes BadInput that names the file.
 template <class Read>
 auto blaming(const std::string& file, const Read& read) {
   try {
@@ -58,9 +67,70 @@ DatasetHandle open_numbers(hid_t file, const std::string& dataset) {
   return handle;
 }
 
-std::vector<std::size_t> shape_of(hid_t dataset) {
+std::vector<Index> shape_of(hid_t dataset) {
   const auto dims = dataset_shape(dataset);
   return {dims.begin(), dims.end()};
+}
+
+constexpr const char* damaged = " is damaged: its digest is not the one written with it";
+
+/// Where the numbers of a dataset lie in the file, and their digest when they were written.
+struct Stored {
+  Index offset = 0, count = 0;  ///< bytes from the beginning of the file; numbers
+  std::uint64_t digest = 0;
+};
+
+/// Finds the numbers of a dataset. Throws BadInput if it has no digest, or is not contiguous.
+Stored stored(hid_t file, const std::string& path) {
+  const DatasetHandle dataset = open_dataset(file, path);
+  const auto digest = stored_digest(dataset);
+  if (!digest) throw BadInput(path + " has no attribute " + names::digest.name);
+  const TypeHandle type(h5(H5Dget_type(dataset), path));
+  const hsize_t count = stored_numbers(dataset_shape(dataset), {});
+  const haddr_t offset = count > 0 ? H5Dget_offset(dataset) : 0;
+  if (h5(H5Tequal(type, H5T_IEEE_F64LE), path) == 0 || offset == HADDR_UNDEF)
+    throw BadInput(path + " is not stored as this program stores it");
+  Stored numbers;
+  numbers.offset = offset;
+  numbers.count = count;
+  numbers.digest = *digest;
+  return numbers;
+}
+
+/// A file opened for reading.
+struct Descriptor {
+  explicit Descriptor(const std::string& path) : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (number < 0) throw BadInput(std::string("cannot be read (") + std::strerror(errno) + ")");
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { ::close(number); }
+  int number;
+};
+
+void read_all(const Descriptor& file, Index offset, std::span<double> to) {
+  const auto bytes = std::as_writable_bytes(to);
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t more = ::pread(file.number, bytes.data() + done, bytes.size() - done, offset + done);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) throw BadInput(std::string("cannot be read (") + std::strerror(errno) + ")");
+    if (more == 0) throw BadInput("is truncated");
+    done += more;
+  }
+}
+
+/// The digest of this rank's share of the numbers.
+std::uint64_t digest_of_share(const Descriptor& file, const Stored& numbers, const RankOf& me) {
+  constexpr Index most = Index{1} << 17;  // numbers in memory at a time
+  const Index blocks = (numbers.count + most - 1) / most;
+  std::vector<double> block;
+  std::uint64_t sum = 0;
+  for (Index k = me.rank; k < blocks; k += me.ranks) {
+    block.resize(std::min(most, numbers.count - k * most));
+    read_all(file, numbers.offset + k * most * sizeof(double), block);
+    sum += digest_of(block.data(), block.size(), k * most);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -139,32 +209,30 @@ long ArchiveReader::integer(const std::string& name, const std::string& object) 
 double ArchiveReader::real(const std::string& name, const std::string& object) const {
   const auto value = required(name, object);
   if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* whole = std::get_if<long>(&value)) return static_cast<double>(*whole);
+  if (const auto* whole = std::get_if<long>(&value)) return *whole;
   throw BadInput(called_ + ": attribute " + name + " of " + object + " is not a number");
 }
 
-std::vector<std::size_t> ArchiveReader::shape(const std::string& dataset) const {
-  return from_bytes<std::size_t>(
-      from_file([&] { return as_bytes(shape_of(open_numbers(small_, dataset))); }));
+std::vector<Index> ArchiveReader::shape(const std::string& dataset) const {
+  return from_bytes<Index>(from_file([&] { return as_bytes(shape_of(open_numbers(small_, dataset))); }));
 }
 
 Array ArchiveReader::array(const std::string& dataset) const {
   return read_array(dataset, nullptr);
 }
 
-Array ArchiveReader::array(const std::string& dataset, const std::vector<std::size_t>& expected) const {
+Array ArchiveReader::array(const std::string& dataset, const std::vector<Index>& expected) const {
   return read_array(dataset, &expected);
 }
 
-Array ArchiveReader::read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const {
+Array ArchiveReader::read_array(const std::string& dataset, const std::vector<Index>* expected) const {
   // Rank, shape and numbers are broadcast together, since a model has hundreds of arrays.
   const std::string bytes = from_file([&] {
     const DatasetHandle handle = open_numbers(small_, dataset);
-    std::vector<std::size_t> shape = shape_of(handle);
+    std::vector<Index> shape = shape_of(handle);
     if (expected != nullptr && shape != *expected)
       throw BadInput(dataset + " is " + shape_text(shape) + ", expected " + shape_text(*expected));
-    std::vector<double> values(
-        std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()));
+    std::vector<double> values(std::accumulate(shape.begin(), shape.end(), hsize_t{1}, std::multiplies<>()));
     if (!values.empty())
       h5(H5Dread(handle, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), dataset);
     if (const auto digest = stored_digest(handle);
@@ -175,19 +243,23 @@ Array ArchiveReader::read_array(const std::string& dataset, const std::vector<st
     shape.insert(shape.begin(), shape.size());
     return as_bytes(shape) + as_bytes(values);
   });
-  const std::size_t rank = from_bytes<std::size_t>(bytes.substr(0, sizeof(std::size_t))).front();
-  const std::size_t header = (rank + 1) * sizeof(std::size_t);
-  return {.shape = from_bytes<std::size_t>(bytes.substr(sizeof(std::size_t), rank * sizeof(std::size_t))),
+  const Index rank = from_bytes<Index>(bytes.substr(0, sizeof(Index))).front();
+  const Index header = (rank + 1) * sizeof(Index);
+  return {.shape = from_bytes<Index>(bytes.substr(sizeof(Index), rank * sizeof(Index))),
           .values = from_bytes<double>(bytes.substr(header))};
 }
 
+std::vector<std::string> ArchiveReader::words(const std::string& dataset) const {
+  return from_terminated(from_file([&] { return read_words(small_, dataset); }));
+}
+
 void ArchiveReader::field(const std::string& dataset, const FieldPart& part, double* memory,
-                          std::optional<std::size_t> time) const {
+                          std::optional<Index> time) const {
   read(dataset, collectively(comm_, [&] { return FieldSlab(part); }), memory, time);
 }
 
 std::vector<double> ArchiveReader::packed(const std::string& dataset, const FieldPart& part,
-                                          const FieldSelection& selection, std::size_t time) const {
+                                          const FieldSelection& selection, Index time) const {
   const FieldSlab slab = collectively(comm_, [&] { return FieldSlab(part, selection); });
   std::vector<double> numbers(slab.count());
   read(dataset, slab, numbers.data(), time);
@@ -195,14 +267,14 @@ std::vector<double> ArchiveReader::packed(const std::string& dataset, const Fiel
 }
 
 void ArchiveReader::pieces(const std::string& dataset, const FlatPart& part, double* memory) const {
-  require_shape(dataset, shape(dataset), {part.size});
+  require_shape(dataset, shape(dataset), std::vector<Index>(1, part.size));
   collectively(comm_, [&] {
     blaming(called_, [&] { read_pieces(open_numbers(shared_file(), dataset), part, memory); });
   });
 }
 
-void ArchiveReader::require_shape(const std::string& dataset, const std::vector<std::size_t>& found,
-                                  const std::vector<std::size_t>& expected) const {
+void ArchiveReader::require_shape(const std::string& dataset, const std::vector<Index>& found,
+                                  const std::vector<Index>& expected) const {
   if (found != expected)
     throw BadInput(called_ + ": " + dataset + " is " + shape_text(found) + ", expected " +
                    shape_text(expected));
@@ -219,16 +291,79 @@ hid_t ArchiveReader::shared_file() const {
 }
 
 void ArchiveReader::read(const std::string& dataset, const FieldSlab& slab, double* packed,
-                         std::optional<std::size_t> time) const {
-  std::vector<std::size_t> expected(slab.shape().begin(), slab.shape().end());
+                         std::optional<Index> time) const {
+  std::vector<Index> expected(slab.shape().begin(), slab.shape().end());
   const auto found = shape(dataset);
   if (time) expected.insert(expected.begin(), found.empty() ? 0 : std::max(found[0], *time + 1));
   require_shape(dataset, found, expected);
-  const std::size_t pieces = slab.pieces(comm_);
+  const Index pieces = slab.pieces(comm_);
   collectively(comm_, [&] {
     blaming(called_,
             [&] { read_slab(open_numbers(shared_file(), dataset), slab, time.value_or(0), packed, pieces); });
   });
+}
+
+void ArchiveReader::require_digests(const std::string& group) const {
+  std::vector<std::string> paths;  // rank 0
+  const auto list = from_bytes<Stored>(from_file([&]() -> std::string {
+    const GroupHandle handle(h5(H5Gopen2(small_, group.c_str(), H5P_DEFAULT), group));
+    const auto whole = stored_digest(handle);
+    if (!whole) return {};
+    std::uint64_t sum = 0;
+    for (const auto& name : attributes_of(handle))
+      if (name != names::digest.name && name != names::complete.name)
+        sum += digest_of_item(name, read_attribute(handle, name).value());
+    std::vector<Stored> all;
+    for (const auto& name : members_of(handle)) {
+      paths.push_back(names::in(group, name));
+      all.push_back(stored(small_, paths.back()));
+      sum += digest_of_item(name, as_attribute(all.back().digest));
+    }
+    if (sum != *whole) throw BadInput(group + damaged);
+    return as_bytes(all);
+  }));
+  auto found = collectively(comm_, [&] {
+    std::vector<std::uint64_t> digests;
+    try {
+      const Descriptor file(path_);
+      for (const Stored& numbers : list) digests.push_back(digest_of_share(file, numbers, RankOf(comm_)));
+    } catch (const BadInput& e) {
+      throw BadInput(called_ + ": " + e.what());
+    }
+    return digests;
+  });
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, found.data(), std::ssize(found), MPI_UINT64_T, MPI_SUM, comm_));
+  from_file([&]() -> std::string {
+    for (Index k = 0; k < std::ssize(list); ++k)
+      if (found[k] != list[k].digest) throw BadInput(paths[k] + damaged);
+    return {};
+  });
+}
+
+bool EarlierResult::incomplete() const {
+  return status == names::failed || status == names::interrupted;
+}
+
+std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path) {
+  std::int64_t look[2] = {0, 0};  // 1 if the file is there, and when it was written
+  struct stat found {};
+  if (RankOf(comm).root() && ::stat(path.c_str(), &found) == 0) {
+    look[0] = 1;
+    look[1] = found.st_mtim.tv_sec * std::int64_t{1000000000} + found.st_mtim.tv_nsec;
+  }
+  check_mpi(MPI_Bcast(look, 2, MPI_INT64_T, 0, comm));
+  if (look[0] == 0) return {};
+  return look[1];
+}
+
+EarlierResult earlier_result(MPI_Comm comm, const std::string& path) {
+  EarlierResult result{.written = time_written(comm, path), .status = {}};
+  if (!result.written) return result;
+  try {
+    result.status = ArchiveReader(comm, path).text(names::status);
+  } catch (const Error&) {  // the file of another program, or a damaged one
+  }
+  return result;
 }
 
 }  // namespace fluxformer::io

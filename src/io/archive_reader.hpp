@@ -5,82 +5,84 @@
 
 #include <mpi.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "io/field_slab.hpp"
-#include "io/flat_part.hpp"
+#include "base/index.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
+#include "io/parts.hpp"
 
 namespace fluxformer::io {
 
 /// A small array, the same on all ranks; row-major.
 struct Array {
-  std::vector<std::size_t> shape;
+  std::vector<Index> shape;
   std::vector<double> values;
 };
 
-/// Every member is collective and takes the same arguments on all ranks, except the part and its memory.
-/// Objects that are missing, damaged or of the wrong type give BadInput that names file and object; so do links
-/// and datasets that lead to other files.
+/// A finished file, opened for reading. Every member is collective and takes the same arguments on all ranks,
+/// except the part and its memory. Objects that are missing, damaged or of the wrong type give BadInput that
+/// names file and object; so do links and datasets that lead to other files.
 class ArchiveReader {
  public:
-  /// BadInput if the file is missing, not HDF5, truncated, not one of ours (no schema_version), or of a newer
-  /// schema. `purpose` stands before the path in messages: "model.file = ".
+  /// BadInput if the file is missing, not HDF5, truncated, not written by this program (no schema_version),
+  /// or of a newer schema. `purpose` stands before the path in messages: "model.file = ".
   ArchiveReader(MPI_Comm comm, const std::string& path, const std::string& purpose = {});
 
   MPI_Comm comm() const { return comm_; }
   const std::string& path() const { return path_; }
   /// The file as messages name it.
   const std::string& called() const { return called_; }
-  /// Whether a group or dataset exists.
+  /// True if a group or dataset of this path exists.
   bool has(const std::string& object) const;
   /// Compares everything in a group with the digests written with it (CheckpointWriter); each rank reads its
   /// share. BadInput if something is damaged or missing; nothing happens for a group without a digest.
   void require_digests(const std::string& group) const;
-  /// Names in a group, in alphabetical order.
+  /// Names of the objects in a group, in alphabetical order.
   std::vector<std::string> children(const std::string& group) const;
 
-  /// Whether a group or dataset (by default the root) has this attribute, and its value: BadInput where it is
-  /// missing or of another kind.
+  /// True if a group or dataset (by default the root) has this attribute.
   bool has_attribute(const std::string& name, const std::string& object = "/") const;
+  /// Value of an attribute that is a text.
   std::string text(const std::string& name, const std::string& object = "/") const;
+  /// Value of an attribute that is a whole number.
   long integer(const std::string& name, const std::string& object = "/") const;
-  /// Integer attributes are accepted too.
+  /// Value of an attribute that is a number; whole numbers are accepted, too.
   double real(const std::string& name, const std::string& object = "/") const;
 
-  /// The shape of a dataset.
-  std::vector<std::size_t> shape(const std::string& dataset) const;
+  /// The shape of a dataset of numbers.
+  std::vector<Index> shape(const std::string& dataset) const;
+  /// A dataset of numbers as a whole.
   Array array(const std::string& dataset) const;
-  /// The same; BadInput unless it has this shape.
-  Array array(const std::string& dataset, const std::vector<std::size_t>& expected) const;
+  /// A dataset of numbers as a whole; BadInput unless it has the expected shape.
+  Array array(const std::string& dataset, const std::vector<Index>& expected) const;
 
   /// A list of words: a one-dimensional dataset of strings of fixed or variable length.
   std::vector<std::string> words(const std::string& dataset) const;
 
-  /// The rank's part of a dataset [depth, token, sample, channel], or of one with a leading time at `time`,
-  /// into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
+  /// Reads the rank's part of a dataset [depth, token, sample, channel], or of one with a leading time at
+  /// `time`, into memory [cell][token][sample][channel]. BadInput if the dataset has another shape.
   void field(const std::string& dataset, const FieldPart& part, double* memory,
-             std::optional<std::size_t> time = {}) const;
-  /// This rank's pieces of a list of `part.size` numbers. BadInput if the dataset has another shape.
+             std::optional<Index> time = {}) const;
+  /// Reads this rank's pieces of a list of `part.size` numbers. BadInput if the dataset has another shape.
   void pieces(const std::string& dataset, const FlatPart& part, double* memory) const;
-  /// For a dataset that holds a selection of a field: the rank's numbers in file order, as
-  /// ArchiveWriter::write_packed takes them.
+  /// The rank's numbers at `time` of a dataset that holds a selection of a field, in file order, as
+  /// Field::write_packed takes them.
   std::vector<double> packed(const std::string& dataset, const FieldPart& part,
-                             const FieldSelection& selection, std::size_t time) const;
+                             const FieldSelection& selection, Index time) const;
 
  private:
   /// Reads on rank 0 and broadcasts; any failure is attributed to the file.
   std::string from_file(const std::function<std::string()>& read) const;
-  Array read_array(const std::string& dataset, const std::vector<std::size_t>* expected) const;
-  void require_shape(const std::string& dataset, const std::vector<std::size_t>& found,
-                     const std::vector<std::size_t>& expected) const;
+  Array read_array(const std::string& dataset, const std::vector<Index>* expected) const;
+  void require_shape(const std::string& dataset, const std::vector<Index>& found,
+                     const std::vector<Index>& expected) const;
   void read(const std::string& dataset, const FieldSlab& slab, double* packed,
-            std::optional<std::size_t> time) const;
+            std::optional<Index> time) const;
   /// The file as all ranks have it open; within a collective call.
   hid_t shared_file() const;
   std::optional<AttributeValue> attribute(const std::string& name, const std::string& object) const;
@@ -92,5 +94,21 @@ class ArchiveReader {
   FileHandle small_;           ///< rank 0, ordinary access
   mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read
 };
+
+/// Time of the last change of a file, ns since 1970; std::nullopt if there is no file. Collective; rank 0
+/// looks.
+std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path);
+
+/// The file that an earlier run has left under the name of a result, if there is one.
+struct EarlierResult {
+  std::optional<std::int64_t> written;  ///< from time_written
+  std::string status;                   ///< attribute of the root; "" if it cannot be read
+
+  /// True if the file is the result of a run that did not complete: `failed` or `interrupted`.
+  bool incomplete() const;
+};
+
+/// Looks at the file of a result. Collective; rank 0 looks.
+EarlierResult earlier_result(MPI_Comm comm, const std::string& path);
 
 }  // namespace fluxformer::io

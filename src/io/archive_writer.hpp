@@ -4,20 +4,75 @@
 
 #include <mpi.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "io/axis.hpp"
-#include "io/field_slab.hpp"
+#include "base/index.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/output_file.hpp"
+#include "io/parts.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer::io {
+
+/// A dataset of an archive that grows by rows, or a growing axis, which has rows of one number. ArchiveWriter
+/// makes it and owns it. Collective; all ranks pass the same rows.
+class Series {
+ public:
+  /// For ArchiveWriter: `dataset` has rows of `row` numbers, which also go into `values` (borrowed) unless
+  /// that is null.
+  Series(OutputFile& file, std::string path, DatasetHandle dataset, Index row, std::vector<double>* values);
+
+  /// Appends a row; it is buffered in memory. std::logic_error if it has the wrong length.
+  void append(std::span<const double> row);
+  void append(double value) { append(std::span(&value, 1)); }
+  /// Hands the buffered rows to HDF5.
+  void write_pending();
+
+ private:
+  OutputFile& file_;
+  std::string path_;
+  DatasetHandle dataset_;
+  Index row_;          ///< numbers in a row
+  Index written_ = 0;  ///< rows
+  std::vector<double> pending_;
+  std::vector<double>* values_;
+};
+
+/// A field of an archive over time (growing), depth, token, sample and channel. ArchiveWriter makes it and
+/// owns it.
+class Field {
+ public:
+  /// For ArchiveWriter: a field whose dataset is still to be created. Collective. `deflate`: 0 .. 9.
+  Field(OutputFile& file, const Variable& variable, const FieldPart& part, const FieldSelection& selection,
+        int deflate);
+
+  /// Writes time `index` (at most one beyond the last written) from the rank's memory
+  /// [cell][token][sample][channel], which may be null if the rank holds nothing. Collective.
+  /// std::logic_error if there would be a gap.
+  void write(Index index, const double* memory);
+  /// Writes time `index` from numbers in file order, as returned by ArchiveReader::packed.
+  void write_packed(Index index, const double* packed);
+
+ private:
+  friend class ArchiveWriter;
+
+  OutputFile& file_;
+  std::string name_;
+  std::vector<std::string> axes_;
+  FieldSlab slab_;
+  std::vector<hsize_t> chunk_;
+  Index pieces_;     ///< transfers for one time
+  Index times_ = 0;  ///< times written
+  int tokens_x_, tokens_y_;
+  DatasetHandle dataset_;
+  std::vector<double> scratch_;
+};
 
 /// Writes "<path>.part" with collective MPI-IO and renames it in `finish`. Every member is collective and
 /// takes the same arguments on all ranks, except the rank's part and its memory. Errors: std::logic_error for
@@ -25,106 +80,99 @@ namespace fluxformer::io {
 /// fails. A writer destroyed before `finish` leaves the part file in place and `path` untouched.
 class ArchiveWriter {
  public:
-  /// BadInput if `path` exists and `overwrite` is false, or its folder is missing or cannot be written.
+  /// Creates the part file. BadInput if `path` exists and `overwrite` is false, or its folder is missing or
+  /// cannot be written.
   ArchiveWriter(MPI_Comm comm, const std::string& path, bool overwrite);
-  /// In a part file claimed earlier and locked since then.
+  /// Writes into a part file that was claimed earlier and has been locked since then.
   explicit ArchiveWriter(std::unique_ptr<PartFile> claim);
 
   /// Sets or replaces an attribute of a group (created if missing) or dataset.
   void attribute(const std::string& name, const AttributeValue& value, const std::string& object = "/");
-  void axis(const Axis& axis);
-  /// A coordinate with these values; a growing one starts empty.
+  /// Defines a coordinate with these values at the root of the file. std::logic_error if there is one of that
+  /// name.
   void axis(const Variable& coordinate, std::vector<double> values);
-  void growing_axis(const Variable& coordinate);
-  /// `values`, row-major over the variable's axes, as <group>/<name>. std::logic_error if an axis is missing
-  /// or the number of values does not match the axes.
+  /// Defines a coordinate that starts empty, at the root of the file, and returns it.
+  Series& growing_axis(const Variable& coordinate);
+
+  /// Writes `values`, row-major over the variable's axes, as <group>/<name>. std::logic_error if an axis is
+  /// missing or the number of values does not match the axes.
   void write(const std::string& group, const Variable& variable, const std::vector<double>& values) {
     write(group, {{variable, values}});
   }
-  /// Many at once: the ranks agree once, not once per variable.
+  /// Writes many variables of a group at once: the ranks agree once, not once per variable.
   void write(const std::string& group, const std::vector<std::pair<Variable, std::vector<double>>>& list);
-  /// See SmallArray.
-  void array(const std::string& path, const std::vector<std::size_t>& shape, const double* data,
-             const Meaning& meaning = {}, const std::vector<std::string>& axes = {}) {
-    arrays({{path, shape, data, meaning, axes}});
-  }
-  /// Many at once: the ranks agree once, not once per array.
-  void arrays(const std::vector<SmallArray>& list);
-  /// <group>/<name> over two axes as compressed numbers of 4 bytes, of which each rank passes its rows: all of them,
-  /// in the order of the ranks. std::logic_error as `write`.
+  /// Writes many variables of a group at once from borrowed numbers, rank 0's, each with a digest by which
+  /// readers find damage. The name of a variable may contain subgroups.
+  void write_with_digests(const std::string& group,
+                          const std::vector<std::pair<Variable, const double*>>& list);
+  /// Writes <group>/<name> over two axes as compressed numbers of 4 bytes. Each rank passes its own rows;
+  /// together they are all rows, in the order of the ranks. std::logic_error as for `write`.
   void rows(const std::string& group, const Variable& variable, std::span<const float> mine);
-  /// A list of words known to all ranks (rank 0's are written), as zero-padded UTF-8 strings of fixed length: MPI-IO
-  /// cannot write those of variable length. std::logic_error if a word contains a zero byte.
+  /// Writes a list of words known to all ranks (rank 0's are written), as zero-padded UTF-8 strings of fixed
+  /// length: MPI-IO cannot write strings of variable length. std::logic_error if a word contains a zero byte.
   void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
              const std::string& axis = {});
-
-  /// A dataset <group>/<name> that grows by rows; its first axis is a growing one.
-  void series(const std::string& group, const Variable& variable);
-  /// Appends a row to a series, or a value to a growing axis ("/time"). Buffered in memory.
-  void append(const std::string& path, std::span<const double> row);
-  void append(const std::string& path, double value) { append(path, std::span(&value, 1)); }
-
-  /// A field over time (growing), depth, token, sample, channel, as long as the selection. `deflate`: 0 .. 9.
-  void field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
-             int deflate = 0);
-  /// Time `index` (at most one beyond the last written) of a field from the rank's memory
-  /// [cell][token][sample][channel]; may be null if the rank holds nothing.
-  void write(const std::string& name, std::size_t index, const double* memory);
-  /// The same from numbers in file order, as returned by ArchiveReader::packed.
-  void write_packed(const std::string& name, std::size_t index, const double* packed);
-
-  /// /timing/<phase>: minimum, mean and maximum of the ranks' `seconds`.
+  /// Writes /timing/<phase>: minimum, mean and maximum of the ranks' `seconds`.
   void timing(const std::string& phase, double seconds);
-  /// Views for the side-car file; without a call none is written. The field must have all tokens.
-  void show(const XdmfChoice& choice) { shown_.push_back(choice); }
+
+  /// Creates a dataset <group>/<name> that grows by rows; its first axis must be a growing one.
+  Series& series(const std::string& group, const Variable& variable);
+  /// Creates a field /field/<name> over a growing axis and four axes that are as long as the selection.
+  /// `deflate`: 0 .. 9.
+  Field& field(const Variable& variable, const FieldPart& part, const FieldSelection& selection,
+               int deflate = 0);
+
+  /// Adds channels (positions along the field's channel axis) of a sample to the side-car file; without a
+  /// call none is written. The field must have all tokens.
+  void show(const Field& field, Index sample, std::vector<Index> channels);
 
   /// Hands everything so far to the operating system: after a crash the part file is readable up to here.
   void flush();
-  /// status (done, failed, interrupted), fsync, rename, XDMF side-car; the writer cannot be used afterwards.
-  /// Returns the name: incomplete_path if the run is not done and `path` holds anything but such a result.
+  /// Sets the status (done, failed, interrupted), forces the file to disk, renames it and writes the XDMF
+  /// side-car; the writer, its series and its fields cannot be used afterwards. Returns the file's name:
+  /// incomplete_path if the run is not done and `path` holds a result that is done, or a file of another
+  /// program.
   std::string finish(const std::string& status);
 
  private:
-  struct Growing {  // a series or a growing axis
-    DatasetHandle dataset;
-    std::size_t row = 1;   // numbers per row
-    std::size_t rows = 0;  // written
-    std::vector<double> pending;
-  };
-  struct KnownAxis {
+  struct Axis {
     DatasetHandle scale;
-    bool growing;
-    std::vector<double> values;  // for the side-car file
-    std::size_t size;
+    bool growing = false;
+    std::vector<double> values = {};  ///< for the side-car file
+    Index size = 0;                   ///< 0 for a growing axis
   };
-  struct Field {
-    DatasetHandle dataset;
-    FieldSlab slab;
-    std::vector<std::string> axes;
-    std::vector<hsize_t> chunk;
-    std::size_t times = 0, pieces = 1;
-    int tokens_x, tokens_y;
+  /// Numbers to be written, all borrowed.
+  struct Numbers {
+    const Variable& variable;
+    std::string path;
+    const double* data;
+    std::vector<hsize_t> dims;
+  };
+  struct Shown {
+    const Field& field;
+    Index sample;
+    std::vector<Index> channels;
   };
 
-  Field& known_field(const std::string& name);
-  const KnownAxis& known(const std::string& axis) const;
-  const std::string& anonymous_axis(std::size_t size, std::size_t repetition);
-  void write_whole(hid_t dataset, bool whole_numbers, const double* data, std::size_t count);
-  std::vector<std::string> named_axes(const std::string& path, const std::vector<std::size_t>& shape,
-                                      std::vector<std::string> axes);
-  void attach(hid_t dataset, const std::vector<std::string>& axes);
-  void attach(hid_t dataset, const std::vector<std::string>& axes, const Meaning& meaning);
-  void write_pending(const std::string& path, Growing& growing);
+  Axis& create_axis(const Variable& coordinate, const DatasetShape& shape, std::vector<double> values);
+  const Axis& known(const std::string& axis) const;
+  /// Length of an axis that does not grow; one without coordinate ("extent_3") is created if missing.
+  Index length(const std::string& axis, const std::string& path);
+  Numbers numbers(const std::string& group, const Variable& variable, const double* data);
+  /// Writes them all at once, with a digest each unless there are none.
+  void write(const std::vector<Numbers>& list, const std::vector<std::uint64_t>& digests);
+  void write_whole(hid_t dataset, bool whole_numbers, const double* data, Index count) const;
+  void attach(hid_t dataset, const std::vector<std::string>& axes) const;
+  void attach(hid_t dataset, const Variable& variable) const;
   std::string side_car(const std::string& file) const;
   bool root() const { return rank_ == 0; }
 
   OutputFile file_;
   int rank_ = 0;
-  std::map<std::string, KnownAxis> axes_;
-  std::map<std::string, Growing> growing_;  // by absolute path
-  std::map<std::string, Field> fields_;
-  std::vector<XdmfChoice> shown_;
-  std::vector<double> scratch_;
+  std::map<std::string, Axis> axes_;
+  std::map<std::string, Series> series_;  ///< by absolute path, growing axes as well
+  std::map<std::string, Field> fields_;   ///< by name
+  std::vector<Shown> shown_;
 };
 
 }  // namespace fluxformer::io

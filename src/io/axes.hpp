@@ -1,7 +1,7 @@
 #pragma once
 
-// Coordinates used by more than one family of experiments, stored at the root of a file. Those of a single
-// family are defined with its measures.
+// Coordinates that more than one family of experiments uses, stored at the root of a file. The coordinates of
+// a single family are defined with its measures.
 
 #include "io/variable.hpp"
 
@@ -25,19 +25,20 @@ inline const io::Variable key = io::index("key", "key token");
 inline const io::Variable seed = io::index("seed", "seed of the models that are compared");
 inline const io::Variable layer_end{
     "layer_end", {"layer_end"}, "layer", "depth at which layers end; 0 is the embedded input", true};
-/// Each model of a comparison has its own; <model> is its name.
+/// Depth coordinate of one model of a comparison; <model> is its name.
 inline const io::Variable model_depth =
     io::coordinate("<model>_depth", "layer", "depth of the states of a model; 0 is the embedded input");
 inline const io::Variable copied_epoch =
     io::index("copied_epoch", "epoch of the training after which the weights were copied");
-/// The samples of a comparison. Files of a state that evolves have `sample` above instead.
+/// The samples of a comparison. Files of a state that evolves use `sample` above instead.
 inline const io::Variable test_sample = io::index("sample", "index of the sample in the test split");
 
 }  // namespace fluxformer::axes
 
 namespace fluxformer::io {
 
-/// The numbers of the single samples behind a measure: <name>_by_sample over samples and then `further` axes.
+/// A measure of single samples from which `of` is made: <name>_by_sample over samples and then `further`
+/// axes.
 inline Variable by_sample(const Variable& of, std::vector<std::string> further, std::string long_name) {
   auto each = variant(of, "by_sample", std::move(long_name));
   each.axes = std::move(further);

@@ -4,15 +4,16 @@
 #include <utility>
 
 #include "base/rank_of.hpp"
+#include "io/digest.hpp"
 #include "io/file_names.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
-#include "io/stored_digest.hpp"
 
 namespace fluxformer::io {
 
 namespace {
 
+/// Path of an item that is a dataset.
 std::string stored(const std::string& name) {
   return names::in(names::state, name);
 }
@@ -116,7 +117,7 @@ double CheckpointReader::real(const RealItem& item) const {
   return value;
 }
 
-std::vector<double> CheckpointReader::numbers(const NumbersItem& item, std::size_t size) const {
+std::vector<double> CheckpointReader::numbers(const NumbersItem& item, Index size) const {
   auto values = reader_.array(stored(item.name), {size}).values;
   require_range(item, values);
   return values;
@@ -129,7 +130,7 @@ void CheckpointReader::part(const NumbersItem& item, const FlatPart& part, doubl
   });
 }
 
-std::vector<double> CheckpointReader::rows(const NumbersItem& item, std::size_t width) const {
+std::vector<double> CheckpointReader::rows(const NumbersItem& item, Index width) const {
   auto array = reader_.array(stored(item.name));
   if (array.shape.size() != 1 || array.shape[0] % width != 0)
     throw BadInput(called() + ": " + item.name + " is not a list of rows of " + std::to_string(width) +

@@ -14,25 +14,24 @@
 #include <vector>
 
 #include "io/archive_reader.hpp"
-#include "io/field_slab.hpp"
-#include "io/flat_part.hpp"
 #include "io/output_file.hpp"
+#include "io/parts.hpp"
 
 namespace fluxformer::io {
 
-// What a checkpoint holds is defined once, for writing and for reading: a name, and the values it can have.
+// Each item of a checkpoint is defined once, for writing and for reading: its name, and the values it can have.
 
-/// A whole number.
+/// A whole number of a checkpoint, at /state@name.
 struct WholeItem {
   const char* name;
   long least = 0, most = std::numeric_limits<long>::max();
 };
-/// A finite number.
+/// A finite number of a checkpoint, at /state@name.
 struct RealItem {
   const char* name;
   double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();
 };
-/// A list of numbers, or a field of them.
+/// A list of numbers of a checkpoint, or a field, at /state/name.
 struct NumbersItem {
   const char* name;
   bool can_be_nan = false;
@@ -41,28 +40,32 @@ struct NumbersItem {
 };
 
 /// Writes one checkpoint. Every member is collective; replicated arguments are the same on all ranks. Errors
-/// as ArchiveWriter; an earlier checkpoint is not touched before `commit` has written the new one to disk.
+/// are those of ArchiveWriter; an earlier checkpoint is not touched before `commit` has written the new one
+/// to disk.
 class CheckpointWriter {
  public:
-  /// `output`: path of the run's output file; the checkpoint is written next to it.
+  /// Begins a checkpoint next to the run's output file, whose path is `output`.
   CheckpointWriter(MPI_Comm comm, const std::string& output);
 
+  /// Writes a text.
   void put(const char* name, const std::string& text) { put_value(name, text); }
-  /// Kept exactly.
+  /// Writes a whole number.
   void put(const WholeItem& item, long value) { put_value(item.name, value); }
+  /// Writes a number, all bits of it.
   void put(const RealItem& item, double value) { put_value(item.name, value); }
-  /// Numbers known to all ranks (rank 0's are written).
+  /// Writes numbers known to all ranks (rank 0's are written).
   void put(const NumbersItem& item, const std::vector<double>& values);
-  /// A list of which each rank passes some pieces: each number once.
+  /// Writes a list of which each rank passes some pieces: each number once.
   void put(const NumbersItem& item, const FlatPart& part, const double* memory);
-  /// A field from the rank's memory [cell][token][sample][channel].
+  /// Writes a field from the rank's memory [cell][token][sample][channel].
   void put(const NumbersItem& item, const FieldPart& part, const double* memory);
-  /// Marks it complete and renames it; the existing checkpoint becomes the previous generation.
+  /// Marks the checkpoint as complete and renames its file; the existing checkpoint becomes the previous
+  /// generation.
   void commit();
 
  private:
   void put_value(const std::string& name, const AttributeValue& value);
-  /// A dataset whose digest is the sum of what the ranks pass.
+  /// Creates a dataset, whose digest is the sum of `digest_here` over the ranks, and writes it.
   void create(const std::string& name, const std::vector<hsize_t>& shape, std::uint64_t digest_here,
               const std::function<void(hid_t)>& write);
 
@@ -71,29 +74,32 @@ class CheckpointWriter {
   std::uint64_t contents_ = 0;  ///< digest of all items so far
 };
 
-/// Reads what CheckpointWriter wrote, bit for bit. Every member is collective; BadInput that names the file for
-/// an item that is missing, of another kind or size, or outside its range.
+/// Reads what CheckpointWriter wrote, bit for bit. Every member is collective; BadInput that names the file
+/// for an item that is missing, of another kind or size, or outside its range.
 class CheckpointReader {
  public:
-  /// `path` is a checkpoint file; BadInput as ArchiveReader, or if the checkpoint is incomplete or damaged.
+  /// Opens the checkpoint file `path`. BadInput where ArchiveReader throws it, or if the checkpoint is
+  /// incomplete or damaged.
   CheckpointReader(MPI_Comm comm, const std::string& path);
-  /// The newest sound generation for `output`; BadInput with the reasons if there is none.
+  /// Opens the newest generation for `output` that is complete and undamaged; BadInput with the reasons if
+  /// there is none.
   static CheckpointReader newest(MPI_Comm comm, const std::string& output);
 
   const std::string& path() const { return reader_.path(); }
   /// The file as messages name it.
   const std::string& called() const { return reader_.called(); }
-  /// Why this is the previous generation, not the newest; "" if it is.
+  /// The reason why this is the previous generation, not the newest; "" if it is the newest.
   const std::string& newer_failed() const { return newer_failed_; }
   std::string text(const char* name) const;
   long integer(const WholeItem& item) const;
   double real(const RealItem& item) const;
-  /// Exactly this many numbers.
-  std::vector<double> numbers(const NumbersItem& item, std::size_t size) const;
-  /// This rank's pieces of a list of `part.size` numbers.
+  /// A list of exactly `size` numbers.
+  std::vector<double> numbers(const NumbersItem& item, Index size) const;
+  /// Reads this rank's pieces of a list of `part.size` numbers.
   void part(const NumbersItem& item, const FlatPart& part, double* memory) const;
-  /// As many rows as there are, of this many numbers.
-  std::vector<double> rows(const NumbersItem& item, std::size_t width) const;
+  /// A list of any number of rows, `width` numbers each.
+  std::vector<double> rows(const NumbersItem& item, Index width) const;
+  /// Reads this rank's part of a field into memory [cell][token][sample][channel].
   void field(const NumbersItem& item, const FieldPart& part, double* memory) const;
 
  private:

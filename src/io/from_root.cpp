@@ -14,8 +14,7 @@ std::string from_root(MPI_Comm comm, bool root, const std::function<std::string(
   bytes.resize(size);
   constexpr std::uint64_t most = std::uint64_t{1} << 30;  // MPI counts are int
   for (std::uint64_t done = 0; done < size; done += most)
-    check_mpi(
-        MPI_Bcast(bytes.data() + done, static_cast<int>(std::min(most, size - done)), MPI_BYTE, 0, comm));
+    check_mpi(MPI_Bcast(bytes.data() + done, std::min(most, size - done), MPI_BYTE, 0, comm));
   return bytes;
 }
 

@@ -11,17 +11,17 @@
 
 namespace fluxformer::io {
 
-/// Collective: runs `read` on rank 0 (where `root` is true) and broadcasts its bytes. If it throws, all ranks
-/// throw.
+/// Runs `read` on rank 0 (where `root` is true) and broadcasts its bytes. If it throws, all ranks throw.
+/// Collective.
 std::string from_root(MPI_Comm comm, bool root, const std::function<std::string()>& read);
 
-/// The memory of numbers as text for `from_root`, and back; a rest shorter than a number is dropped.
+/// The bytes of numbers as a text for from_root.
 template <class T>
 std::string as_bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// The inverse of `as_bytes`.
+/// The numbers whose bytes as_bytes gave; a rest shorter than a number is dropped.
 template <class T>
 std::vector<T> from_bytes(const std::string& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
@@ -29,7 +29,7 @@ std::vector<T> from_bytes(const std::string& bytes) {
   return values;
 }
 
-/// Splits zero-terminated texts.
+/// Splits texts that end with a zero byte each.
 std::vector<std::string> from_terminated(const std::string& bytes);
 
 }  // namespace fluxformer::io

@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "io/file_names.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
 #include "io/part_file.hpp"
 
@@ -20,8 +20,8 @@ namespace fluxformer::io {
 
 namespace {
 
-constexpr hsize_t chunk = 1024;             // rows
-constexpr std::size_t pending_rows = 4096;  // rows kept in memory
+constexpr hsize_t chunk = 1024;       // rows
+constexpr Index pending_rows = 4096;  // rows kept in memory
 // Always reserved on top of the rows, for object headers and chunk indices, so that the file can be closed
 // properly when the disk has just run full.
 constexpr std::uint64_t reserve = std::uint64_t{1} << 20;
@@ -52,6 +52,7 @@ void take_name(const std::string& part, const std::string& path) {
 // So the rest goes to a temporary file in memory.
 void discard_the_rest(hid_t file) {
   const int descriptor = descriptor_of(file), nowhere = ::memfd_create("history", MFD_CLOEXEC);
+  if (descriptor >= 0) release_reserved(descriptor);
   if (descriptor >= 0 && nowhere >= 0) ::dup2(nowhere, descriptor);
   if (nowhere >= 0) ::close(nowhere);
 }
@@ -125,9 +126,9 @@ void HistoryFile::add(Table& table, double coordinate, std::span<const double> v
   if (values.size() != table.of.columns.size())
     throw std::logic_error("history: a row along " + table.of.axis.name + " has " +
                            std::to_string(table.of.columns.size()) + " numbers");
-  for (std::size_t k = 0; k < values.size(); ++k) table.rows[k].push_back(values[k]);
+  for (Index k = 0; k < std::ssize(values); ++k) table.rows[k].push_back(values[k]);
   table.rows.back().push_back(coordinate);
-  if (table.rows.back().size() >= pending_rows) attempt([&] { write(table); });
+  if (std::ssize(table.rows.back()) >= pending_rows) attempt([&] { write(table); });
 }
 
 void HistoryFile::flush() {
@@ -152,7 +153,7 @@ void HistoryFile::write(Table& table) {
   make_room(sizeof(double) * (rows + chunk) * table.datasets.size());
   const hsize_t size = table.written + rows;
   const SpaceHandle memory(h5(H5Screate_simple(1, &rows, nullptr), "choosing rows"));
-  for (std::size_t k = 0; k < table.datasets.size(); ++k) {
+  for (Index k = 0; k < std::ssize(table.datasets); ++k) {
     const hid_t dataset = table.datasets[k];
     const std::string doing = "writing " + table.paths[k];
     h5(H5Dset_extent(dataset, &size), doing);
@@ -171,8 +172,8 @@ void HistoryFile::close(const std::string& status) {
     for (Table* table : {&steps_, &epochs_})
       for (DatasetHandle& dataset : table->datasets) h5(dataset.close(), "closing a data set");
     h5(file_.close(), "closing");
-    // Attributes cannot be changed under SWMR, and nobody could read a file left open for plain writing: a copy
-    // gets the status, and then the name. (It also lacks the space reserved beyond the end.)
+    // Attributes cannot be changed under SWMR, and nobody could read a file left open for plain writing: a
+    // copy gets the status, and then the name. (No space is reserved beyond the end of the copy.)
     const std::string part = part_path(path_);
     std::error_code problem;
     std::filesystem::copy_file(path_, part, std::filesystem::copy_options::overwrite_existing, problem);

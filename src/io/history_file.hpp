@@ -1,7 +1,7 @@
 #pragma once
 
-// The course of a training while it runs, for others to watch: HDF5 with one writer and any number of readers
-// (SWMR, https://docs.hdfgroup.org/hdf5/v1_10/group___s_w_m_r.html). Format: docs/output-format.md.
+// The history of a training, which others can watch while it runs: HDF5 with one writer and any number of
+// readers (SWMR, https://docs.hdfgroup.org/hdf5/v1_10/group___s_w_m_r.html). Format: docs/output-format.md.
 
 #include <cstdint>
 #include <functional>
@@ -16,13 +16,13 @@
 
 namespace fluxformer::io {
 
-/// Metadata of a history file.
+/// Metadata of a history file, all of which are written before the first row.
 struct HistoryHeader {
   /// Names and values, in the order they are written.
   using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
-  Attributes run;     ///< attributes of the root: experiment, git_revision, deck, ...
-  std::string group;  ///< of the columns
-  Attributes of_group;
+  Attributes run;       ///< attributes of the root: experiment, git_revision, deck, ...
+  std::string group;    ///< path of the group that holds the columns
+  Attributes of_group;  ///< attributes of that group
 };
 
 /// Columns over one growing axis.
@@ -31,9 +31,10 @@ struct HistoryTable {
   std::vector<Variable> columns;
 };
 
-/// Datasets <group>/<column> over steps and over epochs, and the two axes, which grow. For a single rank;
-/// uses no MPI. Every failure is an Error (exit code 1) that names the file, "no space left on device" if the
-/// disk is full; the file then stays readable up to the last `flush`, and nothing more is written.
+/// A file with datasets <group>/<column> over steps and over epochs, and the two axes, which grow. For a
+/// single rank; uses no MPI. Every failure is an Error (exit code 1) that names the file, "no space left on
+/// device" if the disk is full; the file then stays readable up to the last `flush`, and nothing more is
+/// written.
 class HistoryFile {
  public:
   /// The columns go into `header.group`; those of a table share the growing axis they name. An existing file
@@ -46,9 +47,10 @@ class HistoryFile {
   /// The status stays "running" unless `close` is called.
   ~HistoryFile() = default;
 
-  /// Appends a row, in the order of the columns; buffered until `flush` or until the buffer is full.
-  /// std::logic_error if the number of values is wrong.
+  /// Appends a row of the columns over steps, in their order; buffered until `flush` or until the buffer is
+  /// full. std::logic_error if the number of values is wrong.
   void add_step(double step, std::span<const double> values) { add(steps_, step, values); }
+  /// Appends a row of the columns over epochs, likewise.
   void add_epoch(double epoch, std::span<const double> values) { add(epochs_, epoch, values); }
   /// Makes all rows so far visible to readers. Writes a few kilobytes per column: call it about once a
   /// second.
@@ -59,9 +61,9 @@ class HistoryFile {
  private:
   struct Table {
     HistoryTable of;
-    std::vector<std::string> paths;         // of the columns, then of the axis
-    std::vector<DatasetHandle> datasets;    // in the same order
-    std::vector<std::vector<double>> rows;  // pending, in the same order
+    std::vector<std::string> paths;         ///< paths of the columns, then of the axis
+    std::vector<DatasetHandle> datasets;    ///< in the order of `paths`
+    std::vector<std::vector<double>> rows;  ///< pending numbers of each dataset, in the order of `paths`
     hsize_t written = 0;
   };
 
@@ -75,7 +77,7 @@ class HistoryFile {
 
   std::string path_, group_;
   FileHandle file_;
-  std::uint64_t reserved_ = 0;  // space is reserved up to here
+  std::uint64_t reserved_ = 0;  ///< space is reserved up to here
   Table steps_, epochs_;
 };
 

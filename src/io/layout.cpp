@@ -1,16 +1,23 @@
 #include "io/layout.hpp"
 
+#include <map>
+
 namespace fluxformer {
 
-std::string names::anonymous_axis(std::size_t size, std::size_t use) {
-  std::string name = "extent_" + std::to_string(size);
-  return use == 1 ? name : name + "_" + std::to_string(use);
+std::vector<std::string> names::anonymous_axes(const std::vector<Index>& shape) {
+  std::vector<std::string> axes;
+  std::map<Index, int> uses;
+  for (const Index extent : shape) {
+    const int use = ++uses[extent];
+    axes.push_back("extent_" + std::to_string(extent) + (use == 1 ? "" : "_" + std::to_string(use)));
+  }
+  return axes;
 }
 
-std::optional<std::size_t> names::anonymous_extent(const std::string& axis) {
+std::optional<Index> names::anonymous_extent(const std::string& axis) {
   const std::string beginning = "extent_";
   if (!axis.starts_with(beginning)) return {};
-  return std::stoul(axis.substr(beginning.size()));
+  return std::stol(axis.substr(beginning.size()));
 }
 
 namespace io {

@@ -1,17 +1,18 @@
 #pragma once
 
-// Layout of every file: groups, root attributes, status words. Measures are not listed here: each is defined
-// with the code that computes it (io/variable.hpp).
+// The layout of every file: groups, attributes of the root, words for the status. Measures are not listed
+// here: each is defined with the code that computes it (io/variable.hpp).
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "io/description.hpp"
+#include "base/index.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer {
 
-/// Bump when an older reader would misinterpret a new file.
+/// Version of the format, to be increased when an older reader would misinterpret a new file.
 inline constexpr long schema_version = 1;
 
 namespace names {
@@ -56,24 +57,25 @@ inline const io::Attribute unit{"unit", "unit of the numbers; 1 for a pure numbe
 inline constexpr const char *field = "/field", *analysis = "/analysis", *timing = "/timing",
                             *state = "/state";
 
-/// The axis of a dimension that has no coordinate.
-std::string anonymous_axis(std::size_t size, std::size_t use);
-/// 3 for "extent_3", which needs no definition; none for other names.
-std::optional<std::size_t> anonymous_extent(const std::string& axis);
+/// Axes for the dimensions of an array that have no coordinates: "extent_3", and "extent_3_2" for the second
+/// one of that length. They need no definition.
+std::vector<std::string> anonymous_axes(const std::vector<Index>& shape);
+/// The length 3 of "extent_3" and "extent_3_2"; std::nullopt for an axis that is not anonymous.
+std::optional<Index> anonymous_extent(const std::string& axis);
 
-// /state of a checkpoint.
+// Attribute of /state of a checkpoint.
 inline const io::Attribute complete{"complete", "checkpoint: 1, written after everything else"};
 
-// Of datasets in /model and /state, and of /state.
+// Attribute of the datasets in /model and /state, and of /state.
 inline const io::Attribute digest{"digest", "digest of the numbers, verified before they are used"};
 
 }  // namespace names
 
 namespace io {
 
-/// The contents that every file of the program has.
+/// Describes what every file of the program holds.
 void describe_archive(Description& description);
-/// /state of checkpoints.
+/// Describes the group /state of checkpoints.
 void describe_checkpoint(Description& description);
 
 }  // namespace io

@@ -2,15 +2,15 @@
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::io {
 
 namespace {
 
-// Upper bound of what one object adds to the file besides its data (object headers, attributes, chunk index),
-// and of what HDF5 buffers between two flushes. The margin is always reserved, so that the file can be closed
-// properly when the disk has just run full.
+// Upper bounds of what one object adds to the file besides its data (object headers, attributes, chunk
+// index), and of what HDF5 buffers between two flushes. The margin is always reserved, so that the file can
+// be closed properly when the disk has just run full.
 constexpr std::uint64_t metadata_of_an_object = std::uint64_t{1} << 14;
 constexpr std::uint64_t margin = std::uint64_t{1} << 20;
 
@@ -27,8 +27,8 @@ PropertyHandle parallel_access(MPI_Comm comm) {
 
 }  // namespace
 
-std::uint64_t room_for(std::uint64_t bytes, std::size_t objects) {
-  constexpr std::size_t of_every_file = 128;  // the attributes of the run, axes, timings
+std::uint64_t room_for(std::uint64_t bytes, std::uint64_t objects) {
+  constexpr std::uint64_t of_every_file = 128;  // the attributes of the run, axes, timings
   return bytes + (objects + of_every_file) * metadata_of_an_object + 2 * margin;
 }
 
@@ -56,7 +56,7 @@ void OutputFile::make_room(std::uint64_t bytes) {
 }
 
 void OutputFile::change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
-                        std::size_t objects) {
+                        std::uint64_t objects) {
   const InPhase phase(Phase::output);
   make_room(bytes + objects * metadata_of_an_object);
   collectively(comm(), [&] {

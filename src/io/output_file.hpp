@@ -16,16 +16,17 @@
 
 namespace fluxformer::io {
 
-/// Bytes that a file takes, at least: of data, of the metadata of so many objects, and of what every file of
-/// ours has and keeps in reserve.
-std::uint64_t room_for(std::uint64_t bytes, std::size_t objects);
+/// Bytes that a file needs at least: its data, the metadata of so many objects and of what every file of this
+/// program holds, and the reserve for closing it.
+std::uint64_t room_for(std::uint64_t bytes, std::uint64_t objects);
 
-/// A part file with HDF5 in it. Every member is collective.
+/// A part file with HDF5 in it. Every member is collective. Errors are those of PartFile, and Error (exit
+/// code 1) that names the file if HDF5 fails.
 class OutputFile {
  public:
-  /// Errors as PartFile.
+  /// Creates the part file.
   OutputFile(MPI_Comm comm, const std::string& path, bool overwrite);
-  /// In a part file claimed earlier and locked since then.
+  /// Writes into a part file that was claimed earlier and has been locked since then.
   explicit OutputFile(std::unique_ptr<PartFile> claim);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -37,11 +38,12 @@ class OutputFile {
   /// Reserves space for `bytes` more of data (and the metadata of `objects` objects), then runs `work` (HDF5
   /// calls, the same on all ranks); a failure on one rank is thrown by all, prefixed with the file's name.
   void change(const std::string& doing, std::uint64_t bytes, const std::function<void()>& work,
-              std::size_t objects = 1);
+              std::uint64_t objects = 1);
   /// Hands everything so far to the operating system.
   void flush();
-  /// Closes and renames the file (see PartFile::commit).
+  /// Closes the file and renames it to its path (PartFile::commit).
   void commit(const std::string& previous = {});
+  /// Closes the file and renames it to another name (PartFile::commit_as).
   void commit_as(const std::string& path);
 
  private:

@@ -24,6 +24,7 @@ bool is_root(MPI_Comm comm) {
   return rank == 0;
 }
 
+/// Throws an Error that names the file; a full disk is never bad input.
 [[noreturn]] void fail(const std::string& file, const char* doing, int error, ExitCode code) {
   const bool full = error == ENOSPC || error == EFBIG;
   throw Error(full ? ExitCode::failure : code, file + ": " + doing + ": " + write_failure(error));
@@ -34,11 +35,12 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-/// False if another process holds the lock. On a file system without locks always true.
+/// Locks a file; false if another process holds the lock. On a file system without locks always true.
 bool take(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
+/// Throws BadInput if a running process holds this part file.
 void refuse_a_held(const std::string& part) {
   const int descriptor = ::open(part.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return;
@@ -81,19 +83,25 @@ std::string write_failure(int error) {
 bool disk_can_hold(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
   if (!size_is_allowed(offset + bytes)) return false;
   for (;;) {
-    if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) ==
-        0)
-      return true;
+    if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, bytes) == 0) return true;
     if (errno != EINTR) break;
   }
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
   // This file system cannot reserve space: at least check the free space.
   struct statvfs space {};
-  if (::fstatvfs(descriptor, &space) != 0 ||
-      static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize >= bytes)
+  if (::fstatvfs(descriptor, &space) != 0 || std::uint64_t{space.f_bavail} * space.f_frsize >= bytes)
     return true;
   errno = ENOSPC;
   return false;
+}
+
+void release_reserved(int descriptor) {
+  struct stat found {};
+  if (::fstat(descriptor, &found) != 0) return;
+  // Blocks have 512 bytes here. Setting a file to the length it has frees those beyond (ext4, XFS, Btrfs,
+  // tmpfs); what a file system does not support costs space, but no numbers.
+  if (found.st_blocks * 512 > found.st_size + found.st_blksize)
+    while (::ftruncate(descriptor, found.st_size) != 0 && errno == EINTR) continue;
 }
 
 PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
@@ -119,7 +127,10 @@ PartFile::PartFile(MPI_Comm comm, std::string path, bool overwrite)
 PartFile::~PartFile() {
   if (descriptor_ < 0) return;
   struct stat found {};
-  if (!committed_ && ::fstat(descriptor_, &found) == 0 && found.st_size == 0) ::unlink(part().c_str());
+  if (!committed_ && ::fstat(descriptor_, &found) == 0) {
+    if (found.st_size == 0) ::unlink(part().c_str());
+    release_reserved(descriptor_);
+  }
   ::close(descriptor_);
 }
 
@@ -129,7 +140,7 @@ std::uint64_t PartFile::size() const {
     struct stat found {};
     if (is_root(comm_) && ::fstat(descriptor_, &found) != 0)
       fail(part(), "cannot be looked at", errno, ExitCode::failure);
-    bytes = static_cast<std::uint64_t>(found.st_size);
+    bytes = found.st_size;
   });
   check_mpi(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, comm_));
   return bytes;
@@ -153,6 +164,7 @@ void PartFile::put_in_place(const std::string& path) {
 }
 
 void PartFile::check_and_sync() {
+  release_reserved(descriptor_);
   if (::fsync(descriptor_) != 0) fail(part(), "cannot be written to the disk", errno, ExitCode::failure);
   struct stat ours {
   }, named{};
@@ -198,7 +210,7 @@ void write_text_file(MPI_Comm comm, const std::string& path, const std::string& 
     while (descriptor >= 0 && done < text.size()) {
       const ssize_t wrote = ::write(descriptor, text.data() + done, text.size() - done);
       if (wrote < 0 && errno != EINTR) break;
-      if (wrote > 0) done += static_cast<std::size_t>(wrote);
+      if (wrote > 0) done += wrote;
     }
     const int error = errno;
     if (descriptor >= 0) ::close(descriptor);

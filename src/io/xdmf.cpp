@@ -1,6 +1,7 @@
 #include "io/xdmf.hpp"
 
 #include <charconv>
+#include <numeric>
 
 namespace fluxformer::io {
 
@@ -18,15 +19,16 @@ std::string numbers(const std::vector<double>& values) {
   return text;
 }
 
-std::string sizes(const std::vector<std::size_t>& values) {
+std::string sizes(const std::vector<Index>& values) {
   std::string text;
-  for (const std::size_t value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
+  for (const Index value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
   return text;
 }
 
-std::vector<double> counted(std::size_t size) {
+/// The numbers 0, 1, ..., size - 1.
+std::vector<double> counted(Index size) {
   std::vector<double> values(size);
-  for (std::size_t k = 0; k < size; ++k) values[k] = static_cast<double>(k);
+  std::iota(values.begin(), values.end(), 0.0);
   return values;
 }
 
@@ -53,7 +55,7 @@ std::string values_item(const std::vector<double>& values) {
 }
 
 // A hyperslab has three lines: start, stride, count, each over all dimensions of the dataset.
-std::string scalar_item(const XdmfScalar& scalar, std::size_t time, const std::string& file,
+std::string scalar_item(const XdmfScalar& scalar, Index time, const std::string& file,
                         const std::string& node_dimensions) {
   const std::string indent = "          ";
   return indent + "<Attribute Name=\"" + escaped(scalar.name) +
@@ -70,11 +72,11 @@ std::string scalar_item(const XdmfScalar& scalar, std::size_t time, const std::s
 }  // namespace
 
 std::string xdmf_document(const XdmfScene& scene) {
-  const std::string nodes = sizes({scene.depths.size(), scene.tokens_y, scene.tokens_x});
+  const std::string nodes = sizes({std::ssize(scene.depths), scene.tokens_y, scene.tokens_x});
   std::string text =
       "<?xml version=\"1.0\" ?>\n<!DOCTYPE Xdmf SYSTEM \"Xdmf.dtd\" []>\n<Xdmf Version=\"2.0\">\n  <Domain>\n"
       "    <Grid Name=\"depth x tokens\" GridType=\"Collection\" CollectionType=\"Temporal\">\n";
-  for (std::size_t time = 0; time < scene.times.size(); ++time) {
+  for (Index time = 0; time < std::ssize(scene.times); ++time) {
     text += "      <Grid Name=\"t" + std::to_string(time) +
             "\" GridType=\"Uniform\">\n        <Time Value=\"" + number(scene.times[time]) +
             "\"/>\n        <Topology TopologyType=\"3DRectMesh\" Dimensions=\"" + nodes +

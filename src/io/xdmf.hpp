@@ -4,24 +4,26 @@
 // on the grid x = token column, y = token row, z = depth. Format: https://www.xdmf.org (version 2; heavy data
 // stay in the HDF5 file).
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/index.hpp"
+
 namespace fluxformer::io {
 
-/// One scalar: a channel of a sample of the dataset [time, depth, token, sample, channel].
+/// One scalar of the side-car: a channel of a sample of the dataset [time, depth, token, sample, channel].
 struct XdmfScalar {
-  std::string name, dataset;       ///< dataset: absolute path in the HDF5 file
-  std::vector<std::size_t> shape;  ///< of the dataset, five numbers
-  std::size_t sample = 0, channel = 0;
+  std::string name;
+  std::string dataset;       ///< absolute path in the HDF5 file
+  std::vector<Index> shape;  ///< five extents of the dataset
+  Index sample = 0, channel = 0;
 };
 
-/// One grid per stored time.
+/// The contents of a side-car: one grid for each stored time.
 struct XdmfScene {
-  std::string file;  ///< the HDF5 file, relative to the side-car
+  std::string file;  ///< path of the HDF5 file, relative to the side-car
   std::vector<double> times, depths;
-  std::size_t tokens_x = 1, tokens_y = 1;
+  Index tokens_x = 1, tokens_y = 1;
   std::vector<XdmfScalar> scalars;
 };
 

@@ -11,9 +11,9 @@
 
 namespace fluxformer {
 
-/// Exchanges over the depth line what a stencil of `below` cells upstream and `above` downstream needs. Any
-/// number of cells per rank: with one cell each, the two cells upstream lie on two ranks. One exchange at a
-/// time.
+/// Exchanges slabs over the depth line for a stencil of `below` cells upstream and `above` cells downstream.
+/// A rank may hold any number of cells: with one cell each, the two cells upstream lie on two ranks. One
+/// exchange at a time.
 class DepthGhosts {
  public:
   /// `mesh` is borrowed. below: 0, 1 or 2; above: 0 or 1. Not collective.
@@ -21,52 +21,64 @@ class DepthGhosts {
   DepthGhosts(const DepthGhosts&) = delete;
   DepthGhosts& operator=(const DepthGhosts&) = delete;
 
-  /// Whether a stencil of this rank reaches the inflow (cell 0).
+  /// True if a stencil of this rank reaches the inflow (cell 0).
   bool reaches_inflow() const { return mesh_.first_cell() <= below_; }
-  /// The slab of cell 0 (slab_size numbers), borrowed; null (the default): the inflow is zero and below() is
-  /// null there. Used only on ranks that reach the inflow.
+  /// Sets the slab of cell 0 (slab_size numbers), which is borrowed and used only on ranks that reach the
+  /// inflow. With null (the default) the inflow is zero, and below() returns null for it.
   void set_inflow(const double* slab) { inflow_ = slab; }
 
-  /// Collective over the depth line. `u`: a state of the mesh, not to be changed before end().
+  /// Begins to send and receive slabs of the state `u`, which must not change before end(). Collective over
+  /// the depth line.
   void begin(Vec u);
+  /// Waits for the slabs. Collective over the depth line.
   void end();
-  /// Slab of cell first_cell - 1 - k as of the last end(); the inflow for cell 0; null below that.
+  /// Slab of cell first_cell - 1 - k at the last end(); the inflow for cell 0; null below the inflow.
   const double* below(int k) const;
-  /// Slab of cell first_cell + cells; null beyond M.
+  /// Slab of cell first_cell + cells at the last end(); null beyond M.
   const double* above() const;
 
-  /// The transposed exchange: clear_bars, add to *_bar, then add_to_owners (collective over the depth line)
-  /// adds the sums to their cells of `u_bar`. Null where the stencil reaches nothing (below the inflow,
-  /// beyond M).
+  /// Begins a transposed exchange: sets the adjoint slabs of all ghosts to 0.
   void clear_bars();
+  /// Adjoint slab of cell first_cell - 1 - k, to which the transposed stencil adds; null below the inflow.
   double* below_bar(int k);
+  /// Adjoint slab of cell first_cell + cells; null beyond M.
   double* above_bar();
+  /// Ends a transposed exchange: adds the adjoint slabs of all ranks to the owners' cells of `u_bar`.
+  /// Collective over the depth line.
   void add_to_owners(Vec u_bar);
-  /// After add_to_owners: the sum for cell 0, on the ranks that hold cell 1; null on the others.
+  /// Sum of the adjoint slabs of cell 0 after add_to_owners, on the ranks that hold cell 1; null on the
+  /// others.
   const double* inflow_bar() const { return mesh_.first_cell() == 1 ? ghosts_[0].bar.data() : nullptr; }
 
  private:
-  /// One neighbouring cell the stencil reaches; cell < 0: there is none.
+  /// A neighbouring cell that the stencil reaches, or none if cell < 0.
   struct Ghost {
     int cell = -1;
     std::vector<double> value, bar;
   };
-  /// A slab to exchange: `rank` owns the cell and this rank needs it, or the other way round. Cell 0 belongs
-  /// to the owner of cell 1 and is exchanged only for adjoints.
+  /// A slab to exchange with `rank`: one of the two ranks owns the cell, and the other needs it. Cell 0
+  /// belongs to the owner of cell 1 and is exchanged only for adjoints.
   struct Link {
     int rank, ghost, cell;
   };
   enum { above_ghost = 2, ghost_kinds = 3 };
+  /// Place on the depth line of the rank that holds `cell`.
   int owner(int cell) const;
+  /// Slab of one of this rank's cells in an array of its state.
+  template <class Number>
+  Number* owned_slab(Number* state, int cell) const {
+    return state + (cell - mesh_.first_cell()) * mesh_.slab_size();
+  }
   void wait();
   double* bar(int ghost);
 
   const Mesh& mesh_;
   int below_;
-  std::array<Ghost, ghost_kinds> ghosts_;  // first - 1, first - 2, first + count
-  std::vector<Link> wanted_, lent_;        // this rank's ghosts; its slabs that are ghosts of others
+  std::array<Ghost, ghost_kinds> ghosts_;  ///< cells first_cell - 1, first_cell - 2, first_cell + cells
+  std::vector<Link> wanted_;               ///< slabs of other ranks that are this rank's ghosts
+  std::vector<Link> lent_;                 ///< slabs of this rank that are ghosts of other ranks
   const double* inflow_ = nullptr;
-  std::optional<ReadArray> sent_;  // between begin and end
+  std::optional<ReadArray> sent_;  ///< the state between begin and end
   std::vector<MPI_Request> requests_;
 };
 

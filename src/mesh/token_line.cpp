@@ -11,13 +11,13 @@
 namespace fluxformer {
 namespace {
 
+// x grows to the east and y to the south, as columns and rows of an image do.
 enum Side { west, east, north, south };
 constexpr std::array<Side, 4> sides = {west, east, north, south};
-constexpr std::array<std::array<int, 2>, 4> step = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};
-constexpr Side opposite(Side side) {
-  return static_cast<Side>(side ^ 1);
-}
+constexpr std::array<std::array<int, 2>, 4> step = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};  // along x, y
+constexpr std::array<Side, 4> opposite = {east, west, south, north};
 
+/// Rows of the halo on one side.
 template <class Halo>
 auto& part(Halo& halo, Side side) {
   switch (side) {
@@ -32,7 +32,7 @@ auto& part(Halo& halo, Side side) {
   }
 }
 
-/// Local number of token `k` of the block's edge on `side`.
+/// Local number y * nx + x of token `k` on the block's edge at `side`.
 int edge_token(const TokenBlock& block, Side side, int k) {
   switch (side) {
     case west:
@@ -50,9 +50,10 @@ int edge_length(const TokenBlock& block, Side side) {
   return side == west || side == east ? block.ny : block.nx;
 }
 
+/// Sizes of parts that differ by at most one, the larger ones first, as DMDA splits.
 std::vector<int> even_parts(int total, int parts) {
-  std::vector<int> sizes(static_cast<std::size_t>(parts), total / parts);
-  std::fill_n(sizes.begin(), total % parts, total / parts + 1);  // as DMDA splits
+  std::vector<int> sizes(parts, total / parts);
+  std::fill_n(sizes.begin(), total % parts, total / parts + 1);
   return sizes;
 }
 
@@ -68,8 +69,8 @@ void require_full(const std::vector<int>& parts, const char* axis) {
 
 TokenLine::TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> rows, bool periodic)
     : rank_(0),
-      px_(static_cast<int>(columns.size())),
-      py_(static_cast<int>(rows.size())),
+      px_(std::ssize(columns)),
+      py_(std::ssize(rows)),
       tokens_x_(std::accumulate(columns.begin(), columns.end(), 0)),
       tokens_y_(std::accumulate(rows.begin(), rows.end(), 0)),
       periodic_(periodic) {
@@ -80,11 +81,12 @@ TokenLine::TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> r
   if (px_ * py_ != size)
     throw BadInput("a " + std::to_string(px_) + " x " + std::to_string(py_) + " grid of token ranks on " +
                    std::to_string(size) + " ranks");
-  MPI_Comm own = MPI_COMM_NULL;  // for tags of its own, and errors that return
+  MPI_Comm own = MPI_COMM_NULL;  // has its own tags, and its errors return
   check_mpi(MPI_Comm_dup(comm, &own));
   comm_ = Communicator(own);
   check_mpi(MPI_Comm_rank(comm_, &rank_));
 
+  // Blocks in the order of the ranks, rank = ry * px + rx.
   int y = 0;
   for (const int ny : rows) {
     int x = 0;
@@ -102,15 +104,16 @@ TokenLine TokenLine::even(MPI_Comm comm, int tokens_x, int tokens_y, int px, int
 }
 
 int TokenLine::global_index(int rank, int local) const {
-  const TokenBlock& b = block(rank);
+  const TokenBlock& b = block(rank);  // local = y * nx + x within the block
   return (b.y0 + local / b.nx) * tokens_x_ + b.x0 + local % b.nx;
 }
 
 int TokenLine::neighbour(int dx, int dy) const {
+  // The place of the neighbouring part along one axis of the process grid, -1 if there is none.
   const auto along = [this](int place, int move, int parts, int tokens) {
     const int there = place + move;
     if (there >= 0 && there < parts) return there;
-    // A single token on a periodic axis is its own neighbour: no flux passes, so there is none.
+    // A single token on a periodic axis would be its own neighbour: no flux passes, so it has none.
     return periodic_ && tokens > 1 ? (there + parts) % parts : -1;
   };
   const int rx = along(rank_ % px_, dx, px_, tokens_x_);
@@ -118,7 +121,7 @@ int TokenLine::neighbour(int dx, int dy) const {
   return rx < 0 || ry < 0 ? -1 : ry * px_ + rx;
 }
 
-void TokenLine::begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const {
+void TokenLine::begin_halo(const double* slab, Index row, TokenHalo& halo) const {
   const InPhase phase(Phase::ghosts);
   requests_.clear();
   for (const Side side : sides) {
@@ -128,58 +131,61 @@ void TokenLine::begin_halo(const double* slab, std::size_t row, TokenHalo& halo)
       received.clear();
       continue;
     }
+    // Neighbours on one side have edges of the same length, since the lattice is cut by straight lines.
     const int length = edge_length(block(), side);
-    received.resize(static_cast<std::size_t>(length) * row);
+    received.resize(length * row);
     std::vector<double>& packed = edge_[side];
     packed.resize(received.size());
     for (int k = 0; k < length; ++k)
-      std::copy_n(slab + static_cast<std::size_t>(edge_token(block(), side, k)) * row, row,
-                  packed.data() + static_cast<std::size_t>(k) * row);
-    const int count = static_cast<int>(received.size());
-    // Tags name the receiver's side: one rank may be the neighbour on both.
+      std::copy_n(slab + edge_token(block(), side, k) * row, row, packed.data() + k * row);
+    const int count = received.size();
+    // Tags name the receiver's side: one rank may be the neighbour on both sides.
     requests_.resize(requests_.size() + 2);
     check_mpi(MPI_Irecv(received.data(), count, MPI_DOUBLE, other, side, comm_, &requests_.end()[-2]));
     check_mpi(
-        MPI_Isend(packed.data(), count, MPI_DOUBLE, other, opposite(side), comm_, &requests_.end()[-1]));
+        MPI_Isend(packed.data(), count, MPI_DOUBLE, other, opposite[side], comm_, &requests_.end()[-1]));
     count_message(packed.size() * sizeof(double));
   }
 }
 
 void TokenLine::end_halo() const {
   const InPhase phase(Phase::ghosts);
-  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+  check_mpi(MPI_Waitall(requests_.size(), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
 }
 
-TokenHalo TokenLine::zero_halo(std::size_t row) const {
+TokenHalo TokenLine::zero_halo(Index row) const {
   TokenHalo halo;
   for (const Side side : sides)
     if (neighbour(step[side][0], step[side][1]) >= 0)
-      part(halo, side).assign(static_cast<std::size_t>(edge_length(block(), side)) * row, 0);
+      part(halo, side).assign(edge_length(block(), side) * row, 0);
   return halo;
 }
 
-void TokenLine::add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const {
+void TokenLine::add_halo_to_owners(const TokenHalo& halo, Index row, double* slab) const {
   const InPhase phase(Phase::ghosts);
   requests_.clear();
+  // As in begin_halo with the directions reversed: a halo is sent back to the rank whose tokens it holds.
   for (const Side side : sides) {
     const int other = neighbour(step[side][0], step[side][1]);
     if (other < 0) continue;
     const auto& given = part(halo, side);
     edge_[side].resize(given.size());
-    const int count = static_cast<int>(given.size());
+    const int count = given.size();
     requests_.resize(requests_.size() + 2);
     check_mpi(MPI_Irecv(edge_[side].data(), count, MPI_DOUBLE, other, side, comm_, &requests_.end()[-2]));
-    check_mpi(MPI_Isend(given.data(), count, MPI_DOUBLE, other, opposite(side), comm_, &requests_.end()[-1]));
+    check_mpi(MPI_Isend(given.data(), count, MPI_DOUBLE, other, opposite[side], comm_, &requests_.end()[-1]));
     count_message(given.size() * sizeof(double));
   }
   end_halo();
-  for (const Side side : sides) {  // always in this order: the same bits in every run
+  // slab[edge token] += what the neighbour on that side found for it; always in this order: the same bits in
+  // every run.
+  for (const Side side : sides) {
     if (neighbour(step[side][0], step[side][1]) < 0) continue;
     for (int k = 0; k < edge_length(block(), side); ++k) {
-      const double* from = edge_[side].data() + static_cast<std::size_t>(k) * row;
-      double* to = slab + static_cast<std::size_t>(edge_token(block(), side, k)) * row;
-      for (std::size_t j = 0; j < row; ++j) to[j] += from[j];
+      const double* from = edge_[side].data() + k * row;
+      double* to = slab + edge_token(block(), side, k) * row;
+      for (Index j = 0; j < row; ++j) to[j] += from[j];
     }
   }
 }

@@ -1,25 +1,26 @@
 #pragma once
 
-// The tokens of one depth cell: a line (text) or a W x H grid of patches (images), distributed over the ranks
-// of one communicator. Operators within a depth cell know nothing else of the mesh.
+// The tokens of one depth cell: a line (texts) or a grid of patches (images), distributed over the ranks of
+// one communicator. Operators within a depth cell know nothing else of the mesh.
 
 #include <mpi.h>
 
-#include <cstddef>
 #include <vector>
 
 #include "base/handle.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer {
 
-/// The rectangle of tokens one rank holds: columns x0 .. x0+nx-1, rows y0 .. y0+ny-1.
+/// The rectangle of tokens that one rank holds: columns x0 .. x0+nx-1, rows y0 .. y0+ny-1.
 struct TokenBlock {
   int x0 = 0, nx = 0, y0 = 0, ny = 0;
   int count() const { return nx * ny; }
 };
 
 /// Rows received from the neighbours: `west` holds ny token rows (each samples * width numbers), `north` nx
-/// of them (y - 1), and so on. An empty vector: no neighbour on that side (the boundary of the lattice).
+/// of them (y - 1), and so on. A vector is empty if there is no neighbour on that side (the boundary of the
+/// lattice).
 struct TokenHalo {
   std::vector<double> west, east, north, south;
 };
@@ -28,39 +29,42 @@ struct TokenHalo {
 /// token is y * tokens_x + x (on a line, its position), which causal masks compare.
 class TokenLine {
  public:
-  /// Collective over `comm`. Ranks form a px x py grid, rank = ry * px + rx; `columns` and `rows` are the
-  /// numbers of tokens per grid column and row (as DMDAGetOwnershipRanges gives them). Throws BadInput if a
-  /// part is empty.
+  /// Collective over `comm`, which is duplicated. Ranks form a px x py grid, rank = ry * px + rx; `columns`
+  /// and `rows` are the numbers of tokens per grid column and row (as DMDAGetOwnershipRanges gives them).
+  /// Throws BadInput if a part is empty, or if px * py is not the size of `comm`.
   TokenLine(MPI_Comm comm, std::vector<int> columns, std::vector<int> rows, bool periodic);
-  /// The same with an even split. Throws BadInput if px * py is not the size of `comm`.
+  /// A lattice that is split as evenly as possible over px x py ranks. Collective; errors as for the
+  /// constructor.
   static TokenLine even(MPI_Comm comm, int tokens_x, int tokens_y, int px = 1, int py = 1,
                         bool periodic = false);
 
   MPI_Comm comm() const { return comm_; }
   int rank() const { return rank_; }
-  int size() const { return static_cast<int>(blocks_.size()); }
+  int size() const { return px_ * py_; }
   int tokens_x() const { return tokens_x_; }
   int tokens_y() const { return tokens_y_; }
   int tokens() const { return tokens_x_ * tokens_y_; }
   bool periodic() const { return periodic_; }
-  /// The tokens of this rank, and of any rank of the line.
+  /// The tokens of this rank.
   const TokenBlock& block() const { return blocks_[rank_]; }
+  /// The tokens of any rank of the line.
   const TokenBlock& block(int rank) const { return blocks_[rank]; }
   /// Global index of token `local` of `rank`.
   int global_index(int rank, int local) const;
-  /// The rank to the west (-1, 0), east (1, 0), north (0, -1), south (0, 1); -1 beyond the boundary and along
-  /// a periodic axis of one token (its own neighbour, so that no flux passes).
+  /// The rank to the west (-1, 0), east (1, 0), north (0, -1) or south (0, 1); -1 beyond the boundary and
+  /// along a periodic axis of one token (which would be its own neighbour, so that no flux passes).
   int neighbour(int dx, int dy) const;
 
-  /// Sends the edges of every rank's slab, `row` numbers per token, to the neighbours: begin posts, end
-  /// waits. `slab` must not change in between. One exchange at a time. Collective over the line.
-  void begin_halo(const double* slab, std::size_t row, TokenHalo& halo) const;
+  /// Begins to send the edges of every rank's slab, `row` numbers per token, to the neighbours. `slab` and
+  /// `halo` must not change before end_halo. One exchange at a time. Collective over the line.
+  void begin_halo(const double* slab, Index row, TokenHalo& halo) const;
+  /// Waits for the exchange that begin_halo began. Collective over the line.
   void end_halo() const;
-  /// Zeros in the shape that begin_halo receives, for a transposed stencil to fill.
-  TokenHalo zero_halo(std::size_t row) const;
-  /// The transposed exchange: adds the `halo` of the neighbours (filled by a transposed stencil) to the edges
-  /// of `slab`. Collective over the line.
-  void add_halo_to_owners(const TokenHalo& halo, std::size_t row, double* slab) const;
+  /// A halo of zeros in the shape that begin_halo receives, for a transposed stencil to add to.
+  TokenHalo zero_halo(Index row) const;
+  /// Transposes begin_halo and end_halo: adds the neighbours' halos (filled by a transposed stencil) to the
+  /// edges of `slab`. Collective over the line.
+  void add_halo_to_owners(const TokenHalo& halo, Index row, double* slab) const;
 
  private:
   Communicator comm_;
@@ -68,7 +72,7 @@ class TokenLine {
   bool periodic_;
   std::vector<TokenBlock> blocks_;
   mutable std::vector<MPI_Request> requests_;
-  mutable std::vector<double> edge_[4];  // to send, or received by the transposed exchange
+  mutable std::vector<double> edge_[4];  ///< edges to send, or received by the transposed exchange
 };
 
 }  // namespace fluxformer

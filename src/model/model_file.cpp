@@ -134,7 +134,7 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   spec.own_halves =
       spec.order == SubLayerOrder::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
   const auto kappa = names::in(model_file::layer(1), model_file::kappa);
-  spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<std::size_t>{1};
+  spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<Index>{1};
   spec.features = extent(archive, model_file::embedding_W, 1);
   spec.vocabulary = extent(archive, model_file::embedding_words, 0);
   spec.segments = extent(archive, model_file::embedding_segment, 0);
@@ -164,8 +164,7 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   if (std::cmp_not_equal(layers, spec.knots))
     throw BadInput(archive.called() + ": " + model_file::layers_group + " has " + std::to_string(layers) +
                    " members, expected " + std::to_string(spec.knots));
-  archive.array(names::in(last, "W_1"),
-                {static_cast<std::size_t>(spec.ffn), static_cast<std::size_t>(spec.width)});
+  archive.array(names::in(last, "W_1"), {spec.ffn, spec.width});
   return spec;
 }
 
@@ -192,14 +191,12 @@ void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
 
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
                         const double* values) {
-  std::vector<io::SmallArray> arrays;
+  std::vector<std::pair<io::Variable, const double*>> arrays;
   arrays.reserve(views.size());
   for (const auto& view : views)
-    arrays.push_back({.path = dataset(view),
-                      .shape = {view.shape.begin(), view.shape.end()},
-                      .data = values == nullptr ? nullptr : values + view.offset,
-                      .with_digest = true});
-  archive.arrays(arrays);
+    arrays.push_back({{view.path(), names::anonymous_axes({view.shape.begin(), view.shape.end()})},
+                      values == nullptr ? nullptr : values + view.offset});
+  archive.write_with_digests(model_file::group, arrays);
 }
 
 ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const ShareOf& share_of,
@@ -231,7 +228,7 @@ Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of)
       std::fill(values.begin(), values.end(), view.name == model_file::kappa ? 0.0 : 1.0);
       continue;
     }
-    const std::vector<std::size_t> shape(view.shape.begin(), view.shape.end());
+    const std::vector<Index> shape(view.shape.begin(), view.shape.end());
     const auto array = archive.array(dataset(view), shape);
     if (!std::all_of(array.values.begin(), array.values.end(), [](double x) { return std::isfinite(x); }))
       throw BadInput(archive.called() + ": " + dataset(view) + " holds numbers that are not finite");

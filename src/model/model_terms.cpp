@@ -29,7 +29,7 @@ void LayerTerm::add_tangent(const Column<const double>& u, const Column<const do
     const double *const below = v.at(i - 1), *const here = v.at(i);
     model_.increment_tangent(point(i), h / speed_, u.at(i - 1), below, work_.data());
     double* const to = out.at(i);
-    for (Index j = 0, count = u.slab; j < count; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
+    for (Index j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
   }
 }
 
@@ -41,7 +41,7 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
-    for (Index j = 0, count = u.slab; j < count; ++j) {
+    for (Index j = 0; j < u.slab; ++j) {
       work_[j] = rate * from[j];
       below[j] += work_[j];
       here[j] -= work_[j];

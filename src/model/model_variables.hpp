@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "io/description.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer::model_file {

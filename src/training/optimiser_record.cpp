@@ -50,7 +50,7 @@ std::optional<OptimiserRecord> read_optimiser(const io::ArchiveReader& archive, 
   if (!archive.has(group)) return {};
   OptimiserRecord record{positive(archive, rate), positive(archive, threshold), {}};
   if (!archive.has(preconditioner_path)) return record;
-  record.preconditioner = archive.array(preconditioner_path, {size}).values;
+  record.preconditioner = archive.array(preconditioner_path, std::vector<Index>(1, size)).values;
   if (!std::ranges::all_of(record.preconditioner, [](double d) { return d > 0 && std::isfinite(d); }))
     throw BadInput(archive.called() + ": " + preconditioner_path + " holds numbers that are not positive");
   return record;

@@ -9,7 +9,7 @@
 #include "base/index.hpp"
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
-#include "io/description.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/handle.hpp"
-#include "io/flat_part.hpp"
+#include "io/parts.hpp"
 #include "model/parameters.hpp"
 #include "training/training_ranks.hpp"
 

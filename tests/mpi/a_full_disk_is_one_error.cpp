@@ -61,18 +61,18 @@ class AFullDisk : public testing::Test {
 
   void archive(const std::string& name, int times, int deflate = 0) const {
     io::ArchiveWriter writer(world, (folder_ / name).string(), true);
-    writer.axis({.name = "time", .values = {}, .growing = true});
-    writer.axis(test::index_axis("depth", 4, "depth"));
-    writer.axis(test::index_axis("token", 256, "token"));
-    writer.axis(test::index_axis("sample", 2, "sample"));
-    writer.axis(test::index_axis("channel", 128, "channel"));
-    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", ""}, part(), {}, deflate);
+    auto& times_of_u = writer.growing_axis({"time"});
+    test::index_axis(writer, "depth", 4, "depth");
+    test::index_axis(writer, "token", 256, "token");
+    test::index_axis(writer, "sample", 2, "sample");
+    test::index_axis(writer, "channel", 128, "channel");
+    auto& u = writer.field({"u", {"time", "depth", "token", "sample", "channel"}}, part(), {}, deflate);
     std::vector<double> memory(part().size());
     for (std::size_t k = 0; k < memory.size(); ++k)
       memory[k] = 1.0 / (1.0 + static_cast<double>(k * 7919 % 65537));
     for (int time = 0; time < times; ++time) {
-      writer.append("/time", time);
-      writer.write("u", static_cast<std::size_t>(time), memory.data());
+      times_of_u.append(time);
+      u.write(time, memory.data());
       if (time % 2 == 1) writer.flush();
     }
     writer.finish(names::done);
@@ -111,7 +111,7 @@ TEST_F(AFullDisk, stops_an_archive_and_keeps_the_earlier_one) {
     EXPECT_TRUE(fails_for_want_of_space("run.h5.part", [&] { archive("run.h5", 40, deflate); }));
     const io::ArchiveReader earlier(world, (folder_ / "run.h5").string());
     EXPECT_EQ(earlier.text(names::status), names::done);
-    EXPECT_EQ(earlier.shape("/field/u").front(), 2U);
+    EXPECT_EQ(earlier.shape("/field/u").front(), 2);
   }
 }
 
@@ -119,7 +119,7 @@ TEST_F(AFullDisk, leaves_a_readable_part) {
   EXPECT_TRUE(fails_for_want_of_space("run.h5.part", [&] { archive("run.h5", 40); }));
   const io::ArchiveReader part(world, (folder_ / "run.h5.part").string());
   EXPECT_EQ(part.text(names::status), names::running);
-  EXPECT_GE(part.shape("/field/u").front(), 4U);  // 16 MiB hold four of 2 MiB plus margins
+  EXPECT_GE(part.shape("/field/u").front(), 4);  // 16 MiB hold four of 2 MiB plus margins
   const io::Array last = part.array("/field/u");
   EXPECT_EQ(last.values.front(), 1.0);
 }
@@ -159,7 +159,7 @@ TEST_F(AFullDisk, and_the_limit_of_any_rank_are_alike) {
     if (rank_in(world) == rank) ::setrlimit(RLIMIT_FSIZE, &before);
     MPI_Barrier(world);
   }
-  EXPECT_EQ(io::ArchiveReader(world, (folder_ / "run.h5").string()).shape("/field/u").front(), 1U);
+  EXPECT_EQ(io::ArchiveReader(world, (folder_ / "run.h5").string()).shape("/field/u").front(), 1);
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ int differences(const std::vector<double>& one, const std::vector<double>& other
 // The whole of /field/u at one time, replicated and compared with the expected values on every rank.
 int wrong_entries(const io::ArchiveReader& reader, int times, const io::FieldSelection& taken) {
   const io::Array field = reader.array(names::in(names::field, "u"));
-  const std::vector<std::size_t> shape = {static_cast<std::size_t>(times), taken.depths.size(),
-                                          taken.tokens.size(), taken.samples.size(), taken.channels.size()};
+  const std::vector<Index> shape = {times, std::ssize(taken.depths), std::ssize(taken.tokens),
+                                    std::ssize(taken.samples), std::ssize(taken.channels)};
   if (field.shape != shape) return -1;
   std::size_t at = 0;
   int wrong = 0;
@@ -119,17 +119,17 @@ class ArchiveRoundTrip : public testing::Test {
   void write(const std::string& path, const io::FieldPart& part, const io::FieldSelection& taken, int times,
              int deflate = 0) const {
     io::ArchiveWriter writer(world, path, true);
-    writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
-    writer.axis(test::index_axis("depth", taken.depths.size(), "depth"));
-    writer.axis(test::index_axis("token", taken.tokens.size(), "token"));
-    writer.axis(test::index_axis("sample", taken.samples.size(), "sample"));
-    writer.axis(test::index_axis("channel", taken.channels.size(), "channel"));
-    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, taken,
-                 deflate);
+    auto& times_of_u = writer.growing_axis(io::coordinate("time", "time", ""));
+    test::index_axis(writer, "depth", taken.depths.size(), "depth");
+    test::index_axis(writer, "token", taken.tokens.size(), "token");
+    test::index_axis(writer, "sample", taken.samples.size(), "sample");
+    test::index_axis(writer, "channel", taken.channels.size(), "channel");
+    auto& u = writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part,
+                           taken, deflate);
     for (int time = 0; time < times; ++time) {
-      writer.append("/time", 0.5 * time);
+      times_of_u.append(0.5 * time);
       const auto memory = filled(part, time);
-      writer.write("u", static_cast<std::size_t>(time), memory.empty() ? nullptr : memory.data());
+      u.write(time, memory.empty() ? nullptr : memory.data());
       writer.flush();
     }
     writer.finish(names::done);
@@ -249,10 +249,12 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   const std::vector<double> ramp = {mine, mine + 1, mine + 2, mine + 3, mine + 4, mine + 5};
   {
     io::ArchiveWriter writer(world, file("a.h5"), false);
-    writer.axis(test::index_axis("layer", 3, "layer"));
-    writer.arrays({{"/analysis/test/a", {2, 3}, ramp.data(), {}, {"", "layer"}},
-                   {"/analysis/test/none", {0}, nullptr},
-                   {"/analysis/test/whole", {6}, ramp.data(), {.whole_numbers = true}}});
+    test::index_axis(writer, "layer", 3, "layer");
+    writer.write("/analysis/test", {{{"a", {"extent_2", "layer"}}, ramp},
+                                    {{"none", {"extent_0"}}, {}},
+                                    {{"whole", {"extent_6"}, "", "", true}, ramp}});
+    const double* numbers = rank_in(world) == 0 ? ramp.data() : nullptr;
+    writer.write_with_digests("/model", {{{"layers/1/W", names::anonymous_axes({6})}, numbers}});
     writer.words("/model/embedding/vocabulary", {"rank", std::to_string(rank_in(world))}, "words");
     writer.finish(names::done);
   }
@@ -260,6 +262,7 @@ TEST_F(ArchiveRoundTrip, small_arrays_and_words_are_those_of_rank_0_and_known_to
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
   EXPECT_EQ(reader.array("/analysis/test/a", {2, 3}).values, expected);
   EXPECT_EQ(reader.array("/analysis/test/whole", {6}).values, expected);
+  EXPECT_EQ(reader.array("/model/layers/1/W", {6}).values, expected);
   EXPECT_TRUE(reader.array("/analysis/test/none", {0}).values.empty());
   EXPECT_EQ(reader.words("/model/embedding/vocabulary"), (std::vector<std::string>{"rank", "0"}));
 }

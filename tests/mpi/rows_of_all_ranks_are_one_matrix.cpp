@@ -46,8 +46,8 @@ class RowsOfRanks : public testing::Test {
   }
   void write(const std::vector<float>& mine) const {
     io::ArchiveWriter writer(world, file_, false);
-    writer.axis(test::index_axis("row", rows, "row"));
-    writer.axis(test::index_axis("column", columns, "column"));
+    test::index_axis(writer, "row", rows, "row");
+    test::index_axis(writer, "column", columns, "column");
     writer.rows("/analysis/test", matrix, mine);
     writer.finish(names::done);
   }

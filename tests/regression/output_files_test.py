@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No run destroys an earlier result: existing files, folders that cannot be written, full disks, states that blow up."""
+"""No run destroys an earlier result: existing files, folders that cannot be written, full disks, states that blow up.
+None takes more of the disk than its files need."""
 
 import fcntl
 import os
@@ -152,6 +153,41 @@ class FullDisk(OutputTest):
     def test_that_fills_up_as_the_run_goes(self):
         # How much a compressed state takes is not known beforehand.
         self.filled("12m", "--inflow.samples=1200", "--evolve.time=64", "--output.compression=1", part_remains=True)
+
+
+class Space(OutputTest):
+    """Before each write the program reserves megabytes beyond the end of a file; what is not needed is given back at the end."""
+
+    # A file's last block may be part full, and a file system may add blocks for its index.
+    LITTLE = 64 << 10
+
+    def assert_no_more_than_needed(self, *expected):
+        self.assertEqual(sorted(name for name in os.listdir(self.folder) if not name.endswith(".ini")), sorted(expected))
+        for name in expected:
+            found = os.stat(self.path(name))
+            self.assertLess(found.st_blocks * 512, found.st_size + self.LITTLE, name)
+
+    def test_is_given_back_by_results_and_checkpoints(self):
+        stopped = ("out.checkpoint.h5", "out.h5", "out.xdmf")
+        for ranks in (1, 3):
+            end = self.run_program("evolve", "small.ini", "--quiet", "--run.time_limit=1e-6", ranks=ranks)
+            self.assertEqual(end.code, 4, end)
+            self.assert_no_more_than_needed(*stopped)
+            self.evolve("--checkpoint.every=1", "--checkpoint.restart=auto", ranks=ranks)
+            self.assert_no_more_than_needed("out.checkpoint.previous.h5", *stopped)
+            for name in (*stopped, "out.checkpoint.previous.h5"):
+                os.remove(self.path(name))
+
+    def test_is_given_back_by_a_training(self):
+        self.write("train.ini", TRAIN_DECK)
+        end = self.run_program("train", "train.ini", "--quiet", "--checkpoint.every=1", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        self.assert_no_more_than_needed("out.best.h5", "out.checkpoint.h5", "out.checkpoint.previous.h5", "out.h5", "out.history.h5")
+
+    def test_is_given_back_by_a_run_that_failed(self):
+        self.write("growth.ini", GROWTH)
+        self.assertEqual(self.run_program("evolve", "growth.ini", "--quiet", ranks=2).code, 3)
+        self.assert_no_more_than_needed("growth.h5", "growth.xdmf")
 
 
 class BlowUp(OutputTest):

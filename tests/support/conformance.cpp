@@ -52,7 +52,7 @@ VecHandle Harness::scatter(const State& global) const {
   VecHandle vector = mesh_.create_vector();
   const WriteArray to(vector);
   for (int k = 0; k < mesh_.cells(); ++k)
-    for (std::size_t i = 0; i < mesh_.slab_size(); ++i)
+    for (Index i = 0; i < mesh_.slab_size(); ++i)
       to.values[static_cast<std::size_t>(k) * mesh_.slab_size() + i] =
           global[global_index(mesh_.first_cell() + k, i)];
   return vector;

@@ -4,19 +4,18 @@
 
 #include <numeric>
 #include <string>
-#include <utility>
+#include <vector>
 
-#include "io/axis.hpp"
+#include "io/archive_writer.hpp"
 
 namespace fluxformer::test {
 
-inline io::Axis index_axis(std::string name, std::size_t size, std::string long_name) {
-  io::Axis axis{.name = std::move(name),
-                .values = std::vector<double>(size),
-                .long_name = std::move(long_name),
-                .whole_numbers = true};
-  std::iota(axis.values.begin(), axis.values.end(), 0.0);
-  return axis;
+/// Defines the coordinate 0, 1, ..., size - 1.
+inline void index_axis(io::ArchiveWriter& archive, const std::string& name, Index size,
+                       const std::string& long_name) {
+  std::vector<double> values(size);
+  std::iota(values.begin(), values.end(), 0.0);
+  archive.axis(io::index(name, long_name), values);
 }
 
 }  // namespace fluxformer::test

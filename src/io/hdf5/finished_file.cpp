@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "io/hdf5/hdf5_check.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/hdf5/trial_reading.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Files that a user names, for reading: by this program, by another one, or not what they are said to be.
+// Opens files that a user names: they may come from this program or another one, or may be no HDF5 files at
+// all.
 
 #include <hdf5.h>
 
@@ -10,12 +11,13 @@
 
 namespace fluxformer::io {
 
-/// Opens an HDF5 file for reading, without MPI-IO. Rank-local: it forks (read_on_trial). Throws BadInput, without the name
-/// of the file, if it is missing, no regular file, not HDF5, truncated or damaged.
+/// Opens an HDF5 file for reading, without MPI-IO. Throws BadInput, without the name of the file, if it is
+/// missing, no regular file, not HDF5, truncated or damaged. Rank-local: it forks (read_on_trial).
 FileHandle open_finished(const std::string& path);
 
-/// The words of a one-dimensional dataset of strings, of fixed or variable length, each followed by a zero byte
-/// (from_terminated splits them). Rank-local. Throws Error that names the dataset if it is missing or something else.
+/// The words of a one-dimensional dataset of strings of fixed or variable length, each followed by a zero
+/// byte (from_terminated splits them). Throws Error that names the dataset if it is missing or something
+/// else. Rank-local.
 std::string read_words(hid_t file, const std::string& dataset);
 
 }  // namespace fluxformer::io

@@ -1,6 +1,6 @@
 #pragma once
 
-// Owner of an HDF5 identifier. Handles own, views borrow; nothing else closes an identifier.
+// Owners of HDF5 identifiers. Handles own, views borrow; nothing else closes an identifier.
 
 #include <hdf5.h>
 
@@ -32,7 +32,7 @@ class Hdf5Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// One owner per kind of object; an ObjectHandle owns what H5Oopen opened, a group or a dataset.
+/// Owners for each kind of object; an ObjectHandle owns a group or dataset that H5Oopen opened.
 using FileHandle = Hdf5Handle<H5Fclose>;
 using GroupHandle = Hdf5Handle<H5Gclose>;
 using DatasetHandle = Hdf5Handle<H5Dclose>;

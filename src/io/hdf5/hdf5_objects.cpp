@@ -1,12 +1,53 @@
 #include "io/hdf5/hdf5_objects.hpp"
 
+#include <hdf5.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <tuple>
+#include <vector>
 
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/part_file.hpp"
 
 namespace fluxformer::io {
+
+namespace {
+
+herr_t collect(unsigned, const H5E_error2_t* entry, void* out) {
+  if (entry->desc != nullptr) static_cast<std::vector<std::string>*>(out)->emplace_back(entry->desc);
+  return 0;
+}
+
+// "unable to open file: name = 'a.h5', errno = 2, error message = 'No such file or directory', ..." without
+// the uninformative parts.
+std::string in_short(const std::string& entry) {
+  static constexpr std::string_view tag = "error message = '";
+  const auto begin = entry.find(tag), end = entry.find('\'', begin + tag.size());
+  if (begin == std::string::npos || end == std::string::npos) return entry;
+  return entry.substr(0, entry.find(':') + 2) + entry.substr(begin + tag.size(), end - begin - tag.size());
+}
+
+}  // namespace
+
+void quiet_hdf5() {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+std::string hdf5_complaint() {
+  std::vector<std::string> entries;  // innermost first
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect, &entries);
+  H5Eclear2(H5E_DEFAULT);
+  if (entries.empty()) return "HDF5 gives no reason";
+  for (const std::string& entry : entries) {
+    if (entry.find("No space left") != std::string::npos ||
+        entry.find("MPI_ERR_NO_SPACE") != std::string::npos)
+      return write_failure(ENOSPC);
+    if (entry.find("File too large") != std::string::npos) return write_failure(EFBIG);
+  }
+  // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the failing call is more informative.
+  return in_short(entries[0]) + (entries.size() > 1 ? " (" + entries[1] + ")" : "");
+}
 
 namespace {
 
@@ -18,11 +59,12 @@ PropertyHandle with_parents() {
 
 constexpr hsize_t longest_text = hsize_t{1} << 26;
 
-// How much more a dataset may announce than the file holds of it: deflate packs at most 1032 to 1. A little is
-// never refused: a chunk may not have been written, and compact datasets have no storage of their own.
+// Largest ratio of the bytes a dataset announces to those the file holds: deflate packs at most 1032 to 1. A
+// megabyte is never refused: a chunk may not have been written, and compact datasets have no storage of their
+// own.
 constexpr double most_packed = 1100, free_of_charge = 1 << 20;
 
-// For H5Literate and H5Aiterate2, which tell different things about what they have found.
+// Callback for H5Literate and H5Aiterate2, which pass different information about a link or an attribute.
 template <class Info>
 herr_t add_name(hid_t, const char* name, const Info*, void* names) {
   static_cast<std::vector<std::string>*>(names)->emplace_back(name);
@@ -128,18 +170,17 @@ std::optional<AttributeValue> read_attribute(hid_t object, const std::string& na
 DatasetHandle create_dataset(hid_t file, const std::string& path, hid_t type, const DatasetShape& shape) {
   std::vector<hsize_t> limits = shape.dims;
   if (shape.extendible) limits.front() = H5S_UNLIMITED;
-  const SpaceHandle space(h5(shape.dims.empty() ? H5Screate(H5S_SCALAR)
-                                                : H5Screate_simple(static_cast<int>(shape.dims.size()),
-                                                                   shape.dims.data(), limits.data()),
+  const SpaceHandle space(h5(shape.dims.empty()
+                                 ? H5Screate(H5S_SCALAR)
+                                 : H5Screate_simple(shape.dims.size(), shape.dims.data(), limits.data()),
                              path));
   const PropertyHandle create(h5(H5Pcreate(H5P_DATASET_CREATE), path));
   // Do not fill: a dataset would be written twice.
   h5(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), path);
-  if (!shape.chunk.empty())
-    h5(H5Pset_chunk(create, static_cast<int>(shape.chunk.size()), shape.chunk.data()), path);
+  if (!shape.chunk.empty()) h5(H5Pset_chunk(create, shape.chunk.size(), shape.chunk.data()), path);
   if (shape.deflate > 0) {
     h5(H5Pset_shuffle(create), path);
-    h5(H5Pset_deflate(create, static_cast<unsigned>(shape.deflate)), path);
+    h5(H5Pset_deflate(create, shape.deflate), path);
   }
   return DatasetHandle(
       h5(H5Dcreate2(file, path.c_str(), type, space, with_parents(), create, H5P_DEFAULT), path));
@@ -163,9 +204,9 @@ DatasetHandle open_dataset(hid_t file, const std::string& path) {
   if (h5(H5Pget_external_count(created), path) > 0)
     refuse(path + " has external storage: its numbers are in other files, which are not opened");
   const TypeHandle type(h5(H5Dget_type(dataset), path));
-  double bytes = static_cast<double>(H5Tget_size(type));
-  for (const hsize_t extent : dataset_shape(dataset)) bytes *= static_cast<double>(extent);
-  const auto held = static_cast<double>(H5Dget_storage_size(dataset));
+  double bytes = H5Tget_size(type);  // in double, since damaged extents may exceed any integer
+  for (const hsize_t extent : dataset_shape(dataset)) bytes *= extent;
+  const double held = H5Dget_storage_size(dataset);
   if (bytes > most_packed * held + free_of_charge)
     refuse(path + " announces " + std::to_string(bytes / 1e9) + " GB, of which the file holds " +
            std::to_string(held / 1e9) + " GB");
@@ -213,8 +254,7 @@ void write_rows(hid_t dataset, bool writes, hid_t memory_type, const void* data,
   auto count = dataset_shape(dataset);
   std::vector<hsize_t> start(count.size(), 0);
   std::tie(start.front(), count.front()) = rows;
-  const SpaceHandle memory(
-      h5(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), "selecting rows"));
+  const SpaceHandle memory(h5(H5Screate_simple(count.size(), count.data(), nullptr), "selecting rows"));
   if (!writes) {
     h5(H5Sselect_none(space), "selecting nothing");
     h5(H5Sselect_none(memory), "selecting nothing");

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "io/hdf5/handles.hpp"
-#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::io {
 namespace {
@@ -25,21 +25,22 @@ constexpr double pace = 20e6;              // bytes a second that every machine 
 constexpr rlim_t pause = 3;                // s of the processor, of which a busy machine may count some twice
 constexpr int no_memory = 2, not_listed = 3;  // exit codes of the child
 
-/// What the process has now: the child inherits it, and limits count it.
+/// Bytes of data that the process holds now: the child inherits them, and limits count them.
 [[maybe_unused]] rlim_t data_bytes() {  // not under the address sanitizer, which reserves terabytes
   std::ifstream file("/proc/self/statm");
   rlim_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
   file >> size >> resident >> shared >> text >> library >> data;
-  return data * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+  return data * ::sysconf(_SC_PAGESIZE);
 }
 
-/// From now on, for an object of this size in memory: a small file may hold much. Time of the processor, not of a slow disk.
+/// Limits the processor time from now on to what reading an object of this size in memory may take; a small
+/// file may hold much. The time of a slow disk does not count.
 void allow_time_for(double bytes) {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   rlimit time{};
   getrlimit(RLIMIT_CPU, &time);
-  const auto so_far = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+  const rlim_t so_far = used.ru_utime.tv_sec + used.ru_stime.tv_sec;
   time.rlim_cur = std::min(time.rlim_max, so_far + pause + static_cast<rlim_t>(bytes / pace));
   setrlimit(RLIMIT_CPU, &time);
 }
@@ -59,12 +60,11 @@ void read_dataset(hid_t dataset) {
   H5Sget_simple_extent_dims(space, dims.data(), nullptr);
   const bool variable = text && H5Tis_variable_str(type) > 0;
   const std::size_t size = variable ? sizeof(char*) : text ? H5Tget_size(type) : sizeof(double);
-  const TypeHandle memory_type(H5Tcopy(text ? static_cast<hid_t>(type) : H5T_NATIVE_DOUBLE));
+  const TypeHandle memory_type(H5Tcopy(text ? hid_t{type} : H5T_NATIVE_DOUBLE));
   hsize_t row = 1, rows = dims.empty() ? 1 : dims[0];
-  for (std::size_t k = 1; k < dims.size(); ++k) row *= dims[k];
+  for (int k = 1; k < rank; ++k) row *= dims[k];
   if (rows == 0 || row == 0) return;
-  const double bytes_of_all =
-      static_cast<double>(rows) * static_cast<double>(row) * static_cast<double>(size);
+  const double bytes_of_all = 1.0 * rows * row * size;
   if (bytes_of_all > largest_dataset) return;
   allow_time_for(bytes_of_all);
   const hsize_t most = std::clamp<hsize_t>((hsize_t{1} << 24U) / (row * size + 1), 1, rows);
@@ -91,13 +91,14 @@ herr_t read_attribute_of(hid_t object, const char* name, const H5A_info_t*, void
     return 0;
   const bool variable = kind == H5T_STRING && H5Tis_variable_str(type) > 0;
   const std::size_t size = std::max(H5Tget_size(type), sizeof(double));
-  std::vector<char> bytes(static_cast<std::size_t>(points) * size);
+  std::vector<char> bytes(points * size);
   if (H5Aread(attribute, type, bytes.data()) >= 0 && variable)
     H5Dvlen_reclaim(type, space, H5P_DEFAULT, bytes.data());
   return 0;
 }
 
-/// What cannot be listed may still be found by its name, and then has not been tried.
+/// Ends the child if a listing failed: an object that cannot be listed may still be found by its name,
+/// untried.
 void require_listed(herr_t status) {
   if (status < 0) ::_exit(not_listed);
 }
@@ -112,7 +113,7 @@ void read_group(hid_t group, std::set<haddr_t>& seen) {
   require_listed(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, read_object, &seen));
 }
 
-/// Goes on after an object that cannot be read: the next one may be what a run asks for.
+/// Callback for H5Literate. It goes on after an object that cannot be read: a run may ask for the next one.
 herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* seen) {
   auto& addresses = *static_cast<std::set<haddr_t>*>(seen);
   if (link->type != H5L_TYPE_HARD) return 0;
@@ -131,7 +132,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not hold the locks of a killed run
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM})
     std::signal(number, SIG_DFL);
-  allow_time_for(static_cast<double>(std::filesystem::file_size(path)));
+  allow_time_for(std::filesystem::file_size(path));
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
 #if !defined(__SANITIZE_ADDRESS__)
@@ -154,7 +155,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   ::_exit(0);
 }
 
-/// Status of the child, as of waitpid.
+/// Reads the file in a child process and returns the status that waitpid gives.
 int trial(const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -29,7 +29,7 @@ class ArchiveReading : public test::InAFolder {
     const std::vector<double> values(100000, 1.5);
     ArchiveWriter writer(MPI_COMM_SELF, file(name), true);
     writer.attribute(names::version, version);
-    writer.array("/analysis/test/values", {10, 10000}, values.data());
+    writer.write("/analysis/test", {"values", {"extent_10", "extent_10000"}}, values);
     writer.finish(names::done);
   }
 };
@@ -156,8 +156,8 @@ TEST_F(ArchiveReading, finds_changed_numbers_by_their_digest) {
   const std::vector<double> values = {1, 2, 3};
   {
     ArchiveWriter writer(MPI_COMM_SELF, file("a.h5"), true);
-    writer.arrays({{.path = "/model/a", .shape = {3}, .data = values.data(), .with_digest = true},
-                   {.path = "/model/b", .shape = {3}, .data = values.data(), .with_digest = true}});
+    writer.write_with_digests("/model",
+                              {{{"a", {"extent_3"}}, values.data()}, {{"b", {"extent_3"}}, values.data()}});
     writer.finish(names::done);
   }
   change(file("a.h5"), [&](hid_t a) {

@@ -50,6 +50,13 @@ TEST_F(Checkpoints, stand_beside_the_output_in_two_generations) {
   EXPECT_FALSE(exists("run.checkpoint.h5.part"));
 }
 
+TEST_F(Checkpoints, give_back_the_space_reserved_beyond_their_end) {
+  save(1);
+  save(2);
+  EXPECT_LT(surplus("run.checkpoint.h5"), little);
+  EXPECT_LT(surplus("run.checkpoint.previous.h5"), little);
+}
+
 TEST_F(Checkpoints, interrupted_while_written_do_not_count) {
   save(1);
   {

@@ -21,12 +21,12 @@ class Strangers : public test::InAFolder {
   void write_sample(const std::string& path) const {
     ArchiveWriter writer(MPI_COMM_SELF, path, true);
     writer.attribute(names::deck, "κ = ½\n");
-    writer.axis({.name = "time", .values = {}, .unit = "time", .growing = true});
-    writer.axis({.name = "step", .values = {}, .growing = true});
-    writer.axis({.name = "depth", .values = {0.5, 1, 1.5, 2}, .unit = "layer", .long_name = "depth"});
-    writer.axis(test::index_axis("token", 15, "token"));
-    writer.axis(test::index_axis("sample", 2, "sample"));
-    writer.axis(test::index_axis("channel", 4, "channel"));
+    auto& time = writer.growing_axis(coordinate("time", "time", ""));
+    auto& step = writer.growing_axis(coordinate("step", "", ""));
+    writer.axis(coordinate("depth", "layer", "depth"), {0.5, 1, 1.5, 2});
+    test::index_axis(writer, "token", 15, "token");
+    test::index_axis(writer, "sample", 2, "sample");
+    test::index_axis(writer, "channel", 4, "channel");
     const FieldPart part{.cells = 4,
                          .first_cell = 0,
                          .cell_count = 4,
@@ -35,20 +35,21 @@ class Strangers : public test::InAFolder {
                          .block = {0, 5, 0, 3},
                          .samples = 2,
                          .channels = 4};
-    writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, {});
-    writer.series("/history", {"rate", {"step", "depth"}, "1/time", "rate"});
-    writer.show({.field = "u", .sample = 1, .channels = {0, 3}});
+    auto& u =
+        writer.field({"u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"}, part, {});
+    auto& rate = writer.series("/history", {"rate", {"step", "depth"}, "1/time", "rate"});
+    writer.show(u, 1, {0, 3});
     std::vector<double> memory(part.size());
-    for (std::size_t time = 0; time < 3; ++time) {
-      for (std::size_t k = 0; k < memory.size(); ++k)
-        memory[k] = static_cast<double>(time * memory.size() + k) / 7;
-      writer.append("/time", 0.25 * static_cast<double>(time));
-      writer.write("u", time, memory.data());
-      writer.append("/step", static_cast<double>(time));
-      writer.append("/history/rate", std::vector<double>(4, 1.0));
+    for (int n = 0; n < 3; ++n) {
+      for (Index k = 0; k < std::ssize(memory); ++k)
+        memory[k] = static_cast<double>(n * std::ssize(memory) + k) / 7;
+      time.append(0.25 * n);
+      u.write(n, memory.data());
+      step.append(n);
+      rate.append(std::vector<double>(4, 1.0));
     }
-    writer.array("/model/layers/1/W_Q", {4, 4}, memory.data());
-    writer.array("/token_x", {15}, std::vector<double>(15, 1).data(), {.whole_numbers = true}, {"token"});
+    writer.write_with_digests("/model/layers/1", {{{"W_Q", names::anonymous_axes({4, 4})}, memory.data()}});
+    writer.write("", {"token_x", {"token"}, "", "", true}, std::vector<double>(15, 1));
     writer.words("/model/embedding/vocabulary", {"the", "naïve", ""}, "vocabulary");
     writer.timing("solve", 1);
     writer.finish(names::done);

@@ -3,6 +3,7 @@
 // A separate folder for each test, removed afterwards.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -21,6 +22,15 @@ class InAFolder : public testing::Test {
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+  // Bytes that a file occupies on the disk beyond its length. Its last block may be part full, and a file system may add
+  // blocks for its index: kilobytes, where the archive reserves megabytes to be able to close a file.
+  long surplus(const std::string& name) const {
+    struct stat found {};
+    EXPECT_EQ(::stat(file(name).c_str(), &found), 0) << name;
+    return found.st_blocks * 512 - found.st_size;
+  }
+  static constexpr long little = 64 << 10;
 
   std::filesystem::path folder_;
 };

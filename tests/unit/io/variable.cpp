@@ -9,7 +9,6 @@
 
 #include "io/archive_reader.hpp"
 #include "io/archive_writer.hpp"
-#include "io/description.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 #include "tests/unit/io/temporary_folder.hpp"

@@ -1,4 +1,4 @@
-#include "mesh/process_grid.hpp"
+#include "mesh/mesh.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

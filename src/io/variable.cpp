@@ -1,5 +1,4 @@
-#include "io/description.hpp"
-
+#include "io/variable.hpp"
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
