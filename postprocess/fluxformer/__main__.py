@@ -25,6 +25,8 @@ from fluxformer.text import one_line
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "export": "export"}
+PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
+            "xarray": "python3-xarray", "h5netcdf": "python3-h5netcdf", "torch": "python3-torch"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -44,10 +46,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
     except ImportError as failure:
-        from fluxformer.missing import message
         if failure.name is None or failure.name.startswith("fluxformer"):
             raise
-        _fail(message(failure.name))
+        _fail(missing(failure.name))
     from fluxformer.io import RunError
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be texts
@@ -70,6 +71,13 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         reason = str(failure) or type(failure).__name__
         _fail(f"{_files(arguments)}: does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
+
+
+def missing(name: str) -> str:
+    """The message for a module that cannot be imported: how to install it."""
+    package = PACKAGES.get(name.split(".")[0], f"python3-{name.split('.')[0]}")
+    return (f"{name} is missing for {sys.executable}. On Debian: apt-get install {package}, and use /usr/bin/python3 "
+            "(another python3 that comes first on PATH does not see Debian's packages)")
 
 
 def _files(arguments: list[str]) -> str:

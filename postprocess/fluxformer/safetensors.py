@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.part_file import writing
-from fluxformer.strict_json import once
+from fluxformer.text import once
 from fluxformer.tensors import BFLOAT16, Tensor, Unfit, sizes
 
 import numpy as np

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import python_package  # noqa: E402, F401 (puts fluxformer on the path)
 
-from fluxformer.correlation import correlation  # noqa: E402
+from fluxformer.statistics import correlation  # noqa: E402
 
 STUDIES = 2000
 DELTA = 3 * math.sqrt(0.05 * 0.95 / STUDIES)  # three standard errors of a share near 5 %: 1.5 %

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from fluxformer.evolve.figures import Evolution, front, profiles, token_maps
-from fluxformer.evolve.single_row import histories, token_history
+from fluxformer.evolve.figures import Evolution, front, histories, profiles, token_history, token_maps
 from fluxformer.io import Run, RunError
 
 OPTIONS = ("sample",)

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from fluxformer.hdf5_file import regular_file
-from fluxformer.strict_json import once
+from fluxformer.text import once
 from fluxformer.tensors import Unfit
 
 MOST = 1_000_000_000  # of whole numbers, as in the program

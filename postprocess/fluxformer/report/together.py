@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fluxformer.correlation import Correlation, correlation
 from fluxformer.judging import Judged, Question, Verdict, judge
 from fluxformer.report.data import Study
 from fluxformer.report.traits import Column, Traits, column_of
-from fluxformer.statistics import holm
+from fluxformer.statistics import Correlation, correlation, holm
 
 
 class Difference(NamedTuple):
