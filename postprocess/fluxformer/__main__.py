@@ -26,7 +26,7 @@ CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "export": "export"}
 PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
-            "xarray": "python3-xarray", "h5netcdf": "python3-h5netcdf", "torch": "python3-torch"}
+            "xarray": "python3-xarray", "jinja2": "python3-jinja2", "h5netcdf": "python3-h5netcdf", "torch": "python3-torch"}
 
 
 def main(arguments: list[str] | None = None) -> None:

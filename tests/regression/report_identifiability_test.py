@@ -178,8 +178,8 @@ class Pages(IdentifiabilityTest):
         page = self.report(path)
         self.assertEqual(page.count("<svg"), 8)
         value = float(self.stored_last(path))
-        self.assertRegex(page, rf"<td>PDE, independent: linear map, angle</td>.*<td class=number>{100 * value:g} ± 0</td>")
-        self.assertTrue(re.search(r"<tr><td>Transformer, n = 9</td><td class=number>5 ± 0</td><td class=number>4 ± 0</td>", page))
+        self.assertRegex(page, rf"<td>PDE, independent: linear map, angle</td>.*<td class=\"number\">{100 * value:g} ± 0</td>")
+        self.assertTrue(re.search(r"<tr><td>Transformer, n = 9</td><td class=\"number\">5 ± 0</td><td class=\"number\">4 ± 0</td>", page))
         self.assertTrue(os.path.getsize(self.path("report.pdf")) > 10000)
 
     def stored_last(self, path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_pdf import PdfPages
 
 from fluxformer.io import Run
 from fluxformer.style import INK, SOFT
 from fluxformer.report import together_text
+from fluxformer.report.chapter import Chapter
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import MODELS
 from fluxformer.report.page import TITLE
@@ -20,9 +20,6 @@ from fluxformer.report.style import PAPER, Drawing, add_page, plt
 from fluxformer.report.together import Together
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
-
-if TYPE_CHECKING:
-    from fluxformer.report.command import Chapter  # which calls this module
 
 COLOURS: dict[Verdict | None, str] = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
 LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches

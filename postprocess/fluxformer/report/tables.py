@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from fluxformer.io import Value
+from fluxformer.report.chapter import Chapter
 from fluxformer.report.claims import Claim
 from fluxformer.report.verdicts import Finding
 from fluxformer.report.wording import columns_of, finding_of, in_short, label
-
-if TYPE_CHECKING:
-    from fluxformer.report.command import Chapter
 
 Row = tuple[Value, ...]
 
