@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
 
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.part_file import writing
@@ -156,18 +155,13 @@ def write_safetensors(path: str, tensors: Mapping[str, Tensor], kind: str, metad
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode("utf-8")
     text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8 bytes
-    with writing(path) as stream:
-        _write(stream, len(text).to_bytes(8, "little") + text)
+    with writing(path) as part:
+        part.write(len(text).to_bytes(8, "little") + text)
         for name, tensor in tensors.items():
             for piece in tensor.pieces():
                 with np.errstate(over="ignore"):
                     numbers = piece.astype(KINDS[kind])
                 if not np.isfinite(numbers).all():
                     raise Unfit(f"{name} holds numbers that are too large for {kind}")
-                _write(stream, numbers.tobytes())
-
-
-def _write(stream: BinaryIO, content: bytes) -> None:
-    left = memoryview(content)
-    while len(left):
-        left = left[stream.write(left):]
+                part.write(numbers.tobytes())
+                part.check()

@@ -9,7 +9,7 @@ from typing import Any
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError
-from fluxformer.part_file import Sink, refuse_place, writing
+from fluxformer.part_file import refuse_place, writing
 from fluxformer.words import check_words
 
 import h5py
@@ -184,16 +184,13 @@ def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str]
                 raise RunError(f"{path}: {place}{name} holds {split[name].max()}, but there are {len(texts)} {what}")
     if len(words) and "ids" not in first:
         raise RunError(f"{path}: words need ids")
-    with writing(path) as stream:
-        sink = Sink(stream)
-        with h5py.File(sink, "w") as file:
-            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            file.attrs["command_line"] = " ".join(sys.argv)
-            for place, split in splits.items():
-                for name, array in split.items():
-                    file[place + name] = array
-                    sink.check()
-            for name, texts in (("words", words), ("label_names", label_names)):
-                if len(texts):
-                    file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
-        sink.check()
+    with writing(path) as part, h5py.File(part, "w") as file:
+        file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        file.attrs["command_line"] = " ".join(sys.argv)
+        for place, split in splits.items():
+            for name, array in split.items():
+                file[place + name] = array
+                part.check()
+        for name, texts in (("words", words), ("label_names", label_names)):
+            if len(texts):
+                file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
