@@ -30,9 +30,9 @@ PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "pyt
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command with its arguments (default: those of the program).
+    """Runs a command with its arguments (default: the arguments of the program).
 
-    Ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
+    The program ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help"):
@@ -94,7 +94,8 @@ def _fail(message: str, command: str = "", status: int = 2) -> NoReturn:
 
 
 def supervised() -> None:
-    """`main` in a process of its own, because HDF5 itself crashes on some damaged files, which has to be said in a message too."""
+    """Runs `main` in a process of its own: HDF5 itself crashes on some damaged files, and this has to be said
+    in a message too."""
     child = os.fork()
     if child == 0:
         # Libraries that crash say so on the standard error themselves, beside the message.

@@ -18,22 +18,22 @@ SCHEMA_VERSION = 1
 
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
                 words: Sequence[str] = ()) -> None:
-    """Into `path`.part, renamed when complete.
+    """Writes a model file: `path`.part, renamed when complete.
 
     Parameters
     ----------
     path : str
     attributes : mapping
-        Those of /model.
+        Attributes of /model.
     arrays : mapping
-        By path below /model; stored in float64.
+        Arrays by their path below /model; stored in float64.
     words : sequence of str
-        Of embedding/vocabulary, if any.
+        The words of embedding/vocabulary, if any.
 
     Raises
     ------
     OSError
-        If it cannot be written; nothing is left behind then.
+        If the file cannot be written; nothing is left behind then.
     Unfit
         If an array holds numbers that are not real and finite.
     """

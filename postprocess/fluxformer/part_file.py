@@ -15,7 +15,8 @@ PART = ".part"
 
 
 def refuse_place(path: str, sources: tuple[str, ...], overwrite: bool) -> None:
-    """RunError unless a file can be written to `path`; an earlier one is replaced only if asked, and nothing but files ever.
+    """RunError unless a file can be written to `path`; an earlier file is replaced only if asked, and nothing
+    but a file ever.
 
     Parameters
     ----------
@@ -23,6 +24,7 @@ def refuse_place(path: str, sources: tuple[str, ...], overwrite: bool) -> None:
     sources : tuple of str
         Files that are read: none of them may be replaced.
     overwrite : bool
+        True: an earlier file may be replaced.
     """
     folder = os.path.dirname(path) or "."
     if not os.path.basename(path):

@@ -45,7 +45,7 @@ def family_in(path: str, unfinished: bool) -> str:
 
 
 def families_of(paths: Iterable[str], unfinished: bool) -> Iterator[str]:
-    """The family of each file that can be read; the last RunError if none can."""
+    """The family of each file that can be read; raises the last RunError if none can."""
     failures, found = [], False
     for path in paths:
         try:
@@ -58,7 +58,7 @@ def families_of(paths: Iterable[str], unfinished: bool) -> Iterator[str]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line; the help has that of every family."""
+    """Reads the command line; the help includes that of every family."""
     epilog = None
     if {"-h", "--help"} & {*arguments}:
         modules = map(plotter, dict.fromkeys(families().values()))

@@ -1,5 +1,5 @@
 """Files in the format safetensors: the length of a header (8 bytes, the lowest first), the header (JSON: kind, shape and place of each
-tensor), and the numbers as they are in memory. What does not hold together is refused with the name of the tensor.
+tensor), and the numbers as they are in memory. A file that does not hold together is refused with the name of the tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is in its file, and what it is."""
+    """The place of a tensor in its file, its kind and its shape."""
     kind: str
     shape: tuple[int, ...]
     begin: int  # in the file
@@ -46,7 +46,8 @@ def _whole_numbers(value: object) -> tuple[int, ...] | None:
 
 
 def _place(path: str, name: str, entry: object, begin: int, size: int) -> Place:
-    """What the header says of a tensor, if it can be true; the numbers begin at byte `begin` of a file of `size` bytes."""
+    """What the header says of a tensor, if it can be true; the numbers begin at byte `begin` of a file of
+    `size` bytes."""
     def refuse(why: str) -> Unfit:
         return Unfit(f"{path}: {name}: {why}")
 
@@ -73,9 +74,9 @@ class SafeTensors:
     ----------
     path : str
     metadata : dict
-        Texts by name.
+        Texts of the header by name.
     places : dict
-        Place by name of the tensor.
+        Places of the tensors by name.
 
     Raises
     ------
@@ -131,22 +132,22 @@ class SafeTensors:
         return np.memmap(self.path, KINDS[place.kind], "r", place.begin, place.shape)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of them, by name; messages name the file too."""
+        """All tensors by name; messages name the file too."""
         return {name: Tensor(f"{self.path}: {name}", place.shape, partial(self.read, name)) for name, place in self.places.items()}
 
 
 def write_safetensors(path: str, tensors: Mapping[str, Tensor], kind: str, metadata: Mapping[str, str]) -> None:
-    """Into `path`.part, renamed when complete. OSError if it cannot be written, Unfit if numbers do not fit.
+    """Writes `path`.part, renamed when complete. OSError if it cannot be written, Unfit if numbers do not fit.
 
     Parameters
     ----------
     path : str
     tensors : mapping
-        By name.
+        Tensors by name.
     kind : str
-        F64 or F32: that of all numbers.
+        Kind of all numbers, F64 or F32.
     metadata : mapping
-        Texts by name.
+        Texts of the header by name.
     """
     header: dict[str, object] = {METADATA: dict(metadata)}
     end = 0

@@ -62,17 +62,18 @@ class Effect:
 
     @property
     def count(self) -> int:
-        """Seeds that count."""
+        """Number of seeds that count."""
         return len(self.finite)
 
     @property
     def mean(self) -> float:
-        """Over the seeds that count; NaN if there are none."""
+        """Mean over the seeds that count; NaN if there are none."""
         return float(self.finite.mean()) if self.count else math.nan
 
     @property
     def deterministic(self) -> bool:
-        """No spread over at least two seeds and none from the test samples: the value has no interval."""
+        """True if there is no spread over at least two seeds and none from the test samples: the value has no
+        interval."""
         return self.count > 1 and self.shared == 0 and bool(np.all(self.finite == self.finite[0]))
 
     @property
@@ -96,7 +97,7 @@ class Effect:
         return float(2 * stats.t.sf(abs(self.mean - null) / self.error, self.count - 1))
 
     def equivalence_p(self, delta: float) -> float:
-        """p of two one-sided tests that the mean lies within +- delta: the larger of the two."""
+        """The p of two one-sided tests that the mean lies within +- delta: the larger of the two."""
         if self.count < 2 or self.deterministic:
             return math.nan
         return float(stats.t.sf((delta - abs(self.mean)) / self.error, self.count - 1))
@@ -159,7 +160,7 @@ def holm(p_values: ArrayLike, alpha: float = ALPHA) -> tuple[np.ndarray, np.ndar
     Parameters
     ----------
     p_values : array_like, shape (claims,)
-        NaN: not tested, and not counted as a claim.
+        p of each claim; NaN: not tested, and not counted as a claim.
 
     Returns
     -------
@@ -188,18 +189,18 @@ def diverged_p(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 @dataclass(frozen=True)
 class Correlation:
-    """r and how well it is known.
+    """Pearson's r and how well it is known.
 
     Attributes
     ----------
     r : float
-        NaN where it cannot be formed.
+        Pearson's r; NaN where it cannot be formed.
     z : float
         atanh r, without the bias that the jackknife sees; the centre of the interval.
     error : float
         Standard error of z; NaN for fewer clusters than FEWEST, and for r = +-1, which has no spread.
     clusters : int
-        Those that count.
+        Number of clusters that count.
     """
     r: float
     z: float
@@ -256,19 +257,19 @@ def correlation(x: ArrayLike, y: ArrayLike, group: ArrayLike, data: ArrayLike, c
 
 
 def _about_means(numbers: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Without the mean of each group; shape (2, rows)."""
+    """Numbers without the mean of their group; shape (2, rows)."""
     counts = np.maximum(np.bincount(group), 1)
     return np.stack([one - (np.bincount(group, one) / counts)[group] for one in numbers])
 
 
 def _spread(about: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Of each row the standard deviation of its data set; shape (2, rows)."""
+    """The standard deviation of the data set of each row; shape (2, rows)."""
     counts = np.maximum(np.bincount(data), 1)
     return np.stack([np.sqrt(np.bincount(data, one ** 2) / counts)[data] for one in about])
 
 
 def _informative(numbers: np.ndarray, group: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Rows that have company in their group, of data sets in which both quantities vary beyond round-off."""
+    """True for rows that have company in their group, of data sets in which both quantities vary beyond round-off."""
     company = np.bincount(group)[group] > 1
     spread = _spread(_about_means(numbers, group), data)
     return company & np.all(spread > TINY * np.abs(numbers), axis=0)

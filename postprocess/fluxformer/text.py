@@ -22,7 +22,7 @@ def seed_list(seeds: list[int]) -> str:
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, for `object_pairs_hook` of `json.loads`. ValueError if a name is in it twice."""
+    """An object of JSON as a dictionary, for `object_pairs_hook` of `json.loads`. ValueError if a name is in it twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -1,4 +1,5 @@
-"""The figures of an `evolve` run: with depth, and with a single depth row (particles, diffusion), where all is drawn against time."""
+"""The figures of an `evolve` run: with depth, and with a single depth row (particles, diffusion), where
+everything is drawn against time."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ RATE = ("Rate of change", "‖∂u/∂t‖  (rms)  [1/time unit]")  # title, axi
 
 
 def _plural(unit: str) -> str:
-    """The label of a unit on an axis."""
+    """The label of a unit on an axis: its plural."""
     return {"layer": "layers", "time": "time units"}.get(unit, unit)
 
 
@@ -31,9 +32,9 @@ class Evolution:
     Attributes
     ----------
     depth, time : ndarray, shape (rows,) and (lines of the history,)
-        In layers and time units; `depth_name`, `time_name`: labels of their axes.
+        Coordinates in layers and in time units; `depth_name`, `time_name`: labels of their axes.
     speed : float
-        c  [layers per time unit].
+        Speed of transport, c  [layers per time unit].
     threshold : float
         Relative distance to the steady state that defines the front.
     arrival : ndarray, shape (rows,), or None
@@ -55,11 +56,12 @@ class Evolution:
         self.time_name = f"time t  [{_plural(run.unit('time')) or 'time units'}]"
 
     def history(self, name: str) -> np.ndarray | None:
-        """[step, depth], or None if the run did not record it."""
+        """A history [step, depth]; None if the run did not record it."""
         return self.run.history(name) if name in self.run.histories else None
 
     def front_speed(self) -> float:
-        """Layers per time unit: slope of s against the arrival times (least squares); NaN below three arrivals."""
+        """Speed of the front in layers per time unit: slope of s against the arrival times (least squares);
+        NaN for fewer than three arrivals."""
         if self.arrival is None:
             return np.nan
         arrived = np.isfinite(self.arrival)
@@ -79,7 +81,7 @@ def _heat_map(axes: Axes, evolution: Evolution, values: np.ndarray, norm: LogNor
 
 
 def _draw_front(axes: Axes, evolution: Evolution) -> None:
-    """The line s = ct and the arrival times, if available."""
+    """Draws the line s = ct and the arrival times, if there are any."""
     if evolution.speed > 0:
         reach = min(evolution.time[-1], evolution.depth[-1] / evolution.speed)
         line = [0, reach], [0, evolution.speed * reach]
@@ -117,7 +119,7 @@ def front_maps(evolution: Evolution) -> list[FrontMap]:
 
 
 def draw_front(figure: Figure, evolution: Evolution, maps: list[FrontMap]) -> None:
-    """Each map over depth x time, with the front on it."""
+    """Draws each map over depth x time, with the front on it."""
     rows = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
     for axes, (title, unit, values, colours, low, high) in zip(rows, maps):
         mesh = _heat_map(axes, evolution, values, LogNorm(low, high, clip=True), colours)
@@ -129,7 +131,8 @@ def draw_front(figure: Figure, evolution: Evolution, maps: list[FrontMap]) -> No
 
 
 def front(evolution: Evolution, folder: str) -> str:
-    """Distance to the steady state and rate of change over depth x time, with the front on both; returns the path written."""
+    """Draws distance to the steady state and rate of change over depth x time, with the front on both;
+    returns the path written."""
     maps = front_maps(evolution)
     speed = evolution.front_speed()
     heading = "The information front crosses the layers"
@@ -162,12 +165,13 @@ def on_lattice(run: Run, values: np.ndarray) -> np.ndarray:
 
 
 def _strength(evolution: Evolution, field: Array, moment: int, row: int, sample: int) -> np.ndarray:
-    """Norm over channels (rms), token by token."""
+    """The norm over channels (rms) of each token."""
     return on_lattice(evolution.run, np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1)))
 
 
 def token_maps(evolution: Evolution, folder: str, sample: int = 0) -> str:
-    """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end). Returns the path written."""
+    """Draws the norm of u per token: one column per chosen depth, one row per chosen moment (the last is the
+    end). Returns the path written."""
     field = evolution.run.field("u")
     depth, time = field.coordinate(1), field.coordinate(0)
     rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
@@ -243,7 +247,8 @@ def _entropies(axes: Axes, evolution: Evolution) -> None:
 
 
 def profiles(evolution: Evolution, folder: str) -> str:
-    """Norm, token variance, Dirichlet energy, flux at several times; arrival times; attention entropy: over depth. Returns the path."""
+    """Draws norm, token variance, Dirichlet energy, flux at several times, arrival times and attention
+    entropy over depth. Returns the path written."""
     figure = sheet(12.6, 7.6, "How the state changes with depth, and when",
                    "Colour: the moment, from early (dark) to the end (light). Orange: arrival times and mean entropy.")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
@@ -263,7 +268,7 @@ def profiles(evolution: Evolution, folder: str) -> str:
 
 
 def histories(evolution: Evolution, folder: str) -> str:
-    """Norm, token variance, Dirichlet energy, rate, step size over time; returns the path written."""
+    """Draws norm, token variance, Dirichlet energy, rate and step size over time; returns the path written."""
     figure = sheet(12.6, 7.6, "How the tokens change in time", "One depth row: attention, reaction and diffusion alone.")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
     for axes, (name, title, unit) in zip(figure.subplots(2, 3).ravel(), PANELS):
@@ -283,7 +288,8 @@ def histories(evolution: Evolution, folder: str) -> str:
 
 
 def token_history(evolution: Evolution, folder: str, sample: int = 0) -> str:
-    """The first channel of u: on a line tokens x time, on a patch grid one map per chosen moment. Returns the path written."""
+    """Draws the first channel of u: on a line tokens x time, on a patch grid one map per chosen moment.
+    Returns the path written."""
     field = evolution.run.field("u")
     time, first = field.coordinate(0), field[:, 0, :, sample, 0].astype(float)
     bound = np.nanmax(np.abs(first)) or 1.0

@@ -1,4 +1,5 @@
-"""Where hidden tokens come from (Hidden Token Attribution): by depth and distance, on one sample, and beside other accounts of what matters."""
+"""The origin of hidden tokens (Hidden Token Attribution): by depth and distance, on one sample, and beside
+other accounts of what matters."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Pictures = tuple[Figure, AxesImage, np.ndarray]
 
 
 def _hidden_token(comparison: Comparison, models: list[str], real: int) -> int:
-    """Of the first sample and model: the token whose blanking changes the output most; the middle one if none was blanked."""
+    """The token of the first sample whose blanking changes the output of the first model most; the middle one
+    if none was blanked."""
     change = comparison.measure(models[0], "blanked_change")
     known = change is not None and np.isfinite(change[0, :real]).any()
     return int(np.nanargmax(change[0, :real])) if change is not None and known else real // 2
@@ -33,7 +35,7 @@ def _mark(axes: Axes, row: int, column: int, text: str) -> None:
 
 
 def _others(row: np.ndarray, token: int) -> np.ndarray:
-    """The largest contributors without the token itself, largest first."""
+    """The largest contributors besides the token itself, largest first."""
     order = np.argsort(-row, kind="stable")
     return order[(order != token) & (row[order] > 0)][:LARGEST]
 
@@ -82,7 +84,7 @@ def _lines(comparison: Comparison, shown: dict[str, np.ndarray], words: list[str
 
 
 def contribution_maps(comparison: Comparison, models: list[str]) -> Drawing:
-    """Of which input tokens one hidden token of the first sample is made, by model and depth."""
+    """Draws of which input tokens one hidden token of the first sample is made, by model and depth."""
     maps = {model: comparison.numbers(model, "contribution_map")[0] for model in models}
     real = int((maps[models[0]][0].sum(axis=0) > 0.5).sum())  # columns of padding are 0
     token = _hidden_token(comparison, models, real)
@@ -165,26 +167,27 @@ def _by_distance(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def agreements(comparison: Comparison, model: str, factor: str, effect: str = "") -> dict[str, np.ndarray]:
-    """Rank correlations with the blanking of tokens of the accounts that were taken.
+    """Rank correlations of the measured accounts with the effect of blanking tokens.
 
     Parameters
     ----------
     factor : str
-        "" for the plain accounts, "_times_moved" for those times the control.
+        "" for the plain accounts, "_times_moved" for accounts times the control.
     effect : str
-        Of EFFECTS.
+        A key of EFFECTS.
 
     Returns
     -------
     dict of ndarray, shape (seeds, layers)
-        By the names of ACCOUNTS.
+        Rank correlations by the names of ACCOUNTS.
     """
     found = {name: comparison.measure(model, f"agreement_{name}{effect}{factor}") for name in ACCOUNTS}
     return {name: values for name, values in found.items() if values is not None and np.isfinite(values).any()}
 
 
 def _draw_agreement(axes: Axes, comparison: Comparison, model: str, factor: str) -> AxesImage:
-    """Accounts by layer as a heat map with numbers, the control below; bold: more than the control and than 0."""
+    """Draws the accounts by layer as a heat map with numbers, the control below; bold: more than the control
+    and than 0."""
     found = agreements(comparison, model, factor)
     layers = len(comparison.axis("layer"))
     control = float(mean_over(comparison.numbers(model, "agreement_moved"), 0))
@@ -222,7 +225,8 @@ def _agreement(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def draw_attribution(study: Study) -> list[Drawing]:
-    """Contributions by depth and distance, on one sample, and the agreement of accounts; none if they were not measured."""
+    """Draws contributions by depth and distance, on one sample, and the agreement of accounts; none if they
+    were not measured."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not (models := comparison.having("own_share")):
         return []
@@ -235,7 +239,8 @@ def draw_attribution(study: Study) -> list[Drawing]:
 
 
 def attribution_table(comparison: Comparison) -> Rows:
-    """Rank correlations of the accounts by model and effect: in the first, best and last layer, the last times the control; the control."""
+    """Rows of text, the first of them headings: rank correlations of the accounts by model and effect, in the
+    first, best and last layer, and in the last times the control; the control."""
     models = comparison.having("agreement_moved")
     if not models:
         return []
@@ -252,7 +257,8 @@ def attribution_table(comparison: Comparison) -> Rows:
 
 
 def _cells(alone: dict[str, np.ndarray], times: dict[str, np.ndarray], name: str) -> tuple[str, ...]:
-    """First, best and last layer, and the last with the factor. Best: in the mean over seeds."""
+    """Cells of a row: first, best and last layer, and the last with the factor. The best layer has the
+    largest mean over seeds."""
     if name not in alone:
         return "–", "–", "–", "–"
     values = alone[name]

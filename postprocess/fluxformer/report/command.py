@@ -6,8 +6,8 @@ FILE.h5 are outputs of train, evolve, the comparisons, hessian, identifiability,
 set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
 together, and beside each stand the runs it rests on, with their decks and wall times. --traits adds "Everything at once": which models differ
 in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed),
-FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/claims.png (claims_1.png, ... for several data sets), and with traits FOLDER/together.png; FOLDER is
-that of the first file unless given.
+FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/claims.png (claims_1.png, ... for several
+data sets), and with traits FOLDER/together.png. FOLDER is that of the first file unless it is given.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def main(arguments: list[str]) -> None:
     """`fluxformer report`: writes the report and prints the paths."""
     parser = argparse.ArgumentParser(prog="fluxformer report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.h5", help="outputs of the experiments")
-    parser.add_argument("--claims", action="append", metavar="FILE.toml", help="what a source says, to be held against the measures")
-    parser.add_argument("--traits", metavar="FILE.toml", help="what models are held against each other in, in all families at once")
-    parser.add_argument("--output", metavar="FOLDER", help="where report.html and report.pdf go")
+    parser.add_argument("--claims", action="append", metavar="FILE.toml", help="claims of a source, to be compared with the measures; may be given several times")
+    parser.add_argument("--traits", metavar="FILE.toml", help="traits in which models are compared, in all families at once")
+    parser.add_argument("--output", metavar="FOLDER", help="folder for report.html and report.pdf (default: that of the first file)")
     options = parser.parse_args(arguments)
     folder = options.output or os.path.dirname(options.files[0])
     with contextlib.ExitStack() as stack:

@@ -32,7 +32,7 @@ def write_pictures(folder: str, chapters: list[Chapter]) -> list[str]:
 
 
 def write_summary(path: str, title: str, weighed: Weighed) -> None:
-    """`weighed`: the findings on one data set. A dashed label is preliminary."""
+    """Writes the picture of the findings on one data set, `weighed`. A dashed label is preliminary."""
     columns = columns_of(weighed)
     rows = [(textwrap.wrap(claim.sentence, 54), [finding_of(findings, name) for name in columns], claim) for claim, findings in weighed]
     heights = [LINE * max(len(text), max(1.4 + len(_lines(claim, one)) for one in found if one)) + 0.16 for text, found, claim in rows]

@@ -92,8 +92,8 @@ def _ranks_axis(axes: Axes, study: Study) -> None:
 
 
 def _points(axes: Axes, study: Study, triples: Sequence[Sequence[float]], label: Callable[[float], str], beside: bool = False) -> None:
-    """Medians with bars from minimum to maximum, each with its number if there is room: above the bar unless that is
-    far, or `beside` a line that rises."""
+    """Draws medians with bars from minimum to maximum, each with its number if there is room: above the bar
+    unless that is far, or `beside` a line that rises."""
     ranks = [point.ranks for point in study.points]
     middle, least, greatest = np.array(triples).T
     axes.errorbar(ranks, middle, [middle - least, greatest - middle], color=ACCENT, marker="o", ms=6, lw=2, capsize=4,
@@ -149,15 +149,15 @@ def _efficiency(axes: Axes, study: Study) -> None:
 
 
 def shares(point: Point) -> dict[str, float]:
-    """phase -> part of a bar; they add up to 1. Medians over ranks may add up to more than a step: then they are scaled down.
-    If they add up to less, the rest is due to ranks that spend their time differently."""
+    """Parts of a bar by phase; they add up to 1. Medians over ranks may add up to more than a step: then they
+    are scaled down. If they add up to less, the rest is due to ranks that spend their time differently."""
     found = {phase: point.share(phase) for phase in PHASES}
     total = sum(found.values())
     return {phase: share / max(1, total) for phase, share in found.items()} | {"ranks differ": max(0, 1 - total)}
 
 
 def _phases(axes: Axes, study: Study) -> None:
-    """Equidistant bars: fractions of a step in strong mode, milliseconds in weak mode."""
+    """Draws equidistant bars: fractions of a step in strong mode, milliseconds in weak mode."""
     place = np.arange(len(study.points))
     height = np.array([1e3 * point.time if study.weak else 100 for point in study.points])
     parts = {phase: np.array([shares(point)[phase] for point in study.points]) for phase in (*PHASES, "ranks differ")}
@@ -195,7 +195,7 @@ def _percent(part: float) -> str:
 
 
 def figure(study: Study, folder: str) -> str:
-    """Three panels; returns the path written."""
+    """Draws the three panels of a study; returns the path written."""
     repetitions = sorted({len(point.steps) for point in study.points})
     counts = f"{repetitions[0]} to {repetitions[-1]}" if len(repetitions) > 1 else str(repetitions[0])
     origin = Origin(study)
@@ -247,7 +247,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Study, Point], str]], ...] = (
 
 
 def table(study: Study) -> str:
-    """Headline, problem, one line for each number of ranks, notes."""
+    """A study as text: headline, problem, one line for each number of ranks, notes."""
     rows = [[column[0] for column in COLUMNS], [column[1] for column in COLUMNS]]
     rows += [[cell(study, point) for _, _, cell in COLUMNS] for point in study.points]
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -257,7 +257,7 @@ def table(study: Study) -> str:
 
 
 def _row(study: Study, point: Point) -> dict[str, Value]:
-    """name -> value; a name ends in its unit unless it is a pure number. Empty: not measured."""
+    """A row of the CSV as name -> value; a name ends in its unit unless it is a pure number. Empty: not measured."""
     row: dict[str, Value] = {"ranks": point.ranks, **{name: point.facts[name] for name in LAYOUT},
            "files": " ".join(file.name for file in point.files), "repetitions": len(point.steps),
            "step_median_s": point.time, "step_least_s": point.least, "step_greatest_s": point.greatest}
@@ -272,7 +272,7 @@ def _row(study: Study, point: Point) -> dict[str, Value]:
 
 
 def write_csv(study: Study, folder: str) -> str:
-    """folder/<title>.csv; returns the path."""
+    """Writes folder/<title>.csv; returns the path."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, study.title + ".csv")
     rows = [_row(study, point) for point in study.points]
@@ -284,7 +284,8 @@ def write_csv(study: Study, folder: str) -> str:
 
 
 def listed(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Files, and those in folders, each once; the skipped paths, with reasons. RunError for a path that is not there."""
+    """Lists files, and the files in folders, each once; returns them and the skipped paths, with reasons.
+    RunError for a path that is not there."""
     paths: dict[str, str] = {}
     skipped: list[str] = []
     for argument in arguments:
@@ -299,7 +300,7 @@ def listed(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def read(paths: Iterable[str]) -> tuple[list[Measured], list[str]]:
-    """Measured files, and the reasons for skipping the others."""
+    """Reads the files; returns the measured ones and the reasons for skipping the others."""
     files, skipped = [], []
     for path in paths:
         try:
@@ -311,9 +312,9 @@ def read(paths: Iterable[str]) -> tuple[list[Measured], list[str]]:
 
 
 def plot(places: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
-    """A table and a figure of each study of the files, and of those in folders; yields what was written.
+    """Draws a figure and prints a table of each study of the files, and of those in folders; yields what was written.
 
-    `options.mixed`: also compare times of different programs."""
+    `options.mixed`: times of different programs are compared, too."""
     paths, unfinished = listed(places)
     files, skipped = read(paths)
     for reason in skipped + unfinished:

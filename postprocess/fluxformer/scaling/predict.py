@@ -33,12 +33,12 @@ SERIES = ("#1f6feb", ACCENT, "#2f855a", "#8250df", "#b7791f")
 
 
 def whole(number: int) -> str:
-    """With a space between thousands."""
+    """A whole number with a space between thousands."""
     return f"{number:_}".replace("_", " ")
 
 
 def trust(axes: Axes, rows: list[Compared], good: float) -> None:
-    """Predicted against measured times, and the band of relative errors up to `good`."""
+    """Draws predicted against measured times, and the band of relative errors up to `good`."""
     low = min(min(row.measured, row.predicted) for row in rows) / 1.6
     high = max(max(row.measured, row.predicted) for row in rows) * 1.6
     line = [1e3 * low, 1e3 * high]
@@ -55,7 +55,7 @@ def trust(axes: Axes, rows: list[Compared], good: float) -> None:
 
 
 def curves(axes: Axes, predictions: list[list[Predicted]]) -> None:
-    """Efficiency over ranks, a line for each case."""
+    """Draws efficiency over ranks, a line for each case."""
     for rows, colour in zip(predictions, SERIES):
         axes.plot([row.ranks for row in rows], [row.efficiency for row in rows], "o-", ms=3.5, color=colour,
                   label=f"{whole(rows[0].case.tokens)} tokens")
@@ -66,7 +66,7 @@ def curves(axes: Axes, predictions: list[list[Predicted]]) -> None:
 
 
 def losses(axes: Axes, rows: list[Predicted]) -> None:
-    """Fractions of a step's time that do not shrink with more ranks."""
+    """Draws the fractions of a step's time that do not shrink with more ranks."""
     names = [name for name in rows[0].losses if max(row.losses[name] / row.seconds for row in rows) > 1e-3]
     places = range(len(rows))
     below = [0.0] * len(rows)
@@ -86,19 +86,19 @@ def losses(axes: Axes, rows: list[Predicted]) -> None:
 
 
 def figure(rows: list[Compared], predictions: list[list[Predicted]], base: Case, network: str, run: Run, folder: str, good: float) -> str:
-    """Three panels; returns the path written.
+    """Draws the three panels of a prediction; returns the path written.
 
     Parameters
     ----------
     rows : list of Compared
     predictions : list of list of Predicted
-        By number of tokens and number of ranks.
+        Predictions by number of tokens and number of ranks.
     base : Case
-        What all predictions share.
+        Sizes that all predictions share.
     network : str
-        In words.
+        The network in words.
     run : Run
-        In the footer.
+        Run that the footer names.
     good : float
         Relative error up to which a prediction counts as good.
     """
@@ -133,7 +133,7 @@ class Sized(Measured):
     Raises
     ------
     RunError
-        If its attention does less work than the formula says.
+        If the run's attention does less work than the formula says.
     """
 
     def __init__(self, run: Run) -> None:
@@ -159,7 +159,7 @@ class Sized(Measured):
 
 
 def machine_of(fit: list[Sized]) -> Machine:
-    """Rates from all runs, network from that on most nodes and ranks; RunError if none has measured it."""
+    """Rates from all runs, network from the run on most nodes and ranks; RunError if none has measured it."""
     found = [((run.facts["nodes"], run.ranks), run.network) for run in fit if run.network]
     if not found:
         raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
@@ -168,7 +168,7 @@ def machine_of(fit: list[Sized]) -> Machine:
 
 
 def on_network(machine: Machine, latency: float | None, bandwidth: float | None) -> Machine:
-    """The same cores with a different network; the steps of a sum, which is a tree of messages, change accordingly."""
+    """The machine with another network; the steps of a sum, which is a tree of messages, change accordingly."""
     slower = latency / machine.message[0] if latency else 1
     faster = bandwidth / machine.message[1] if bandwidth else 1
     return Machine(machine.rates, (slower * machine.message[0], faster * machine.message[1]),
@@ -185,7 +185,7 @@ def describe(machine: Machine) -> str:
 
 
 def describe_network(machine: Machine) -> str:
-    """What messages and sums take, in one line."""
+    """Times of messages and sums, in one line."""
     return (f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
             f"sums log2 P x ({1e6 * machine.sum_over_ranks[0]:.3g} us + size / {machine.sum_over_ranks[1] / 1e9:.3g} GB/s)")
 
@@ -198,12 +198,12 @@ def note_unseen(machine: Machine) -> None:
 
 
 def compare(machine: Machine, runs: list[Sized], used: bool) -> list[Compared]:
-    """Prediction against measurement; `used`: the runs were fitted."""
+    """Predictions against measurements; `used`: the runs were fitted."""
     return [Compared(run.run.path, used, run.case, run.grid, run.median, machine.seconds(run.case, run.grid)) for run in runs]
 
 
 def print_comparison(rows: list[Compared]) -> None:
-    """Prints them as a table."""
+    """Prints comparisons as a table."""
     print(f"\n{'cells':>6} {'tokens':>7} {'samples':>7}  {'ranks':<9} {'measured':>11} {'predicted':>11} {'error':>7}")
     for row in rows:
         case = row.case
@@ -213,13 +213,13 @@ def print_comparison(rows: list[Compared]) -> None:
 
 
 def predict(machine: Machine, case: Case, ranks: Iterable[int]) -> list[Predicted]:
-    """For each number of ranks on which the case can be distributed."""
+    """Predictions for each number of ranks on which the case can be distributed."""
     grids = (machine.best_grid(case, count) for count in ranks)
     return [Predicted(case, grid, machine) for grid in grids if grid is not None]
 
 
 def print_prediction(case: Case, rows: list[Predicted]) -> None:
-    """Prints them as a table."""
+    """Prints predictions as a table."""
     print(f"\n{case.tokens} tokens, {case.cells} cells, {case.samples} samples, width {case.width}: "
           "ranks = depth x token x sample")
     for row in rows:
@@ -229,7 +229,7 @@ def print_prediction(case: Case, rows: list[Predicted]) -> None:
 
 
 def write_csv(path: str, predictions: list[list[Predicted]]) -> None:
-    """A line for each prediction: tokens, ranks and their grid, seconds of a step and of its terms, efficiency."""
+    """Writes a line for each prediction: tokens, ranks and their grid, seconds of a step and of its terms, efficiency."""
     names = list(predictions[0][0].parts)
     with open(path, "w", newline="") as stream:
         table = csv.writer(stream)
@@ -240,7 +240,7 @@ def write_csv(path: str, predictions: list[list[Predicted]]) -> None:
 
 
 def positive(kind: type[int] | type[float]) -> Callable[[str], int | float]:
-    """Argument type: a number above 0."""
+    """Type of an argument: a number above 0."""
     def read(word: str) -> int | float:
         number = kind(word)
         if not number > 0:
@@ -250,16 +250,16 @@ def positive(kind: type[int] | type[float]) -> Callable[[str], int | float]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fit", nargs="+", metavar="FIT", help="runs whose times are fitted")
     parser.add_argument("--check", nargs="+", default=[], metavar="RUN", help="runs to compare with")
-    parser.add_argument("--tokens", nargs="+", type=positive(int), metavar="N", help="tokens of the problem; several: several curves")
-    parser.add_argument("--cells", type=positive(int), metavar="M", help="depth cells of the problem")
-    parser.add_argument("--samples", type=positive(int), metavar="B", help="samples of the problem")
-    parser.add_argument("--ranks", nargs="+", type=positive(int), default=RANKS, metavar="P", help="numbers of ranks (to 10 000)")
+    parser.add_argument("--tokens", nargs="+", type=positive(int), metavar="N", help="numbers of tokens of the problem, a curve for each")
+    parser.add_argument("--cells", type=positive(int), metavar="M", help="number of depth cells of the problem")
+    parser.add_argument("--samples", type=positive(int), metavar="B", help="number of samples of the problem")
+    parser.add_argument("--ranks", nargs="+", type=positive(int), default=RANKS, metavar="P", help="numbers of ranks (default: up to 10 000)")
     parser.add_argument("--latency", type=positive(float), metavar="S", help="seconds of an empty message, instead of what was measured")
-    parser.add_argument("--bandwidth", type=positive(float), metavar="B", help="bytes per second of a message, instead of that")
+    parser.add_argument("--bandwidth", type=positive(float), metavar="B", help="bytes per second of a message, instead of what was measured")
     parser.add_argument("--output", metavar="DIR", help="folder for table and figure (default: figures/ beside the first file)")
     return parser.parse_args(arguments)
 

@@ -45,24 +45,24 @@ UNKNOWN = ("<unk>", "[UNK]")
 
 def encode(path: str, words: Sequence[str], first: str | None = None, last: str | None = None,
            length: int | None = None) -> tuple[list[list[int]], int]:
-    """The lines of a text as numbers of words.
+    """Turns the lines of a text into numbers of words.
 
     Parameters
     ----------
     path : str
-        A sample per line, words between spaces.
+        Text with a sample per line, words between spaces.
     words : sequence of str
         The vocabulary.
     first, last : str or None
         Words to put at the beginning and the end of each sample.
     length : int or None
-        Samples are cut to so many tokens; `last` stays.
+        Number of tokens to which samples are cut; `last` stays.
 
     Returns
     -------
     samples : list of list of int
     unknown : int
-        How many words are not in the vocabulary.
+        Number of words that are not in the vocabulary.
     """
     numbers = {word: number for number, word in enumerate(words)}
     for word in filter(None, (first, last)):
@@ -103,7 +103,7 @@ TEXTS = ("words", "label_names")
 
 
 def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Splits, words and names of labels."""
+    """Reads a text: splits, words and names of labels."""
     if not options.words:
         raise RunError(f"{options.input}: --words names the vocabulary of a text")
     if options.length is not None and options.length < 1 + bool(options.first) + bool(options.last):
@@ -132,7 +132,7 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
 
 
 def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Splits, words and names of labels."""
+    """Reads an .npz: splits, words and names of labels."""
     for name in ("test", "labels", "test_labels", "first", "last", "length"):
         if getattr(options, name) is not None:
             raise RunError(f"--{name.replace('_', '-')} is for texts; an .npz has its own arrays")
@@ -160,7 +160,7 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer tokens", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", help="a text with a sample per line, or an .npz")
     parser.add_argument("--output", metavar="TOKENS.h5", required=True, help="token file to write")
@@ -168,9 +168,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--labels", metavar="FILE", help="a class per line: numbers from 0, or names")
     parser.add_argument("--first", metavar="WORD", help="word in front of each sample ([CLS])")
     parser.add_argument("--last", metavar="WORD", help="word behind each sample ([SEP])")
-    parser.add_argument("--length", type=int, metavar="N", help="cut samples to N tokens")
-    parser.add_argument("--test", metavar="FILE", help="another text: samples for testing")
-    parser.add_argument("--test-labels", metavar="FILE", help="their classes")
+    parser.add_argument("--length", type=int, metavar="N", help="number of tokens to which samples are cut")
+    parser.add_argument("--test", metavar="FILE", help="another text, of samples for testing")
+    parser.add_argument("--test-labels", metavar="FILE", help="classes of the samples for testing, as --labels")
     parser.add_argument("--overwrite", action="store_true", help="replace TOKENS.h5 if it is there")
     return parser.parse_args(arguments)
 

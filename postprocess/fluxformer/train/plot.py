@@ -27,7 +27,7 @@ MOST_MARKERS = 30  # on a line: with more epochs the markers are omitted
 
 
 class Training:
-    """The data of one run for all panels. Abscissa of all panels: completed epochs of training.
+    """The data of one run for all panels. The abscissa of all panels is the number of completed epochs of training.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class Training:
     facts : dict
         What the file says of the training: samples, trained_parameters, ...
     name : str
-        Of the file.
+        Name of the file.
     per_epoch : int
-        Steps.
+        Number of steps of an epoch.
     window : int
-        Steps that are averaged where a course over steps is smoothed.
+        Number of steps that are averaged where a course over steps is smoothed.
 
     Raises
     ------
@@ -75,11 +75,11 @@ class Training:
         return max(1, round(len(self.step) / max(1, len(self.epoch))))
 
     def steps(self, name: str) -> np.ndarray | None:
-        """One number per step, or None."""
+        """A measure with one number per step; None if there is none."""
         return self.run.training(name) if name in self.run.trainings else None
 
     def epochs(self, name: str) -> np.ndarray | None:
-        """One number per epoch, or None if there is none yet or the split has no samples (NaN)."""
+        """A measure with one number per epoch; None if there is none yet or the split has no samples (NaN)."""
         values = self.run.training(name) if name in self.run.trainings else np.zeros(0)
         return values if np.isfinite(values).any() else None
 
@@ -89,7 +89,7 @@ class Training:
 
     @property
     def end(self) -> float:
-        """Epochs done with the last step."""
+        """Number of epochs completed by the last step."""
         return (self.step[-1] + 1) / self.per_epoch
 
 
@@ -107,7 +107,7 @@ def _panel(axes: Axes, title: str, ylabel: str, trainings: list[Training]) -> No
 
 
 def _logarithmic(axes: Axes, trainings: list[Training], name: str) -> None:
-    """A logarithmic axis if the values of all steps span more than a decade."""
+    """Makes the axis logarithmic if the values of all steps span more than a decade."""
     span = decades(np.concatenate([values for training in trainings if (values := training.steps(name)) is not None]))
     if span > 1:
         axes.set_yscale("log")
@@ -117,7 +117,7 @@ def _logarithmic(axes: Axes, trainings: list[Training], name: str) -> None:
 
 
 def _of_steps(axes: Axes, training: Training, name: str, colour: str, label: str, light: bool = True, width: float = 1.8) -> None:
-    """A course over steps; `light`: each step as a thin line behind the means over several."""
+    """Draws a course over steps; `light`: each step as a thin line behind the means over several."""
     values = training.run.training(name)
     keep = _thin(len(values))
     if light and training.window > 1:
@@ -130,7 +130,8 @@ def _of_steps(axes: Axes, training: Training, name: str, colour: str, label: str
 
 def _of_epochs(axes: Axes, training: Training, split: str, what: str, colour: str, style: str, marker: str, label: str | None,
                scale: float = 1.0) -> bool:
-    """A mean over an epoch is drawn at its middle, a measure after an epoch at its end. Returns whether there is one."""
+    """Draws a course over epochs: a mean over an epoch at its middle, a measure after an epoch at its end.
+    Returns whether there is one."""
     values = training.epochs(f"{split}_{what}")
     if values is None:
         return False
@@ -155,7 +156,7 @@ def _loss(axes: Axes, trainings: list[Training]) -> None:
 
 
 def _measured(training: Training) -> str:
-    """The split used to compare files."""
+    """The split by which files are compared."""
     return next((split for split in ("test", "validation") if training.epochs(f"{split}_accuracy") is not None), "train")
 
 
@@ -230,9 +231,9 @@ def _scale(training: Training) -> str:
 
 
 def figure(runs: Sequence[Run], folder: str) -> str:
-    """Loss, accuracy, learning rate and gradient of one run or of several; returns the path written.
+    """Draws loss, accuracy, learning rate and gradient of one run or of several; returns the path written.
 
-    RunError for a run that is no training, and for more of them than can be told apart."""
+    RunError if a run is not a training, or if there are more runs than can be told apart."""
     trainings = [Training(run) for run in runs]
     if len(trainings) > len(FILES):
         raise RunError(f"{len(trainings)} files in one figure cannot be told apart; at most {len(FILES)}")
@@ -255,6 +256,6 @@ def figure(runs: Sequence[Run], folder: str) -> str:
 
 
 def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
-    """One figure of all trainings; yields its path."""
+    """Draws one figure of all trainings; yields its path."""
     with contextlib.ExitStack() as stack:
         yield figure([stack.enter_context(Run(training_file(path), unfinished=options.unfinished)) for path in paths], folder)
