@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             if not sys.warnoptions:
-                warnings.simplefilter("ignore")  # of numpy and matplotlib, about odd numbers: the figures show them
+                warnings.simplefilter("ignore")  # numpy and matplotlib warn about odd numbers: the figures show them
             command.main(arguments[1:])
         sys.stdout.flush()
     except RunError as failure:

@@ -22,7 +22,7 @@ class Verdict(str, Enum):
     OPPOSITE = "opposite"
     NO_DIFFERENCE = "no relevant difference"
     UNDECIDED = "undecided"
-    MISSED = "missed"                         # of a value
+    MISSED = "missed"                         # a value lies outside its tolerance
     DISAGREE = "estimators disagree"
     NO_DATA = "not measured"
 
@@ -122,7 +122,7 @@ class Question:
         found = Judged(Verdict.UNDECIDED, effect, self.p, level, effect.interval(level))
         if self.p <= alpha:
             return replace(found, verdict=_of_sign(self.sign))
-        if self.equivalence_p <= equal_alpha:  # its interval is that of two one-sided tests
+        if self.equivalence_p <= equal_alpha:  # the interval of two one-sided tests
             return replace(found, verdict=Verdict.NO_DIFFERENCE, alpha=equal_alpha, interval=effect.interval(2 * equal_alpha))
         return found
 

@@ -18,7 +18,7 @@ from types import ModuleType
 from fluxformer.experiments import families, family_of
 from fluxformer.io import Run, RunError, training_file
 
-OPTIONS = ("sample", "mixed")  # that some families understand
+OPTIONS = ("sample", "mixed")  # options that some families understand
 
 
 def plotter(family: str) -> ModuleType:

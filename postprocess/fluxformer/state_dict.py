@@ -18,9 +18,9 @@ from fluxformer.tensors import Tensor, Unfit, as_float64, held, sizes
 import h5py
 import numpy as np
 
-Arrays = dict[str, np.ndarray]  # by name
+Arrays = dict[str, np.ndarray]  # arrays by name
 
-COPIES = 5  # of a float32 state dict: as it is, as float64 in memory and in the image of the file
+COPIES = 5  # memory over the size of a float32 state dict: as it is, as float64 in memory and in the image of the file
 
 
 def listed(names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from fluxformer.io import Array, Run
 from fluxformer.style import ACCENT, FOOTER, HEADING, INK, SOFT, no_data, panel, plt, save, sheet
 
-MOST_COLUMNS = 1500  # of a heat map: more steps than pixels are thinned out
+MOST_COLUMNS = 1500  # columns of a heat map: more steps than pixels are thinned out
 MOST_MARKERS = 24  # on a line: with more depth rows the markers are omitted
 TIME_COLOURS = plt.get_cmap("viridis")
 RATE = ("Rate of change", "‖∂u/∂t‖  (rms)  [1/time unit]")  # title, axis

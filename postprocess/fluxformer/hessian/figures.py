@@ -15,7 +15,7 @@ from fluxformer.report.style import panel
 from fluxformer.style import ACCENT, INK, SOFT, no_data, save, sheet
 
 COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb", EXACT: "#b45309"}
-WIDTH = 0.12  # of the Gaussians, in asinh(eigenvalue / scale)
+WIDTH = 0.12  # standard deviation of the Gaussians, in asinh(eigenvalue / scale)
 # measure over the epochs: title, axis
 COURSES = {"largest_eigenvalue": ("Largest eigenvalue", "λ  [nat]"), "loss": ("Loss of the samples", "loss  [nat]")}
 SHARPNESS = {"largest_eigenvalue": ("Sharpness", "learning rate × largest λ"),

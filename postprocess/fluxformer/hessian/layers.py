@@ -14,7 +14,7 @@ from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
 VALUE, QUERY, KEY = range(len(WEIGHTS))
-NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # of attention; of a linear network
+NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # norms of attention; norms of a linear network
 
 
 def numbers(data: Comparison, kind: str, part: str, measure: str) -> np.ndarray:
@@ -136,7 +136,7 @@ def heat_map(data: Comparison, folder: str, name: str) -> str:
     kinds, run = data.having("heat_map"), data.runs[0]
     figure = sheet(1.6 + 6.2 * len(kinds), 7.4, "Entries of the whole Hessian",
                    f"log₁₀(|H| + 10⁻⁶) over all weights of a decoder with one layer, seed {data.seeds[0]}")
-    maps = {kind: run.analysis("hessian", f"{kind}/heat_map") for kind in kinds}  # of one seed: no axis of seeds
+    maps = {kind: run.analysis("hessian", f"{kind}/heat_map") for kind in kinds}  # stored for one seed: no axis of seeds
     largest = max(float(np.nanmax(values)) for values in maps.values())
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds):
         image = axes.imshow(maps[kind], vmin=-6, vmax=largest, cmap="magma")

@@ -53,7 +53,7 @@ COLUMNS = (("correlation", "correlation"), ("null", "correlation_null"), ("row s
            ("norm kept", "kept_norm"), ("negative", "negative_share"), ("entropy  [nat]", "entropy"), ("effective", "effective_entropy"),
            ("arg-max moves", "moved_share"), ("on frequent words", "frequent_raw"), ("effective", "frequent_effective"),
            ("on punctuation", "punctuation_raw"), ("effective", "punctuation_effective"))
-SIMPLEX = {"correlation", "correlation_null", "kept_norm", "negative_share", "moved_share"}  # that have numbers for rows of sum 1, too
+SIMPLEX = {"correlation", "correlation_null", "kept_norm", "negative_share", "moved_share"}  # measures that exist for rows of sum 1, too
 
 
 def effective_table(comparison: Comparison) -> Rows:

@@ -17,7 +17,7 @@ SIGNED = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind rea
 # counted, what may change, colour, line width
 COUNTS = (("linear", "linear: any change of a row", SOFT, 4.0), ("simplex", "simplex: changes that keep its sum", INK, 1.6))
 REACHABLE = ("reachable", "soft-max reachable: changes by another query, keys fixed", ACCENT, 1.8)
-DASHES = ("-.", "--", ":")  # of epsilon
+DASHES = ("-.", "--", ":")  # a line for each epsilon
 MAPS = (("raw", "attention"), ("effective", "effective attention"), ("alternative", "others, same output"))
 
 

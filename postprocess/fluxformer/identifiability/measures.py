@@ -14,7 +14,7 @@ from fluxformer.text import one_line
 
 EXPERIMENT = "identifiability"
 Rows = list[tuple[str, ...]]
-MOST_WORDS = 24  # that can be read along an axis
+MOST_WORDS = 24  # words that can be read along an axis
 LONGEST_WORD = 12  # letters
 
 

@@ -10,7 +10,7 @@ from fluxformer.hdf5_file import regular_file
 from fluxformer.text import once
 from fluxformer.tensors import Unfit
 
-MOST = 1_000_000_000  # of whole numbers, as in the program
+MOST = 1_000_000_000  # largest whole number, as in the program
 LONGEST = 50_000_000  # bytes; the largest have some thousand class names
 # Published names of what the program computes. gelu_fast has rounded constants, quick_gelu is another function.
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_python": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}

@@ -15,8 +15,8 @@ from fluxformer.report.reductions import REDUCTIONS
 from fluxformer.report.sections import sections
 
 TESTS = ("value", "larger", "smaller", "happens")
-EACH = "each"  # of `at`: every model that was measured
-OWN = "own:"   # of `than`: before the name of another measure of the same model
+EACH = "each"  # value of `at`: every model that was measured
+OWN = "own:"   # prefix in `than`: another measure of the same model
 SAMPLES = ("", "mean", "rms")
 
 
@@ -64,7 +64,7 @@ NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform":
          "untrained": "untrained model", "null": "random value space", "gauss_newton": "Gauss-Newton part"}
 
 NULLS = ("uniform", "permuted", "untrained", "null")
-CONTROLS = (*NULLS, "gauss_newton")  # that any model may have
+CONTROLS = (*NULLS, "gauss_newton")  # controls that any model may have
 
 
 def name_of(control: str) -> str:
@@ -162,7 +162,7 @@ def _contradiction(claim: Claim) -> str:
         return "a value needs expected, no negative tolerance and no ratio"
     if claim.test == "happens" and not (claim.at and claim.at != EACH and len(claim.than) == 1):
         return "happens needs 'at', and one variant in 'than'"
-    powers = claim.reduce == "exponent" or bool(claim.window)  # of levels that have no start
+    powers = claim.reduce == "exponent" or bool(claim.window)  # the levels have no start
     if bool(claim.levels) != (bool(claim.start) or powers) or claim.start and (claim.ratio or powers):
         return "levels and start need each other, and no ratio; an exponent and a window need levels alone"
     if claim.window and len(claim.window) != 2:

@@ -101,7 +101,7 @@ def first_and_last(values: ArrayLike) -> str:
     return f"{number(float(np.nanmean(values[:, 0])))} → {mean_and_spread(values[:, -1])}"
 
 
-OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
+OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # studies of random weights and data that they make themselves
 # Settings that seeds added later may change.
 APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 BY_SAMPLE = "_by_sample"

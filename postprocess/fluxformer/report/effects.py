@@ -38,7 +38,7 @@ class Measured:
 
     def __init__(self, claim: Claim, comparison: Comparison) -> None:
         self._claim, self._comparison = claim, comparison
-        self._informative = slice(None)  # of the levels, with the clean input if there is a start
+        self._informative = slice(None)  # places among the levels, with the clean input if there is a start
 
     def informative(self, *places: Place) -> None:
         """Leaves out the levels beyond the first at which no model is better than guessing, by two standard errors of its accuracy."""

@@ -19,7 +19,7 @@ from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_
 
 TITLE = "A Transformer and PDE models of it, compared"
 CLASSES = {Verdict.HOLDS: "yes", Verdict.OPPOSITE: "no", Verdict.MISSED: "no", Verdict.NO_DIFFERENCE: "null", Verdict.UNDECIDED: "weak",
-           Verdict.DISAGREE: "weak", Verdict.NO_DATA: "weak"}  # of the style sheet
+           Verdict.DISAGREE: "weak", Verdict.NO_DATA: "weak"}  # classes of the style sheet
 MARKS = {Verdict.HOLDS: "✓", Verdict.OPPOSITE: "✗", Verdict.MISSED: "✗", Verdict.NO_DIFFERENCE: "≈", Verdict.UNDECIDED: "?",
          Verdict.DISAGREE: "≠"}
 

@@ -13,7 +13,7 @@ from fluxformer.report.data import Comparison, Study
 from fluxformer.report.style import Drawing
 
 
-Rows = list[tuple[str, ...]]  # of a table, the first of them headings
+Rows = list[tuple[str, ...]]  # rows of a table, the first of them headings
 
 
 class Section(NamedTuple):

@@ -25,7 +25,7 @@ from fluxformer.report.origins import origins
 WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
 PAPER = (11.69, 8.27)  # A4 landscape, inches
 LEGEND = 0.32  # inches of a line of labels below the panels
-LETTERS = 150  # that fit into it
+LETTERS = 150  # letters that fit into a line of labels
 HEAT = plt.get_cmap("viridis")
 
 plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "fluxformer", "figure.max_open_warning": 0})
@@ -36,7 +36,7 @@ class Drawing(NamedTuple):
     name: str
     title: str
     sentence: str
-    figure: Figure  # of `canvas`
+    figure: Figure  # made by `canvas`
     runs: list[Run]
 
 

@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 class DataSet(NamedTuple):
     """The traits of one data set."""
     study: Study
-    models: list[str]      # that have any of them; the first is the one that others are drawn against
+    models: list[str]      # models that have any trait; the others are drawn against the first
     columns: list[Column]
     differences: list[Difference]
     missing: list[str]     # traits that were not measured

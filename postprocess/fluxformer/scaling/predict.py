@@ -290,7 +290,7 @@ def main(arguments: list[str]) -> None:
             machine = on_network(machine, options.latency, options.bandwidth)
             print(f"\non another network: {describe_network(machine)}")
         sizes = {name: value for name, value in (("cells", options.cells), ("samples", options.samples)) if value}
-        base = dataclasses.replace(fit[0].case, micro_batches=0, **sizes)  # as many as suit each grid
+        base = dataclasses.replace(fit[0].case, micro_batches=0, **sizes)  # micro_batches = 0: as many as suit each grid
         predictions = []
         for tokens in options.tokens or [base.tokens, 1_000_000]:
             case = dataclasses.replace(base, tokens=tokens)

@@ -15,7 +15,7 @@ from fluxformer.words import check_words
 import h5py
 import numpy as np
 
-LARGEST = 2**31 - 2  # of whole numbers, as in the program
+LARGEST = 2**31 - 2  # largest whole number, as in the program
 PER_SAMPLE = ("ids", "features", "lengths", "segments", "labels")
 Samples = dict[str, np.ndarray]
 

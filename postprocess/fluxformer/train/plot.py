@@ -22,7 +22,7 @@ OPTIONS = ()
 BLUE = "#2563eb"
 FILES = (ACCENT, BLUE, "#0f9d78", "#9333ea", "#b45309", "#475569")  # colour of each file
 SPLITS = (("train", "training", ACCENT, "-", ""), ("validation", "validation", BLUE, "--", "s"), ("test", "test", INK, "-", "o"))
-MOST_POINTS = 6000  # of a line: more steps than pixels are thinned out
+MOST_POINTS = 6000  # points of a line: more steps than pixels are thinned out
 MOST_MARKERS = 30  # on a line: with more epochs the markers are omitted
 
 
