@@ -140,8 +140,8 @@ def _cells(pair: Pair) -> tuple[str, str, str]:
 
 def reading() -> str:
     """A text on how the tables are to be read."""
-    return ("What is not found to differ may differ all the same: its interval says by how much. Differences are paired over seeds (of "
-            "logarithms, shown as factors, where it says so); intervals are at the level that Holm's procedure gives, over all models and traits "
+    return ("What is not found to differ may differ all the same: its interval says by how much. Differences are paired over seeds (differences "
+            "of logarithms, shown as factors, where the table says so); intervals are at the level that Holm's procedure gives, over all models and traits "
             "of a data set. Correlations: Pearson's r over models and seeds of all data sets, each divided by its standard deviation; all models "
             "of a seed on a data set are one cluster (seeds: how many), interval and p by the jackknife over clusters of Fisher's z with "
             "Student's t, at the level that Holm's procedure gives over all pairs of traits; ✓: told from 0. The models are fixed: correlations "

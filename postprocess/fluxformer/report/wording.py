@@ -204,20 +204,20 @@ def rule_in_words(rule: Rule) -> tuple[list[str], list[tuple[Verdict, str]]]:
                        for count in dict.fromkeys(rule.seeds.values()))
     return ([
         "Effects are differences seed by seed (of logarithms for a ratio), positive as claimed, PDE models at the depths of the "
-        "Transformer's layers. Measured: mean ± standard deviation over seeds. Effect: mean and interval by Student's t with the variance "
-        "s²/n + V; V is what the test samples add, which all seeds share (“samples”: its share). Seeds without a number "
-        "do not count.",
+        "Transformer's layers. “Measured” is mean ± standard deviation over seeds. “Effect” is the mean with its interval by Student's t with "
+        "the variance s²/n + V, where V is what the test samples add, which all seeds share (“samples” is its share). Seeds without a "
+        "number do not count.",
         f"The claims about one kind of model on one data set are judged together: the probability of any false verdict among them is at most "
-        f"{level} (Holm; “level”: what is left for a claim, and the level of its interval). Against several controls the largest p counts. "
-        f"Of no relevant difference p and level are those of the two one-sided tests, and 1 − 2 × level is that of the interval; "
-        f"intervals of values have {100 * (1 - rule.alpha):g} %. “Flips”: p that the effect is 0, of all changes of sign, exact for any "
+        f"{level} (Holm; “level” is what is left for a claim, and the level of its interval). Against several controls the largest p "
+        f"counts. For “{Verdict.NO_DIFFERENCE.value}” p and level are those of the two one-sided tests, and the interval has the level 1 − 2 × level; "
+        f"intervals of values have {100 * (1 - rule.alpha):g} %. “Flips” is the p that the effect is 0 by all changes of sign, exact for any "
         "distribution; 6 seeds are needed for it to fall below 0.05.",
         f"Verdicts are preliminary (dashed) if fewer seeds count than {needed}."],
-        [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; of a value: the interval lies within the tolerance. "
+        [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; for a value, the interval lies within the tolerance. "
           "“As fitted”: a distilled model was asked to resemble the Transformer; “as constructed”: an inherited one is made of its weights"),
          (Verdict.OPPOSITE, "the effect differs from 0, on the other side"),
-         (Verdict.MISSED, "of a value: the interval lies outside the tolerance"),
+         (Verdict.MISSED, "for a value, the interval lies outside the tolerance"),
          (Verdict.NO_DIFFERENCE, "the effect lies within ± δ, by two one-sided tests"),
-         (Verdict.UNDECIDED, "none of these; said is the effect that would have been found with a probability of 80 %"),
-         (Verdict.DISAGREE, "several estimators do not earn the same verdict; their signs, in brackets if undecided, ? if not measured"),
+         (Verdict.UNDECIDED, "none of these; the cell gives the effect that would have been found with a probability of 80 %"),
+         (Verdict.DISAGREE, "several estimators do not earn the same verdict; the cell gives their signs, in brackets if undecided, ? if not measured"),
          (Verdict.NO_DATA, "no seed has the number")])
