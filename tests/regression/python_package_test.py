@@ -31,7 +31,7 @@ def public(body, place):
 
 
 def annotated(function):
-    """Whether result and arguments (except a method's first) have types."""
+    """True if result and arguments (except a method's first) have types."""
     signature = function.args
     arguments = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs, *filter(None, (signature.vararg, signature.kwarg))]
     return function.returns is not None and all(one.annotation or one.arg in ("self", "cls") for one in arguments)

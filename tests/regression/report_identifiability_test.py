@@ -40,7 +40,7 @@ class Claims(IdentifiabilityTest):
         return {one.id: {finding.model: finding.verdict for finding in findings} for one, findings in weigh(every, study, rule)}
 
     def finding(self, path, **asked):
-        """Of one claim, by model."""
+        """The findings of one claim, by model."""
         study, = self.opened(path)
         return {one.model: one for _, findings in weigh([claim(**asked)], study, RULE) for one in findings}
 
