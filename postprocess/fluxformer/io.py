@@ -131,8 +131,7 @@ TEXTS = ("experiment", "status", "message", "created", "git_revision", "command_
 
 
 class Attributes(dict[str, Value]):
-    """The attributes of the file `path`; one that is missing, or is no text where it should be one, is an
-    error of the file."""
+    """The attributes of the file `path`; it is an error of the file if one is missing or not of its type."""
 
     def __init__(self, path: str, values: Mapping[str, Value]) -> None:
         super().__init__(values)

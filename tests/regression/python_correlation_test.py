@@ -33,13 +33,13 @@ def labels(sets, seeds, models=3):
 
 
 def within(x, y, sets, seeds, models=3):
-    """The numbers without the means of models."""
+    """The correlation without the means of models."""
     group, data, cluster = labels(sets, seeds, models)
     return correlation(np.ravel(x), np.ravel(y), group, data, cluster)
 
 
 def between(x, y, sets, seeds, models=3):
-    """The numbers without the means of data sets alone."""
+    """The correlation without the means of data sets alone."""
     _, data, cluster = labels(sets, seeds, models)
     return correlation(np.ravel(x), np.ravel(y), data, data, cluster)
 

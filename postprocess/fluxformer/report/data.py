@@ -226,8 +226,7 @@ class Comparison:
         return [model for model in self.models if name in self.measures[model]]
 
     def table(self, columns: Mapping[str, Callable[[str], str | None]]) -> list[tuple[str, ...]]:
-        """Rows of text, the first of them headings: a row for each model of MODELS. `columns`: numbers by
-        heading; None is a number that a model does not have."""
+        """Rows of text, headings first: a row for each model of MODELS. `columns`: numbers by heading, None for those without."""
         rows = [(MODELS[model].label, *(column(model) or "–" for column in columns.values())) for model in self.models if model in MODELS]
         return [("model", *columns), *(row for row in rows if set(row[1:]) != {"–"})]
 
@@ -240,14 +239,12 @@ class Comparison:
         return self.depths[model]
 
     def at_transformer_depths(self, model: str) -> list[int]:
-        """Places on a model's depth axis of the ends of the Transformer's layers; places of whole depths if
-        there is no Transformer."""
+        """Places on a model's depth axis of the ends of the Transformer's layers (without one: of whole depths)."""
         ends = self.depths["transformer"] if "transformer" in self.depths else np.arange(round(self.depths[model][-1]) + 1)
         return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in ends]
 
     def facts(self, model: str | None = None) -> dict[str, Value]:
-        """Attributes of a model's group, or of the experiment's, as the first file has them; an attribute
-        with a line per seed has the lines of all files."""
+        """Attributes of a model's group or the experiment's, as in the first file; those with a line per seed, of all files."""
         group = "/".join(filter(None, ("analysis", self.experiment, model)))
         every = [run.described(group) for run in self.runs]
         return {**every[0], **{name: "\n".join(one[name] for one in every) for name in ("files", "trained") if name in every[0]}}
