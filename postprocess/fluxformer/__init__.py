@@ -19,28 +19,28 @@ __all__ = ["RunError", "open"]
 
 
 def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> xarray.Dataset:  # noqa: A001 (as xarray.open_dataset)
-    """An output file as an xarray Dataset, with its coordinates; read when indexed.
+    """Opens an output file as an xarray Dataset with its coordinates; numbers are read when they are indexed.
 
     Parameters
     ----------
     path : path-like
         Output of any experiment, model file, or the history file of a training.
     group : str
-        "": all variables, named by their path ("history/norm", "field/u"). "history", "analysis/attention/distilled", ...: those
-        below this group, with names relative to it.
+        Group whose variables are returned, with names relative to it: "history", "analysis/attention/distilled", ...; "": all
+        variables, named by their path ("history/norm", "field/u").
     unfinished : bool
-        Also accept a file whose run failed, was interrupted or is still running.
+        True: also accept a file whose run failed, was interrupted or is still running.
 
     Returns
     -------
     xarray.Dataset
-        `attrs` are the attributes of the file (settings, revision, seed, ...) or of the group; those of a variable are its
-        `long_name` and `units`. Close it, or use it in a `with` statement.
+        Its `attrs` are the attributes of the file (settings, revision, seed, ...) or of the group; the `attrs` of a variable are
+        `long_name` and `units`. Close the dataset, or use it in a `with` statement.
 
     Raises
     ------
     RunError
-        For files that are missing, unreadable, unfinished or not of Fluxformer, and for a group that is not there.
+        If the file is missing, unreadable, unfinished or not of Fluxformer, or has no such group.
     """
     from fluxformer.dataset import dataset
     return dataset(path, group, unfinished)

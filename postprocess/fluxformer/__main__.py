@@ -25,12 +25,14 @@ from fluxformer.text import one_line
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "export": "export"}
+PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
+            "xarray": "python3-xarray", "jinja2": "python3-jinja2", "h5netcdf": "python3-h5netcdf", "torch": "python3-torch"}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command with its arguments (default: those of the program).
+    """Runs a command with its arguments (default: the arguments of the program).
 
-    Ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
+    The program ends with one message and status 2 for what cannot be read or done, 1 for what the system refuses (a full disk)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help"):
@@ -44,17 +46,16 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
     except ImportError as failure:
-        from fluxformer.missing import message
         if failure.name is None or failure.name.startswith("fluxformer"):
             raise
-        _fail(message(failure.name))
+        _fail(missing(failure.name))
     from fluxformer.io import RunError
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be texts
     try:
         with warnings.catch_warnings():
             if not sys.warnoptions:
-                warnings.simplefilter("ignore")  # of numpy and matplotlib, about odd numbers: the figures show them
+                warnings.simplefilter("ignore")  # numpy and matplotlib warn about odd numbers: the figures show them
             command.main(arguments[1:])
         sys.stdout.flush()
     except RunError as failure:
@@ -72,6 +73,13 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{_files(arguments)}: does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
 
 
+def missing(name: str) -> str:
+    """The message for a module that cannot be imported: how to install it."""
+    package = PACKAGES.get(name.split(".")[0], f"python3-{name.split('.')[0]}")
+    return (f"{name} is missing for {sys.executable}. On Debian: apt-get install {package}, and use /usr/bin/python3 "
+            "(another python3 that comes first on PATH does not see Debian's packages)")
+
+
 def _files(arguments: list[str]) -> str:
     return ", ".join(one for one in arguments if os.path.exists(one)) or "a file"
 
@@ -86,7 +94,8 @@ def _fail(message: str, command: str = "", status: int = 2) -> NoReturn:
 
 
 def supervised() -> None:
-    """`main` in a process of its own, because HDF5 itself crashes on some damaged files, which has to be said in a message too."""
+    """Runs `main` in a process of its own: HDF5 itself crashes on some damaged files, and this has to be said
+    in a message too."""
     child = os.fork()
     if child == 0:
         # Libraries that crash say so on the standard error themselves, beside the message.

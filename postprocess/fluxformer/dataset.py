@@ -17,7 +17,7 @@ NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 
 
 class _Stored(BackendArray):
-    """A dataset of an open file, read when indexed."""
+    """A dataset of an open file; its numbers are read when they are indexed."""
 
     def __init__(self, stored: h5py.Dataset) -> None:
         text = h5py.check_string_dtype(stored.dtype) is not None
@@ -44,7 +44,7 @@ def _is_dimension_only(stored: h5py.Dataset) -> bool:
 
 
 def dataset(path: str | os.PathLike, group: str, unfinished: bool) -> xarray.Dataset:
-    """See `fluxformer.open`."""
+    """The xarray Dataset that `fluxformer.open` returns, which explains the arguments."""
     run = Run(path, unfinished=unfinished)
     try:
         return _dataset(run, group.strip("/"))

@@ -10,12 +10,12 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "experiments.
 
 
 def families() -> dict[str, str]:
-    """Experiment: family, in the order of the program."""
+    """The family of each experiment, in the order of the program."""
     return {name: one["family"] for name, one in _ENTRIES.items()}
 
 
 def family_of(experiment: str) -> str | None:
-    """The family of an experiment; None of one that is not known here (a program of one's own)."""
+    """The family of an experiment; None if the experiment is not known here (a program of one's own)."""
     return _ENTRIES.get(experiment, {}).get("family")
 
 

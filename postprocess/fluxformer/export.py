@@ -63,7 +63,7 @@ AROUND: dict[str, tuple[str, tuple[str | None, ...]]] = {
 
 
 class Stored:
-    """The arrays of /model, each taken once."""
+    """The arrays of /model; each is taken once."""
 
     def __init__(self, path: str, model: h5py.Group) -> None:
         self.path = path
@@ -74,11 +74,12 @@ class Stored:
         return name in self._arrays
 
     def left(self) -> list[str]:
-        """Names of those that were not taken."""
+        """Names of the arrays that were not taken."""
         return sorted(self._arrays)
 
     def take(self, name: str, *shape: int | None) -> Tensor:
-        """The array of this name and shape; None is any size from 1 on. Unfit if it is not there or another one."""
+        """Takes the array of this name and shape, in which None is any size from 1 on. Unfit if it is not
+        there or has another shape."""
         if name not in self._arrays:
             raise Unfit(f"{self.path}: /model/{name} is missing")
         stored = self._arrays.pop(name)
@@ -92,7 +93,7 @@ class Stored:
             return np.asarray(stored[...])
 
     def drop(self, name: str) -> bool:
-        """Leaves an array out; whether it was there."""
+        """Leaves an array out; returns whether it was there."""
         return self._arrays.pop(name, None) is not None
 
     def must_be(self, name: str, wanted: float, what: str) -> None:
@@ -104,7 +105,7 @@ class Stored:
 
 
 def stacked(parts: list[Tensor]) -> Tensor:
-    """Several tensors as one, below each other."""
+    """Several tensors as one, stacked along the first axis."""
     return Tensor(parts[0].name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]),
                   lambda: np.concatenate([piece for part in parts for piece in part.pieces()]))
 
@@ -118,12 +119,12 @@ def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
 
 
 def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, str], list[str]]:
-    """PyTorch's tensors of a model, the metadata, and notes of what is left out.
+    """Converts a model: PyTorch's tensors, the metadata, and notes of what is left out.
 
     Parameters
     ----------
     path : str
-        Of the file, for messages.
+        Path of the file, for messages.
     model : h5py.Group
         /model of a file that stays open until the tensors are read.
 
@@ -170,7 +171,7 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model file, or output of any run")
     parser.add_argument("state", help="file to write, STATE.safetensors")

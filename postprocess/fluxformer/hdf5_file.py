@@ -1,6 +1,6 @@
 """Opens HDF5 files that may come from anywhere: damaged, too large for what is stored in them, or made to read other files.
 
-The only place of the package that opens them for reading. What it refuses and what cannot be read raises a RunError that names the file.
+No other module of the package opens them for reading. What is refused and what cannot be read raises a RunError that names the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def regular_file(path: str) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, what: str = "", kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """Turns what goes wrong in between (h5py and numpy raise every kind) into a RunError that names the file and, if given, what was read."""
+    """Turns what goes wrong inside (h5py and numpy raise every kind of exception) into a RunError that names
+    the file and, if given, what was read."""
     try:
         yield
     except RunError:
@@ -49,7 +50,8 @@ def reading(path: str, what: str = "", kinds: tuple[type[Exception], ...] = (Exc
 
 
 def open_file(path: str, growing: bool = False) -> h5py.File:
-    """The file, open for reading; `growing`: another process may be writing it (HDF5's single writer, multiple readers)."""
+    """Opens the file for reading; `growing`: another process may be writing it (HDF5's single writer,
+    multiple readers)."""
     regular_file(path)
     try:
         file = h5py.File(path, "r", libver="latest", swmr=True) if growing else h5py.File(path, "r")

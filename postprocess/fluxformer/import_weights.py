@@ -53,7 +53,7 @@ def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]
     encoder : str or None
         Prefix of the encoder; None for a layer by itself.
     layers : list of str
-        Prefixes, in their order.
+        Prefixes of the layers, in their order.
     """
     found = [match["prefix"] for match in map(ATTENTION.fullmatch, state.names())
              if match and match["prefix"].startswith(wanted)]
@@ -77,7 +77,7 @@ def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]
 
 
 def read_layer(state: StateDict, prefix: str, width: int, ffn: int) -> Arrays:
-    """The arrays of one layer under the names of model files. Layers saved with bias=False get biases of 0."""
+    """Reads the arrays of one layer under the names of model files. Layers saved with bias=False get biases of 0."""
     def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
         if name.endswith("bias") and not any(other.startswith(prefix) and other.endswith("bias")
                                              for other in state.names()):
@@ -102,7 +102,7 @@ def norm_eps(state: StateDict, wanted: float | None, ignored: Iterable[str]) -> 
     Parameters
     ----------
     wanted : float or None
-        --norm-eps, if given.
+        The eps of --norm-eps, if given.
     ignored : iterable of str
         Patterns of names that do not count.
     """
@@ -122,7 +122,8 @@ def norm_eps(state: StateDict, wanted: float | None, ignored: Iterable[str]) -> 
 
 
 def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, str | int | float], Arrays]:
-    """Attributes of /model, and arrays by their path below it. Unfit if state dict, options and model do not fit together."""
+    """Converts a state dict: attributes of /model, and arrays by their path below it. Unfit if state dict,
+    options and model do not fit together."""
     eps = norm_eps(state, options.norm_eps, options.ignore)
     encoder, prefixes = layer_prefixes(state, options.prefix)
     first = prefixes[0]
@@ -168,7 +169,7 @@ def convert(state: StateDict, options: argparse.Namespace) -> tuple[dict[str, st
 
 
 def refuse_idle(options: argparse.Namespace) -> None:
-    """Unfit for options that would not count."""
+    """Unfit for options that would have no effect."""
     for bias, weight in (("embedding_bias", "embedding_weight"), ("head_bias", "head_weight")):
         if getattr(options, bias) and not getattr(options, weight):
             raise Unfit(f"--{bias.replace('_', '-')} {getattr(options, bias)} needs --{weight.replace('_', '-')}")
@@ -177,27 +178,27 @@ def refuse_idle(options: argparse.Namespace) -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("state", help="state dict: .npz, .safetensors, .h5, .hdf5, .pt, .pth or .bin")
     parser.add_argument("model", help="model file to write")
-    parser.add_argument("--heads", type=int, required=True, help="attention heads")
+    parser.add_argument("--heads", type=int, required=True, help="number of attention heads")
     parser.add_argument("--norm", choices=("pre", "post"), required=True,
-                        help="norm_first=True is pre, False (PyTorch's default) is post")
+                        help="place of LayerNorm: norm_first=True is pre, False (PyTorch's default) is post")
     parser.add_argument("--activation", choices=("gelu_erf", "gelu_tanh", "relu"), required=True,
-                        help="PyTorch's 'gelu' is gelu_erf, its default is relu")
+                        help="activation: PyTorch's 'gelu' is gelu_erf, its default is relu")
     parser.add_argument("--norm-eps", type=float, metavar="EPS", help="eps of every LayerNorm (default 1e-5, as in PyTorch)")
-    parser.add_argument("--prefix", default="", help="only encoder layers whose names begin so (encoder.)")
-    parser.add_argument("--final-norm", metavar="NAME", help="LayerNorm after the last layer (default: norm of the "
-                        "encoder, if there)")
-    parser.add_argument("--embedding-weight", metavar="NAME", help="d x inputs, as of nn.Linear(inputs, d)")
-    parser.add_argument("--embedding-bias", metavar="NAME", help="d (default 0)")
+    parser.add_argument("--prefix", default="", help="prefix of the encoder layers that are taken (encoder.)")
+    parser.add_argument("--final-norm", metavar="NAME", help="LayerNorm after the last layer (default: the norm of the "
+                        "encoder, if it has one)")
+    parser.add_argument("--embedding-weight", metavar="NAME", help="weight of the embedding, d x inputs, as in nn.Linear(inputs, d)")
+    parser.add_argument("--embedding-bias", metavar="NAME", help="bias of the embedding, d numbers (default 0)")
     parser.add_argument("--position", metavar="NAME",
                         help="learned positions, tokens x d (axes of length 1 are dropped)")
-    parser.add_argument("--head-weight", metavar="NAME", help="classes x d, as of nn.Linear(d, classes)")
-    parser.add_argument("--head-bias", metavar="NAME", help="classes (default 0)")
+    parser.add_argument("--head-weight", metavar="NAME", help="weight of the head, classes x d, as in nn.Linear(d, classes)")
+    parser.add_argument("--head-bias", metavar="NAME", help="bias of the head, a number for each class (default 0)")
     parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[],
-                        help="arrays to leave out (* stands for any text; may be given again)")
+                        help="names of arrays to leave out (* stands for any text; may be given several times)")
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL if it is there")
     return parser.parse_args(arguments)
 

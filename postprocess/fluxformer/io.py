@@ -9,7 +9,7 @@
     with Run(training_file("out/train.h5")) as run:       # its history file while the training goes on
         run.training("loss"), run.coordinate("step"), run.running, run.vocabulary
 
-Read-only. Unreadable files raise a RunError whose message says what to do.
+Files are only read. An unreadable file raises a RunError whose message says what to do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HISTORY = ".history.h5"
 
 
 def training_file(output: str | os.PathLike[str]) -> str:
-    """The output of a training, or its history file as long as the output does not exist."""
+    """Path of the output of a training, or of its history file as long as the output does not exist."""
     output = os.fspath(output)
     history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
     return history if not os.path.isfile(output) and os.path.isfile(history) else output
@@ -87,7 +87,7 @@ def _parse_settings(deck: str) -> dict[str, Value]:
 
 
 class Array:
-    """A dataset that is read when indexed.
+    """A dataset; its numbers are read when they are indexed.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ TEXTS = ("experiment", "status", "message", "created", "git_revision", "command_
 
 
 class Attributes(dict[str, Value]):
-    """The attributes of the file `path`; one that is missing, or no text where it should be, is an error of the file."""
+    """The attributes of the file `path`; it is an error of the file if one is missing or not of its type."""
 
     def __init__(self, path: str, values: Mapping[str, Value]) -> None:
         super().__init__(values)
@@ -153,24 +153,24 @@ class Run:
     ----------
     path : path-like
     unfinished : bool
-        Also accept a file whose run failed, was interrupted or is still running (name.h5.part).
+        True: also accept a file whose run failed, was interrupted or is still running (name.h5.part).
 
     Attributes
     ----------
     attributes : Attributes
-        Those of the file.
+        Attributes of the file.
     settings : dict
-        "section.key": value, every key of the run.
+        Every key of the run: "section.key": value.
     running : bool
-        Whether the run went on when the file was opened.
+        True if the run went on when the file was opened.
     seeds : list of int
-        Behind the numbers: those that the experiment went over, or that of the run; empty if the file names none.
+        Seeds behind the numbers: the seeds that the experiment went over, or the seed of the run; empty if the file names none.
     file : h5py.File
 
     Raises
     ------
     RunError
-        For a file that is missing, unreadable, not of Fluxformer, of another schema, or unfinished.
+        If the file is missing, unreadable, not of Fluxformer, of another schema, or unfinished.
     """
 
     def __init__(self, path: str | os.PathLike[str], unfinished: bool = False) -> None:
@@ -231,7 +231,7 @@ class Run:
         self.close()
 
     def names(self, group: str) -> list[str]:
-        """What the group holds, sorted; nothing if it is not there."""
+        """Names of what the group holds, sorted; none if there is no such group."""
         with reading(self.path, f"/{group}"):
             return sorted(self.file[group]) if group in self.file else []
 
@@ -245,28 +245,28 @@ class Run:
 
     @property
     def fields(self) -> list[str]:
-        """Names in /field."""
+        """Names of the fields in /field."""
         return self.names("field")
 
     @property
     def histories(self) -> list[str]:
-        """Names in /history."""
+        """Names of the histories in /history."""
         return self.names("history")
 
     def analyses(self, kind: str) -> list[str]:
-        """Names in /analysis/<kind>."""
+        """Names of the measures in /analysis/<kind>."""
         return self.names(f"analysis/{kind}")
 
     def field(self, name: str) -> Array:
-        """/field/<name>, lazy: [time, depth, token, sample, channel]."""
+        """The field /field/<name>, [time, depth, token, sample, channel]; its numbers are read when they are indexed."""
         return self._array("field", name)
 
     def history(self, name: str) -> np.ndarray:
-        """/history/<name> as a numpy array: [step] or [step, depth]."""
+        """The history /history/<name> as a numpy array: [step] or [step, depth]."""
         return self._array("history", name)[...]
 
     def analysis(self, kind: str, name: str) -> np.ndarray:
-        """/analysis/<kind>/<name> as a numpy array."""
+        """The measure /analysis/<kind>/<name> as a numpy array."""
         return self._array(f"analysis/{kind}", name)[...]
 
     def dimensions(self, kind: str, name: str) -> tuple[str, ...]:
@@ -285,22 +285,22 @@ class Run:
             return {name: float(self.file["timing"][name][2]) for name in self.names("timing")}
 
     def numbers(self, group: str, name: str) -> np.ndarray:
-        """/<group>/<name> as a numpy array, for groups that one family of experiments writes."""
+        """The numbers of /<group>/<name> as a numpy array, for groups that one family of experiments writes."""
         return self._array(group, name)[...]
 
     @property
     def trainings(self) -> list[str]:
-        """Names in /training."""
+        """Names of the measures in /training."""
         return self.names("training")
 
     def training(self, name: str) -> np.ndarray:
-        """/training/<name> as a numpy array: [step] or [epoch]."""
+        """The measure /training/<name> as a numpy array: [step] or [epoch]."""
         array = self._array("training", name)
         return array[:self._rows.get(array.dims[0], array.shape[0])]
 
     @property
     def training_attributes(self) -> dict[str, Value]:
-        """The attributes of /training: samples, trained_parameters, ... Empty if there is none."""
+        """The attributes of /training: samples, trained_parameters, ...; empty if there is no such group."""
         return self.described("training")
 
     @property
@@ -312,25 +312,25 @@ class Run:
 
     @property
     def coordinates(self) -> list[str]:
-        """Names of the coordinate variables of the root."""
+        """Names of the coordinate variables in the root group."""
         with reading(self.path):
             return [name for name in self.file if isinstance(self.file[name], h5py.Dataset)]
 
     def coordinate(self, name: str) -> np.ndarray:
-        """A coordinate variable of the root (depth, token_x, time, ...) as a numpy array."""
+        """A coordinate variable of the root group (depth, token_x, time, ...) as a numpy array."""
         if name not in self.file:
             raise RunError(f"{self.path}: no coordinate /{name}")
         with reading(self.path, f"/{name}"):
             return self.file[name][:self._rows[name]] if name in self._rows else self.file[name][...]
 
     def unit(self, name: str) -> str:
-        """The unit of a root coordinate, "" for a pure number or one that is not there."""
+        """The unit of a coordinate of the root group; "" for a pure number or a coordinate that is not there."""
         with reading(self.path, f"/{name}"):
             return unit_of(self.file[name]) if name in self.file else ""
 
     @property
     def deck_name(self) -> str:
-        """The deck (or earlier result) the run was started with, "defaults" if there was none."""
+        """The deck (or earlier result) that the run was started with; "defaults" if there was none."""
         for word in self.attributes.get("command_line", "").split()[2:]:
             if not word.startswith("-"):
                 return word
@@ -338,7 +338,7 @@ class Run:
 
     @property
     def revision(self) -> str:
-        """Of the program that wrote the file, and whether it had changes that were not committed."""
+        """Revision of the program that wrote the file, and whether it had changes that were not committed."""
         dirty = self.attributes.get("git_dirty") in (1, True, "1", "true", "yes")
         return str(self.attributes.get("git_revision", "not recorded"))[:10] + (" + changes" if dirty else "")
 

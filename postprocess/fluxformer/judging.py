@@ -22,7 +22,7 @@ class Verdict(str, Enum):
     OPPOSITE = "opposite"
     NO_DIFFERENCE = "no relevant difference"
     UNDECIDED = "undecided"
-    MISSED = "missed"                         # of a value
+    MISSED = "missed"                         # a value lies outside its tolerance
     DISAGREE = "estimators disagree"
     NO_DATA = "not measured"
 
@@ -34,13 +34,13 @@ class Judged:
     Attributes
     ----------
     effect : Effect
-        For several null controls that which is hardest to tell from 0; if all are told from it, but not on one side, the least.
+        The effect; of several null controls the effect that is hardest to tell from 0, or, if all are told from 0 but not on one side, the least.
     p, alpha : float
         Two-sided p, and the level that Holm gives it; NaN where nothing is tested.
     interval : tuple of float
-        At the level of the verdict.
+        Interval of the effect at the level of the verdict.
     signs : str
-        Of estimators that disagree: "+ + -".
+        Signs of estimators that disagree: "+ + -".
     """
     verdict: Verdict
     effect: Effect
@@ -51,8 +51,8 @@ class Judged:
 
     @property
     def detectable(self) -> float:
-        """Of an undecided claim: the effect that would have been found with 80 % power; NaN of others, and where this one was found but
-        others lie on the other side."""
+        """The effect that would have been found with 80 % power, for an undecided claim; NaN for other
+        claims, and where this effect was found but others lie on the other side."""
         return self.effect.detectable(self.alpha) if self.verdict is Verdict.UNDECIDED and self.effect.p_value() > self.alpha else math.nan
 
 
@@ -63,7 +63,7 @@ class Question:
     Attributes
     ----------
     effects : tuple of Effect
-        One, or one per null control: the claim must hold against each of them.
+        One effect, or one per null control: the claim must hold against each of them.
     delta : float or None
         Means within +- delta are no relevant difference; None: equivalence is not asked.
     """
@@ -91,7 +91,7 @@ class Question:
 
     @property
     def deterministic(self) -> bool:
-        """Whether none of the effects can be tested, because none has spread."""
+        """True if none of the effects can be tested, because none has spread."""
         return all(one.deterministic for one in self.effects)
 
     @property
@@ -105,7 +105,8 @@ class Question:
         return max(one.equivalence_p(self.delta) for one in tested)
 
     def judged(self, alpha: float, equal_alpha: float, alone: float = ALPHA) -> Judged:
-        """At the levels that Holm gives to the claim; NaN: not tested, undecided with the interval of a claim alone, at `alone`."""
+        """The verdict at the levels that Holm gives to the claim. NaN: not tested; then undecided, with the
+        interval of a claim alone, at `alone`."""
         effect = self.hardest
         if any(one.count < 2 for one in self.effects):
             return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect, alpha=alone)
@@ -121,19 +122,19 @@ class Question:
         found = Judged(Verdict.UNDECIDED, effect, self.p, level, effect.interval(level))
         if self.p <= alpha:
             return replace(found, verdict=_of_sign(self.sign))
-        if self.equivalence_p <= equal_alpha:  # its interval is that of two one-sided tests
+        if self.equivalence_p <= equal_alpha:  # the interval of two one-sided tests
             return replace(found, verdict=Verdict.NO_DIFFERENCE, alpha=equal_alpha, interval=effect.interval(2 * equal_alpha))
         return found
 
 
 @dataclass(frozen=True)
 class CountQuestion:
-    """Whether something happens in more runs of one kind than of another, by Fisher's exact test.
+    """The question whether something happens in more runs of one kind than of another, by Fisher's exact test.
 
     Attributes
     ----------
     first, second : tuple of int
-        (runs in which it happened, runs).
+        Counts of each kind: (runs in which it happened, runs).
     """
     first: tuple[int, int]
     second: tuple[int, int]
@@ -148,16 +149,16 @@ class CountQuestion:
 
     @property
     def sign(self) -> float:
-        """Of the difference."""
+        """Sign of the difference."""
         return float(np.sign(self.difference))
 
     @property
     def p(self) -> float:
-        """Two-sided; NaN if one kind has no runs."""
+        """Two-sided p of Fisher's exact test; NaN if one kind has no runs."""
         return diverged_p(self.first, self.second) if self.first[1] and self.second[1] else math.nan
 
     def judged(self, alpha: float, equal_alpha: float, alone: float = ALPHA) -> Judged:
-        """At the level that Holm gives to the claim; the others are not used."""
+        """The verdict at the level that Holm gives to the claim; the other levels are not used."""
         effect = Effect(np.array([self.difference]))
         if math.isnan(self.p):
             return Judged(Verdict.NO_DATA, effect)
@@ -173,7 +174,7 @@ def _order(p: float) -> float:
 
 
 def _tested(estimators: Sequence[Question | CountQuestion]) -> list[Question | CountQuestion]:
-    """Those that are not deterministic."""
+    """The effects that are not deterministic."""
     return [one for one in estimators if not one.deterministic]
 
 
@@ -186,7 +187,7 @@ def _all_agree(estimators: Sequence[Question | CountQuestion]) -> float:
 
 
 def judge_claims(claims: Sequence[Sequence[Question | CountQuestion]], alpha: float = ALPHA) -> list[tuple[Judged, list[Judged]]]:
-    """The verdicts of claims that were fixed beforehand, together.
+    """Judges claims that were fixed beforehand, together.
 
     Differences form one Holm family, equivalences another. Each claim takes part once, with the largest p of its estimators; each
     estimator is judged at the level that its claim gets. A deterministic effect is judged by its sign (or by delta) and takes no
@@ -213,12 +214,13 @@ def judge_claims(claims: Sequence[Sequence[Question | CountQuestion]], alpha: fl
 
 
 def judge(questions: Sequence[Question | CountQuestion], alpha: float = ALPHA) -> list[Judged]:
-    """The same for claims with one estimator each."""
+    """The verdicts of claims with one estimator each, judged together."""
     return [verdict for verdict, _ in judge_claims([[one] for one in questions], alpha)]
 
 
 def judge_value(effect: Effect, expected: float, tolerance: float, alpha: float = ALPHA) -> Judged:
-    """A claim of a value: it holds if the interval lies within expected +- tolerance and is missed if they are disjoint."""
+    """Judges a claim of a value: it holds if the interval lies within expected +- tolerance and is missed if
+    they are disjoint."""
     if effect.count < 2:
         return Judged(Verdict.NO_DATA if effect.count == 0 else Verdict.UNDECIDED, effect)
     low, high = effect.interval(alpha)
@@ -231,9 +233,9 @@ def judge_value(effect: Effect, expected: float, tolerance: float, alpha: float 
 
 
 def judge_estimators(found: Sequence[Judged]) -> Judged:
-    """Several estimators of one quantity: their common verdict, or that they disagree, with their signs.
+    """Judges several estimators of one quantity: their common verdict, or that they disagree, with their signs.
 
-    A sign in brackets is undecided, "?" has no number."""
+    A sign in brackets belongs to an undecided estimator, "?" to one without a number."""
     verdicts = {one.verdict for one in found}
     weakest = max(found, key=lambda one: _order(one.p))
     if len(verdicts) == 1:

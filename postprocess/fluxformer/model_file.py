@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
-from fluxformer.part_file import Sink, writing
+from fluxformer.part_file import writing
 from fluxformer.tensors import Tensor, held
 
 import h5py
@@ -18,42 +18,39 @@ SCHEMA_VERSION = 1
 
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
                 words: Sequence[str] = ()) -> None:
-    """Into `path`.part, renamed when complete.
+    """Writes a model file: `path`.part, renamed when complete.
 
     Parameters
     ----------
     path : str
     attributes : mapping
-        Those of /model.
+        Attributes of /model.
     arrays : mapping
-        By path below /model; stored in float64.
+        Arrays by their path below /model; stored in float64.
     words : sequence of str
-        Of embedding/vocabulary, if any.
+        The words of embedding/vocabulary, if any.
 
     Raises
     ------
     OSError
-        If it cannot be written; nothing is left behind then.
+        If the file cannot be written; nothing is left behind then.
     Unfit
         If an array holds numbers that are not real and finite.
     """
-    with writing(path) as stream:
-        sink = Sink(stream)
-        with h5py.File(sink, "w") as file:
-            file.attrs["schema_version"] = SCHEMA_VERSION
-            file.attrs["experiment"] = "import_weights"
-            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            file.attrs["command_line"] = " ".join(sys.argv)
-            file.attrs["status"] = "done"
-            model = file.create_group("model")
-            for name, value in attributes.items():
-                model.attrs[name] = value
-            for name, array in arrays.items():
-                _write(model, name, array if isinstance(array, Tensor) else held(name, array))
-                sink.check()
-            if words:
-                model.create_dataset("embedding/vocabulary", data=list(words), dtype=h5py.string_dtype())
-        sink.check()
+    with writing(path) as part, h5py.File(part, "w") as file:
+        file.attrs["schema_version"] = SCHEMA_VERSION
+        file.attrs["experiment"] = "import_weights"
+        file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        file.attrs["command_line"] = " ".join(sys.argv)
+        file.attrs["status"] = "done"
+        model = file.create_group("model")
+        for name, value in attributes.items():
+            model.attrs[name] = value
+        for name, array in arrays.items():
+            _write(model, name, array if isinstance(array, Tensor) else held(name, array))
+            part.check()
+        if words:
+            model.create_dataset("embedding/vocabulary", data=list(words), dtype=h5py.string_dtype())
 
 
 def _write(group: h5py.Group, name: str, array: Tensor) -> None:

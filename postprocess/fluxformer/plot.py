@@ -18,17 +18,17 @@ from types import ModuleType
 from fluxformer.experiments import families, family_of
 from fluxformer.io import Run, RunError, training_file
 
-OPTIONS = ("sample", "mixed")  # that some families understand
+OPTIONS = ("sample", "mixed")  # options that some families understand
 
 
-def plotter(family: str) -> ModuleType | None:
-    """The module that draws a family's files, fluxformer.<family>.plot; None if there is none.
+def plotter(family: str) -> ModuleType:
+    """The module that draws the files of a family: fluxformer.<family>.plot, or, if there is none, that of the sections of the report.
 
-    It has `plot(paths, folder, options)`, which yields a line for each figure written; `OPTIONS`, those of the command line that it
+    It has `plot(paths, folder, options)`, which yields a line for each figure written; `OPTIONS`, the options of the command line that it
     understands; `FOLDERS` if it draws all files of a folder together; `EPILOG`, more help.
     """
-    name = f"fluxformer.{family}.plot"
-    return importlib.import_module(name) if importlib.util.find_spec(name) is not None else None
+    own = f"fluxformer.{family}.plot"
+    return importlib.import_module(own if importlib.util.find_spec(own) is not None else "fluxformer.report.plot")
 
 
 def family_in(path: str, unfinished: bool) -> str:
@@ -45,7 +45,7 @@ def family_in(path: str, unfinished: bool) -> str:
 
 
 def families_of(paths: Iterable[str], unfinished: bool) -> Iterator[str]:
-    """The family of each file that can be read; the last RunError if none can."""
+    """The family of each file that can be read; raises the last RunError if none can."""
     failures, found = [], False
     for path in paths:
         try:
@@ -58,10 +58,10 @@ def families_of(paths: Iterable[str], unfinished: bool) -> Iterator[str]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line; the help has that of every family."""
+    """Reads the command line; the help includes that of every family."""
     epilog = None
     if {"-h", "--help"} & {*arguments}:
-        modules = [module for family in dict.fromkeys(families().values()) if (module := plotter(family)) is not None]
+        modules = map(plotter, dict.fromkeys(families().values()))
         epilog = "\n".join(dict.fromkeys(f"{(module.__doc__ or '').strip()}\n\n{getattr(module, 'EPILOG', '')}" for module in modules))
     parser = argparse.ArgumentParser(prog="fluxformer plot", description=__doc__, epilog=epilog,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -82,8 +82,6 @@ def main(arguments: list[str]) -> None:
     if len(found) > 1:
         raise RunError(f"files of different families ({', '.join(found)}): one command for each")
     module = plotter(*found)
-    if module is None:
-        raise RunError(f"{first}: there are no figures of the family '{', '.join(found)}'")
     for option in OPTIONS:
         if getattr(options, option) and option not in module.OPTIONS:
             raise RunError(f"--{option} does not apply to {first}")

@@ -1,5 +1,5 @@
 """Files in the format safetensors: the length of a header (8 bytes, the lowest first), the header (JSON: kind, shape and place of each
-tensor), and the numbers as they are in memory. What does not hold together is refused with the name of the tensor.
+tensor), and the numbers as they are in memory. A file that does not hold together is refused with the name of the tensor.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
 
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.part_file import writing
-from fluxformer.strict_json import once
+from fluxformer.text import once
 from fluxformer.tensors import BFLOAT16, Tensor, Unfit, sizes
 
 import numpy as np
@@ -32,7 +31,7 @@ METADATA = "__metadata__"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is in its file, and what it is."""
+    """The place of a tensor in its file, its kind and its shape."""
     kind: str
     shape: tuple[int, ...]
     begin: int  # in the file
@@ -47,7 +46,8 @@ def _whole_numbers(value: object) -> tuple[int, ...] | None:
 
 
 def _place(path: str, name: str, entry: object, begin: int, size: int) -> Place:
-    """What the header says of a tensor, if it can be true; the numbers begin at byte `begin` of a file of `size` bytes."""
+    """What the header says of a tensor, if it can be true; the numbers begin at byte `begin` of a file of
+    `size` bytes."""
     def refuse(why: str) -> Unfit:
         return Unfit(f"{path}: {name}: {why}")
 
@@ -74,9 +74,9 @@ class SafeTensors:
     ----------
     path : str
     metadata : dict
-        Texts by name.
+        Texts of the header by name.
     places : dict
-        Place by name of the tensor.
+        Places of the tensors by name.
 
     Raises
     ------
@@ -132,22 +132,22 @@ class SafeTensors:
         return np.memmap(self.path, KINDS[place.kind], "r", place.begin, place.shape)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of them, by name; messages name the file too."""
+        """All tensors by name; messages name the file too."""
         return {name: Tensor(f"{self.path}: {name}", place.shape, partial(self.read, name)) for name, place in self.places.items()}
 
 
 def write_safetensors(path: str, tensors: Mapping[str, Tensor], kind: str, metadata: Mapping[str, str]) -> None:
-    """Into `path`.part, renamed when complete. OSError if it cannot be written, Unfit if numbers do not fit.
+    """Writes `path`.part, renamed when complete. OSError if it cannot be written, Unfit if numbers do not fit.
 
     Parameters
     ----------
     path : str
     tensors : mapping
-        By name.
+        Tensors by name.
     kind : str
-        F64 or F32: that of all numbers.
+        Kind of all numbers, F64 or F32.
     metadata : mapping
-        Texts by name.
+        Texts of the header by name.
     """
     header: dict[str, object] = {METADATA: dict(metadata)}
     end = 0
@@ -156,18 +156,13 @@ def write_safetensors(path: str, tensors: Mapping[str, Tensor], kind: str, metad
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode("utf-8")
     text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8 bytes
-    with writing(path) as stream:
-        _write(stream, len(text).to_bytes(8, "little") + text)
+    with writing(path) as part:
+        part.write(len(text).to_bytes(8, "little") + text)
         for name, tensor in tensors.items():
             for piece in tensor.pieces():
                 with np.errstate(over="ignore"):
                     numbers = piece.astype(KINDS[kind])
                 if not np.isfinite(numbers).all():
                     raise Unfit(f"{name} holds numbers that are too large for {kind}")
-                _write(stream, numbers.tobytes())
-
-
-def _write(stream: BinaryIO, content: bytes) -> None:
-    left = memoryview(content)
-    while len(left):
-        left = left[stream.write(left):]
+                part.write(numbers.tobytes())
+                part.check()

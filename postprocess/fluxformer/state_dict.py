@@ -1,6 +1,6 @@
 """State dicts from elsewhere: files of several formats, read as arrays by name, and handed out once each.
 
-What is wrong with them raises Unfit or RunError, which name the file or the array.
+A file or array that is wrong raises Unfit or RunError, which name it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fluxformer.tensors import Tensor, Unfit, as_float64, held, sizes
 import h5py
 import numpy as np
 
-Arrays = dict[str, np.ndarray]  # by name
+Arrays = dict[str, np.ndarray]  # arrays by name
 
-COPIES = 5  # of a float32 state dict: as it is, as float64 in memory and in the image of the file
+COPIES = 5  # memory over the size of a float32 state dict: as it is, as float64 in memory and in the image of the file
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names sorted; only the first of many."""
+    """Names as text, sorted; of many only the first."""
     found, most = sorted(names), 20
     return (", ".join(found[:most]) + (f", ... ({len(found)} in all)" if len(found) > most else "")) or "nothing"
 
@@ -41,20 +41,20 @@ def read_state(path: str) -> Arrays:
 
 
 def read_tensors(path: str) -> dict[str, Tensor]:
-    """The same, by name; those of a safetensors file are read when they are asked for."""
+    """The arrays of a state dict by name; arrays of a safetensors file are read when they are asked for."""
     if os.path.splitext(path)[1].lower() == ".safetensors":
         return SafeTensors(path).tensors()
     return {name: held(f"{path}: {name}", array) for name, array in read_state(path).items()}
 
 
 def read_safetensors(path: str) -> Arrays:
-    """Of safetensors.torch.save_file."""
+    """Reads a file of safetensors.torch.save_file."""
     file = SafeTensors(path)
     return {name: file.read(name) for name in file.places}
 
 
 def read_npz(path: str) -> Arrays:
-    """Of numpy.savez."""
+    """Reads a file of numpy.savez."""
     try:
         with zipfile.ZipFile(path) as archive:
             total = sum(member.file_size for member in archive.infolist())
@@ -71,7 +71,7 @@ def read_npz(path: str) -> Arrays:
 
 
 def read_hdf5(path: str) -> Arrays:
-    """Of an HDF5 file; groups count as dots."""
+    """Reads an HDF5 file; groups count as dots."""
     found: dict[str, h5py.Dataset] = {}
 
     def keep(place: str, item: h5py.HLObject) -> None:
@@ -92,7 +92,7 @@ def read_hdf5(path: str) -> Arrays:
 
 
 def read_torch(path: str) -> Arrays:
-    """Of torch.save; runs no code from the file."""
+    """Reads a file of torch.save; runs no code from the file."""
     try:
         import torch
     except ImportError:
@@ -135,11 +135,11 @@ class StateDict:
         return name in self._arrays
 
     def names(self) -> list[str]:
-        """Of all arrays, taken or not."""
+        """Names of all arrays, taken or not."""
         return list(self._arrays)
 
     def take(self, name: str, shape: tuple[int | None, ...], squeeze: bool = False) -> np.ndarray:
-        """One array, as float64.
+        """Takes one array, as float64.
 
         Parameters
         ----------
@@ -147,12 +147,12 @@ class StateDict:
         shape : tuple
             Expected sizes, None for any size from 1 on.
         squeeze : bool
-            Drop axes of length 1 first, as long as there are too many axes.
+            True: axes of length 1 are dropped first, as long as there are too many axes.
 
         Raises
         ------
         Unfit
-            If it is not there, has another shape, or holds anything but finite real numbers.
+            If the array is not there, has another shape, or holds anything but finite real numbers.
         """
         if name not in self._arrays:
             raise Unfit(f"{name} is not in the state dict, which holds {listed(self._arrays)}")
@@ -168,6 +168,6 @@ class StateDict:
         return array
 
     def left(self, ignored: Iterable[str]) -> list[str]:
-        """Names that were not taken and match none of these patterns."""
+        """Names of arrays that were not taken and match none of these patterns."""
         return sorted(name for name in self._left
                       if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ignored))

@@ -1,4 +1,4 @@
-"""Shared by all figures: style, heading, the footer that identifies the run, PNG and PDF output. Needs no display."""
+"""What all figures share: style, heading, the footer that identifies the run, PNG and PDF output. Needs no display."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ plain_numbers = FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−"))
 
 
 class HasOrigin(Protocol):
-    """What a footer needs: a Run, or several of them as one."""
+    """A thing that a footer can name: a Run, or several of them as one."""
 
     @property
     def origin(self) -> str:
-        """Where a figure comes from, a line or several."""
+        """Text on where a figure comes from, a line or several."""
 
 
 def decades(numbers: np.ndarray) -> float:
-    """How many powers of ten the finite numbers above 0 span; 0 if there are none."""
+    """The number of powers of ten that the finite numbers above 0 span; 0 if there are none."""
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     return float(np.log10(numbers.max() / numbers.min())) if len(numbers) else 0.0
 
@@ -58,7 +58,7 @@ def no_data(axes: Axes, why: str) -> None:
 
 
 def panel(axes: Axes, title: str, ylabel: str, xlabel: str) -> None:
-    """Title, axis labels and horizontal grid lines of a panel."""
+    """Sets title, axis labels and horizontal grid lines of a panel."""
     axes.set_title(title)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.grid(True, axis="y")
@@ -70,7 +70,7 @@ def sheet(width: float, height: float, heading: str, explanation: str, runs: int
     Parameters
     ----------
     width, height : float
-        Inches.
+        Size in inches.
     heading : str
         The message, in bold.
     explanation : str
@@ -87,7 +87,7 @@ def sheet(width: float, height: float, heading: str, explanation: str, runs: int
 
 
 def _fit(text: Text) -> None:
-    """Smaller letters for a text that is wider than its figure."""
+    """Makes the letters of a text smaller if it is wider than its figure."""
     wide = text.get_window_extent().width / (0.976 * text.figure.bbox.width)
     if wide > 1:
         text.set_fontsize(text.get_fontsize() / wide)

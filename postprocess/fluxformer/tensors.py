@@ -19,12 +19,12 @@ class Unfit(RunError):
 
 
 def sizes(shape: tuple[int | None, ...]) -> str:
-    """A shape as 3 x 4; None is any size."""
+    """A shape as text, 3 x 4; None is any size."""
     return " x ".join("any" if size is None else str(size) for size in shape) or "a single number"
 
 
 def as_float64(name: str, block: np.ndarray) -> np.ndarray:
-    """The numbers in float64. Unfit, with the name, if they are no finite floating-point numbers."""
+    """Numbers in float64. Unfit, with the name, if they are no finite floating-point numbers."""
     if block.dtype == BFLOAT16:
         block = (block["bfloat16"].astype(np.uint32) << 16).view(np.float32)
     if block.dtype.kind != "f":
@@ -37,12 +37,12 @@ def as_float64(name: str, block: np.ndarray) -> np.ndarray:
 
 
 class Tensor:
-    """An array with a name, read when its numbers are asked for.
+    """An array with a name; its numbers are read when they are asked for.
 
     Attributes
     ----------
     name : str
-        Of messages.
+        Name of the array in messages.
     shape : tuple of int
     """
 
@@ -51,34 +51,34 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of numbers."""
         return math.prod(self.shape)
 
     def rows(self, start: int, stop: int) -> Tensor:
-        """Those of the first axis from `start` to before `stop`."""
+        """The rows of the first axis from `start` to before `stop`."""
         return Tensor(self.name, (stop - start, *self.shape[1:]), lambda: self._read()[start:stop])
 
     def transposed(self) -> Tensor:
-        """With the axes in reverse order."""
+        """The array with its axes in reverse order."""
         return Tensor(self.name, self.shape[::-1], lambda: self._read().T)
 
     def reshaped(self, *shape: int) -> Tensor:
-        """The same numbers in the same order in another shape."""
+        """The array in another shape, with its numbers in the same order."""
         return Tensor(self.name, shape, lambda: self._read().reshape(shape))
 
     def pieces(self) -> Iterator[np.ndarray]:
-        """Some rows of the first axis after the other, in float64. Unfit if they are not real and finite."""
+        """The numbers in pieces of some rows of the first axis, in float64. Unfit if they are not real and finite."""
         array = self._read()
         many = max(1, PIECE // max(1, math.prod(self.shape[1:])))
         for start in range(0, self.shape[0], many):
             yield as_float64(self.name, array[start:start + many])
 
     def whole(self) -> np.ndarray:
-        """All of it, in float64. Unfit if the numbers are not real and finite."""
+        """All numbers, in float64. Unfit if they are not real and finite."""
         return as_float64(self.name, self._read())
 
     def equals(self, other: Tensor) -> bool:
-        """Whether the other has the same shape and numbers."""
+        """True if the other array has the same shape and numbers."""
         return self.shape == other.shape and all(np.array_equal(one, two) for one, two in zip(self.pieces(), other.pieces()))
 
 

@@ -1,6 +1,8 @@
-"""Texts from outside, in messages and figures; needs the standard library only."""
+"""Texts and JSON from elsewhere, in messages and figures; needs the standard library only."""
 
 from __future__ import annotations
+
+from typing import Any
 
 
 def one_line(text: str) -> str:
@@ -17,3 +19,12 @@ def seed_list(seeds: list[int]) -> str:
         else:
             runs.append([seed])
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs) or "not recorded"
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON as a dictionary, for `object_pairs_hook` of `json.loads`. ValueError if a name is in it twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is in it twice")
+    return found

@@ -17,12 +17,12 @@ def read_words(path: str) -> list[str]:
     Parameters
     ----------
     path : str
-        One word per line, or, if it ends with .json, an object word: number. UTF-8.
+        Path of a file in UTF-8 with one word per line or, if the path ends with .json, an object word: number.
 
     Raises
     ------
     RunError
-        If it cannot be read, and for words that are empty or there twice.
+        If the file cannot be read, or if a word is empty or there twice.
     """
     words = _numbered(path, _text(path)) if path.endswith(".json") else read_lines(path)
     check_words(path, words, "word", unique=True)
@@ -35,7 +35,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def check_words(path: str, words: Sequence[str], what: str, unique: bool) -> None:
-    """RunError for words that a list of words in a file cannot hold; `unique`: or that are in it twice."""
+    """RunError if a list of words cannot be stored; `unique`: also if a word is in it twice."""
     places: dict[str, int] = {}
     for number, word in enumerate(words):
         if not isinstance(word, str) or not word or "\0" in word:

@@ -38,12 +38,12 @@ class Figures(IdentifiabilityTest):
         return study.of("identifiability")
 
     def drawings(self, path, *sections):
-        """By name; of all sections unless given."""
+        """The drawings by name (default: of all sections)."""
         study, = self.opened(path)
         return {one.name: one for draw in sections or [one.draw for one in identifiability.SECTIONS] for one in draw(study)}
 
     def of_panel(self, axes):
-        """Its lines by label."""
+        """The lines of a panel by label."""
         return {line.get_label(): line for line in axes.lines}
 
     def stored(self, path, model, name):

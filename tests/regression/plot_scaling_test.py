@@ -35,7 +35,7 @@ from scaling_sample import write_scaling  # noqa: E402
 from fluxformer.io import Run  # noqa: E402
 from fluxformer.scaling import plot as plot_scaling  # noqa: E402
 from fluxformer.scaling.data import Measured, studies  # noqa: E402
-from fluxformer.scaling.figures import shares  # noqa: E402
+from fluxformer.scaling.plot import shares  # noqa: E402
 
 
 class ScalingTest(ProgramTest):
@@ -268,7 +268,7 @@ class Figure(ScalingTest):
         """Includes superlinear speed-ups, slow-downs, and repetitions far from the median."""
         for ranks, step in ((3, [0.5, 1.0, 8.0]), (6, [0.2, 0.25, 0.3]), (12, [1.9, 2.0, 2.1])):
             self.sample(f"{ranks}.h5", ranks, step, {"compute": 0.75, "ghosts": 0.2})
-        with mock.patch("fluxformer.scaling.figures.save") as save:
+        with mock.patch("fluxformer.scaling.plot.save") as save:
             plot_scaling.figure(studies(self.measured("3.h5", "6.h5", "12.h5"))[0], self.folder)
         speed_up, efficiency, phases = save.call_args.args[0].axes
         low, high = speed_up.get_ylim()

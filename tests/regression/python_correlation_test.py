@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import python_package  # noqa: E402, F401 (puts fluxformer on the path)
 
-from fluxformer.correlation import correlation  # noqa: E402
+from fluxformer.statistics import correlation  # noqa: E402
 
 STUDIES = 2000
 DELTA = 3 * math.sqrt(0.05 * 0.95 / STUDIES)  # three standard errors of a share near 5 %: 1.5 %
@@ -33,13 +33,13 @@ def labels(sets, seeds, models=3):
 
 
 def within(x, y, sets, seeds, models=3):
-    """Without the means of models."""
+    """The correlation without the means of models."""
     group, data, cluster = labels(sets, seeds, models)
     return correlation(np.ravel(x), np.ravel(y), group, data, cluster)
 
 
 def between(x, y, sets, seeds, models=3):
-    """Without the means of data sets alone."""
+    """The correlation without the means of data sets alone."""
     _, data, cluster = labels(sets, seeds, models)
     return correlation(np.ravel(x), np.ravel(y), data, data, cluster)
 

@@ -31,7 +31,7 @@ def public(body, place):
 
 
 def annotated(function):
-    """Whether result and arguments (except a method's first) have types."""
+    """True if result and arguments (except a method's first) have types."""
     signature = function.args
     arguments = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs, *filter(None, (signature.vararg, signature.kwarg))]
     return function.returns is not None and all(one.annotation or one.arg in ("self", "cls") for one in arguments)
@@ -52,6 +52,11 @@ class Package(ProgramTest):
         call("cp", "-r", POSTPROCESS, "source")
         call("env/bin/pip", "install", "--quiet", "--no-index", "--no-build-isolation", "./source")
         self.assertIn("front.png", call("env/bin/fluxformer-tools", "plot", "out.h5"))
+        self.assertIn("report.html", call("env/bin/fluxformer-tools", "report", "out.h5"))
+        with open(self.path("report.html"), encoding="utf-8") as stream:
+            page = stream.read()
+        self.assertIn("<style>\n:root {", page)  # templates and style sheet are installed, too
+        self.assertEqual(page.count("<svg"), 1)
         found = json.loads(call("env/bin/python", "-c", "import fluxformer, json; data = fluxformer.open('out.h5', 'history')\n"
                                 "print(json.dumps([fluxformer.__file__, data['norm'].shape]))"))
         self.assertIn(os.path.join("env", "lib"), found[0])
@@ -128,6 +133,26 @@ class Package(ProgramTest):
                     self.assertTrue(ast.get_docstring(node), "no docstring")
                     self.assertTrue(isinstance(node, ast.ClassDef) or annotated(node), "not all types are given")
         self.assertGreater(seen, 100)
+
+    def test_no_module_imports_itself_through_others(self):
+        """Imports have no circle; those for types alone and those inside functions count, too."""
+        paths = glob.glob(os.path.join(POSTPROCESS, "fluxformer", "**", "*.py"), recursive=True)
+        names = {os.path.relpath(path, POSTPROCESS).removesuffix(".py").removesuffix("/__init__").replace(os.sep, "."): path for path in paths}
+        imports = {}
+        for name, path in names.items():
+            with open(path, encoding="utf-8") as stream:
+                nodes = list(ast.walk(ast.parse(stream.read())))
+            found = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+            for node in nodes:
+                if isinstance(node, ast.ImportFrom):
+                    self.assertEqual(node.level, 0, f"{path}: an import relative to its folder")
+                    found |= {f"{node.module}.{one.name}" if f"{node.module}.{one.name}" in names else node.module for one in node.names}
+            imports[name] = found & set(names)
+        self.assertGreater(sum(map(len, imports.values())), 100)
+        while free := [name for name, needed in imports.items() if not needed & set(imports)]:
+            for name in free:
+                del imports[name]
+        self.assertEqual(imports, {}, "a circle, or what needs one")
 
     def test_no_module_stands_apart(self):
         """Every module of the package is found by pip: folders have an __init__.py."""

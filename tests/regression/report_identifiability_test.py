@@ -40,7 +40,7 @@ class Claims(IdentifiabilityTest):
         return {one.id: {finding.model: finding.verdict for finding in findings} for one, findings in weigh(every, study, rule)}
 
     def finding(self, path, **asked):
-        """Of one claim, by model."""
+        """The findings of one claim, by model."""
         study, = self.opened(path)
         return {one.model: one for _, findings in weigh([claim(**asked)], study, RULE) for one in findings}
 
@@ -178,8 +178,8 @@ class Pages(IdentifiabilityTest):
         page = self.report(path)
         self.assertEqual(page.count("<svg"), 8)
         value = float(self.stored_last(path))
-        self.assertRegex(page, rf"<td>PDE, independent: linear map, angle</td>.*<td class=number>{100 * value:g} ± 0</td>")
-        self.assertTrue(re.search(r"<tr><td>Transformer, n = 9</td><td class=number>5 ± 0</td><td class=number>4 ± 0</td>", page))
+        self.assertRegex(page, rf"<td>PDE, independent: linear map, angle</td>.*<td class=\"number\">{100 * value:g} ± 0</td>")
+        self.assertTrue(re.search(r"<tr><td>Transformer, n = 9</td><td class=\"number\">5 ± 0</td><td class=\"number\">4 ± 0</td>", page))
         self.assertTrue(os.path.getsize(self.path("report.pdf")) > 10000)
 
     def stored_last(self, path):

@@ -60,7 +60,7 @@ class RunsTest(ClaimTest):
         return list(paths.values())
 
     def made_page(self):
-        """Its tables, and the rows of text of the paper."""
+        """Makes a report; returns the tables of the page, and the rows of text of the paper."""
         rows = []
         with without_figures(), mock.patch.object(paper.TextPages, "row", lambda _, cells: rows.append([text for _, _, text, _, _ in cells])):
             done = call("report", *self.files(), "--claims", CLAIMS, "--output", self.folder)

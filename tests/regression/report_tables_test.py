@@ -60,7 +60,7 @@ class Tables(FolderTest):
             return file[f"analysis/{experiment}/{model}/{name}"][:]
 
     def row(self, heading, *names):
-        """By column, the cells of the first data set's row that begins with these names."""
+        """The cells, by column, of the first data set's row that begins with these names."""
         head, *rows = self.tables[heading]
         row, = [one for one in rows if one[: 1 + len(names)] == [DATA, *names]]
         return dict(zip(head, row, strict=True))

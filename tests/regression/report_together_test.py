@@ -257,6 +257,8 @@ class Pages(Traits):
         for line in together_text.paragraph(together):
             self.assertTrue(line in html.unescape(page), line)
         self.assertEqual(page.count("<svg"), 1)
+        ids = re.findall(r'\bid="([^"]*)"', page)
+        self.assertEqual(len(ids), len(set(ids)))
         tables = {table.data: table.rows for table in PageReader(page).tables if table.section == together_text.HEADING}
         self.assertEqual(list(tables), ["", "Differences on built-in digits, 4 × 4 patches", "Differences on MNIST, 4 × 4 patches", "What goes together"])
         self.assertEqual([len(rows) for rows in tables.values()], [8, 22, 22, 22])

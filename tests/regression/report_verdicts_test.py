@@ -126,7 +126,7 @@ def without_mark(text):
 
 
 def numbers_of(text):
-    """Of "+0.42 [0.21, 0.63]" or "× 94 [11, 792]": the numbers and the largest distance that rounding explains."""
+    """The numbers of "+0.42 [0.21, 0.63]" or "× 94 [11, 792]", and the largest distance that rounding explains."""
     found = []
     for one in re.finditer(r"[+−]?(?:∞|\d+(?:\.(\d+))?(?:e([+-]?\d+))?)", text):
         value, decimals, exponent = float(one[0].replace("−", "-").replace("∞", "inf")), len(one[1] or ""), one[2]
@@ -179,7 +179,7 @@ class Recomputed(unittest.TestCase):
                     file.close()
 
     def table(self, kind, data):
-        """Of a data set on the page."""
+        """The table of a data set on the page."""
         return next(one for one in self.page.tables if one.kind == kind and one.data == NAMES[data])
 
     def assert_shown(self, text, values, claim, where):

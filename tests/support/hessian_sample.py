@@ -22,7 +22,7 @@ EXACT = (8.0, 4.0, 1.0, 0.5, 0.0)  # eigenvalues of the Gauss-Newton part
 
 
 class HessianFile(sample.ComparisonFile):
-    """Of one study."""
+    """A file of one study of Hessians."""
 
     def __init__(self, path, study, more="", **how):
         super().__init__(path, "hessian", **{"settings": f"{sample.ROOT['settings']}[hessian]\nstudy = {study}\n{more}", **how})

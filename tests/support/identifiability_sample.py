@@ -27,7 +27,7 @@ NOTHING = {"mlp": False, "epochs": False, "flow": False}
 
 
 class IdentifiabilityFile(sample.ComparisonFile):
-    """Of two models, with three layers."""
+    """A file on identifiability, of two models with three layers."""
 
     def along(self, axes, model, measure, values, exact=False):
         """A measure with its axes after the seed; the same for each seed if `exact`."""
@@ -40,7 +40,7 @@ class IdentifiabilityFile(sample.ComparisonFile):
             self.group()[f"{model}/{measure}"].dims[place].attach_scale(self.file[axis])
 
     def of_heads(self, model, measure, by_length, exact=False):
-        """The same in each layer and in the heads that the model has."""
+        """Adds a measure that is the same in each layer and in the heads that the model has."""
         values = np.broadcast_to(np.asarray(by_length, dtype=float)[:, None, None], (len(LENGTHS), sample.LAYERS, 2)).copy()
         values[:, :, HEADS[model]:] = np.nan
         self.along(("length", "layer", "head"), model, measure, values, exact)
@@ -177,7 +177,7 @@ class IdentifiabilityTest(ClaimTest):
         return path
 
     def opened(self, *paths):
-        """Their studies."""
+        """Opens files; the studies that they make."""
         runs = [open_run(path) for path in paths]
         for run in runs:
             self.addCleanup(run.close)

@@ -60,5 +60,5 @@ class PageReader(HTMLParser):
 
 def without_figures():
     """A context in which the report draws nothing."""
-    from fluxformer.report import command
-    return mock.patch.object(command, "SECTIONS", [one._replace(draw=lambda _: [], table=None) for one in command.SECTIONS])
+    from fluxformer.report import chapter
+    return mock.patch.object(chapter, "SECTIONS", [one._replace(draw=lambda _: [], table=None) for one in chapter.SECTIONS])

@@ -10,7 +10,7 @@ GAINS = ("gain_over_random", "gain_over_first_order", "gain_over_entropy")
 
 
 class PathsFile(sample.ComparisonFile):
-    """Of one study."""
+    """A file of one study of attention paths."""
 
     def __init__(self, path, study, task="markov", **how):
         more = {"markov": "variant = four_paths\n", "one_shot": "images = digits\n"}.get(task, "")
@@ -24,7 +24,7 @@ class PathsFile(sample.ComparisonFile):
             self.group()[f"{model}/{measure}"].dims[place].attach_scale(self.file[axis])
 
     def over_widths(self, model, measure, by_width):
-        """The same at all temperatures."""
+        """Adds a measure by width that is the same at all temperatures."""
         self.along(("temperature", "width"), model, measure, np.broadcast_to(np.asarray(by_width, dtype=float), (len(TEMPERATURES), len(WIDTHS))))
 
 

@@ -27,7 +27,7 @@ def start(*arguments, **how):
 
 
 def call(*arguments):
-    """The same in this Python, which saves the second that a new one takes to begin."""
+    """Runs `python3 -m fluxformer ARGUMENTS` in this Python, which saves the second that a new one takes to begin."""
     from fluxformer.__main__ import main
     code, out, err = 0, io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

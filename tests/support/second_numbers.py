@@ -22,7 +22,7 @@ def data_set(file):
 
 
 def experiment(file):
-    """As claims name it, with the study if there are several."""
+    """The experiment of a run as claims name it, with the study if there are several."""
     settings = ConfigParser(strict=False, interpolation=None)
     settings.read_string(file.attrs["settings"])
     name = file.attrs["experiment"]
@@ -77,12 +77,12 @@ class Quantity:
         self.kept = None  # places on the axis of the levels that are reduced; None: all
 
     def level_places(self):
-        """Where the levels stand; the clean input at 0."""
+        """The places of the levels on their axis; the clean input at 0."""
         places = self.of.coordinate(self.levels)
         return np.concatenate([[0.0], places]) if self.claim.get("start") else places
 
     def choose_levels(self, models, quantity):
-        """Those in the window; of accuracies none behind the first at which the best of the models only guesses."""
+        """The levels in the window; of accuracies none beyond the first at which the best of the models only guesses."""
         places = self.level_places()
         if window := self.claim.get("window"):
             self.kept = np.flatnonzero((places >= window[0]) & (places <= window[1]))
@@ -130,7 +130,7 @@ class Quantity:
         return values
 
     def one_number(self, values):
-        """Of an array [others, last]; a number is itself."""
+        """One number of an array [others, last]; a number is itself."""
         values = np.asarray(values, dtype=float)
         while values.ndim > 1:
             values = values.mean(axis=0)
@@ -163,7 +163,7 @@ class Quantity:
 
 
 def rounded(values):
-    """To twelve digits: what differs beyond them is round-off, and no spread."""
+    """Numbers rounded to twelve digits: what differs beyond them is round-off, and no spread."""
     return np.array([float(f"{value:.11e}") for value in values])
 
 

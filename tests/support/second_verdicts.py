@@ -94,7 +94,7 @@ class Estimator:
 
 
 def together(verdicts):
-    """Of all estimators."""
+    """The verdict of all estimators together."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return "undecided" if set(verdicts) == {"undecided", "not measured"} else "estimators disagree"

@@ -31,7 +31,7 @@ def numbers(seeds, models=MODELS, seed=0):
 
 
 def _add_entropy(out, model, values):
-    """At whole length as given; of other lengths, and of a head that is not there, otherwise."""
+    """Adds an entropy that at whole length is as given; at other lengths, and of a head that is not there, it differs."""
     entropy = np.full((len(values), len(LENGTHS), sample.LAYERS, HEADS), np.nan)
     entropy[:, 0, :, 0], entropy[:, 1, :, 0] = 9.0, values[:, None] + np.linspace(-1, 1, sample.LAYERS)
     out.exact(model, "entropy", entropy)

@@ -1,4 +1,4 @@
-"""The ablation of the report: what residual connection and normalisation do to states and to the training."""
+"""The ablation in the report: what residual connection and normalisation do to states and to the training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Variant(NamedTuple):
 
     @property
     def style(self) -> Style:
-        """Colour and marker by the norm, line by the residual connection."""
+        """Look of a variant: colour and marker by the norm, line by the residual connection."""
         label, colour, marker = NORMS.get(self.norm, (self.norm, SOFT, "D"))
         return Style(f"{label}, residual {self.residual}", colour, marker, "-" if self.residual == "on" else "--")
 
 
 def _variants(comparison: Comparison) -> list[Variant]:
-    """In a fixed order."""
+    """The variants of an ablation, in a fixed order."""
     found = [Variant(name, *(str(comparison.facts(name).get(fact)) for fact in ("kind", "residual", "norm"))) for name in comparison.models]
     order = list(NORMS)
     return sorted(found, key=lambda one: (one.kind != "transformer", one.residual != "on",
@@ -102,7 +102,7 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the ablation; none if it was not run."""
+    """Draws the figures of the ablation; none if it was not run."""
     comparison = study.of("ablation")
     if comparison is None:
         return []

@@ -1,4 +1,4 @@
-"""Attention of the report: scores by layer beside null controls and ceiling, entropies, maps."""
+"""Attention in the report: scores by layer beside null controls and ceiling, entropies, maps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _scores(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def place_between(comparison: Comparison, model: str, score: str, sign: int) -> np.ndarray | None:
-    """Where the score of a model stands between its best null control (0) and two Transformers (1).
+    """The place of a model's score between its best null control (0) and two Transformers (1).
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def place_between(comparison: Comparison, model: str, score: str, sign: int) -> 
     Returns
     -------
     ndarray, shape (seeds,), or None
-        The null is that with the best mean over seeds. None if a control was not measured, or two Transformers are no more alike than
-        without learning.
+        The place by the null control with the best mean over seeds. None if a control was not measured, or if two Transformers are
+        no more alike than without learning.
     """
     value = comparison.measure(model, score)
     nulls = [values for null in NULLS if (values := comparison.measure(model, f"{score}_{null[0]}")) is not None]
@@ -147,7 +147,7 @@ def _maps(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the attention experiment; none if it was not run."""
+    """Draws the figures of the attention experiment; none if it was not run."""
     comparison = study.of("attention")
     if comparison is None or not (models := comparison.having("cosine")):
         return []

@@ -1,4 +1,5 @@
-"""The information bottleneck of the report: what states know of input and label, by depth, by estimator, over training."""
+"""The information bottleneck in the report: what states know of input and label, by depth, by estimator, over
+training."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ ABOUT = {"input": ("input", "I(X; T)  [nat]", "ceiling", "ceiling ln N"), "label
 
 
 def _parameters(comparison: Comparison) -> str:
-    """Of the estimators, in words."""
+    """The parameters of the estimators, in words."""
     settings = comparison.runs[0].settings
     facts = comparison.facts()
     get = lambda name: settings.get("bottleneck." + name, "?")  # noqa: E731
@@ -24,7 +25,7 @@ def _parameters(comparison: Comparison) -> str:
 
 
 def _draw_limit(axes: Axes, limit: float, label: str) -> None:
-    """The line no estimate should cross; the axis shows it whole, and from zero where nothing is below."""
+    """Draws the line that no estimate should cross; the axis shows it whole, and from zero where nothing is below."""
     numbers = np.concatenate([line.get_ydata() for line in axes.lines]) if axes.lines else np.array([limit])
     low, high = min(np.nanmin(numbers), 0), max(np.nanmax(numbers), limit)
     axes.axhline(limit, color=SOFT, ls="--", lw=1.3, label=label)
@@ -70,7 +71,8 @@ def _over_epochs(comparison: Comparison, about: str, estimator: str, models: lis
 
 
 def _telling(comparison: Comparison, about: str, estimators: list[str]) -> str | None:
-    """The estimator that is not at its limit and sees the largest differences, relative to its mean; None if there is none."""
+    """The estimator that is not at its limit and sees the largest differences, relative to its mean; None if
+    there is none."""
     limit = comparison.facts().get(ABOUT[about][2], np.inf)
 
     def range_of(name: str) -> float:
@@ -81,7 +83,7 @@ def _telling(comparison: Comparison, about: str, estimators: list[str]) -> str |
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the bottleneck; none if it was not run."""
+    """Draws the figures of the bottleneck; none if it was not run."""
     comparison = study.of("bottleneck")
     if comparison is None:
         return []

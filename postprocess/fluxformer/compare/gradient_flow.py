@@ -1,4 +1,4 @@
-"""Gradient flow of the report: gradients by depth and block, Jacobians of the layers, Lyapunov exponents."""
+"""Gradient flow in the report: gradients by depth and block, Jacobians of the layers, Lyapunov exponents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), 
 
 
 def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> None:
-    """One number per seed: mean, standard deviation and the seeds themselves, a place for each model."""
+    """Draws one number per seed as a bar for each model: mean, standard deviation and the seeds themselves."""
     for place, model in enumerate(models):
         values, style = comparison.numbers(model, name).ravel(), style_of(model)
         axes.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", color=style.colour, ms=3.5, alpha=0.45, mew=0)
@@ -55,7 +55,7 @@ def _by_depth(comparison: Comparison) -> Drawing:
 
 
 def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[str, np.ndarray]]:
-    """One column per block of parameters: names and, by model, [seed, block]."""
+    """Columns of the blocks of parameters: their names and, by model, numbers [seed, block]."""
     names: list[str] = []
     columns: dict[str, list[np.ndarray]] = {model: [] for model in models}
     most = max((comparison.numbers(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
@@ -166,7 +166,7 @@ def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the gradient flow; none if it was not run."""
+    """Draws the figures of the gradient flow; none if it was not run."""
     comparison = study.of("gradient_flow")
     if comparison is None or not comparison.having("gradient_norm"):
         return []

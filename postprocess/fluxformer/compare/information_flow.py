@@ -1,4 +1,5 @@
-"""Hidden states of the report: size and spread by depth, alignment with the Transformer's, what the tokens hold."""
+"""Hidden states in the report: size and spread by depth, alignment with the states of the Transformer, what
+the tokens hold."""
 
 from __future__ import annotations
 
@@ -82,13 +83,14 @@ def _alignment(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def _at_equal_depth(comparison: Comparison, model: str, values: np.ndarray) -> np.ndarray:
-    """[seed, Transformer's depth] of a measure over both depths."""
+    """A measure over both depths, taken where the two are equal: [seed, depth of the Transformer]."""
     theirs, mine = comparison.depth("transformer"), comparison.depth(model)
     return np.stack([values[:, k, np.argmin(np.abs(mine - depth))] for k, depth in enumerate(theirs)], axis=1)
 
 
 def _token_maps(comparison: Comparison, models: list[str]) -> Drawing | None:
-    """One example, token by token: as the image's grid, or as lines of tokens over depth; None without a finite number."""
+    """Draws one example, token by token: on the grid of the image, or as lines of tokens over depth; None
+    without a finite number."""
     facts = comparison.facts()
     grid = int(facts.get("tokens_y", 1)), int(facts.get("tokens_x", 1))
     shown = {model: comparison.numbers(model, "example_norm")[0] for model in models}  # [example, depth, token]
@@ -143,7 +145,7 @@ def _lines(comparison: Comparison, shown: dict[str, np.ndarray], _: tuple[int, i
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the information flow; none if it was not run."""
+    """Draws the figures of the information flow; none if it was not run."""
     comparison = study.of("information_flow")
     if comparison is None:
         return []
@@ -157,7 +159,8 @@ def draw(study: Study) -> list[Drawing]:
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Rows of text, the first of them headings: what becomes of the states of each model, and how like the Transformer's they are."""
+    """Rows of text, the first of them headings: what becomes of the states of each model, and how similar
+    they are to those of the Transformer."""
     def change(name: str) -> Callable[[str], str | None]:
         return lambda model: None if (values := comparison.measure(model, name)) is None else first_and_last(values)
 

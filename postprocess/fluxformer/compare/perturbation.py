@@ -1,4 +1,4 @@
-"""Perturbations of the report: accuracy against their level, growth through depth, sensitivity."""
+"""Perturbations in the report: accuracy against their level, growth through depth, sensitivity."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _sensitivity(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of the perturbations; none if they were not run."""
+    """Draws the figures of the perturbations; none if they were not run."""
     comparison = study.of("perturbation")
     if comparison is None:
         return []

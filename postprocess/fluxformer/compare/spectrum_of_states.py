@@ -32,7 +32,7 @@ def _spectra(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figure of the spectra; none if they were not measured."""
+    """Draws the figure of the spectra; none if they were not measured."""
     comparison = study.of("spectrum_of_states")
     return [] if comparison is None else [_spectra(comparison)]
 

@@ -1,4 +1,4 @@
-"""Runs in time in the report: how a sample reaches its steady state."""
+"""Runs in time, in the report: how a sample reaches its steady state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fluxformer.report.style import Drawing, canvas
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The front of each run in time that has depth."""
+    """Draws the front of each run in time that has depth."""
     drawings = []
     for k, run in enumerate(study.evolutions):
         evolution = Evolution(run)

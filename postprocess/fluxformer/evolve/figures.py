@@ -1,4 +1,5 @@
-"""The figures of an `evolve` run."""
+"""The figures of an `evolve` run: with depth, and with a single depth row (particles, diffusion), where
+everything is drawn against time."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from fluxformer.io import Array, Run
-from fluxformer.style import ACCENT, INK, SOFT, no_data, panel, plt, save, sheet
+from fluxformer.style import ACCENT, FOOTER, HEADING, INK, SOFT, no_data, panel, plt, save, sheet
 
-MOST_COLUMNS = 1500  # of a heat map: more steps than pixels are thinned out
+MOST_COLUMNS = 1500  # columns of a heat map: more steps than pixels are thinned out
 MOST_MARKERS = 24  # on a line: with more depth rows the markers are omitted
 TIME_COLOURS = plt.get_cmap("viridis")
 RATE = ("Rate of change", "‖∂u/∂t‖  (rms)  [1/time unit]")  # title, axis
 
 
 def _plural(unit: str) -> str:
-    """The label of a unit on an axis."""
+    """The label of a unit on an axis: its plural."""
     return {"layer": "layers", "time": "time units"}.get(unit, unit)
 
 
@@ -31,9 +32,9 @@ class Evolution:
     Attributes
     ----------
     depth, time : ndarray, shape (rows,) and (lines of the history,)
-        In layers and time units; `depth_name`, `time_name`: labels of their axes.
+        Coordinates in layers and in time units; `depth_name`, `time_name`: labels of their axes.
     speed : float
-        c  [layers per time unit].
+        Speed of transport, c  [layers per time unit].
     threshold : float
         Relative distance to the steady state that defines the front.
     arrival : ndarray, shape (rows,), or None
@@ -55,11 +56,12 @@ class Evolution:
         self.time_name = f"time t  [{_plural(run.unit('time')) or 'time units'}]"
 
     def history(self, name: str) -> np.ndarray | None:
-        """[step, depth], or None if the run did not record it."""
+        """A history [step, depth]; None if the run did not record it."""
         return self.run.history(name) if name in self.run.histories else None
 
     def front_speed(self) -> float:
-        """Layers per time unit: slope of s against the arrival times (least squares); NaN below three arrivals."""
+        """Speed of the front in layers per time unit: slope of s against the arrival times (least squares);
+        NaN for fewer than three arrivals."""
         if self.arrival is None:
             return np.nan
         arrived = np.isfinite(self.arrival)
@@ -79,7 +81,7 @@ def _heat_map(axes: Axes, evolution: Evolution, values: np.ndarray, norm: LogNor
 
 
 def _draw_front(axes: Axes, evolution: Evolution) -> None:
-    """The line s = ct and the arrival times, if available."""
+    """Draws the line s = ct and the arrival times, if there are any."""
     if evolution.speed > 0:
         reach = min(evolution.time[-1], evolution.depth[-1] / evolution.speed)
         line = [0, reach], [0, evolution.speed * reach]
@@ -117,7 +119,7 @@ def front_maps(evolution: Evolution) -> list[FrontMap]:
 
 
 def draw_front(figure: Figure, evolution: Evolution, maps: list[FrontMap]) -> None:
-    """Each map over depth x time, with the front on it."""
+    """Draws each map over depth x time, with the front on it."""
     rows = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
     for axes, (title, unit, values, colours, low, high) in zip(rows, maps):
         mesh = _heat_map(axes, evolution, values, LogNorm(low, high, clip=True), colours)
@@ -129,7 +131,8 @@ def draw_front(figure: Figure, evolution: Evolution, maps: list[FrontMap]) -> No
 
 
 def front(evolution: Evolution, folder: str) -> str:
-    """Distance to the steady state and rate of change over depth x time, with the front on both; returns the path written."""
+    """Draws distance to the steady state and rate of change over depth x time, with the front on both;
+    returns the path written."""
     maps = front_maps(evolution)
     speed = evolution.front_speed()
     heading = "The information front crosses the layers"
@@ -162,12 +165,13 @@ def on_lattice(run: Run, values: np.ndarray) -> np.ndarray:
 
 
 def _strength(evolution: Evolution, field: Array, moment: int, row: int, sample: int) -> np.ndarray:
-    """Norm over channels (rms), token by token."""
+    """The norm over channels (rms) of each token."""
     return on_lattice(evolution.run, np.sqrt(np.mean(np.square(field[moment, row, :, sample, :].astype(float)), axis=-1)))
 
 
 def token_maps(evolution: Evolution, folder: str, sample: int = 0) -> str:
-    """Norm of u per token: one column per chosen depth, one row per chosen moment (the last is the end). Returns the path written."""
+    """Draws the norm of u per token: one column per chosen depth, one row per chosen moment (the last is the
+    end). Returns the path written."""
     field = evolution.run.field("u")
     depth, time = field.coordinate(1), field.coordinate(0)
     rows, moments = _chosen_depths(len(depth)), chosen_moments(len(time), 4)
@@ -204,6 +208,7 @@ MEASURES = (  # history, title, axis
     ("dirichlet_energy", "Dirichlet energy over tokens", "½ ⟨|∇ₓu|²⟩ per channel"),
     ("flux", "Flux through depth", "c⟨u⟩ − ε ∂ₛ⟨u⟩  [1/time unit]"),
 )
+PANELS = (*MEASURES[:3], ("rate", *RATE), ("step_size", "Step size", "Δt  [time units]"), ("cfl", "CFL number", "c Δt / h"))
 
 
 def _by_depth(axes: Axes, evolution: Evolution, values: np.ndarray,
@@ -242,7 +247,8 @@ def _entropies(axes: Axes, evolution: Evolution) -> None:
 
 
 def profiles(evolution: Evolution, folder: str) -> str:
-    """Norm, token variance, Dirichlet energy, flux at several times; arrival times; attention entropy: over depth. Returns the path."""
+    """Draws norm, token variance, Dirichlet energy, flux at several times, arrival times and attention
+    entropy over depth. Returns the path written."""
     figure = sheet(12.6, 7.6, "How the state changes with depth, and when",
                    "Colour: the moment, from early (dark) to the end (light). Orange: arrival times and mean entropy.")
     figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
@@ -259,3 +265,52 @@ def profiles(evolution: Evolution, folder: str) -> str:
     _arrivals(panels[4], evolution)
     _entropies(panels[5], evolution)
     return save(figure, evolution.run, folder, "profiles")
+
+
+def histories(evolution: Evolution, folder: str) -> str:
+    """Draws norm, token variance, Dirichlet energy, rate and step size over time; returns the path written."""
+    figure = sheet(12.6, 7.6, "How the tokens change in time", "One depth row: attention, reaction and diffusion alone.")
+    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
+    for axes, (name, title, unit) in zip(figure.subplots(2, 3).ravel(), PANELS):
+        values = evolution.history(name)
+        if values is None:
+            no_data(axes, "not recorded")
+        elif name == "cfl" and not np.any(values):
+            no_data(axes, "no transport: c = 0")
+        else:
+            values = values.reshape(len(evolution.time), -1)[:, 0]
+            axes.plot(evolution.time, values, color=ACCENT, lw=2)
+            axes.set_xlim(evolution.time[0], evolution.time[-1])
+            if name in ("step_size", "cfl") or np.ptp(values) < 1e-6 * np.max(values):  # round-off does not count as a change
+                axes.set_ylim(0, 1.1 * np.nanmax(values) or 1)
+        panel(axes, title, unit, evolution.time_name)
+    return save(figure, evolution.run, folder, "histories")
+
+
+def token_history(evolution: Evolution, folder: str, sample: int = 0) -> str:
+    """Draws the first channel of u: on a line tokens x time, on a patch grid one map per chosen moment.
+    Returns the path written."""
+    field = evolution.run.field("u")
+    time, first = field.coordinate(0), field[:, 0, :, sample, 0].astype(float)
+    bound = np.nanmax(np.abs(first)) or 1.0
+    look = {"cmap": "RdBu_r", "vmin": -bound, "vmax": bound}
+    moments = np.concatenate([[0], chosen_moments(len(time), 5)]) if len(time) > 1 else np.array([0])
+    maps = [on_lattice(evolution.run, first[moment]) for moment in moments]
+    if maps[0].shape[0] > 1:
+        lines, columns = maps[0].shape
+        height = 9.6 / len(maps) * min(lines / columns, 1.5)
+        figure = sheet(11, HEADING + FOOTER + 0.4 + max(height, 1), "How the tokens change in time", f"First channel of u on the patch grid. Across: {evolution.time_name}.")
+        panels = figure.subplots(1, len(maps))
+        for axes, moment, values in zip(np.atleast_1d(panels), moments, maps):
+            image = axes.imshow(values, **look)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+            axes.set_title(f"t = {time[moment]:.3g}", loc="center")
+        figure.colorbar(image, ax=panels, label="u, channel 0", pad=0.01, aspect=14)
+    else:
+        figure = sheet(9.5, 5.2, "How the tokens change in time", "First channel of u; each row of the picture is a token.")
+        axes = figure.subplots()
+        image = axes.pcolormesh(time, np.arange(first.shape[1]), first.T, shading="nearest", rasterized=True, **look)
+        axes.set(xlabel=evolution.time_name, ylabel="token")
+        figure.colorbar(image, ax=axes, label="u, channel 0", pad=0.01)
+    return save(figure, evolution.run, folder, "tokens")

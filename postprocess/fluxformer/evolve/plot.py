@@ -1,7 +1,7 @@
 """Figures of an `evolve` run: the information front, token maps by layer, profiles over depth.
 
-front, token_maps and profiles. A run with a single depth row has no front: histories and tokens (over time) instead. Fields that the
-run did not store are not drawn.
+The files are front, token_maps and profiles. A run with a single depth row has no front: its files are histories and tokens (over
+time). Fields that the run did not store are not drawn.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from fluxformer.evolve.figures import Evolution, front, profiles, token_maps
-from fluxformer.evolve.single_row import histories, token_history
+from fluxformer.evolve.figures import Evolution, front, histories, profiles, token_history, token_maps
 from fluxformer.io import Run, RunError
 
 OPTIONS = ("sample",)

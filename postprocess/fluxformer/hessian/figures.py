@@ -1,4 +1,5 @@
-"""The figures of trained models: what draws into axes, for `plot` and the report, and the sheets of `plot`."""
+"""The figures of Hessians of trained models: functions that draw into axes, for `plot` and the report, and
+the sheets of `plot`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from fluxformer.report.style import panel
 from fluxformer.style import ACCENT, INK, SOFT, no_data, save, sheet
 
 COLOURS = {"hessian": INK, "gauss_newton": ACCENT, "functional": "#2563eb", EXACT: "#b45309"}
-WIDTH = 0.12  # of the Gaussians, in asinh(eigenvalue / scale)
+WIDTH = 0.12  # standard deviation of the Gaussians, in asinh(eigenvalue / scale)
 # measure over the epochs: title, axis
 COURSES = {"largest_eigenvalue": ("Largest eigenvalue", "λ  [nat]"), "loss": ("Loss of the samples", "loss  [nat]")}
 SHARPNESS = {"largest_eigenvalue": ("Sharpness", "learning rate × largest λ"),
@@ -28,13 +29,13 @@ def density_scale(data: Spectra) -> float:
 
 
 def density_sentence(scale: float) -> str:
-    """How to read `draw_density`."""
+    """A sentence on how to read `draw_density`."""
     return (f"Density of the eigenvalues λ by Lanczos quadrature, on the axis asinh(λ/λ₀) with λ₀ = {scale:.2g} nat, broadened by {WIDTH}; "
             "marks: the outermost eigenvalues")
 
 
 def _ticks(axes: Axes, scale: float, low: float, high: float) -> None:
-    """Powers of ten on both sides of 0."""
+    """Ticks of an axis that is logarithmic on both sides of 0: powers of ten."""
     first, last = np.floor(np.log10(scale)) + 1, np.ceil(np.log10(scale * np.sinh(max(high, -low))))
     values = [sign * 10.0 ** power for power in np.arange(first, last + 1) for sign in (-1, 1)] + [0.0]
     shown = [value for value in sorted(values) if low <= np.arcsinh(value / scale) <= high]
@@ -44,7 +45,7 @@ def _ticks(axes: Axes, scale: float, low: float, high: float) -> None:
 
 
 def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
-    """Spectral density of each part of a model's Hessian, the extreme eigenvalues as marks."""
+    """Draws the spectral density of each part of a model's Hessian, the extreme eigenvalues as marks."""
     parts = data.parts_with_density(model)
     ends = np.concatenate([data.quadrature(one, part)[0] for one in data.models for part in data.parts_with_density(one)])
     low, high = (float(np.arcsinh(edge / scale)) for edge in (ends.min(), ends.max()))  # all models share an axis
@@ -64,7 +65,7 @@ def draw_density(axes: Axes, data: Spectra, model: str, scale: float) -> None:
 
 
 def spectrum(data: Spectra, folder: str, name: str) -> str:
-    """Spectral density by model and part, the extreme eigenvalues as marks; returns the path."""
+    """Draws spectral densities by model and part, the extreme eigenvalues as marks; returns the path written."""
     models, scale = data.with_density(), density_scale(data)
     figure = sheet(9.5, 1.2 + 2.9 * len(models), "Spectrum of the Hessian", density_sentence(scale))
     rows = figure.subplots(len(models), 1, squeeze=False, sharex=True)[:, 0]
@@ -76,14 +77,14 @@ def spectrum(data: Spectra, folder: str, name: str) -> str:
 
 
 def _draw_over_epochs(axes: Axes, data: Spectra, model: str, values: np.ndarray) -> None:
-    """Mean over seeds as a line, seeds as dots. `values`: shape (seeds, epochs)."""
+    """Draws means over seeds as a line, seeds as dots. `values`: shape (seeds, epochs)."""
     epochs, style = data.comparison.axis("copied_epoch"), MODELS[model]
     axes.plot(epochs, np.nanmean(values, axis=0), style.line, color=style.colour, lw=1.8, label=style.label)
     axes.plot(np.broadcast_to(epochs, values.shape).ravel(), values.ravel(), style.marker, color=style.colour, ms=3.5, alpha=0.5)
 
 
 def _set_epochs(axes: Axes, title: str, label: str) -> None:
-    """Scales and labels of a panel over epochs; says so if it has no numbers above 0."""
+    """Sets scales and labels of a panel over epochs; a panel without numbers above 0 says so."""
     if not any((np.asarray(line.get_ydata()) > 0).any() for line in axes.lines):
         axes.clear()
         no_data(axes, "no finite numbers above 0")
@@ -93,7 +94,7 @@ def _set_epochs(axes: Axes, title: str, label: str) -> None:
 
 
 def draw_course(axes: Axes, data: Spectra, measure: str) -> None:
-    """A measure of COURSES over the training, by model."""
+    """Draws a measure of COURSES over the training, by model."""
     for model in data.having(f"epoch_{measure}"):
         values = data.numbers(model, "hessian", f"epoch_{measure}")
         _draw_over_epochs(axes, data, model, values[..., 0] if values.ndim > 2 else values)
@@ -101,12 +102,13 @@ def draw_course(axes: Axes, data: Spectra, measure: str) -> None:
 
 
 def with_sharpness(data: Spectra) -> list[str]:
-    """The eigenvalues of SHARPNESS that can be held against a learning rate."""
+    """The eigenvalues of SHARPNESS that can be compared with a learning rate."""
     return [name for name in SHARPNESS if any(data.sharpness(model, name) is not None for model in data.models)]
 
 
 def draw_sharpness(axes: Axes, data: Spectra, eigenvalue: str) -> None:
-    """Learning rate times an eigenvalue over the training, by model, with the values at which the optimisers become unstable."""
+    """Draws learning rate times an eigenvalue over the training, by model, with the values at which the
+    optimisers become unstable."""
     limits: dict[float, list[str]] = {}
     for model in data.models:
         if (values := data.sharpness(model, eigenvalue)) is not None:
@@ -120,7 +122,8 @@ def draw_sharpness(axes: Axes, data: Spectra, eigenvalue: str) -> None:
 
 
 def course(data: Spectra, folder: str, name: str) -> str:
-    """The largest eigenvalues over the training, the loss, and what the learning rate makes of them; returns the path."""
+    """Draws the largest eigenvalues over the training, the loss, and the products with the learning rate;
+    returns the path written."""
     sharp = with_sharpness(data)
     rows = 1 if not sharp else 2
     figure = sheet(9.5, 1.0 + 3.6 * rows, "Largest eigenvalue of the Hessian over the training",
@@ -139,7 +142,7 @@ def course(data: Spectra, folder: str, name: str) -> str:
 
 
 def draw_heterogeneity(axes: Axes, data: Spectra, part: str) -> None:
-    """Heterogeneity of the blocks by model: seeds as dots, their mean as a bar."""
+    """Draws the heterogeneity of the blocks by model: seeds as dots, their mean as a bar."""
     models = [model for model in data.models if data.has(model, part, "heterogeneity")]
     for place, model in enumerate(models):
         values, style = data.numbers(model, part, "heterogeneity"), MODELS[model]
@@ -152,7 +155,7 @@ def draw_heterogeneity(axes: Axes, data: Spectra, part: str) -> None:
 
 
 def draw_block_ends(axes: Axes, data: Spectra, model: str) -> None:
-    """Largest |eigenvalue| of each diagonal block, of each part, one row for each block; seeds as dots."""
+    """Draws the largest |eigenvalue| of each diagonal block, of each part, one row for each block; seeds as dots."""
     names = data.block_names(model)
     for part in data.parts(model, "block_largest_eigenvalue"):
         values = np.abs(data.numbers(model, part, "block_largest_eigenvalue"))
@@ -176,7 +179,7 @@ def _heat_map(axes: Axes, numbers: np.ndarray, names: list[str], title: str, **h
 
 
 def distances(data: Spectra, model: str, folder: str, name: str) -> str:
-    """Distances between the spectral densities of blocks, a heat map for each part; returns the path."""
+    """Draws distances between the spectral densities of blocks, a heat map for each part; returns the path written."""
     parts, names = data.parts(model, "block_distance"), data.block_names(model)
     side = max(3.6, 0.17 * len(names))
     noise = "; white: within the noise of the probes" if set(parts) - {EXACT} else ""
@@ -194,7 +197,8 @@ def distances(data: Spectra, model: str, folder: str, name: str) -> str:
 
 
 def blocks(data: Spectra, model: str, folder: str, name: str) -> str:
-    """Frobenius norms of the blocks, a heat map for each part, and the largest |eigenvalues| of the diagonal ones; returns the path."""
+    """Draws Frobenius norms of the blocks, a heat map for each part, and the largest |eigenvalues| of the
+    diagonal blocks; returns the path written."""
     parts, ends = data.parts(model, "block_norm"), data.parts(model, "block_largest_eigenvalue")
     names = data.block_names(model)
     norms = {part: data.numbers(model, part, "block_norm").mean(axis=0) for part in parts}

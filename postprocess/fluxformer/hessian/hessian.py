@@ -77,7 +77,7 @@ def _sharpness(data: Spectra, eigenvalues: list[str]) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figures of trained models; none if their Hessians were not measured."""
+    """Draws the figures of trained models; none if their Hessians were not measured."""
     comparison = study.of("hessian.spectrum")
     if comparison is None:
         return []
@@ -101,8 +101,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[np.ndarray], np.ndarray]], ...] = (
 
 
 def table(comparison: Comparison) -> Rows:
-    """Rows of text, the first of them headings: ends, trace and heterogeneity by model, of H and of its parts; heterogeneity of all blocks, and
-    of those of layers alone."""
+    """Rows of text, the first of them headings: ends, trace and heterogeneity by model, of H and of its
+    parts; heterogeneity of all blocks, and of the blocks of layers alone."""
     data = Spectra(comparison)
     rows: Rows = [("model, part", *(heading for heading, _, _ in COLUMNS), "within layers")]
     for model in data.models:
@@ -118,7 +118,7 @@ def table(comparison: Comparison) -> Rows:
 
 
 def draw_entries_study(study: Study) -> list[Drawing]:
-    """The histograms of one layer; none if they were not made."""
+    """Draws the histograms of one layer; none if they were not made."""
     comparison = study.of("hessian.blocks")
     if comparison is None or not (kinds := comparison.having("entry_share")):
         return []
@@ -134,7 +134,8 @@ def draw_entries_study(study: Study) -> list[Drawing]:
 
 
 def entries_table(comparison: Comparison) -> Rows:
-    """Medians of the sizes of entries, and how far those of query lie below those of value."""
+    """Rows of text, the first of them headings: medians of the sizes of entries, and how far the medians of
+    query lie below those of value."""
     rows: Rows = [("layer, part", *(f"median log₁₀ |entry|, {name}" for name, _, _ in WEIGHTS), "V over Q  [decades]")]
     for kind in comparison.having("median_entry"):
         for part, name in PARTS.items():
@@ -147,7 +148,7 @@ def entries_table(comparison: Comparison) -> Rows:
 
 
 def draw_growth_study(study: Study) -> list[Drawing]:
-    """The growth of the norms of one layer, a figure for each kind of attention; none if it was not measured."""
+    """Draws the growth of the norms of one layer, a figure for each kind of attention; none if it was not measured."""
     comparison = study.of("hessian.scaling")
     if comparison is None:
         return []
@@ -168,7 +169,8 @@ def draw_growth_study(study: Study) -> list[Drawing]:
 
 
 def growth_table(comparison: Comparison) -> Rows:
-    """Exponents between the two smallest sigma, by kind and layer; those of the matrices of a linear network stand in the first column."""
+    """Rows of text, the first of them headings: exponents between the two smallest sigma, by kind and layer;
+    the exponents of the matrices of a linear network stand in the first column."""
     rows: Rows = [("layer, part", *(f"exponent, {name}" for name, _, _ in WEIGHTS))]
     for kind in with_growth(comparison):
         for part, name in PARTS.items():

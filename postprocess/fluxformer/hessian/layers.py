@@ -1,5 +1,5 @@
-"""Figures of the studies of one attention layer, sizes of entries and heat map (blocks) and growth of norms (scaling): what draws into axes, for
-`plot` and the report, and the sheets of `plot`."""
+"""Figures of the studies of one attention layer, sizes of entries and heat map (blocks) and growth of norms
+(scaling): functions that draw into axes, for `plot` and the report, and the sheets of `plot`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
 WEIGHTS = (("value V", INK, "-"), ("query Q", ACCENT, "-"), ("key K", "#2563eb", "--"))  # name, colour, line
 VALUE, QUERY, KEY = range(len(WEIGHTS))
-NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # of attention; of a linear network
+NORMS = ("block_norm_by_sigma", "matrix_norm_by_sigma")  # norms of attention; norms of a linear network
 
 
 def numbers(data: Comparison, kind: str, part: str, measure: str) -> np.ndarray:
-    """A measure of a part, seeds first."""
+    """The numbers of a measure of a part; the first axis is the seed."""
     return data.numbers(kind, measure if part == "hessian" else f"{part}_{measure}")
 
 
 def draw_entries(axes: Axes, data: Comparison, kind: str) -> None:
-    """Histograms of the entries of the diagonal blocks of H, with their medians."""
+    """Draws histograms of the entries of the diagonal blocks of H, with their medians."""
     low = data.axis("entry_size")
     shares, medians = numbers(data, kind, "hessian", "entry_share"), numbers(data, kind, "hessian", "median_entry")
     for number, (label, colour, _) in zip(range(shares.shape[1]), WEIGHTS):
@@ -36,7 +36,7 @@ def draw_entries(axes: Axes, data: Comparison, kind: str) -> None:
 
 
 def entries(data: Comparison, folder: str, name: str) -> str:
-    """Histograms of the entries of the diagonal blocks of H; returns the path."""
+    """Draws histograms of the entries of the diagonal blocks of H on a sheet; returns the path written."""
     kinds = data.having("entry_share")
     figure = sheet(5.2 * len(kinds), 4.6, "Entries of the Hessian's diagonal blocks",
                    "One attention layer with random weights; lines are means over seeds, dashed their medians")
@@ -52,7 +52,7 @@ def with_growth(data: Comparison) -> list[str]:
 
 
 def curves(data: Comparison, kind: str, part: str, layer: int) -> list[tuple[tuple[str, str, str], np.ndarray]]:
-    """Name, colour and line of the norms of a layer, and their numbers, shape (seeds, sigmas)."""
+    """The norms of a layer as curves: name, colour, line and numbers of shape (seeds, sigmas)."""
     blocks, matrices = NORMS
     if matrices in data.measures[kind]:  # a linear network has no V, Q, K
         return [((f"W_{layer + 1}", INK, "-"), numbers(data, kind, part, matrices)[:, layer])]
@@ -69,7 +69,8 @@ def slope(sigma: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def _power(sigma: np.ndarray, norms: np.ndarray) -> str:
-    """Their `slope`, ", n = 5.00 ± 0.01": mean over seeds and its 95 % interval; nothing for a single sigma."""
+    """The exponent of norms in words, ", n = 5.00 ± 0.01": mean of `slope` over seeds and its 95 % interval;
+    nothing for a single sigma."""
     if len(sigma) < 2:
         return ""
     slopes = Effect(slope(sigma, norms))
@@ -78,7 +79,8 @@ def _power(sigma: np.ndarray, norms: np.ndarray) -> str:
 
 
 def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) -> None:
-    """Norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest; 0 and overflow are left out."""
+    """Draws norms of the diagonal blocks of a layer by sigma, with the slope between the two smallest; 0 and
+    overflow are left out."""
     axes.set(xscale="log", yscale="log")
     for (label, colour, line), norms in curves(data, kind, part, layer):
         mean = norms.mean(axis=0)
@@ -94,13 +96,14 @@ def draw_growth(axes: Axes, data: Comparison, kind: str, part: str, layer: int) 
 
 
 def growth_sentence() -> str:
-    """How to read `draw_growth`."""
+    """A sentence on how to read `draw_growth`."""
     return ("Frobenius norm of the diagonal blocks; lines are means over seeds, n the slope between the two smallest sigma (mean over seeds, "
             "95 % interval)")
 
 
 def growth(data: Comparison, folder: str, name: str) -> str:
-    """Norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest; returns the path."""
+    """Draws norms of the diagonal blocks of each layer by sigma, with the slope between the two smallest;
+    returns the path written."""
     rows = [(kind, layer) for kind in with_growth(data) for layer in range(len(data.axis("layer")))]
     figure = sheet(4.2 * len(PARTS), 1.2 + 3.3 * len(rows), "Growth of the Hessian's blocks with the embeddings",
                    growth_sentence())
@@ -116,7 +119,7 @@ def growth(data: Comparison, folder: str, name: str) -> str:
 
 
 def _mark_blocks(axes: Axes, names: list[str], sizes: np.ndarray) -> None:
-    """Lines between the blocks of both axes, and their names at the middle of each."""
+    """Draws lines between the blocks of both axes, and writes their names at the middle of each."""
     ends = np.cumsum(sizes)
     for end in ends[:-1]:
         for line in (axes.axhline, axes.axvline):
@@ -128,11 +131,12 @@ def _mark_blocks(axes: Axes, names: list[str], sizes: np.ndarray) -> None:
 
 
 def heat_map(data: Comparison, folder: str, name: str) -> str:
-    """Sizes of all entries of the Hessian of the first seed, a panel for each kind of layer; returns the path."""
+    """Draws the sizes of all entries of the Hessian of the first seed, a panel for each kind of layer;
+    returns the path written."""
     kinds, run = data.having("heat_map"), data.runs[0]
     figure = sheet(1.6 + 6.2 * len(kinds), 7.4, "Entries of the whole Hessian",
                    f"log₁₀(|H| + 10⁻⁶) over all weights of a decoder with one layer, seed {data.seeds[0]}")
-    maps = {kind: run.analysis("hessian", f"{kind}/heat_map") for kind in kinds}  # of one seed: no axis of seeds
+    maps = {kind: run.analysis("hessian", f"{kind}/heat_map") for kind in kinds}  # stored for one seed: no axis of seeds
     largest = max(float(np.nanmax(values)) for values in maps.values())
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds):
         image = axes.imshow(maps[kind], vmin=-6, vmax=largest, cmap="magma")

@@ -1,6 +1,6 @@
 """Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
-<name>_course where the largest eigenvalue was followed over the training. Of the studies of one layer: <name>_entries, <name>_heat_map where it
-was stored, or <name>_growth.
+<name>_course where the largest eigenvalue was followed over the training. The studies of one layer have <name>_entries and, where it was
+stored, <name>_heat_map, or <name>_growth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPTIONS = ()
 
 
 def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator[str]:
-    """The figures of each file; yields their paths."""
+    """Draws the figures of each file; yields the paths written."""
     for path in paths:
         with Run(path, unfinished=options.unfinished) as run:
             name = os.path.basename(path).removesuffix(".h5")

@@ -13,7 +13,7 @@ PARTS_OF_MODELS = {**PARTS, EXACT: "Gauss-Newton, exact"}
 
 
 class Spectra:
-    """The measures of trained models.
+    """The spectra of trained models in the files of a comparison.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Spectra:
     ----------
     comparison : Comparison
     models : list of str
-        In the order of MODELS.
+        Names of the models, in the order of MODELS.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -39,7 +39,7 @@ class Spectra:
         return self.comparison.runs[0]
 
     def has(self, model: str, part: str, name: str) -> bool:
-        """Whether a part of a model's Hessian has this measure."""
+        """True if a part of a model's Hessian has this measure."""
         return self._named(part, name) in self.comparison.measures[model]
 
     @staticmethod
@@ -47,19 +47,19 @@ class Spectra:
         return name if part == "hessian" else f"{part}_{name}"
 
     def numbers(self, model: str, part: str, name: str) -> np.ndarray:
-        """A measure, seeds first."""
+        """The numbers of a measure; the first axis is the seed."""
         return self.comparison.numbers(model, self._named(part, name))
 
     def parts(self, model: str, name: str) -> list[str]:
-        """The parts that have this measure."""
+        """The parts of a model's Hessian that have this measure."""
         return [part for part in PARTS_OF_MODELS if self.has(model, part, name)]
 
     def parts_with_density(self, model: str) -> list[str]:
-        """The parts whose eigenvalues are sampled or all known."""
+        """The parts of a model's Hessian whose eigenvalues are sampled or all known."""
         return [part for part in PARTS_OF_MODELS if self.has(model, part, "eigenvalue" if part == EXACT else "density_node")]
 
     def with_density(self) -> list[str]:
-        """The models that have such a part."""
+        """The models that have a part with a density."""
         return [model for model in self.models if self.parts_with_density(model)]
 
     def quadrature(self, model: str, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -81,12 +81,12 @@ class Spectra:
         return [model for model in self.models if self.parts(model, name)]
 
     def block_names(self, model: str) -> list[str]:
-        """The blocks in the order of their axis."""
+        """The names of the blocks in the order of their axis."""
         return str(self.comparison.facts(model)["blocks"]).split("\n")
 
     def layer_heterogeneity(self, model: str, part: str) -> np.ndarray:
-        """Mean distance between the blocks of layers alone, without embedding and head; a number for each seed. Blocks that are 0 make no
-        pair."""
+        """Mean distance between the spectra of the blocks of layers alone, without embedding and head; a
+        number for each seed. Blocks that are 0 are in no pair."""
         distances = self.numbers(model, part, "block_distance")
         sizes = np.diagonal(self.numbers(model, part, "block_norm"), axis1=1, axis2=2)
         inner = np.array([" of " in name for name in self.block_names(model)])
@@ -106,8 +106,8 @@ class Spectra:
         return bells @ shares
 
     def sharpness(self, model: str, eigenvalue: str) -> np.ndarray | None:
-        """Learning rate times an eigenvalue by epoch, shape (seeds, epochs), NaN where the rate has come to 0; None if one of them is not
-        known at any epoch."""
+        """Learning rate times an eigenvalue by epoch, shape (seeds, epochs), NaN where the rate has come to
+        0; None if one of the two is not known at any epoch."""
         rate, values = (self.comparison.measure(model, name) for name in ("epoch_learning_rate", f"epoch_{eigenvalue}"))
         if rate is None or values is None:
             return None
@@ -115,8 +115,9 @@ class Spectra:
         return product if np.isfinite(product).any() else None
 
     def threshold(self, model: str, eigenvalue: str) -> float | None:
-        """Where the product of rate and this eigenvalue makes the optimiser unstable; None if that is not known. An optimiser that
-        preconditions is judged by the preconditioned eigenvalue alone."""
+        """The value from which on the product of rate and this eigenvalue makes the optimiser unstable; None
+        if that is not known. An optimiser that preconditions is judged by the preconditioned eigenvalue
+        alone."""
         preconditioned = self.has(model, "hessian", "epoch_preconditioned_eigenvalue")
         if preconditioned != (eigenvalue == "preconditioned_eigenvalue"):
             return None

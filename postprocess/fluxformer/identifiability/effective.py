@@ -42,7 +42,7 @@ def _by_length(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def draw_effective(study: Study) -> list[Drawing]:
-    """The figure of effective attention by length; none if it was not measured."""
+    """Draws the figure of effective attention by length; none if it was not measured."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not (models := comparison.having("correlation")):
         return []
@@ -53,12 +53,13 @@ COLUMNS = (("correlation", "correlation"), ("null", "correlation_null"), ("row s
            ("norm kept", "kept_norm"), ("negative", "negative_share"), ("entropy  [nat]", "entropy"), ("effective", "effective_entropy"),
            ("arg-max moves", "moved_share"), ("on frequent words", "frequent_raw"), ("effective", "frequent_effective"),
            ("on punctuation", "punctuation_raw"), ("effective", "punctuation_effective"))
-SIMPLEX = {"correlation", "correlation_null", "kept_norm", "negative_share", "moved_share"}  # that have numbers for rows of sum 1, too
+SIMPLEX = {"correlation", "correlation_null", "kept_norm", "negative_share", "moved_share"}  # measures that exist for rows of sum 1, too
 
 
 def effective_table(comparison: Comparison) -> Rows:
-    """Raw beside effective, by model and length, means over heads and layers; below, for whole samples, those with rows of sum 1. Columns
-    without a number (words of images) are left out."""
+    """Rows of text, the first of them headings: raw beside effective attention, by model and length, means
+    over heads and layers; below, for whole samples, the variant with rows of sum 1. Columns without a number
+    (words of images) are left out."""
     if not comparison.having("correlation"):
         return []
     names: list[str] = []
@@ -75,7 +76,7 @@ def effective_table(comparison: Comparison) -> Rows:
 
 
 def _with_sums(comparison: Comparison, model: str, name: str) -> str:
-    """Of whole samples, the variant whose rows keep their sum."""
+    """Rows of the variant whose rows of attention keep their sum, for whole samples."""
     other = "correlation_simplex_null" if name == "correlation_null" else f"{name}_simplex"
     if name in SIMPLEX:
         return cell(by_length(comparison, model, other)[:, -1])

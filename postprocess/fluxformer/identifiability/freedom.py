@@ -17,12 +17,13 @@ SIGNED = plt.get_cmap("PuOr_r")  # two hues that stay apart for colour-blind rea
 # counted, what may change, colour, line width
 COUNTS = (("linear", "linear: any change of a row", SOFT, 4.0), ("simplex", "simplex: changes that keep its sum", INK, 1.6))
 REACHABLE = ("reachable", "soft-max reachable: changes by another query, keys fixed", ACCENT, 1.8)
-DASHES = ("-.", "--", ":")  # of epsilon
+DASHES = ("-.", "--", ":")  # a line for each epsilon
 MAPS = (("raw", "attention"), ("effective", "effective attention"), ("alternative", "others, same output"))
 
 
 def _draw_counts(axes: Axes, comparison: Comparison, model: str, counts: tuple[tuple[str, str, str, float], ...]) -> None:
-    """Counts by sample length, those over epsilon thin and light, and the length beyond which weights are not unique."""
+    """Draws the counts by sample length, counts over epsilon thin and light, and the length beyond which
+    weights are not unique."""
     tokens, epsilons = tokens_of(comparison, model), comparison.axis("epsilon")
     for name, label, colour, width in counts:
         if (values := comparison.measure(model, f"nullity_{name}")) is None or not np.isfinite(values).any():
@@ -69,7 +70,7 @@ def _token_grid(axes: Axes, values: np.ndarray, grid: tuple[int, int], query: in
 
 
 def _draw_map(axes: Axes, values: np.ndarray, limit: float, words: list[str], grid: tuple[int, int] | None, query: int) -> AxesImage:
-    """Weights times the number of tokens: of one token on the grid of an image, else of all."""
+    """Draws weights times the number of tokens: of one token on the grid of an image, else of all."""
     shown = _token_grid(axes, values, grid, query) if grid else values
     image = axes.imshow(shown, cmap=SIGNED, vmin=-limit, vmax=limit, interpolation="nearest")
     axes.set(xticks=[], yticks=[])
@@ -124,13 +125,13 @@ def _alternatives(comparison: Comparison, model: str) -> Drawing:
 
 
 def _bound(error: float) -> str:
-    """The next power of ten above, "10⁻¹⁵"."""
+    """The next power of ten above a number, as text: "10⁻¹⁵"."""
     power = int(np.floor(np.log10(error))) + 1 if error > 0 else -16
     return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def draw_freedom(study: Study) -> list[Drawing]:
-    """The counts by length, and the maps of each model; none if weights were not measured."""
+    """Draws the counts by length, and the maps of each model; none if weights were not measured."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not (models := comparison.having("nullity_linear")):
         return []
@@ -138,7 +139,8 @@ def draw_freedom(study: Study) -> list[Drawing]:
 
 
 def freedom_table(comparison: Comparison) -> Rows:
-    """Counts side by side, by model and length, with what each lets vary; means over rows, heads and layers."""
+    """Rows of text, the first of them headings: counts side by side, by model and length, with what each lets
+    vary; means over rows, heads and layers."""
     if not comparison.having("nullity_linear"):
         return []
     rows: Rows = [("model, tokens", "linear: any change of a row", "simplex: its sum is kept", "soft-max reachable: another query",

@@ -21,7 +21,7 @@ PARTS = (("linear_l2", "linear map, all of the state", ACCENT, "s", "-"), ("line
 
 
 def _rate(comparison: Comparison, model: str, name: str) -> np.ndarray | None:
-    """Share of the tokens that are found, shape (seeds, ...); None for a map that was not fitted."""
+    """The share of the tokens that are found, shape (seeds, ...); None for a map that was not fitted."""
     values = comparison.measure(model, f"rate_{name}")
     return values if values is not None and np.isfinite(values).any() else None
 
@@ -120,7 +120,7 @@ def _over_epochs(comparison: Comparison, models: list[str]) -> Drawing:
 
 
 def draw_identity(study: Study) -> list[Drawing]:
-    """Rates by depth, by model, of directions and norms, over epochs; none if they were not measured."""
+    """Draws rates by depth, by model, of directions and norms, over epochs; none if they were not measured."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not (models := comparison.having("rate_identity_cosine")):
         return []
@@ -133,7 +133,7 @@ def draw_identity(study: Study) -> list[Drawing]:
 
 
 def _followed(comparison: Comparison, model: str, name: str) -> bool:
-    """Whether the rate of a map is known over the training."""
+    """True if the rate of a map is known over the training."""
     values = comparison.measure(model, f"epoch_rate_{name}_cosine")
     return values is not None and np.isfinite(values).any()
 
@@ -146,8 +146,8 @@ GUESSES = (("the state itself, angle", "identity_cosine"), ("the state itself, d
 
 
 def identity_table(comparison: Comparison) -> Rows:
-    """Rates at the ends of layers by model and map, beside chance; then PDE model minus Transformer, seed by seed, with the 95 % interval of
-    the mean."""
+    """Rows of text, the first of them headings: rates at the ends of layers by model and map, beside chance;
+    then PDE model minus Transformer, seed by seed, with the 95 % interval of the mean."""
     models = comparison.having("rate_identity_cosine")
     if not models:
         return []
@@ -166,7 +166,7 @@ def identity_table(comparison: Comparison) -> Rows:
 
 
 def _differences(values: np.ndarray) -> list[str]:
-    """Of shares, shape (seeds, depths), as points of a hundred."""
+    """Differences of shares, shape (seeds, depths), as text in percentage points."""
     found = []
     for column in 100 * values.T:
         effect = Effect(column)

@@ -1,4 +1,5 @@
-"""Shared by the figures: means over layers and heads, colours of layers and depths, the tokens of the first sample."""
+"""What the figures of identifiability share: means over layers and heads, colours of layers and depths, the
+tokens of the first sample."""
 
 from __future__ import annotations
 
@@ -13,19 +14,20 @@ from fluxformer.text import one_line
 
 EXPERIMENT = "identifiability"
 Rows = list[tuple[str, ...]]
-MOST_WORDS = 24  # that can be read along an axis
+MOST_WORDS = 24  # words that can be read along an axis
 LONGEST_WORD = 12  # letters
 
 
 def mean_over(values: np.ndarray, *axes: int) -> np.ndarray:
-    """Mean over some axes of what is known; NaN where nothing is (heads that a model does not have)."""
+    """The mean over some axes of the numbers that are known; NaN where none is (heads that a model does not have)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a mean of nothing
         return np.nanmean(values, axis=axes)
 
 
 def by_length(comparison: Comparison, model: str, name: str) -> np.ndarray:
-    """A measure of heads, mean over layers and heads, shape (seeds, lengths); over layers alone for one of layers."""
+    """A measure of heads as mean over layers and heads, shape (seeds, lengths); a measure of layers as mean
+    over layers alone."""
     values = comparison.numbers(model, name)
     return mean_over(values, *range(2, values.ndim))
 
@@ -47,12 +49,12 @@ def cell(values: np.ndarray | None) -> str:
 
 
 def shade(place: int, count: int, label: str) -> Style:
-    """How one of several layers, depths or epochs is drawn: dark to light."""
+    """The colour of one of several layers, depths or epochs, from dark to light."""
     return Style(label, plt.get_cmap("viridis")(0.9 * place / max(count - 1, 1)), "os^Dv"[place % 5], "-")
 
 
 def spread_out(count: int, most: int) -> list[int]:
-    """At most `most` of 0 .. count - 1, evenly spread, the first and the last among them."""
+    """At most `most` of the numbers 0 .. count - 1, evenly spread, the first and the last among them."""
     return sorted({int(round(place)) for place in np.linspace(0, count - 1, min(count, most))})
 
 
@@ -63,20 +65,21 @@ def group_names(comparison: Comparison) -> list[str]:
 
 
 def grid_of(comparison: Comparison, tokens: int) -> tuple[int, int] | None:
-    """Rows and columns of an image that is cut into that many tokens; None for what is no image, and for a part of one."""
+    """Rows and columns of an image that is cut into that many tokens; None for what is no image, and for a
+    part of an image."""
     facts = comparison.facts()
     columns, rows = int(facts["tokens_x"]), int(facts["tokens_y"])
     return (rows, columns) if rows > 1 and rows * columns == tokens else None
 
 
 def words_of(comparison: Comparison) -> list[str]:
-    """The words of the first sample, as they fit along an axis; empty for images."""
+    """The words of the first sample, cut to fit along an axis; empty for images."""
     words = str(comparison.facts().get("sample_words", "")).removesuffix("\n")
     return [_shown(word) for word in words.split("\n")] if words else []
 
 
 def _shown(word: str) -> str:
-    """Without letters that the font does not have, and not too long."""
+    """A word without letters that the font does not have, cut if it is too long."""
     font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
     text = "".join(letter if font.get_char_index(ord(letter)) else "\N{WHITE SQUARE}" for letter in one_line(word)) or "\N{WHITE SQUARE}"
     return text if len(text) <= LONGEST_WORD else text[:LONGEST_WORD - 1] + "…"

@@ -45,24 +45,25 @@ def _course(comparison: Comparison) -> Drawing:
 
 
 def draw_training(study: Study) -> list[Drawing]:
-    """None without a file of `paths.study = train`."""
+    """Draws how networks learned; None without a file of `paths.study = train`."""
     comparison = study.of(TRAINING)
     return [_course(comparison)] if comparison is not None else []
 
 
 def training_table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Accuracy on each set of examples."""
+    """Rows of text, the first of them headings: accuracy on each set of examples."""
     accuracy = 100 * comparison.numbers(NETWORK, "judged_accuracy")
     return [("examples", "accuracy, %"), *((name, mean_and_spread(accuracy[:, k])) for k, name in enumerate(lines_of(comparison, "judged_sets")))]
 
 
 def chosen(by: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Of numbers [seed, temperature, width], those at the temperature at which `by` is largest: [seed, width]."""
+    """Numbers [seed, width] at the temperature at which `by` is largest, from numbers [seed, temperature, width]."""
     return np.take_along_axis(of, by.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def draw_sets(comparison: Comparison) -> Drawing:
-    """What theory and Gaussian process predict for each set of examples; the temperature is chosen on validation examples."""
+    """Draws what theory and Gaussian process predict for each set of examples; the temperature is chosen on
+    validation examples."""
     test, further = (100 * comparison.numbers("theory", name) for name in ("accuracy", "further_accuracy"))
     names = lines_of(comparison, "further_sets")
     figure = canvas(3.8)
@@ -88,7 +89,8 @@ def draw_sets(comparison: Comparison) -> Drawing:
 
 
 def sets_table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """By width, at the temperature chosen on validation examples."""
+    """Rows of text, the first of them headings: predictions by width, at the temperature chosen on validation
+    examples."""
     test, further = (100 * comparison.numbers("theory", name) for name in ("accuracy", "further_accuracy"))
     by = further[..., 0]
     sets = [("test", chosen(by, test)), ("test, T chosen on it", chosen(test, test)),
@@ -129,19 +131,19 @@ def _pruned(comparison: Comparison, model: str) -> Drawing:
 
 
 def draw_pruning(study: Study) -> list[Drawing]:
-    """None without a file of `paths.study = prune`."""
+    """Draws what networks lose without some heads; None without a file of `paths.study = prune`."""
     comparison = study.of(PRUNING)
     return [_pruned(comparison, NETWORK)] if comparison is not None else []
 
 
 def draw_transformers(study: Study) -> list[Drawing]:
-    """None without a file of `pruning`."""
+    """Draws what Transformers lose without some heads; None without a file of `pruning`."""
     comparison = study.of(TRANSFORMERS)
     return [_pruned(comparison, "transformer")] if comparison is not None else []
 
 
 def pruning_table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Accuracy after none, one, two, ... heads by each order."""
+    """Rows of text, the first of them headings: accuracy after none, one, two, ... heads by each order."""
     model = next(iter(comparison.having("pruned_accuracy")))
     accuracy, names = 100 * comparison.numbers(model, "pruned_accuracy"), lines_of(comparison, "pruning_orders")
     random = [k for k, name in enumerate(names) if name.startswith(RANDOM)]

@@ -118,7 +118,7 @@ def _heads(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """Accuracies, order parameters, components and heads; none without a file of `paths`."""
+    """Draws accuracies, order parameters, components and heads; none without a file of `paths`."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not comparison.having("accuracy"):
         return []
@@ -127,7 +127,8 @@ def draw(study: Study) -> list[Drawing]:
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Accuracy by temperature and width, with the Gaussian processes; of the one-shot task by sets of examples."""
+    """Rows of text, the first of them headings: accuracy by temperature and width, with the Gaussian
+    processes; for the one-shot task by sets of examples."""
     if "further_accuracy" in comparison.measures[GROUP]:
         return networks.sets_table(comparison)
     accuracy, parts = comparison.numbers(GROUP, "accuracy"), _parts(comparison)

@@ -16,7 +16,7 @@ SHOWN = (0, 1, 2)  # quantities whose chains are drawn: u_a, tr U_1, E
 
 
 def samplers_of(comparison: Comparison) -> list[str]:
-    """Those that the files have."""
+    """The samplers that the files have."""
     return [one for one in SAMPLERS if one in comparison.having("trace")]
 
 
@@ -26,7 +26,7 @@ def _sampled(comparison: Comparison, sampler: str) -> np.ndarray:
 
 
 def _agreement(comparison: Comparison) -> Drawing:
-    """At the first temperature."""
+    """Draws the agreement with the theory at the first temperature."""
     widths = comparison.axis("width")
     paths = len(comparison.axis("path"))
     figure = canvas(3.9)
@@ -64,7 +64,7 @@ def _agreement(comparison: Comparison) -> Drawing:
 
 
 def _chains(comparison: Comparison) -> Drawing:
-    """Of the first seed at the smallest width that was sampled."""
+    """Draws the chains of the first seed at the smallest width that was sampled."""
     names, samplers = lines_of(comparison, "quantities"), samplers_of(comparison)
     figure = canvas(1.9 * len(SHOWN) + 0.6)
     grid = figure.subplots(len(SHOWN), len(samplers), squeeze=False, sharex=True, sharey="row")
@@ -86,7 +86,7 @@ def _chains(comparison: Comparison) -> Drawing:
 
 
 def _orders(comparison: Comparison) -> Drawing:
-    """At the smallest width that was sampled."""
+    """Draws order parameters at the smallest width that was sampled."""
     samplers, names = samplers_of(comparison), lines_of(comparison, "path_names")
     at = _sampled(comparison, samplers[0])[0]
     groups = [("theory", "theory"), *((one, MODELS[one].label) for one in samplers if at in _sampled(comparison, one))]
@@ -111,7 +111,7 @@ def _orders(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """Agreement with the theory, chains and order parameters; none without a file of `paths.study = sample`."""
+    """Draws agreement with the theory, chains and order parameters; none without a file of `paths.study = sample`."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not samplers_of(comparison):
         return []
@@ -119,7 +119,7 @@ def draw(study: Study) -> list[Drawing]:
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """By sampler and width, at the first temperature."""
+    """Rows of text, the first of them headings: measures by sampler and width, at the first temperature."""
     heads = ("sampler", "N", "accuracy", "theory", "distance of U", "Monte-Carlo error", "distance of the predictor", "largest split R̂")
     rows: list[tuple[str, ...]] = [heads]
     for sampler in samplers_of(comparison):

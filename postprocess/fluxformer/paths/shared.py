@@ -14,17 +14,17 @@ THEORY = Style("theory at width N", INK, "o", "-")
 
 
 def lines_of(comparison: Comparison, fact: str) -> list[str]:
-    """An attribute with a line for each name."""
+    """The lines of an attribute that has a line for each name."""
     return str(comparison.facts()[fact]).removesuffix("\n").split("\n")
 
 
 def finite(comparison: Comparison) -> np.ndarray:
-    """The widths but the infinite one, which is the last."""
+    """The finite widths: all but the last, which is infinite."""
     return comparison.axis("width")[:-1]
 
 
 def across(axes: Axes, values: np.ndarray, colour: str, line: str, label: str) -> None:
-    """A number per seed that does not depend on the width."""
+    """Draws a number per seed that does not depend on the width: mean as a line, one standard deviation as a band."""
     axes.axhline(values.mean(), color=colour, ls=line, lw=1.6, label=label)
     if len(values) > 1:
         axes.axhspan(values.mean() - values.std(ddof=1), values.mean() + values.std(ddof=1), color=colour, alpha=0.08, lw=0)

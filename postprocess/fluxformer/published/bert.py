@@ -1,4 +1,4 @@
-"""BERT: norm behind each sub-layer, words, segments and learned positions under a LayerNorm."""
+"""BERT: norm after each sub-layer; words, segments and learned positions under a LayerNorm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NORMS = {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
-    """The model; `kind` is its class (BertForMaskedLM), "" if config.json does not say it."""
+    """Builds the model; `kind` is its class (BertForMaskedLM), "" if config.json does not say it."""
     config.must_be("position_embedding_type", "absolute", "a model file has a vector for each position and no others")
     config.must_be("is_decoder", False, "decoders of the BERT family have no place in a model file")
     config.must_be("add_cross_attention", False, "a model file has no cross attention")
@@ -41,7 +41,7 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
 
 
 def word_head(config: Config, tensors: Checkpoint, model: Model) -> None:
-    """The head of the masked language model."""
+    """Adds the head of the masked language model."""
     place = "cls.predictions."
     model.linear(tensors, place + "transform.dense", "word_head/transform_W", "word_head/transform_b", model.width, model.width)
     model.attributes["word_head_activation"] = model.attributes["activation"]

@@ -19,11 +19,11 @@ class Model:
     Attributes
     ----------
     attributes : dict
-        Those of /model.
+        Attributes of /model.
     arrays : dict
-        By path below /model.
+        Arrays by their path below /model.
     notes : list of str
-        What is left out, and why.
+        Notes on what is left out, and why.
     """
     attributes: dict[str, str | int | float]
     arrays: dict[str, Tensor | np.ndarray] = field(default_factory=dict)
@@ -31,21 +31,22 @@ class Model:
 
     @property
     def width(self) -> int:
-        """Channels."""
+        """Number of channels."""
         return int(self.attributes["width"])
 
     def linear(self, tensors: Checkpoint, name: str, weight: str, bias: str, rows: int, columns: int) -> None:
-        """An nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`."""
+        """Adds an nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`."""
         self.arrays[weight] = tensors.take(f"{name}.weight", rows, columns)
         self.arrays[bias] = tensors.take(f"{name}.bias", rows)
 
     def norm(self, tensors: Checkpoint, name: str, place: str) -> None:
-        """An nn.LayerNorm `name` as the arrays `place`gain and `place`bias."""
+        """Adds an nn.LayerNorm `name` as the arrays `place`gain and `place`bias."""
         self.arrays[f"{place}gain"] = tensors.take(f"{name}.weight", self.width)
         self.arrays[f"{place}bias"] = tensors.take(f"{name}.bias", self.width)
 
     def encoder_layer(self, tensors: Checkpoint, number: int, place: str, linears: Mapping[str, str], norms: Mapping[str, str]) -> None:
-        """Layer `number`, counted from 1, whose names begin with `place`, from its linear maps (Q, K, V, O, 1, 2) and LayerNorms."""
+        """Adds layer `number`, counted from 1, whose names begin with `place`, from its linear maps (Q, K, V,
+        O, 1, 2) and LayerNorms."""
         width, ffn = self.width, int(self.attributes["ffn"])
         for letter, name in linears.items():
             rows, columns = {"1": (ffn, width), "2": (width, ffn)}.get(letter, (width, width))
@@ -55,7 +56,7 @@ class Model:
             self.norm(tensors, place + name, f"layers/{number}/{ours}_")
 
     def classifier(self, config: Config, tensors: Checkpoint, name: str, pooling: str) -> None:
-        """The class head `name`, on the tokens that `pooling` says."""
+        """Adds the class head `name`, which acts on the tokens that `pooling` says."""
         shape = tensors.shape(f"{name}.weight")
         classes = config.classes() or (shape[0] if shape else 0)
         self.arrays["head/W"] = tensors.take(f"{name}.weight", classes, self.width)
@@ -66,7 +67,7 @@ class Model:
         self.attributes.update(classes=classes, pooling=pooling)
 
     def word_matrix(self, config: Config, tensors: Checkpoint, name: str) -> None:
-        """The output matrix `name` of the word head, unless it is that of the embedding."""
+        """Adds the output matrix `name` of the word head, unless it is the matrix of the embedding."""
         words = self.arrays["embedding/words"]
         assert isinstance(words, Tensor)
         tied = config.flag("tie_word_embeddings", True)
@@ -80,13 +81,13 @@ class Model:
                         '"tie_word_embeddings": false')
 
     def leave_out(self, names: list[str], why: str) -> None:
-        """A note on tensors that no model file has."""
+        """Adds a note on tensors that no model file has."""
         if names:
             self.notes.append(f"left out: {', '.join(names)} ({why})")
 
 
 def transformer(config: Config, *, layers: str, width: str, heads: str, ffn: int, activation: str, norm: str, eps: float) -> Model:
-    """A Transformer of the sizes that the entries of these names give."""
+    """Begins a Transformer of the sizes that the entries of these names give."""
     count, channels = config.whole(heads), config.whole(width)
     if channels % count:
         raise config.refuse(heads, f"does not divide {width} = {channels}")
@@ -103,11 +104,11 @@ class Architecture:
     Attributes
     ----------
     prefix, ignored : str
-        As of `Checkpoint`.
+        Patterns of names, as `Checkpoint` takes them.
     classes : tuple of str
         Names of the models that fit into a model file, as in the entry architectures of config.json.
     build : callable
-        From config and checkpoint.
+        Function that builds the model from config and checkpoint.
     """
     prefix: str
     ignored: str

@@ -18,7 +18,7 @@ class Checkpoint:
     ----------
     path : str
     prefix : str
-        Pattern of what may stand in front of a name (model.bert.).
+        Pattern of what may precede a name (model.bert.).
     ignored : str
         Pattern of the names, without prefix, that hold nothing to compute with.
 
@@ -49,17 +49,17 @@ class Checkpoint:
         return name in self._tensors
 
     def any(self, beginning: str) -> bool:
-        """Whether a name begins so."""
+        """True if a name begins so."""
         return any(name.startswith(beginning) for name in self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """That of a tensor that must be there."""
+        """The shape of a tensor that must be there."""
         if name not in self._tensors:
             raise Unfit(f"{self.path}: {name} is missing; it holds {listed(self._published.values())}")
         return self._tensors[name].shape
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor of this name and shape. Unfit if it is not there or has another shape."""
+        """Takes the tensor of this name and shape. Unfit if it is not there or has another shape."""
         found = self.shape(name)
         if found != shape:
             raise Unfit(f"{self.path}: {self._published[name]} is {sizes(found)} where config.json makes it {sizes(shape)}")
@@ -67,7 +67,7 @@ class Checkpoint:
         return self._tensors[name]
 
     def drop(self, beginning: str) -> list[str]:
-        """Leaves out the unused tensors whose names begin so; their names in the file."""
+        """Leaves out the unused tensors whose names begin so; returns their names in the file."""
         names = sorted(name for name in self._left if name.startswith(beginning))
         self._left -= set(names)
         return [self._published[name] for name in names]

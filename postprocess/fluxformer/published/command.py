@@ -43,7 +43,8 @@ ARCHITECTURES = {"bert": BERT, "distilbert": DISTILBERT, "gpt2": GPT2, "vit": VI
 
 
 def architecture_of(config: Config) -> tuple[Architecture, str]:
-    """The architecture, and the class of the model ("" if it is not said). Unfit if the program has no such models."""
+    """The architecture, and the class of the model ("" if config.json does not say it). Unfit if the program
+    has no such models."""
     config.must_be_empty("auto_map", "the model is computed by a program of its own")
     config.must_be_empty("quantization_config", "quantised numbers are not read")
     config.must_be_empty("pruned_heads", "all layers of a model file have the same heads")
@@ -79,10 +80,10 @@ def convert(checkpoint: str, config_path: str) -> Model:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", help="weights: .safetensors, .npz, .bin, .pt or .pth")
-    parser.add_argument("config", help="the config.json beside them")
+    parser.add_argument("config", help="config.json of the checkpoint")
     parser.add_argument("--output", metavar="MODEL.h5", required=True, help="model file to write")
     parser.add_argument("--words", metavar="FILE", help="vocabulary: vocab.txt or vocab.json")
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL.h5 if it is there")
@@ -90,7 +91,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the model file and prints what it holds."""
+    """`fluxformer import` of a published checkpoint: writes the model file and prints what it holds."""
     options = parse(arguments)
     refuse_place(options.output, tuple(filter(None, (options.checkpoint, options.config, options.words))), options.overwrite)
     model = convert(options.checkpoint, options.config)

@@ -7,10 +7,10 @@ import os
 from typing import Any
 
 from fluxformer.hdf5_file import regular_file
-from fluxformer.strict_json import once
+from fluxformer.text import once
 from fluxformer.tensors import Unfit
 
-MOST = 1_000_000_000  # of whole numbers, as in the program
+MOST = 1_000_000_000  # largest whole number, as in the program
 LONGEST = 50_000_000  # bytes; the largest have some thousand class names
 # Published names of what the program computes. gelu_fast has rounded constants, quick_gelu is another function.
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_python": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
@@ -45,11 +45,11 @@ class Config:
         return Unfit(f"{self.path}: {name} = {shown}: {why}" if name in self._values else f"{self.path}: {name} is missing: {why}")
 
     def has(self, name: str) -> bool:
-        """Whether there is an entry of this name that is not null."""
+        """True if there is an entry of this name that is not null."""
         return self._values.get(name) is not None
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """A whole number from 1 on; `default` None: it must be there."""
+        """An entry that is a whole number from 1 on; `default` None: it must be there."""
         if default is not None and not self.has(name):
             return default
         value = self._values.get(name)
@@ -58,7 +58,7 @@ class Config:
         return value
 
     def pair(self, name: str) -> tuple[int, int]:
-        """Height and width: two whole numbers, or one for both."""
+        """An entry that is height and width: two whole numbers, or one for both."""
         value = self._values.get(name)
         if type(value) is int:
             value = [value, value]
@@ -74,14 +74,14 @@ class Config:
         return float(value)
 
     def word(self, name: str, default: str) -> str:
-        """A text."""
+        """An entry that is a text."""
         value = self._values[name] if self.has(name) else default
         if not isinstance(value, str):
             raise self.refuse(name, "must be a text")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
-        """true or false."""
+        """An entry that is true or false."""
         value = self._values[name] if self.has(name) else default
         if not isinstance(value, bool):
             raise self.refuse(name, "must be true or false")
@@ -95,7 +95,7 @@ class Config:
         return ACTIVATIONS[word]
 
     def classes(self) -> int | None:
-        """The number of classes, if it is said."""
+        """The number of classes, if the file says it."""
         if self.has("id2label"):
             if not isinstance(self._values["id2label"], dict):
                 raise self.refuse("id2label", "must hold a name for each class")
@@ -103,7 +103,7 @@ class Config:
         return self.whole("num_labels") if self.has("num_labels") else None
 
     def names(self, name: str) -> list[str]:
-        """A list of texts; empty if it is not there."""
+        """An entry that is a list of texts; empty if it is not there."""
         value = self._values[name] if self.has(name) else []
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise self.refuse(name, "must be a list of texts")

@@ -12,7 +12,7 @@ NORMS = {"norm1": "sa_layer_norm", "norm2": "output_layer_norm"}
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
-    """The model; `kind` is its class, "" if config.json does not say it."""
+    """Builds the model; `kind` is its class, "" if config.json does not say it."""
     model = transformer(config, layers="n_layers", width="dim", heads="n_heads", ffn=config.whole("hidden_dim"),
                         activation=config.activation("activation", "gelu"), norm="post", eps=EPS)
     width, vocabulary = model.width, config.whole("vocab_size")

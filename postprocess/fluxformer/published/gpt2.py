@@ -1,4 +1,4 @@
-"""GPT-2: norm in front of each sub-layer, causal; its matrices are stored [in, out], queries, keys and values in one."""
+"""GPT-2: norm before each sub-layer, causal; its matrices are stored [in, out], queries, keys and values in one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WITHOUT_WORDS = ("GPT2Model", "GPT2ForSequenceClassification")
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
-    """The model; `kind` is its class, "" if config.json does not say it."""
+    """Builds the model; `kind` is its class, "" if config.json does not say it."""
     config.must_be("scale_attn_weights", True, "a model file divides scores of attention by the root of the head's width")
     config.must_be("scale_attn_by_inverse_layer_idx", False, "a model file divides scores of attention alike in all layers")
     config.must_be("add_cross_attention", False, "a model file has no cross attention")
@@ -36,7 +36,7 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
 
 
 def layer(tensors: Checkpoint, model: Model, theirs: str, ours: str) -> None:
-    """One layer, whose names begin with `theirs` there and with `ours` here."""
+    """Adds one layer; its names begin with `theirs` in the checkpoint and with `ours` in the model file."""
     width, ffn = model.width, int(model.attributes["ffn"])
     stacked = tensors.take(f"{theirs}attn.c_attn.weight", width, 3 * width).transposed()
     bias = tensors.take(f"{theirs}attn.c_attn.bias", 3 * width)

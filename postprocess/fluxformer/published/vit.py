@@ -1,4 +1,4 @@
-"""ViT: norm in front of each sub-layer; patches by a linear map, a class token in front of them."""
+"""ViT: norm before each sub-layer; patches by a linear map, a class token in front of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NORMS = {"norm1": "layernorm_before", "norm2": "layernorm_after"}
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
-    """The model; `kind` is its class, "" if config.json does not say it."""
+    """Builds the model; `kind` is its class, "" if config.json does not say it."""
     model = transformer(config, layers="num_hidden_layers", width="hidden_size", heads="num_attention_heads",
                         ffn=config.whole("intermediate_size"), activation=config.activation("hidden_act", "gelu"), norm="pre",
                         eps=config.eps("layer_norm_eps", 1e-12))

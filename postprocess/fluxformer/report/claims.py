@@ -15,14 +15,14 @@ from fluxformer.report.reductions import REDUCTIONS
 from fluxformer.report.sections import sections
 
 TESTS = ("value", "larger", "smaller", "happens")
-EACH = "each"  # of `at`: every model that was measured
-OWN = "own:"   # of `than`: before the name of another measure of the same model
+EACH = "each"  # value of `at`: every model that was measured
+OWN = "own:"   # prefix in `than`: another measure of the same model
 SAMPLES = ("", "mean", "rms")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a source. The keys are those of the file and explained there."""
+    """One statement of a source. Its keys are those of the file of claims, whose head explains them."""
     id: str
     sentence: str
     source: str
@@ -64,11 +64,11 @@ NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform":
          "untrained": "untrained model", "null": "random value space", "gauss_newton": "Gauss-Newton part"}
 
 NULLS = ("uniform", "permuted", "untrained", "null")
-CONTROLS = (*NULLS, "gauss_newton")  # that any model may have
+CONTROLS = (*NULLS, "gauss_newton")  # controls that any model may have
 
 
 def name_of(control: str) -> str:
-    """What `than` names, in words; another measure and a variant of the ablation by their own names."""
+    """What an entry of `than` means, in words; another measure and a variant of the ablation by their own names."""
     return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.removeprefix(OWN).replace("_", " "))
 
 
@@ -81,18 +81,18 @@ class Rule:
     alpha : float
         Probability of a false verdict among the claims about one kind of model on one data set, where no claim is true.
     seeds : dict
-        By data set, the seeds from which on a verdict is not preliminary.
+        Number of seeds, by data set, from which on a verdict is not preliminary.
     """
     alpha: float
     seeds: dict[str, int]
 
     def needed(self, data_set: str) -> int:
-        """Seeds that verdicts on this data set take."""
+        """The number of seeds that verdicts on this data set need."""
         return self.seeds.get(data_set, max(self.seeds.values()))
 
 
 def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
-    """The rule and the claims of a file; RunError if it is none."""
+    """Reads the rule and the claims of a file; RunError if it is not a file of claims."""
     regular_file(os.fspath(path))
     try:
         with open(path, "rb") as stream:
@@ -110,7 +110,8 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
 
 
 def read_all(paths: Sequence[str]) -> tuple[Rule, list[Claim]]:
-    """The rule and the claims of several files together, which take as many seeds as the strictest of them; RunError if they contradict."""
+    """Reads the rule and the claims of several files; together they need as many seeds as the strictest of
+    them. RunError if they contradict each other."""
     (rule, claims), *others = (read_claims(path) for path in paths)
     for path, (further, more) in zip(paths[1:], others):
         if further.alpha != rule.alpha:
@@ -140,12 +141,12 @@ def claim_of(entry: dict) -> Claim:
 
 @functools.cache
 def _experiments() -> frozenset[str]:
-    """Those of which the report knows something."""
+    """The experiments of which the report knows something."""
     return frozenset(one.experiment for one in sections())
 
 
 def _contradiction(claim: Claim) -> str:
-    """Why it cannot be judged, from the file alone; empty if it can."""
+    """The reason why a claim cannot be judged, as far as the file alone tells; empty if it can."""
     if claim.experiment not in (known := _experiments()):
         return f"there is no experiment '{claim.experiment}', but {', '.join(sorted(known))}"
     named = [one for one in claim.than if not one.startswith(OWN)]
@@ -161,7 +162,7 @@ def _contradiction(claim: Claim) -> str:
         return "a value needs expected, no negative tolerance and no ratio"
     if claim.test == "happens" and not (claim.at and claim.at != EACH and len(claim.than) == 1):
         return "happens needs 'at', and one variant in 'than'"
-    powers = claim.reduce == "exponent" or bool(claim.window)  # of levels that have no start
+    powers = claim.reduce == "exponent" or bool(claim.window)  # the levels have no start
     if bool(claim.levels) != (bool(claim.start) or powers) or claim.start and (claim.ratio or powers):
         return "levels and start need each other, and no ratio; an exponent and a window need levels alone"
     if claim.window and len(claim.window) != 2:

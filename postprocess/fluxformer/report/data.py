@@ -15,7 +15,7 @@ from fluxformer.io import Run, RunError, Value
 
 
 class Style(NamedTuple):
-    """How a model looks in every figure of a page: told apart by colour, by marker and by line."""
+    """The look of a model in every figure of a page: models are told apart by colour, by marker and by line."""
     label: str
     colour: str
     marker: str
@@ -101,22 +101,22 @@ def first_and_last(values: ArrayLike) -> str:
     return f"{number(float(np.nanmean(values[:, 0])))} → {mean_and_spread(values[:, -1])}"
 
 
-OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # of random weights and data that they make themselves
+OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # studies of random weights and data that they make themselves
 # Settings that seeds added later may change.
 APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 BY_SAMPLE = "_by_sample"
 
 
 def study_of(run: Run) -> str:
-    """The name of what a file belongs to, under which claims and sections ask for it: the experiment, or <experiment>.<study> if it
-    has several."""
+    """The name under which claims and sections ask for a file: the experiment, or <experiment>.<study> if the
+    experiment has several studies."""
     name = run.attributes["experiment"]
     study = run.settings.get(f"{name}.study")
     return f"{name}.{study}" if study else name
 
 
 class Comparison:
-    """The measures of one experiment. First axis of every array: the seed.
+    """The measures of one experiment. The first axis of every array is the seed.
 
     Parameters
     ----------
@@ -128,13 +128,13 @@ class Comparison:
     experiment : str
     seeds : list of int
     models : list of str
-        Those of MODELS in their order, then others (the variants of an ablation) by name.
+        Models of MODELS in their order, then others (the variants of an ablation) by name.
     axes : list of str
-        Without that of the seeds.
+        Names of the axes but that of the seeds.
     depths : dict of ndarray
-        By model, where on the depth axis its states stand, in layers; without an entry for models that have no such axis.
+        Depths at which the states of a model stand, in layers, by model; without an entry for models that have no depth axis.
     measures : dict of list
-        By model, the names of what was measured of it in any of the files.
+        Names of what was measured in any of the files, by model.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class Comparison:
                                         if same_samples or not name.endswith(BY_SAMPLE)}) for model in self.models}
 
     def _check(self, run: Run) -> None:
-        """That a further file belongs to the first."""
+        """Checks that a further file belongs to the first."""
         first = self.runs[0]
         settings = [{key: value for key, value in one.settings.items() if not key.startswith(APART)} for one in (first, run)]
         if settings[0] != settings[1]:
@@ -173,8 +173,8 @@ class Comparison:
 
     @functools.cache  # claims, figures and tables ask for the same again and again
     def measure(self, model: str, name: str) -> np.ndarray | None:
-        """The numbers, read-only, or None if this model has not been measured so; NaN for the seeds of a file without (one seed has no
-        ceiling)."""
+        """The numbers of a measure, read-only; None if this model has not been measured so; NaN for the seeds
+        of a file without it (one seed has no ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
         group = f"{self.experiment}/{model}"
@@ -197,13 +197,14 @@ class Comparison:
 
     @functools.cache
     def axes_of(self, model: str, name: str) -> tuple[str, ...]:
-        """Names of the axes of a measure that some file has, "" for one without a name."""
+        """Names of the axes of a measure that some file has; "" for an axis without a name."""
         group = f"{self.experiment}/{model}"
         return next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
 
     def at(self, model: str, name: str, where: Mapping[str, float], along: str = "") -> np.ndarray | None:
-        """The numbers at one place of each of the axes `where`, which are left out; the axis `along`, if given, comes last. Without heads
-        that a model does not have (NaN in every file). None if there are no numbers there."""
+        """The numbers at one place of each of the axes `where`, which are left out; the axis `along`, if
+        given, comes last. Heads that a model does not have (NaN in every file) are left out. None if there
+        are no numbers there."""
         measured = self.measure(model, name)
         if measured is None:
             return None
@@ -225,7 +226,7 @@ class Comparison:
         return [model for model in self.models if name in self.measures[model]]
 
     def table(self, columns: Mapping[str, Callable[[str], str | None]]) -> list[tuple[str, ...]]:
-        """Rows of text, the first of them headings: a row for each model of MODELS, `columns` by heading; None is a number it does not have."""
+        """Rows of text, headings first: a row for each model of MODELS. `columns`: numbers by heading, None for those without."""
         rows = [(MODELS[model].label, *(column(model) or "–" for column in columns.values())) for model in self.models if model in MODELS]
         return [("model", *columns), *(row for row in rows if set(row[1:]) != {"–"})]
 
@@ -238,19 +239,19 @@ class Comparison:
         return self.depths[model]
 
     def at_transformer_depths(self, model: str) -> list[int]:
-        """Places on a model's depth axis of the ends of the Transformer's layers; of whole depths if there is no Transformer."""
+        """Places on a model's depth axis of the ends of the Transformer's layers (without one: of whole depths)."""
         ends = self.depths["transformer"] if "transformer" in self.depths else np.arange(round(self.depths[model][-1]) + 1)
         return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in ends]
 
     def facts(self, model: str | None = None) -> dict[str, Value]:
-        """Attributes of a model's group, or of the experiment's, as the first file has them; what has a line per seed, of all."""
+        """Attributes of a model's group or the experiment's, as in the first file; those with a line per seed, of all files."""
         group = "/".join(filter(None, ("analysis", self.experiment, model)))
         every = [run.described(group) for run in self.runs]
         return {**every[0], **{name: "\n".join(one[name] for one in every) for name in ("files", "trained") if name in every[0]}}
 
 
 def data_of(run: Run) -> tuple[str, str]:
-    """(set, tokens) of the data a run has seen."""
+    """The data that a run has seen: (set, tokens)."""
     if study_of(run) in OF_ONE_LAYER:
         return "addition", ""  # which they make themselves
     if task := run.settings.get("paths.task"):
@@ -262,7 +263,7 @@ def data_of(run: Run) -> tuple[str, str]:
 
 
 def data_name(data: tuple[str, str]) -> str:
-    """The same in words."""
+    """The data that a run has seen, in words."""
     name, tokens = data
     return ", ".join(filter(None, (DATA_SETS.get(name, name), TOKENS.get(tokens, tokens))))
 
@@ -273,17 +274,17 @@ class Study:
     Parameters
     ----------
     data : tuple of str
-        (set, tokens), as of `data_of`.
+        The data (set, tokens), as `data_of` gives it.
     runs : list of Run
     note : str
-        Tells it apart from others on the same data.
+        Text that tells the study apart from others on the same data.
 
     Attributes
     ----------
     name : str
-        In words.
+        The data in words.
     comparisons : dict of Comparison
-        By the name of the experiment, or of the study if it has several.
+        Comparisons by the name of the experiment, or of the study if the experiment has several.
     trainings, evolutions : list of Run
     """
 
@@ -318,7 +319,8 @@ def _clash(runs: list[Run]) -> tuple[Run, Run] | None:
 
 
 def studies(runs: list[Run]) -> list[Study]:
-    """The runs by data set; where a data set has the same comparison twice, by folder too, named from where the folders part."""
+    """The runs by data set. A data set that has the same comparison twice is split by folder and named from
+    where the folders part."""
     by_data: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         by_data.setdefault(data_of(run), []).append(run)
@@ -340,7 +342,7 @@ def studies(runs: list[Run]) -> list[Study]:
 
 
 def open_run(path: str | os.PathLike[str], known: Collection[str] | None = None) -> Run:
-    """A finished run of one of the experiments or studies `known` (None: any); RunError if it is none."""
+    """Opens a finished run of one of the experiments or studies `known` (None: any); RunError if it is not one."""
     run = Run(path)
     if known is not None and (name := study_of(run)) not in known:
         run.close()

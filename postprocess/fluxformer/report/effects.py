@@ -1,4 +1,5 @@
-"""From the measures of a comparison to the effect of a claim: one number per seed, and what the shared test samples add to its variance.
+"""Effects of claims from the measures of a comparison: one number per seed, and what the shared test samples
+add to its variance.
 
 The effect of a seed is the difference of two reduced quantities (of their logarithms for a ratio), positive as claimed. All seeds see
 the same test samples, so their share of the variance does not average out. It is estimated by the jackknife: the effect is formed
@@ -23,7 +24,7 @@ PRECISION = 12  # digits; what two numbers differ by beyond them is round-off
 
 @dataclass(frozen=True)
 class Place:
-    """A quantity of a model; `epoch`: place on the axis of the epochs of a course. No model: the number 0."""
+    """A quantity of a model; `epoch`: place on the axis of the epochs of a course. Without a model: the number 0."""
     model: str
     quantity: str
     epoch: int | None = None
@@ -37,7 +38,7 @@ class Measured:
 
     def __init__(self, claim: Claim, comparison: Comparison) -> None:
         self._claim, self._comparison = claim, comparison
-        self._informative = slice(None)  # of the levels, with the clean input if there is a start
+        self._informative = slice(None)  # places among the levels, with the clean input if there is a start
 
     def informative(self, *places: Place) -> None:
         """Leaves out the levels beyond the first at which no model is better than guessing, by two standard errors of its accuracy."""
@@ -52,21 +53,21 @@ class Measured:
             self._informative = slice(int(guessing[0]) + 2)
 
     def levels(self) -> np.ndarray:
-        """Where on their axis the levels stand, 0 for the clean input."""
+        """The places of the levels on their axis, 0 for the clean input."""
         return self._all_levels()[self._used()]
 
     def _all_levels(self) -> np.ndarray:
         return np.concatenate([[0.0] if self._claim.start else [], self._comparison.axis(self._claim.levels)])
 
     def _used(self) -> slice | np.ndarray:
-        """Which of the levels are reduced."""
+        """Numbers of the levels that are reduced."""
         if not self._claim.window:
             return self._informative
         low, high = self._claim.window
         return (low <= self._all_levels()) & (self._all_levels() <= high)
 
     def by_seed(self, place: Place) -> np.ndarray:
-        """One number per seed; NaN where it cannot be formed."""
+        """One reduced number per seed; NaN where it cannot be formed."""
         seeds = len(self._comparison.seeds)
         if place == ZERO:
             return np.zeros(seeds)
@@ -74,8 +75,8 @@ class Measured:
         return np.full(seeds, np.nan) if values is None else _rounded(self._reduced(values))
 
     def without_each(self, place: Place) -> np.ndarray | None:
-        """The same without each sample in turn, shape (seeds, samples), NaN for a sample that has no number (a text of one word);
-        None where the outcomes by sample are not stored."""
+        """The reduced numbers without each sample in turn, shape (seeds, samples), NaN for a sample that has
+        no number (a text of one word); None where the outcomes by sample are not stored."""
         values = self._values(place, BY_SAMPLE) if self._claim.samples and place.epoch is None else None
         if values is None:
             return None
@@ -90,7 +91,8 @@ class Measured:
         return self._reduced(rest.reshape(seeds * samples, *rest.shape[2:])).reshape(seeds, samples)
 
     def _values(self, place: Place, suffix: str) -> np.ndarray | None:
-        """Shape (seeds, ...), with by_sample (seeds, samples, ...); the start stands before the levels."""
+        """The numbers of a quantity, shape (seeds, ...), with by_sample (seeds, samples, ...); the start
+        stands before the levels."""
         claim, comparison = self._claim, self._comparison
         values = comparison.at(place.model, place.quantity + suffix, claim.where, claim.along)
         if values is None:
@@ -106,7 +108,8 @@ class Measured:
         return values[..., self._used()] if claim.levels else values
 
     def _over_depths(self, place: Place, count: int) -> bool:
-        """Whether the last axis, of `count` places, is that of the model's depths; one without a name is known by its length."""
+        """True if the last axis, of `count` places, is that of the model's depths; an axis without a name is
+        known by its length."""
         depths = self._comparison.depths.get(place.model)
         axes = [axis for axis in self._comparison.axes_of(place.model, place.quantity) if axis not in self._claim.where]
         name = self._claim.along or axes[-1]
@@ -116,15 +119,15 @@ class Measured:
         return reduce(self._claim.reduce, values, self.levels() if self._claim.levels else None)
 
     def effect(self, measured: Place, reference: Place, sign: float) -> Effect:
-        """sign (f(measured) - f(reference)), f the logarithm for a ratio."""
+        """The effect sign (f(measured) - f(reference)); f is the logarithm for a ratio."""
         return Effect(_rounded(self._difference(self.by_seed(measured), self.by_seed(reference), sign)), self._shared(measured, reference, sign))
 
     def value(self, measured: Place) -> Effect:
-        """The number itself."""
+        """The effect that is the number itself."""
         return Effect(self.by_seed(measured), self._shared(measured, ZERO, 1.0))
 
     def at_levels(self, measured: Place, reference: Place, sign: float) -> list[tuple[float, Effect]]:
-        """(level, effect there) for the clean input and every level, also those beyond chance."""
+        """The effects (level, effect there) for the clean input and every level, also the levels beyond chance."""
         claim, comparison = self._claim, self._comparison
         found = []
         for k, level in enumerate(self._all_levels()):
@@ -144,7 +147,7 @@ class Measured:
             return sign * (np.log(mine) - np.log(theirs) if self._claim.ratio else mine - theirs)
 
     def _shared(self, measured: Place, reference: Place, sign: float) -> float:
-        """V of the effect; 0 for what is not made of outcomes by sample."""
+        """V of the effect; 0 for an effect that is not made of outcomes by sample."""
         mine = self.without_each(measured)
         theirs = 0.0 if reference == ZERO else self.without_each(reference)
         if mine is None or theirs is None:

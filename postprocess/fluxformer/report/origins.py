@@ -1,4 +1,4 @@
-"""Where numbers of the report come from: the runs behind a figure or a claim, with deck and wall time, in text."""
+"""The origin of the numbers of the report: the runs behind a figure or a claim, with deck and wall time, in text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def deck_of(run: Run) -> str:
 
 
 def wall_time(run: Run) -> float:
-    """Of all phases of a run  [s]."""
+    """Wall time of all phases of a run  [s]."""
     return sum(run.timing.values())
 
 
 def duration(seconds: float) -> str:
-    """With its unit, in that which is easy to read."""
+    """A duration in the unit in which it is easy to read, with that unit."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -34,7 +34,7 @@ class Behind(NamedTuple):
 
 
 def behind(some: list[Run], runs: list[Run]) -> list[Behind]:
-    """`some` of the `runs` by deck."""
+    """Groups `some` of the `runs` by deck."""
     by_deck: dict[str, list[Run]] = {}
     for run in some:
         by_deck.setdefault(deck_of(run), []).append(run)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from matplotlib.backends.backend_pdf import PdfPages
 
 from fluxformer.io import Run
 from fluxformer.style import INK, SOFT
 from fluxformer.report import together_text
+from fluxformer.report.chapter import Chapter
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import MODELS
 from fluxformer.report.page import TITLE
@@ -20,9 +20,6 @@ from fluxformer.report.style import PAPER, Drawing, add_page, plt
 from fluxformer.report.together import Together
 from fluxformer.report.wording import DETAILS, columns_of, detail_rows, finding_of, in_short, label, rule_in_words
 from fluxformer.judging import Verdict
-
-if TYPE_CHECKING:
-    from fluxformer.report.command import Chapter  # which calls this module
 
 COLOURS: dict[Verdict | None, str] = {Verdict.HOLDS: "#1e3a8a", Verdict.OPPOSITE: "#9a3412", Verdict.MISSED: "#9a3412", Verdict.NO_DIFFERENCE: INK}
 LEFT, TOP, BOTTOM = 0.45, 0.45, 0.4  # inches
@@ -47,7 +44,7 @@ class TextPages:
         self._figure.text(left / PAPER[0], 1 - top / PAPER[1], text, va="top", parse_math=False, **how)
 
     def row(self, cells: Sequence[Cell]) -> None:
-        """Cells with their tops in one line; on the next page if they do not fit."""
+        """Writes cells with their tops in one line; on the next page if they do not fit."""
         wrapped = [(left, "\n".join(textwrap.fill(part, width) for part in text.split("\n")), colour, weight)
                    for left, width, text, colour, weight in cells]
         height = LINE * max(text.count("\n") + 1 for _, text, _, _ in wrapped)
@@ -59,28 +56,28 @@ class TextPages:
         self._place += height + 0.06
 
     def close(self) -> None:
-        """Writes the page."""
+        """Writes the page to the file."""
         self._pdf.savefig(self._figure)
         plt.close(self._figure)
 
 
 def _within(title: str) -> str:
-    """A title behind a colon: no capital but that of a name."""
+    """A title after a colon: without a capital, but for that of a name."""
     return title if title.startswith(tuple(style.label for style in MODELS.values())) else title[0].lower() + title[1:]
 
 
 def _below(text: str, more: str) -> str:
-    """`more` below the lines of another text."""
+    """`more`, moved below the lines of another text."""
     return "\n" * (1 + text.count("\n")) + more
 
 
 def _rests_on(groups: list[Behind]) -> str:
-    """Files by their numbers among the runs, deck and wall time."""
+    """Runs that a claim rests on, in words: files by their numbers among the runs, deck and wall time."""
     return "; ".join(", ".join(f"run {place}, {name}" for place, name in one.files) + f" · {one.deck} · {one.cost}" for one in groups)
 
 
 def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule, runs: list[Run]) -> None:
-    """The verdicts, as at the top of the page."""
+    """Writes the pages of the verdicts, as at the top of the web page."""
     pages = TextPages(pdf, TITLE)
     for chapter in chapters:
         columns = columns_of(chapter.weighed)
@@ -110,7 +107,7 @@ def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule, runs: list[Run
 
 
 def _columns() -> list[tuple[float, float]]:
-    """(left edge, width) of the columns of all numbers, in inches."""
+    """Left edge and width of each column of the table of all numbers, in inches."""
     usable, place, found = PAPER[0] - 2 * LEFT, LEFT, []
     for share in DETAILS.values():
         found.append((place, usable * share / 100))
@@ -119,7 +116,7 @@ def _columns() -> list[tuple[float, float]]:
 
 
 def _numbers(pdf: PdfPages, chapters: list[Chapter]) -> None:
-    """What the verdicts rest on."""
+    """Writes the pages of the numbers that the verdicts rest on."""
     pages = TextPages(pdf, "Every number behind the verdicts")
     for chapter in chapters:
         pages.row([(LEFT, 100, chapter.study.name, INK, "bold")])
@@ -133,7 +130,7 @@ def _numbers(pdf: PdfPages, chapters: list[Chapter]) -> None:
 
 
 def _table(pages: TextPages, rows: Sequence[Sequence[str]], shares: Sequence[float]) -> None:
-    """Rows of text, the first of them headings; `shares` of the width of the columns."""
+    """Writes rows of text, the first of them headings; `shares`: parts of the width that the columns take."""
     usable, place = PAPER[0] - 2 * LEFT, LEFT
     columns: list[tuple[float, float]] = []
     for share in shares:
@@ -144,7 +141,7 @@ def _table(pages: TextPages, rows: Sequence[Sequence[str]], shares: Sequence[flo
 
 
 def _together(pdf: PdfPages, found: Together, drawing: Drawing) -> None:
-    """All families at once."""
+    """Writes the pages of all families at once."""
     pages = TextPages(pdf, together_text.HEADING)
     for sentence in together_text.paragraph(found):
         pages.row([(LEFT, 180, sentence, INK, "normal")])
@@ -163,7 +160,7 @@ def _together(pdf: PdfPages, found: Together, drawing: Drawing) -> None:
 
 
 def _models(pdf: PdfPages, chapters: list[Chapter]) -> None:
-    """What was compared."""
+    """Writes the pages of the models that were compared."""
     pages = TextPages(pdf, "The models")
     for chapter in chapters:
         if len(chapter.models) > 1:
@@ -184,7 +181,8 @@ def _runs(pdf: PdfPages, runs: list[Run]) -> None:
 
 
 def write(path: str, chapters: list[Chapter], rule: Rule | None, runs: list[Run], everything: tuple[Together, Drawing] | None) -> None:
-    """Writes report.pdf. Closes the figures; write the page first. `rule`: None without claims; `everything`: None without traits."""
+    """Writes report.pdf and closes the figures: write the web page first. `rule`: None without claims;
+    `everything`: traits and their figure, None without traits."""
     with PdfPages(path, metadata={"Title": TITLE, "CreationDate": None}) as pdf:
         judged = [chapter for chapter in chapters if chapter.weighed]
         if rule and judged:

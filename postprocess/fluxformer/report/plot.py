@@ -1,4 +1,4 @@
-"""The figures of comparisons and ablations one by one, as their section of the report shows them."""
+"""The figures of comparisons, ablations, identifiability and attention paths, one by one as in their sections of the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fluxformer.report.data import open_run, studies, study_of
 from fluxformer.report.sections import sections
 from fluxformer.report.style import write
 
-OPTIONS = ()
+OPTIONS = ()  # `fluxformer plot` takes this module for a family that has no module `plot` of its own
 
 
 def plot(paths: list[str], folder: str, _options: argparse.Namespace) -> Iterator[str]:

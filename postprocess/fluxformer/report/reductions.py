@@ -1,6 +1,6 @@
 """How the numbers of one seed become one: means, falls through depth, areas under a curve, powers.
 
-Each takes `values`, shape (..., places), and `places`, shape (places,), where on the last axis the numbers stand (a depth, a level;
+Each reduction takes `values`, shape (..., places), and `places`, shape (places,), where on the last axis the numbers stand (a depth, a level;
 0, 1, 2, ... if they have no place), and returns shape (...). A reduction that cannot be formed is NaN.
 """
 
@@ -12,7 +12,8 @@ import numpy as np
 
 
 def _half_fall(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Where half of the fall from the first to the last place is first reached, as a share of the way; NaN without a fall."""
+    """The place where half of the fall from the first to the last place is first reached, as a share of the
+    way; NaN without a fall."""
     way = (places - places[0]) / (places[-1] - places[0])
     rows = values.reshape(-1, values.shape[-1])
     found = np.full(len(rows), np.nan)
@@ -25,7 +26,8 @@ def _half_fall(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _later_fall(values: np.ndarray, _: np.ndarray) -> np.ndarray:
-    """Second place minus last: what the first one fixes by definition is left out; NaN for fewer than three."""
+    """Second place minus last: the first place, which is fixed by definition, is left out; NaN for fewer than
+    three places."""
     return values[..., 1] - values[..., -1] if values.shape[-1] > 2 else np.full(values.shape[:-1], np.nan)
 
 
@@ -35,19 +37,20 @@ def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _largest(values: np.ndarray, _: np.ndarray) -> np.ndarray:
-    """Of the places that have a number; NaN if none has one."""
+    """The largest number of the places that have one; NaN if none has."""
     found = np.max(np.where(np.isnan(values), -np.inf, values), axis=-1)
     return np.where(np.isneginf(found), np.nan, found)
 
 
 def _exponent(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """n of the power law place^n: the slope of the logarithms by least squares; NaN for a number that is not above 0."""
+    """The exponent n of the power law place^n: the slope of the logarithms by least squares; NaN for a number
+    that is not above 0."""
     way = np.log(places) - np.log(places).mean()
     return np.log(np.where(values > 0, values, np.nan)) @ way / (way @ way)
 
 
 class Reduction(NamedTuple):
-    """A rule and its words."""
+    """A reduction and its name in words."""
     of: Callable[[np.ndarray, np.ndarray], np.ndarray]
     words: str
 
@@ -68,7 +71,7 @@ REDUCTIONS = {
 
 
 def reduce(name: str, values: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-    """`values`, shape (rows, ...), as one number per row; all but the last axis are averaged first."""
+    """Reduces `values`, shape (rows, ...), to one number per row; all but the last axis are averaged first."""
     values = np.asarray(values, dtype=float)
     while values.ndim > 2:
         values = values.mean(axis=1)

@@ -21,7 +21,8 @@ def _last(run: Run, name: str) -> float:
 
 
 def model_rows(study: Study) -> list[tuple[Value, ...]]:
-    """One row per kind of model: sizes, training state, accuracy, cost. The first row is the heading."""
+    """Rows of the table of models, the first of them headings: sizes, training state, accuracy and cost of
+    each kind of model."""
     rows: list[tuple[Value, ...]] = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm",
                                       "test accuracy  [%]", "training  [s]")]
     trained = by_kind(study.trainings)
@@ -56,7 +57,7 @@ def _count(value: int | None) -> str:
 
 
 def _places_text(places: list[int]) -> str:
-    """Of runs in their list: "run 3", "runs 3 to 5, 8"."""
+    """Numbers of runs in their list, in words: "run 3", "runs 3 to 5, 8"."""
     starts = [one for one in places if one - 1 not in places]
     ends = [one for one in places if one + 1 not in places]
     parts = [f"{start}" if start == end else f"{start}, {end}" if end == start + 1 else f"{start} to {end}" for start, end in zip(starts, ends)]
@@ -71,12 +72,13 @@ class Training(NamedTuple):
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The cost in words."""
         return f"{MODELS[self.model].label} " + (f"{self.cost} ({_places_text(self.places)})" if self.places else "not among the files")
 
 
 def trainings_behind(study: Study, runs: list[Run]) -> list[Training]:
-    """Of the models that the comparisons of a study read, which may have seen its samples as other tokens (an MLP)."""
+    """Trainings of the models that the comparisons of a study read; a model may have seen the samples as
+    other tokens (an MLP)."""
     known = [run for run in runs if run.attributes["experiment"] == "train" and data_of(run)[0] == study.data[0]]
     found = []
     for model in MODELS:
@@ -89,7 +91,7 @@ def trainings_behind(study: Study, runs: list[Run]) -> list[Training]:
 
 
 def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
-    """One row per file. The first row is the heading."""
+    """Rows of the table of runs, the first of them headings: one row per file."""
     rows: list[tuple[Value, ...]] = [("file", "experiment", "revision", "seeds", "ranks", "wall time [s]", "of it for all seeds [s]", "command")]
     for run in runs:
         rows.append((run.path, run.attributes["experiment"], run.revision, seed_list(run.seeds), run.attributes.get("ranks", "–"),
@@ -98,7 +100,7 @@ def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
 
 
 def _by_model(run: Run) -> str:
-    """Seconds that each model took in a comparison."""
+    """Seconds that each model took in a comparison, as text."""
     experiment = run.attributes["experiment"]
     costs = [(MODELS[name].label, run.analysis(f"{experiment}/{name}", "seconds").sum()) for name in MODELS
              if "seconds" in run.analyses(f"{experiment}/{name}")]

@@ -1,5 +1,5 @@
-"""The sections of the report: the module fluxformer.<family>.<experiment> of an experiment says in SECTIONS what it draws and in which
-place; it is found by the names of family and experiment."""
+"""The sections of the report: the module fluxformer.<family>.<experiment> of an experiment says in SECTIONS
+what it draws and in which place; it is found by the names of family and experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fluxformer.report.data import Comparison, Study
 from fluxformer.report.style import Drawing
 
 
-Rows = list[tuple[str, ...]]  # of a table, the first of them headings
+Rows = list[tuple[str, ...]]  # rows of a table, the first of them headings
 
 
 class Section(NamedTuple):
@@ -27,7 +27,7 @@ class Section(NamedTuple):
 
 
 def sections() -> list[Section]:
-    """Those of all experiments that have some, in their order."""
+    """The sections of all experiments that have some, in their order."""
     modules = [f"fluxformer.{family}.{name}" for name, family in families().items()
                if importlib.util.find_spec(f"fluxformer.{family}.{name}") is not None]
     return sorted((one for module in modules for one in importlib.import_module(module).SECTIONS), key=lambda one: one.place)

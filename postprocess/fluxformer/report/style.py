@@ -25,7 +25,7 @@ from fluxformer.report.origins import origins
 WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
 PAPER = (11.69, 8.27)  # A4 landscape, inches
 LEGEND = 0.32  # inches of a line of labels below the panels
-LETTERS = 150  # that fit into it
+LETTERS = 150  # letters that fit into a line of labels
 HEAT = plt.get_cmap("viridis")
 
 plt.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "fluxformer", "figure.max_open_warning": 0})
@@ -36,12 +36,12 @@ class Drawing(NamedTuple):
     name: str
     title: str
     sentence: str
-    figure: Figure  # of `canvas`
+    figure: Figure  # made by `canvas`
     runs: list[Run]
 
 
 def canvas(height: float) -> Figure:
-    """An empty figure (inches)."""
+    """An empty figure of the width of the page; `height` in inches."""
     figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
     figure.height, figure.tips, figure.strip, figure.laid_out = height, {}, 0.0, False
@@ -49,18 +49,18 @@ def canvas(height: float) -> Figure:
 
 
 def style_of(model: str) -> Style:
-    """How a model is drawn; grey if it is none of MODELS."""
+    """The look of a model; grey if it is not one of MODELS."""
     return MODELS.get(model, Style(model.replace("_", " "), SOFT, "o", "-"))
 
 
 def name_row(axes: Axes, model: str, away: float = 10) -> None:
-    """The name of a model to the left of its row of pictures, `away` points from the first."""
+    """Writes the name of a model to the left of its row of pictures, `away` points from the first."""
     axes.annotate(style_of(model).label.replace(", ", ",\n"), (0, 0.5), xycoords="axes fraction", xytext=(-away, 0),
                   textcoords="offset points", ha="right", va="center", fontweight="bold", color=style_of(model).colour)
 
 
 def tips(axes: Axes, line: Line2D, texts: Sequence[str]) -> None:
-    """A hover text for every marker of a line."""
+    """Gives every marker of a line a hover text."""
     points = np.column_stack(line.get_data()).astype(float)
     kept = [text for text, point in zip(texts, points) if np.isfinite(point).all()]
     if line.get_marker() not in ("", "None", None) and len(kept) <= 200:
@@ -71,16 +71,16 @@ def tips(axes: Axes, line: Line2D, texts: Sequence[str]) -> None:
 
 def over(axes: Axes, place: ArrayLike, values: ArrayLike, style: Style, label: str | None = None, texts: Sequence[str] | None = None,
          markers: bool = True, alpha: float = 1.0) -> Line2D:
-    """Mean over seeds as a line, one standard deviation to either side as a band.
+    """Draws the mean over seeds as a line, one standard deviation to either side as a band.
 
     Parameters
     ----------
     place : array_like, shape (places,)
     values : array_like, shape (seeds, places)
     label : str, optional
-        In the legend; not there without one.
+        Label in the legend; without one the line is not in it.
     texts : sequence of str, optional
-        Hover texts of the markers; the numbers unless given.
+        Hover texts of the markers (default: the numbers).
     """
     values, place = np.atleast_2d(np.asarray(values, dtype=float)), np.asarray(place, dtype=float)
     mean, deviation = values.mean(axis=0), spread(values)
@@ -98,7 +98,7 @@ def over(axes: Axes, place: ArrayLike, values: ArrayLike, style: Style, label: s
 
 
 def panel(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    """Title, axis labels, ticks and horizontal grid lines of a panel whose scale is set."""
+    """Sets title, axis labels, ticks and horizontal grid lines of a panel whose scale is set."""
     axes.set_title(title, fontsize=10.5)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if axes.get_yscale() == "log":
@@ -108,7 +108,7 @@ def panel(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
 
 
 def _tick_decades(axes: Axes) -> None:
-    """Plain numbers on a logarithmic axis, as many as fit."""
+    """Writes plain numbers on a logarithmic axis, as many as fit."""
     low, high = axes.get_ylim()
     decades = np.log10(high / low)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2.5 else (1,)))
@@ -117,7 +117,7 @@ def _tick_decades(axes: Axes) -> None:
 
 
 def legend(figure: Figure, *axes: Axes) -> None:
-    """One legend below all panels with the labels of these axes, each once."""
+    """Draws one legend below all panels with the labels of these axes, each once."""
     handles: dict[str, Line2D] = {}
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels()):
@@ -174,7 +174,7 @@ def as_svg(drawing: Drawing) -> str:
 
 
 def _with_tips(text: str, gid: str, texts: Sequence[str]) -> str:
-    """The n-th marker of the line `gid` gets the n-th text."""
+    """Gives the n-th marker of the line `gid` the n-th text."""
     start = text.find(f'<g id="{gid}">')
     head, tail = text[:start], text[start:]
     place, parts = 0, []
@@ -188,7 +188,7 @@ def _with_tips(text: str, gid: str, texts: Sequence[str]) -> str:
 
 
 def write(drawing: Drawing, path: str) -> str:
-    """The figure alone as path.png and path.pdf, with its sources at the foot; returns the first."""
+    """Writes the figure alone as path.png and path.pdf, with its sources at the foot; returns the first path."""
     figure = drawing.figure
     _lay_out(figure)
     sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 190)]
@@ -203,7 +203,7 @@ def write(drawing: Drawing, path: str) -> str:
 
 
 def add_page(pdf: PdfPages, drawing: Drawing) -> None:
-    """The figure on a page of its own, with its title, how to read it, and where it comes from."""
+    """Adds a page with the figure alone, its title, how to read it, and where it comes from."""
     figure = drawing.figure
     _lay_out(figure)
     sources = [part for line in origins(drawing.runs) for part in textwrap.wrap(line, 230)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 
+from fluxformer.report.chapter import Chapter
 from fluxformer.report.claims import Claim
 from fluxformer.report.data import MODELS
 from fluxformer.report.style import plt
@@ -18,8 +20,19 @@ CLAIM, CELL = 4.1, 2.15  # widths, inches
 LINE = 0.155             # height of a line of text, inches
 
 
+def write_pictures(folder: str, chapters: list[Chapter]) -> list[str]:
+    """Writes claims.png, or one such picture for each data set with claims; returns the paths."""
+    judged = [chapter for chapter in chapters if chapter.weighed]
+    paths = []
+    for k, chapter in enumerate(judged):
+        paths.append(os.path.join(folder, "claims" + (f"_{k + 1}" if len(judged) > 1 else "") + ".png"))
+        seeds = max(one.seeds[1] for _, findings in chapter.weighed for one in findings)
+        write_summary(paths[-1], f"{chapter.study.name}, {seeds} seeds", chapter.weighed)
+    return paths
+
+
 def write_summary(path: str, title: str, weighed: Weighed) -> None:
-    """`weighed`: the findings on one data set. A dashed label is preliminary."""
+    """Writes the picture of the findings on one data set, `weighed`. A dashed label is preliminary."""
     columns = columns_of(weighed)
     rows = [(textwrap.wrap(claim.sentence, 54), [finding_of(findings, name) for name in columns], claim) for claim, findings in weighed]
     heights = [LINE * max(len(text), max(1.4 + len(_lines(claim, one)) for one in found if one)) + 0.16 for text, found, claim in rows]

@@ -1,17 +1,14 @@
-"""The tables of the report as Markdown, for a text of one's own: those of all data sets below each other."""
+"""The tables of the report as Markdown, for a text of one's own: the tables of all data sets below each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from fluxformer.io import Value
+from fluxformer.report.chapter import Chapter
 from fluxformer.report.claims import Claim
 from fluxformer.report.verdicts import Finding
 from fluxformer.report.wording import columns_of, finding_of, in_short, label
-
-if TYPE_CHECKING:
-    from fluxformer.report.command import Chapter
 
 Row = tuple[Value, ...]
 
@@ -31,7 +28,7 @@ def write(path: str, chapters: list[Chapter]) -> None:
 
 
 def _claims(chapters: list[Chapter], source: str) -> list[Row]:
-    """A row for each claim of a source, a column for each data set that it was held against."""
+    """Rows of text: a row for each claim of a source, a column for each data set that it was tested on."""
     found = {chapter: {claim.id: findings for claim, findings in chapter.weighed if claim.source == source} for chapter in chapters}
     about = [chapter for chapter in chapters if found[chapter]]
     claims: dict[str, Claim] = {claim.id: claim for chapter in about for claim, _ in chapter.weighed if claim.source == source}
@@ -40,7 +37,7 @@ def _claims(chapters: list[Chapter], source: str) -> list[Row]:
 
 
 def _findings(chapter: Chapter, claim: Claim) -> str:
-    """Verdict and effect for each model."""
+    """Verdict and effect for each model, as text."""
     findings: list[Finding] = next((found for one, found in chapter.weighed if one.id == claim.id), [])
     shown = [one for name in columns_of(chapter.weighed) if (one := finding_of(findings, name))]
     return "; ".join(f"{label(one.model)}: **{one.words}** {_effect(claim, one)}" for one in shown)
@@ -52,7 +49,7 @@ def _effect(claim: Claim, finding: Finding) -> str:
 
 
 def _of_data_sets(heading: str, tables: Sequence[tuple[Chapter, Sequence[Row]]]) -> list[str]:
-    """Tables of the same columns in one; none without tables."""
+    """Tables of several data sets in Markdown; tables with the same columns become one. Empty without tables."""
     by_columns: dict[Row, list[Row]] = {}
     for chapter, (columns, *rows) in tables:
         by_columns.setdefault(tuple(columns), []).extend((chapter.study.name, *row) for row in rows)
@@ -60,7 +57,7 @@ def _of_data_sets(heading: str, tables: Sequence[tuple[Chapter, Sequence[Row]]])
 
 
 def _table(rows: Iterable[Row]) -> str:
-    """Rows, the first of them headings."""
+    """A table in Markdown; the first row holds headings."""
     line = lambda row: "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"  # noqa: E731
     heading, *rest = rows
     return "\n".join([line(heading), line(("---",) * len(heading)), *map(line, rest)])

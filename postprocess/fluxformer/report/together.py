@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fluxformer.correlation import Correlation, correlation
 from fluxformer.judging import Judged, Question, Verdict, judge
 from fluxformer.report.data import Study
 from fluxformer.report.traits import Column, Traits, column_of
-from fluxformer.statistics import holm
+from fluxformer.statistics import Correlation, correlation, holm
 
 
 class Difference(NamedTuple):
-    """Of two models in a trait on a data set: second minus first."""
+    """The difference of two models in a trait on a data set: second minus first."""
     column: Column
     first: str
     second: str
@@ -29,18 +28,18 @@ class Difference(NamedTuple):
 
     @property
     def found(self) -> bool:
-        """Whether it is told from 0."""
+        """True if the difference is told from 0."""
         return self.judged.verdict in (Verdict.HOLDS, Verdict.OPPOSITE)
 
     @property
     def in_deviations(self) -> tuple[float, float, float]:
-        """Mean and ends of its interval over the standard deviation over seeds."""
+        """Mean difference and the ends of its interval, over the standard deviation over seeds."""
         mean, (low, high), deviation = self.judged.effect.mean, self.judged.interval, self.column.deviation
         return mean / deviation, low / deviation, high / deviation
 
 
 class Pair(NamedTuple):
-    """Two traits, and how they go together; `alpha`: the level of its interval."""
+    """Two traits, and how they go together; `alpha`: the level of the interval."""
     first: str
     second: str
     correlation: Correlation
@@ -51,7 +50,7 @@ class Pair(NamedTuple):
 class DataSet(NamedTuple):
     """The traits of one data set."""
     study: Study
-    models: list[str]      # that have any of them; the first is the one that others are drawn against
+    models: list[str]      # models that have any trait; the others are drawn against the first
     columns: list[Column]
     differences: list[Difference]
     missing: list[str]     # traits that were not measured
@@ -64,13 +63,13 @@ class Together:
     ----------
     traits : Traits
     studies : list of Study
-        Those without any of the traits are left out.
+        Studies of the data sets; a study without any of the traits is left out.
 
     Attributes
     ----------
     sets : list of DataSet
     names : list of str
-        Of the traits that any data set has.
+        Names of the traits that any data set has.
     within, between : list of Pair
         Correlations within models, and with the differences between them.
     """
@@ -91,14 +90,15 @@ class Together:
         self.between = self._pairs(lambda data, _: (data, ""))
 
     def _pairs(self, group: Callable[[int, str], tuple[int, str]]) -> list[Pair]:
-        """All pairs of traits that any data set has both of; `group` of (data set, model): whose means are removed."""
+        """All pairs of traits that any data set has both of. `group` of (data set, model): the group whose
+        mean is removed."""
         found = {names: correlation(*rows) for names in combinations(self.names, 2) if len((rows := self._rows(*names, group))[0])}
         rejected, level = holm([one.p_value() for one in found.values()], self.traits.alpha)
         return [Pair(*names, one, float(alpha) if np.isfinite(alpha) else self.traits.alpha, bool(told))
                 for (names, one), told, alpha in zip(found.items(), rejected, level)]
 
     def _rows(self, first: str, second: str, group: Callable[[int, str], tuple[int, str]]) -> tuple[list, ...]:
-        """x, y, group, data set and cluster of each model and seed that have both traits."""
+        """Rows of each model and seed that have both traits: x, y, group, data set and cluster."""
         rows: list[tuple[float, float, int, int, int]] = []
         groups: dict[tuple[int, str], int] = {}
         clusters: dict[tuple[int, int], int] = {}
@@ -116,6 +116,6 @@ class Together:
 
 
 def _differences(columns: list[Column], alpha: float) -> list[Difference]:
-    """Of all pairs of models in all traits of a data set, judged together."""
+    """The differences of all pairs of models in all traits of a data set, judged together."""
     asked = [(column, pair, Question((effect,))) for column in columns for pair, effect in column.effects.items()]
     return [Difference(column, *pair, judged) for (column, pair, _), judged in zip(asked, judge([question for *_, question in asked], alpha))]

@@ -18,13 +18,14 @@ MOST = 12.0  # standard deviations that are drawn; what lies farther away has an
 
 
 def _shown(together: Together) -> float:
-    """Standard deviations to either side of 0 that all panels show."""
+    """The number of standard deviations to either side of 0 that all panels show."""
     means = [abs(one.in_deviations[0]) for data in together.sets for one in data.differences if one.first == data.models[0]]
     return min(MOST, 1.5 * max((one for one in means if math.isfinite(one)), default=2.0) + 0.5)
 
 
 def _differences(axes: Axes, together: Together, data: DataSet, shown: float) -> None:
-    """A row for each trait, a marker with its interval for each model but the reference: filled where it differs."""
+    """Draws a row for each trait, a marker with its interval for each model but the reference: filled where
+    it differs."""
     others = data.models[1:]
     step = 0.5 / max(len(others), 1)
     for one in data.differences:
@@ -60,7 +61,7 @@ def _differences(axes: Axes, together: Together, data: DataSet, shown: float) ->
 
 
 def _cell(axes: Axes, row: int, column: int, pair: Pair) -> None:
-    """r with its colour; framed and bold where it is told from 0."""
+    """Draws r with its colour; framed and bold where it is told from 0."""
     r = pair.correlation.r
     if not math.isfinite(r):
         axes.text(column, row, "–", ha="center", va="center", color=SOFT)
@@ -73,7 +74,7 @@ def _cell(axes: Axes, row: int, column: int, pair: Pair) -> None:
 
 
 def _matrix(axes: Axes, together: Together) -> None:
-    """Lower triangle: within models; upper one: with the differences between them."""
+    """Draws the correlations: within models in the lower triangle, with the differences between them in the upper one."""
     names = together.names
     for pairs, flip in ((together.within, False), (together.between, True)):
         for pair in pairs:
@@ -93,7 +94,7 @@ def _matrix(axes: Axes, together: Together) -> None:
 
 
 def draw(together: Together) -> Drawing:
-    """Left a panel of differences for each data set, right the correlations."""
+    """Draws a panel of differences for each data set on the left, the correlations on the right."""
     sets, names = together.sets, together.names
     figure = canvas(0.46 * len(names) + 2.1)
     *panels, right = figure.subplots(1, len(sets) + 1, width_ratios=[*[1.0] * len(sets), max(1.3, 0.55 * (len(sets) + 1))])

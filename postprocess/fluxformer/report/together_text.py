@@ -18,7 +18,7 @@ Rows = list[tuple[str, ...]]  # the first of them headings
 
 
 def paragraph(together: Together) -> list[str]:
-    """What differs and what goes together, a sentence each."""
+    """What differs and what goes together, in a sentence each."""
     told = [_differing(together, *pair) for pair in combinations(together.traits.models, 2)
             if any((one.first, one.second) == pair for data in together.sets for one in data.differences)]
     if told:
@@ -34,7 +34,7 @@ def paragraph(together: Together) -> list[str]:
 
 
 def _seeds(data: DataSet) -> str:
-    """How many seeds the comparisons on a data set have."""
+    """The number of seeds of the comparisons on a data set, in words."""
     counts = {one.judged.effect.count for one in data.differences}
     return f"{max(counts)} seeds" if len(counts) == 1 else f"{min(counts)} to {max(counts)} seeds"
 
@@ -46,7 +46,7 @@ def _of(data: DataSet, first: str, second: str) -> tuple[dict[str, str], int]:
 
 
 def _differing(together: Together, first: str, second: str) -> str:
-    """In how many traits two models differ on each data set, and in which on all of them."""
+    """A sentence: in how many traits two models differ on each data set, and in which on all of them."""
     counts, found = [], []
     for data in together.sets:
         which, compared = _of(data, first, second)
@@ -60,7 +60,7 @@ def _differing(together: Together, first: str, second: str) -> str:
 
 
 def _in_everything(together: Together) -> str:
-    """Which models differ in every trait."""
+    """A sentence: which models differ in every trait."""
     found = []
     for data in together.sets:
         for first, second in combinations(data.models, 2):
@@ -71,7 +71,7 @@ def _in_everything(together: Together) -> str:
 
 
 def direction(one: Difference) -> str:
-    """Of a difference that was found."""
+    """The direction of a difference that was found."""
     return "larger" if one.judged.verdict is Verdict.HOLDS else "smaller"
 
 
@@ -86,14 +86,14 @@ def _going(pairs: list[Pair], where: str) -> str:
 
 
 def with_interval(pair: Pair) -> str:
-    """r, with its interval if there is one."""
+    """r as text, with its interval if there is one."""
     text = lambda value: f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "–"  # noqa: E731
     low, high = pair.correlation.interval(pair.alpha)
     return text(pair.correlation.r) + (f" [{text(low)}, {text(high)}]" if math.isfinite(low) else "")
 
 
 def trait_rows(together: Together) -> Rows:
-    """What was measured."""
+    """Rows of text, the first of them headings: the traits and how they were measured."""
     known: dict[str, Trait] = {one.trait.name: one.trait for data in together.sets for one in data.columns}
     rows: Rows = [("", "trait", "family", "measured as", "a larger number means")]
     for place, name in enumerate(together.names, 1):
@@ -106,7 +106,7 @@ def trait_rows(together: Together) -> Rows:
 
 
 def difference_rows(together: Together, data: DataSet) -> Rows:
-    """Every pair of models in every trait of a data set."""
+    """Rows of text, the first of them headings: every pair of models in every trait of a data set."""
     rows: Rows = [("trait", "models", "first", "second", "second − first [interval]", "over the deviation", "p, level", "seeds", "found")]
     last = ""
     for name in together.names:
@@ -124,7 +124,8 @@ def difference_rows(together: Together, data: DataSet) -> Rows:
 
 
 def correlation_rows(together: Together) -> Rows:
-    """Every pair of traits, within models and with the differences between them."""
+    """Rows of text, the first of them headings: every pair of traits, within models and with the differences
+    between them."""
     rows: Rows = [("traits", "within models: r [interval]", "p, level", "seeds", "between models: r [interval]", "p, level", "seeds")]
     for one, other in zip(together.within, together.between):
         rows.append((f"{one.first} | {one.second}", *_cells(one), *_cells(other)))
@@ -138,9 +139,9 @@ def _cells(pair: Pair) -> tuple[str, str, str]:
 
 
 def reading() -> str:
-    """How the tables are to be read."""
-    return ("What is not found to differ may differ all the same: its interval says by how much. Differences are paired over seeds (of "
-            "logarithms, shown as factors, where it says so); intervals are at the level that Holm's procedure gives, over all models and traits "
+    """A text on how the tables are to be read."""
+    return ("What is not found to differ may differ all the same: its interval says by how much. Differences are paired over seeds (differences "
+            "of logarithms, shown as factors, where the table says so); intervals are at the level that Holm's procedure gives, over all models and traits "
             "of a data set. Correlations: Pearson's r over models and seeds of all data sets, each divided by its standard deviation; all models "
             "of a seed on a data set are one cluster (seeds: how many), interval and p by the jackknife over clusters of Fisher's z with "
             "Student's t, at the level that Holm's procedure gives over all pairs of traits; ✓: told from 0. The models are fixed: correlations "

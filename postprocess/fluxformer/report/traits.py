@@ -28,14 +28,14 @@ class Trait(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """Those of a file."""
+    """The traits of a file, with the level of the tests and the models."""
     alpha: float
     models: list[str]  # the first is the one that others are drawn against
     traits: list[Trait]
 
 
 def read_traits(path: str | os.PathLike) -> Traits:
-    """The traits of a file; RunError if it is none."""
+    """Reads the traits of a file; RunError if it is not a file of traits."""
     regular_file(os.fspath(path))
     try:
         with open(path, "rb") as stream:
@@ -71,9 +71,9 @@ class Column:
     trait : Trait
     seeds : list of int
     numbers : dict of ndarray, shape (seeds,)
-        By model, in the order of the file; in units of the trait. NaN where a seed has none.
+        Numbers by model, in the order of the file; in units of the trait. NaN where a seed has none.
     effects : dict of Effect
-        By pair of models (first, second): second minus first, seed by seed; of logarithms if the trait is a ratio.
+        Effects by pair of models (first, second): second minus first, seed by seed; differences of logarithms if the trait is a ratio.
     """
     trait: Trait
     seeds: list[int]
@@ -94,7 +94,7 @@ class Column:
 
 
 def column_of(trait: Trait, study: Study, models: list[str]) -> Column | None:
-    """The trait of those of the models that have it on a data set; None if none has."""
+    """A trait on a data set, for those of the models that have it; None if none has."""
     comparison, claim = study.of(trait.claim.experiment), trait.claim
     if comparison is None:
         return None

@@ -30,7 +30,7 @@ class Against:
 
     @property
     def text(self) -> str:
-        """Its name and numbers."""
+        """Name and numbers of what a quantity is compared with."""
         return self.name if self.name.startswith("0") else f"{self.name} {mean_and_spread(self.numbers)}"
 
 
@@ -41,7 +41,7 @@ class Outcome:
     Attributes
     ----------
     judged : Judged
-        Set when all claims about the model are judged together; an AttributeError before.
+        The judgement, set when all claims about the model are judged together; an AttributeError before.
     """
     quantity: str
     measured: np.ndarray                                   # per seed
@@ -61,18 +61,19 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """Over all estimators."""
+        """The verdict over all estimators."""
         return self.judged.verdict
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Of the quantity with the fewest: seeds that count, since it and all that it is compared with have a number; and all."""
+        """Seeds of the quantity with the fewest: the number of seeds that count, because the quantity and all
+        that it is compared with have a number, and the number of all."""
         counts = [count for one in self.outcomes for count in (int(np.isfinite(one.measured).sum()), *(other.effect.count for other in one.against))]
         return min(counts), len(self.outcomes[0].measured)
 
     @property
     def preliminary(self) -> bool:
-        """Whether fewer seeds count than are needed."""
+        """True if fewer seeds count than are needed."""
         return self.seeds[0] < self.needed
 
     @property
@@ -84,7 +85,7 @@ class Finding:
 
 @dataclass
 class _Asked:
-    """A claim about one model, with what is to be judged."""
+    """A claim about one model, with the questions that are to be judged."""
     claim: Claim
     model: str
     outcomes: list[Outcome]
@@ -96,7 +97,7 @@ Weighed = list[tuple[Claim, list[Finding]]]
 
 
 def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
-    """The findings of the claims whose experiment the study has, one for each model."""
+    """Judges the claims whose experiment the study has; the findings of each claim, one for each model."""
     asked = [one for claim in claims if (comparison := study.of(claim.experiment)) for one in _asked(claim, comparison, rule.alpha)]
     findings: dict[str, list[Finding]] = {claim.id: [] for claim in claims}
     for model in dict.fromkeys(column(one.model) for one in asked):
@@ -114,7 +115,8 @@ def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
 
 
 def column(model: str) -> str:
-    """Under which model a finding stands and is judged: the PDE model of an ablation is trained on the labels alone, as the independent."""
+    """The model under which a finding stands and is judged: the PDE model of an ablation, which is trained on
+    the labels alone, counts as the independent one."""
     return "independent" if model == "pde" else model
 
 
@@ -123,7 +125,8 @@ def _order(model: str) -> int:
 
 
 def _models(claim: Claim, comparison: Comparison) -> list[tuple[str, str]]:
-    """(model, group that is measured or was not) for each model a claim speaks of; none if it speaks of one that the comparison does not have."""
+    """Pairs (model, group that is measured or was not) for each model that a claim speaks of; none if the
+    comparison does not have one of them."""
     if not claim.at:
         against = claim.test != "value" and (claim.both or "transformer" in claim.than)
         if against and "transformer" not in comparison.models:
@@ -150,7 +153,8 @@ def _asked(claim: Claim, comparison: Comparison, alpha: float) -> list[_Asked]:
 
 def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quantity: str,
              alpha: float) -> tuple[Outcome, Question | CountQuestion | Effect]:
-    """With what is to be judged: an effect is that of a value. A quantity that was not measured has no number for any seed."""
+    """An outcome with its question; for a value the effect is the value. A quantity that was not measured has
+    no number for any seed."""
     measured, place = Measured(claim, comparison), Place(group, quantity)
     if claim.test == "happens":
         return _count(claim, comparison, model, place)
@@ -184,7 +188,7 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
 
 
 def _reference(name: str, claim: Claim, comparison: Comparison, model: str, place: Place) -> Place | None:
-    """Where the numbers are that a quantity is compared with; None if they were not measured."""
+    """The place of the numbers that a quantity is compared with; None if they were not measured."""
     if name == "zero":
         return ZERO
     if name.startswith(OWN):
@@ -208,7 +212,7 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
 
 
 def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tuple[Outcome, CountQuestion]:
-    """What happened has a number."""
+    """An outcome of what happened or did not, with its question: an event has happened where it has a number."""
     other = Place(f"{model}_{claim.than[0]}", place.quantity)
     happened, theirs = (np.full(len(comparison.seeds), np.nan) if (values := comparison.measure(one.model, one.quantity)) is None
                         else np.isfinite(values).astype(float) for one in (place, other))

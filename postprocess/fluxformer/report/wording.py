@@ -17,7 +17,7 @@ DETAILS = {"model": 10, "quantity": 11, "measured": 12, "compared with": 19, "ef
 
 
 def label(model: str) -> str:
-    """Of a model, or of the kinds of an ablation."""
+    """The label of a model, or of a kind of model in an ablation."""
     return MODELS[model].label if model in MODELS else {"pde": "PDE model"}.get(model, model)
 
 
@@ -32,12 +32,12 @@ def finding_of(findings: list[Finding], name: str) -> Finding | None:
 
 
 def words(name: str) -> str:
-    """A quantity as one writes it."""
+    """A quantity in words."""
     return name.replace("_", " ")
 
 
 def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> str:
-    """Mean effect with its interval; of a ratio the factor."""
+    """Mean effect with its interval, as text; for a ratio the factor."""
     if not effect.count:
         return "–"
     low, high = interval
@@ -60,25 +60,25 @@ def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> 
 
 
 def _factor(claim: Claim, effect: float) -> float:
-    """Measured over reference, of a difference of logarithms that is positive as claimed."""
+    """Measured over reference, from a difference of logarithms that is positive as claimed."""
     with np.errstate(over="ignore"):
         return float(np.exp(-effect if claim.test == "smaller" else effect))
 
 
 def brief(value: float, digits: int = 2) -> str:
-    """A number with two digits that matter, or more."""
+    """A number as text with two digits that matter, or more."""
     if 100 <= abs(value) < 1e5:
         return f"{value:.0f}".replace("-", "−")
     return f"{value:#.{digits}g}".rstrip(".").replace("-", "−") if 0.001 <= abs(value) < 100 else number(float(f"{value:.{digits}g}"))
 
 
 def _digits(width: float) -> int:
-    """Decimals that show two digits of an interval this wide."""
+    """The number of decimals that show two digits of an interval this wide."""
     return max(0, min(7, 1 - math.floor(math.log10(width)))) if width > 0 else 4
 
 
 def in_short(claim: Claim, finding: Finding) -> list[str]:
-    """The effect that decides, what is compared, and what an undecided claim could have shown."""
+    """Lines of text: the effect that decides, what is compared, and what an undecided claim could have shown."""
     decisive = next((one for one in finding.outcomes if one.judged.effect is finding.judged.effect), finding.outcomes[0])
     name = f"{words(decisive.quantity)}: " if len(finding.outcomes) > 1 else ""
     if finding.judged.signs:
@@ -102,7 +102,8 @@ def in_short(claim: Claim, finding: Finding) -> list[str]:
 
 
 def _nearest(claim: Claim, outcome: Outcome) -> list[str]:
-    """Of a value: the control that comes nearest to it by itself, and the ceiling, in a line; none without controls."""
+    """A line on a claim of a value: the control that comes nearest to the value by itself, and the ceiling;
+    none without controls."""
     known = {name: numbers for name, numbers in outcome.beside.items() if np.isfinite(numbers).any()}
     ceiling = name_of("ceiling")
     nearest = min((name for name in known if name != ceiling), key=lambda name: abs(np.nanmean(known[name]) - claim.expected), default="")
@@ -129,7 +130,8 @@ class Row(NamedTuple):
 
 
 def detail_rows(claim: Claim, findings: list[Finding]) -> list[Row]:
-    """Every quantity of every model against all that it is compared with, and level by level."""
+    """Rows of the table of all numbers: every quantity of every model against all that it is compared with,
+    and level by level."""
     rows = []
     for finding in findings:
         for outcome in finding.outcomes:
@@ -164,12 +166,12 @@ def _rows(claim: Claim, finding: Finding, outcome: Outcome) -> list[Row]:
 
 
 def p_and_level(judged: Judged) -> str:
-    """p, and the level that it was judged at."""
+    """p and the level at which it was judged, as text."""
     return f"{probability(judged.p)}, {judged.alpha:.2g}" if math.isfinite(judged.p) else "deterministic" if judged.effect.deterministic else "–"
 
 
 def _p_of(claim: Claim, other: Against, judged: Judged) -> str:
-    """p that earned the verdict, its level if there is one, and p of the flips of sign."""
+    """p that earned the verdict, its level if there is one, and p of the flips of sign, as text."""
     if other.effect.deterministic:
         return "deterministic"
     if judged.verdict is Verdict.NO_DIFFERENCE and claim.delta is not None:
@@ -188,7 +190,7 @@ def probability(p: float) -> str:
 
 
 def _seeds(effect: Effect) -> str:
-    """How many have a number, and the share of the variance that the test samples add."""
+    """The number of seeds that have a number, and the share of the variance that the test samples add, as text."""
     text = f"{effect.count} of {len(effect.values)}"
     if effect.shared > 0 and effect.count > 1:
         text += f"; samples {100 * effect.shared / effect.error ** 2:.0f} %"
@@ -196,26 +198,26 @@ def _seeds(effect: Effect) -> str:
 
 
 def rule_in_words(rule: Rule) -> tuple[list[str], list[tuple[Verdict, str]]]:
-    """How numbers are compared, and when each verdict is given."""
+    """Two texts: how numbers are compared, and when each verdict is given."""
     level = f"{100 * rule.alpha:g} %"
     needed = ", ".join(f"{count} ({', '.join(DATA_SETS.get(name, name) for name in rule.seeds if rule.seeds[name] == count)})"
                        for count in dict.fromkeys(rule.seeds.values()))
     return ([
         "Effects are differences seed by seed (of logarithms for a ratio), positive as claimed, PDE models at the depths of the "
-        "Transformer's layers. Measured: mean ± standard deviation over seeds. Effect: mean and interval by Student's t with the variance "
-        "s²/n + V; V is what the test samples add, which all seeds share (“samples”: its share). Seeds without a number "
-        "do not count.",
+        "Transformer's layers. “Measured” is mean ± standard deviation over seeds. “Effect” is the mean with its interval by Student's t with "
+        "the variance s²/n + V, where V is what the test samples add, which all seeds share (“samples” is its share). Seeds without a "
+        "number do not count.",
         f"The claims about one kind of model on one data set are judged together: the probability of any false verdict among them is at most "
-        f"{level} (Holm; “level”: what is left for a claim, and the level of its interval). Against several controls the largest p counts. "
-        f"Of no relevant difference p and level are those of the two one-sided tests, and 1 − 2 × level is that of the interval; "
-        f"intervals of values have {100 * (1 - rule.alpha):g} %. “Flips”: p that the effect is 0, of all changes of sign, exact for any "
+        f"{level} (Holm; “level” is what is left for a claim, and the level of its interval). Against several controls the largest p "
+        f"counts. For “{Verdict.NO_DIFFERENCE.value}” p and level are those of the two one-sided tests, and the interval has the level 1 − 2 × level; "
+        f"intervals of values have {100 * (1 - rule.alpha):g} %. “Flips” is the p that the effect is 0 by all changes of sign, exact for any "
         "distribution; 6 seeds are needed for it to fall below 0.05.",
         f"Verdicts are preliminary (dashed) if fewer seeds count than {needed}."],
-        [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; of a value: the interval lies within the tolerance. "
+        [(Verdict.HOLDS, "the effect differs from 0, on the claimed side; for a value, the interval lies within the tolerance. "
           "“As fitted”: a distilled model was asked to resemble the Transformer; “as constructed”: an inherited one is made of its weights"),
          (Verdict.OPPOSITE, "the effect differs from 0, on the other side"),
-         (Verdict.MISSED, "of a value: the interval lies outside the tolerance"),
+         (Verdict.MISSED, "for a value, the interval lies outside the tolerance"),
          (Verdict.NO_DIFFERENCE, "the effect lies within ± δ, by two one-sided tests"),
-         (Verdict.UNDECIDED, "none of these; said is the effect that would have been found with a probability of 80 %"),
-         (Verdict.DISAGREE, "several estimators do not earn the same verdict; their signs, in brackets if undecided, ? if not measured"),
+         (Verdict.UNDECIDED, "none of these; the cell gives the effect that would have been found with a probability of 80 %"),
+         (Verdict.DISAGREE, "several estimators do not earn the same verdict; the cell gives their signs, in brackets if undecided, ? if not measured"),
          (Verdict.NO_DATA, "no seed has the number")])

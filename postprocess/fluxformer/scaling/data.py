@@ -35,7 +35,7 @@ Differences = list[tuple[str, str]]
 
 
 class Measured:
-    """One file. All that is needed is read at once: the file may be closed afterwards.
+    """The numbers of one file. All that is needed is read at once: the file may be closed afterwards.
 
     Attributes
     ----------
@@ -44,22 +44,22 @@ class Measured:
     step : ndarray, shape (repetitions,)
         Wall time of a step  [s].
     rate : ndarray, shape (repetitions,)
-        Of one rank  [flop/s].
+        Rate of work of one rank  [flop/s].
     peak : float
-        The same of a large product while all ranks do one, median over the ranks; NaN if it was not measured.
+        Rate of a large product while all ranks do one, median over the ranks  [flop/s]; NaN if it was not measured.
     memory : float
-        Of the largest rank  [B].
+        Memory of the largest rank  [B].
     seconds : dict of ndarray, shape (repetitions,)
-        Of each phase in a step, median over the ranks  [s].
+        Time of each phase in a step, median over the ranks  [s].
     messages, bytes : float
-        What all ranks send in a step.
+        Number of messages that all ranks send in a step, and their bytes.
     checkpoint : ndarray, shape (repetitions,)
-        Speed of writing one, by the slowest rank  [B/s].
+        Speed of writing a checkpoint, by the slowest rank  [B/s].
 
     Raises
     ------
     RunError
-        For a run of another experiment, or one that does not say what was measured.
+        If the run is of another experiment, or does not say what was measured.
     """
 
     def __init__(self, run: Run) -> None:
@@ -83,7 +83,8 @@ class Measured:
 
     @property
     def problem(self) -> Problem:
-        """name -> value: equal for files that may share a line. In weak mode sizes that grow are per rank."""
+        """The problem as name -> value: equal for files that may share a line. In weak mode sizes that grow
+        are per rank."""
         weak_in = GROWN.get(self.facts["over"], ()) if self.facts["mode"] == "weak" else ()
         problem = {name: self.facts[name] for name in IDENTITY}
         problem |= {name: self.facts[name] / (self.ranks if name in weak_in else 1) for name in SIZES}
@@ -98,7 +99,7 @@ class Point:
     steps : ndarray
         Wall times of a step of all repetitions  [s]; `time`: their median, from `least` to `greatest`.
     rate, peak, seconds, messages, bytes, memory, checkpoint
-        As in `Measured`: medians, the greatest memory.
+        Numbers of `Measured` over all files: medians; the greatest memory.
     """
 
     def __init__(self, files: list[Measured]) -> None:
@@ -117,7 +118,8 @@ class Point:
         self.checkpoint = np.median(pooled(lambda file: file.checkpoint)) or np.nan  # 0: its size is not known
 
     def share(self, phase: str) -> float:
-        """Of a step's time. These are medians over ranks and repetitions: their sum need not be 1."""
+        """The share of a phase in a step's time. Both are medians over ranks and repetitions: the sum of all
+        shares need not be 1."""
         return self.seconds[phase] / self.time
 
     @property
@@ -134,16 +136,16 @@ class Study:
     ----------
     files : list of Measured
     differences : list of tuple of str
-        (name, value) that tell it from others of the same name and mode.
+        Pairs (name, value) that tell the study from others of the same name and mode.
 
     Attributes
     ----------
     points : list of Point
-        By number of ranks; `base` the first, `last` the last of them.
+        Points by number of ranks; `base` is the first of them, `last` the last.
     weak : bool
-        Whether the problem grows with the ranks.
+        True if the problem grows with the ranks.
     title : str
-        Names its files.
+        Name of the files that are written.
     """
 
     def __init__(self, files: list[Measured], differences: Differences) -> None:
@@ -160,7 +162,7 @@ class Study:
         self.title = re.sub(r"[^\w.+-]+", "-", "_".join(words))
 
     def check(self, mixed: bool) -> None:
-        """RunError for files whose times do not compare; mixed: different programs may."""
+        """RunError for files whose times cannot be compared; `mixed`: the programs may differ."""
         for point in self.points:
             self._alike(point.files, lambda file: ", ".join(f"{name} {file.facts[name]}" for name in LAYOUT),
                         f"{point.ranks} ranks share the work in different ways",
@@ -182,20 +184,20 @@ class Study:
         return self.base.time / time * (point.ranks / self.base.ranks if self.weak else 1)
 
     def speed_up(self, point: Point) -> list[float]:
-        """Of the median step, and of the slowest and the fastest repetition."""
+        """Speed-up of the median step, of the slowest and of the fastest repetition."""
         return [self._speed_up(point, time) for time in (point.time, point.greatest, point.least)]
 
     def efficiency(self, point: Point) -> list[float]:
-        """Of the median step, and of the slowest and the fastest repetition."""
+        """Efficiency of the median step, of the slowest and of the fastest repetition."""
         return [speed * self.base.ranks / point.ranks for speed in self.speed_up(point)]
 
     def work_per_rank(self, point: Point) -> float:
-        """Flops of a step."""
+        """Floating-point operations of a step, per rank."""
         return point.facts.get("flops", np.nan) / point.ranks
 
     @property
     def headline(self) -> str:
-        """What the measurement says, in one line."""
+        """The result of the measurement, in one line."""
         what, last = f"{self.subject}: ", self.last
         if last is self.base:
             return what + f"{number(1e3 * last.time)} ms per step on {ranks_of(last)}"
@@ -223,7 +225,7 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers must know besides."""
+        """Notes that a reader of the numbers needs."""
         lines = []
         for point in self.points:
             if len(point.files) > 1:
@@ -242,7 +244,7 @@ def ranks_of(point: Point) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, never a power of ten above 1."""
+    """A number with three digits, never with a power of ten above 1."""
     for least, digits in ((100, 0), (10, 1), (1, 2)):
         if abs(value) >= least:
             return f"{value:,.{digits}f}"
@@ -254,7 +256,7 @@ def _word(value: Value) -> str:
 
 
 def _differences(problems: list[Problem]) -> list[Differences]:
-    """Of each of several problems, the names and values that tell it from the others: one name if one is enough."""
+    """The names and values that tell each of several problems from the others: one name if one is enough."""
     if len(problems) == 1:
         return [[]]
     names = list(dict.fromkeys(name for problem in problems for name in problem))

@@ -47,20 +47,20 @@ Wire = tuple[float, float]     # latency [s] and bandwidth [B/s]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Sizes of a problem.
+    """The sizes of a problem.
 
     Attributes
     ----------
     workload : str
-        evolve or train.
+        Workload: evolve or train.
     passes : float
-        Through the layers in a step.
+        Passes through the layers in a step.
     number : int
         Bytes of a travelling number.
     summed : int
         Bytes that are summed over the ranks in a step.
     micro_batches : int
-        Of a training; 0: as many as the program takes.
+        Micro-batches of a training; 0: as many as the program takes.
     """
 
     workload: str
@@ -77,13 +77,13 @@ class Case:
 
     @property
     def pass_flops(self) -> float:
-        """Of one pass through the layers."""
+        """Floating-point operations of one pass through the layers."""
         rows = self.tokens * self.samples
         return self.cells * rows * (8 * self.width**2 + 4 * self.width * self.ffn + 4 * self.tokens * self.width)
 
 
 def micro_batches_of(case: Case, grid: Grid) -> int:
-    """Into how many parts a group cuts its samples."""
+    """The number of parts into which a group cuts its samples."""
     if case.workload == "evolve":
         return 1
     depth, _, group = grid
@@ -115,19 +115,19 @@ def largest_share(case: Case, grid: Grid) -> Grid:
 
 
 def fit_line(sizes: np.ndarray, seconds: np.ndarray) -> Wire:
-    """(latency, bandwidth) of seconds = latency + size / bandwidth, by relative residuals; sizes in bytes."""
+    """Fits (latency, bandwidth) of seconds = latency + size / bandwidth, by relative residuals; sizes in bytes."""
     matrix = np.column_stack([np.ones_like(seconds), sizes]) / seconds[:, None]
     latency, per_byte = nnls(matrix, np.ones_like(seconds))[0]
     return latency, 1 / per_byte if per_byte > 0 else math.inf
 
 
 class Machine:
-    """What a step takes on a machine.
+    """The times of the parts of a step on a machine.
 
     Attributes
     ----------
     rates : ndarray, shape (4,)
-        a [s/flop], b [s per channel of a pair of tokens], e [s per cell], f [s per cell]; 0 where they are left out.
+        Rates: a [s/flop], b [s per channel of a pair of tokens], e [s per cell], f [s per cell]; 0 where they are left out.
     message, sum_over_ranks : tuple of float
         Latency [s] and bandwidth [B/s] of a message, and of one doubling of the ranks in a sum.
     """
@@ -139,22 +139,22 @@ class Machine:
 
     @staticmethod
     def fitted(runs: Iterable[tuple[Case, Grid, float]], message: Wire, sum_over_ranks: Wire) -> Machine:
-        """Rates from runs: case, grid, seconds of the work of a step on the slowest rank."""
+        """Rates fitted to runs: case, grid, seconds of the work of a step on the slowest rank."""
         rows = [work_of(case, *largest_share(case, grid), micro_batches_of(case, grid)) / seconds for case, grid, seconds in runs]
         scale = np.max(rows, axis=0)  # columns of very different units
         scale[scale == 0] = 1  # evolve updates no weights
         return Machine(nnls(np.array(rows) / scale, np.ones(len(rows)))[0] / scale, message, sum_over_ranks)
 
     def message_seconds(self, size: float) -> float:
-        """Of a message of this many bytes."""
+        """Seconds of a message of this many bytes."""
         return self.message[0] + size / self.message[1]
 
     def sum_seconds(self, size: float, ranks: int) -> float:
-        """Of a sum of this many bytes over the ranks."""
+        """Seconds of a sum of this many bytes over the ranks."""
         return math.log2(ranks) * (self.sum_over_ranks[0] + size / self.sum_over_ranks[1]) if ranks > 1 else 0.0
 
     def step(self, case: Case, grid: Grid) -> dict[str, float]:
-        """{term: seconds} of a step; their sum is its time."""
+        """Seconds of the terms of a step, by name; their sum is its time."""
         depth, token, group = grid
         cells, tokens, samples = largest_share(case, grid)
         micro = micro_batches_of(case, grid)
@@ -179,7 +179,7 @@ class Machine:
         return parts
 
     def seconds(self, case: Case, grid: Grid) -> float:
-        """Of a step."""
+        """Seconds of a step."""
         return sum(self.step(case, grid).values())
 
     def best_grid(self, case: Case, ranks: int) -> Grid | None:
@@ -193,11 +193,12 @@ class Machine:
         return min(grids, key=lambda grid: (float(f"{self.seconds(case, grid):.6g}"), grid[1])) if grids else None
 
     def efficiency(self, case: Case, grid: Grid) -> float:
-        """T(1) / (P T(P))."""
+        """Efficiency T(1) / (P T(P))."""
         return self.seconds(case, (1, 1, 1)) / (math.prod(grid) * self.seconds(case, grid))
 
     def losses(self, case: Case, grid: Grid) -> dict[str, float]:
-        """{term: seconds} beyond a P-th of one rank's step: the parallel overhead. Their sum is T(P) - T(1) / P."""
+        """Seconds of each term beyond a P-th of one rank's step, by name: the parallel overhead. Their sum is
+        T(P) - T(1) / P."""
         alone, ranks = self.step(case, (1, 1, 1)), math.prod(grid)
         return {name: seconds - alone[name] / ranks for name, seconds in self.step(case, grid).items()}
 
@@ -221,7 +222,7 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """Relative."""
+        """Relative error of the prediction."""
         return self.predicted / self.measured - 1
 
 
@@ -235,31 +236,31 @@ class Predicted:
 
     @property
     def ranks(self) -> int:
-        """Of the whole grid."""
+        """Number of ranks of the whole grid."""
         return math.prod(self.grid)
 
     @property
     def seconds(self) -> float:
-        """Of a step."""
+        """Seconds of a step."""
         return self.machine.seconds(self.case, self.grid)
 
     @property
     def efficiency(self) -> float:
-        """T(1) / (P T(P))."""
+        """Efficiency T(1) / (P T(P))."""
         return self.machine.efficiency(self.case, self.grid)
 
     @property
     def limit(self) -> str:
-        """What loses most, in words."""
+        """The term that loses most, in words."""
         name = self.machine.limit(self.case, self.grid)
         return WORDS[name] if name else "nothing loses 1 %"
 
     @property
     def parts(self) -> dict[str, float]:
-        """{term: seconds} of a step."""
+        """Seconds of the terms of a step, by name."""
         return self.machine.step(self.case, self.grid)
 
     @property
     def losses(self) -> dict[str, float]:
-        """{term: seconds} beyond a P-th of one rank's step."""
+        """Seconds of each term beyond a P-th of one rank's step, by name."""
         return self.machine.losses(self.case, self.grid)

@@ -22,11 +22,99 @@ import os
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from fluxformer.io import Run, RunError
 from fluxformer.scaling.data import Measured
 from fluxformer.scaling.model import WORDS, WORK, Case, Compared, Grid, Machine, Predicted, Wire, fit_line
-from fluxformer.scaling.prediction_figure import figure
+from fluxformer.style import ACCENT, INK, SOFT, save, sheet
+
+SERIES = ("#1f6feb", ACCENT, "#2f855a", "#8250df", "#b7791f")
+
+
+def whole(number: int) -> str:
+    """A whole number with a space between thousands."""
+    return f"{number:_}".replace("_", " ")
+
+
+def trust(axes: Axes, rows: list[Compared], good: float) -> None:
+    """Draws predicted against measured times, and the band of relative errors up to `good`."""
+    low = min(min(row.measured, row.predicted) for row in rows) / 1.6
+    high = max(max(row.measured, row.predicted) for row in rows) * 1.6
+    line = [1e3 * low, 1e3 * high]
+    axes.fill_between(line, [x * (1 - good) for x in line], [x * (1 + good) for x in line], color="#eef1f5", lw=0,
+                      label=f"within {100 * good:.0f} %")
+    axes.plot(line, line, color=SOFT, lw=1)
+    for used, colour, name in ((True, SOFT, "fitted"), (False, ACCENT, "not used in the fit")):
+        mine = [row for row in rows if row.used == used]
+        if mine:
+            axes.plot([1e3 * row.measured for row in mine], [1e3 * row.predicted for row in mine], "o", ms=5, color=colour, label=name)
+    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, xlabel="measured time of a step  [ms]",
+             ylabel="predicted  [ms]", title="Prediction and measurement")
+    axes.legend(loc="upper left", fontsize=8.5)
+
+
+def curves(axes: Axes, predictions: list[list[Predicted]]) -> None:
+    """Draws efficiency over ranks, a line for each case."""
+    for rows, colour in zip(predictions, SERIES):
+        axes.plot([row.ranks for row in rows], [row.efficiency for row in rows], "o-", ms=3.5, color=colour,
+                  label=f"{whole(rows[0].case.tokens)} tokens")
+    axes.axhline(1, color=SOFT, lw=1, ls=":")
+    axes.set(xscale="log", ylim=(0, 1.1), xlabel="ranks", ylabel="efficiency  T(1) / (P T(P))", title="Efficiency predicted")
+    axes.grid(True)
+    axes.legend(loc="lower left", fontsize=8.5)
+
+
+def losses(axes: Axes, rows: list[Predicted]) -> None:
+    """Draws the fractions of a step's time that do not shrink with more ranks."""
+    names = [name for name in rows[0].losses if max(row.losses[name] / row.seconds for row in rows) > 1e-3]
+    places = range(len(rows))
+    below = [0.0] * len(rows)
+    for name, colour in zip(names, SERIES):
+        height = [100 * max(0.0, row.losses[name]) / row.seconds for row in rows]
+        axes.bar(places, height, bottom=below, color=colour, label=WORDS[name])
+        below = [x + y for x, y in zip(below, height)]
+    axes.set_xticks(places, [whole(row.ranks) for row in rows], rotation=60, fontsize=8)
+    axes.set(xlabel="ranks", ylabel="share of a step  [%]", ylim=(0, max(1.35 * max(below), 1)),
+             title=f"What is lost with {whole(rows[0].case.tokens)} tokens")
+    if max(below) > 50:
+        axes.set_yticks(range(0, 101, 20))
+    if names:
+        axes.legend(loc="upper left", fontsize=8.5)
+    else:
+        axes.text(0.5, 0.5, "less than 0.1 % everywhere", transform=axes.transAxes, ha="center", color=INK)
+
+
+def figure(rows: list[Compared], predictions: list[list[Predicted]], base: Case, network: str, run: Run, folder: str, good: float) -> str:
+    """Draws the three panels of a prediction; returns the path written.
+
+    Parameters
+    ----------
+    rows : list of Compared
+    predictions : list of list of Predicted
+        Predictions by number of tokens and number of ranks.
+    base : Case
+        Sizes that all predictions share.
+    network : str
+        The network in words.
+    run : Run
+        Run that the footer names.
+    good : float
+        Relative error up to which a prediction counts as good.
+    """
+    checked = [abs(row.error) for row in rows if not row.used]
+    last = predictions[-1][-1]
+    heading = (f"{whole(last.case.tokens)} tokens on {whole(last.ranks)} ranks: {last.seconds:.3g} s a step, "
+               f"efficiency {100 * last.efficiency:.0f} % predicted")
+    trusted = f"{100 * max(checked):.0f} % off at most where it was checked" if checked else "not checked against other runs"
+    sheet_ = sheet(13, 4.6, heading, f"{base.cells} cells, {base.samples} sample(s), width {base.width}, feed-forward {base.ffn}; "
+                   f"best grid of depth x token x sample ranks; {trusted}; {network.split(';')[0]}")
+    left, middle, right = sheet_.subplots(1, 3)
+    trust(left, rows, good)
+    curves(middle, predictions)
+    losses(right, min(predictions, key=lambda some: some[-1].efficiency))
+    return save(sheet_, run, folder, "prediction")
+
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 100, 200, 400, 800, 1000, 2000, 4000, 8000, 10000)
 GOOD = 0.25  # requirements on a prediction
@@ -45,7 +133,7 @@ class Sized(Measured):
     Raises
     ------
     RunError
-        If its attention does less work than the formula says.
+        If the run's attention does less work than the formula says.
     """
 
     def __init__(self, run: Run) -> None:
@@ -71,7 +159,7 @@ class Sized(Measured):
 
 
 def machine_of(fit: list[Sized]) -> Machine:
-    """Rates from all runs, network from that on most nodes and ranks; RunError if none has measured it."""
+    """Rates from all runs, network from the run on most nodes and ranks; RunError if none has measured it."""
     found = [((run.facts["nodes"], run.ranks), run.network) for run in fit if run.network]
     if not found:
         raise RunError("no run on two ranks or more that has measured the machine is among the files to fit")
@@ -80,7 +168,7 @@ def machine_of(fit: list[Sized]) -> Machine:
 
 
 def on_network(machine: Machine, latency: float | None, bandwidth: float | None) -> Machine:
-    """The same cores with a different network; the steps of a sum, which is a tree of messages, change accordingly."""
+    """The machine with another network; the steps of a sum, which is a tree of messages, change accordingly."""
     slower = latency / machine.message[0] if latency else 1
     faster = bandwidth / machine.message[1] if bandwidth else 1
     return Machine(machine.rates, (slower * machine.message[0], faster * machine.message[1]),
@@ -97,7 +185,7 @@ def describe(machine: Machine) -> str:
 
 
 def describe_network(machine: Machine) -> str:
-    """What messages and sums take, in one line."""
+    """Times of messages and sums, in one line."""
     return (f"messages {1e6 * machine.message[0]:.3g} us + size / {machine.message[1] / 1e9:.3g} GB/s; "
             f"sums log2 P x ({1e6 * machine.sum_over_ranks[0]:.3g} us + size / {machine.sum_over_ranks[1] / 1e9:.3g} GB/s)")
 
@@ -110,12 +198,12 @@ def note_unseen(machine: Machine) -> None:
 
 
 def compare(machine: Machine, runs: list[Sized], used: bool) -> list[Compared]:
-    """Prediction against measurement; `used`: the runs were fitted."""
+    """Predictions against measurements; `used`: the runs were fitted."""
     return [Compared(run.run.path, used, run.case, run.grid, run.median, machine.seconds(run.case, run.grid)) for run in runs]
 
 
 def print_comparison(rows: list[Compared]) -> None:
-    """Prints them as a table."""
+    """Prints comparisons as a table."""
     print(f"\n{'cells':>6} {'tokens':>7} {'samples':>7}  {'ranks':<9} {'measured':>11} {'predicted':>11} {'error':>7}")
     for row in rows:
         case = row.case
@@ -125,13 +213,13 @@ def print_comparison(rows: list[Compared]) -> None:
 
 
 def predict(machine: Machine, case: Case, ranks: Iterable[int]) -> list[Predicted]:
-    """For each number of ranks on which the case can be distributed."""
+    """Predictions for each number of ranks on which the case can be distributed."""
     grids = (machine.best_grid(case, count) for count in ranks)
     return [Predicted(case, grid, machine) for grid in grids if grid is not None]
 
 
 def print_prediction(case: Case, rows: list[Predicted]) -> None:
-    """Prints them as a table."""
+    """Prints predictions as a table."""
     print(f"\n{case.tokens} tokens, {case.cells} cells, {case.samples} samples, width {case.width}: "
           "ranks = depth x token x sample")
     for row in rows:
@@ -141,7 +229,7 @@ def print_prediction(case: Case, rows: list[Predicted]) -> None:
 
 
 def write_csv(path: str, predictions: list[list[Predicted]]) -> None:
-    """A line for each prediction: tokens, ranks and their grid, seconds of a step and of its terms, efficiency."""
+    """Writes a line for each prediction: tokens, ranks and their grid, seconds of a step and of its terms, efficiency."""
     names = list(predictions[0][0].parts)
     with open(path, "w", newline="") as stream:
         table = csv.writer(stream)
@@ -152,7 +240,7 @@ def write_csv(path: str, predictions: list[list[Predicted]]) -> None:
 
 
 def positive(kind: type[int] | type[float]) -> Callable[[str], int | float]:
-    """Argument type: a number above 0."""
+    """Type of an argument: a number above 0."""
     def read(word: str) -> int | float:
         number = kind(word)
         if not number > 0:
@@ -162,16 +250,16 @@ def positive(kind: type[int] | type[float]) -> Callable[[str], int | float]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer predict", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("fit", nargs="+", metavar="FIT", help="runs whose times are fitted")
     parser.add_argument("--check", nargs="+", default=[], metavar="RUN", help="runs to compare with")
-    parser.add_argument("--tokens", nargs="+", type=positive(int), metavar="N", help="tokens of the problem; several: several curves")
-    parser.add_argument("--cells", type=positive(int), metavar="M", help="depth cells of the problem")
-    parser.add_argument("--samples", type=positive(int), metavar="B", help="samples of the problem")
-    parser.add_argument("--ranks", nargs="+", type=positive(int), default=RANKS, metavar="P", help="numbers of ranks (to 10 000)")
+    parser.add_argument("--tokens", nargs="+", type=positive(int), metavar="N", help="numbers of tokens of the problem, a curve for each")
+    parser.add_argument("--cells", type=positive(int), metavar="M", help="number of depth cells of the problem")
+    parser.add_argument("--samples", type=positive(int), metavar="B", help="number of samples of the problem")
+    parser.add_argument("--ranks", nargs="+", type=positive(int), default=RANKS, metavar="P", help="numbers of ranks (default: up to 10 000)")
     parser.add_argument("--latency", type=positive(float), metavar="S", help="seconds of an empty message, instead of what was measured")
-    parser.add_argument("--bandwidth", type=positive(float), metavar="B", help="bytes per second of a message, instead of that")
+    parser.add_argument("--bandwidth", type=positive(float), metavar="B", help="bytes per second of a message, instead of what was measured")
     parser.add_argument("--output", metavar="DIR", help="folder for table and figure (default: figures/ beside the first file)")
     return parser.parse_args(arguments)
 
@@ -202,7 +290,7 @@ def main(arguments: list[str]) -> None:
             machine = on_network(machine, options.latency, options.bandwidth)
             print(f"\non another network: {describe_network(machine)}")
         sizes = {name: value for name, value in (("cells", options.cells), ("samples", options.samples)) if value}
-        base = dataclasses.replace(fit[0].case, micro_batches=0, **sizes)  # as many as suit each grid
+        base = dataclasses.replace(fit[0].case, micro_batches=0, **sizes)  # micro_batches = 0: as many as suit each grid
         predictions = []
         for tokens in options.tokens or [base.tokens, 1_000_000]:
             case = dataclasses.replace(base, tokens=tokens)

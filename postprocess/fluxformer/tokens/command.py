@@ -29,24 +29,81 @@ Ends with status 2 and one message if the samples do not hold together, with sta
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-# Before h5py: it sets a variable that HDF5 reads when it is loaded.
+import numpy as np
+
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import listed, read_npz
-from fluxformer.tokens.text import encode, read_labels
 from fluxformer.tokens.token_file import PER_SAMPLE, Samples, checked_samples, write_samples
-from fluxformer.words import check_words, read_words
+from fluxformer.words import check_words, read_lines, read_words
 
-import numpy as np
+UNKNOWN = ("<unk>", "[UNK]")
+
+
+def encode(path: str, words: Sequence[str], first: str | None = None, last: str | None = None,
+           length: int | None = None) -> tuple[list[list[int]], int]:
+    """Turns the lines of a text into numbers of words.
+
+    Parameters
+    ----------
+    path : str
+        Text with a sample per line, words between spaces.
+    words : sequence of str
+        The vocabulary.
+    first, last : str or None
+        Words to put at the beginning and the end of each sample.
+    length : int or None
+        Number of tokens to which samples are cut; `last` stays.
+
+    Returns
+    -------
+    samples : list of list of int
+    unknown : int
+        Number of words that are not in the vocabulary.
+    """
+    numbers = {word: number for number, word in enumerate(words)}
+    for word in filter(None, (first, last)):
+        if word not in numbers:
+            raise RunError(f"{word!r} is not in the vocabulary")
+    instead = next((numbers[word] for word in UNKNOWN if word in numbers), None)
+    begin, end = ([numbers[word]] if word else [] for word in (first, last))
+    samples, unknown = [], 0
+    for place, line in enumerate(read_lines(path), start=1):
+        sample = []
+        for word in line.split():
+            number = numbers.get(word, instead)
+            if number is None:
+                raise RunError(f"{path}: {word!r} (line {place}) is not in the vocabulary, which has no {' or '.join(UNKNOWN)} either")
+            unknown += word not in numbers
+            sample.append(number)
+        inside = sample if length is None else sample[:max(0, length - len(begin) - len(end))]
+        if not (sample := [*begin, *inside, *end]):
+            raise RunError(f"{path}: line {place} has no words: a sample has at least one")
+        samples.append(sample)
+    return samples, unknown
+
+
+def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
+    """The classes of each file, and their names if they have some."""
+    lines = [[line.strip() for line in read_lines(path)] for path in paths]
+    for path, words in zip(paths, lines):
+        if "" in words:
+            raise RunError(f"{path}: line {words.index('') + 1} is empty: a label per line")
+    if all(word.isdecimal() and len(word) < 10 for words in lines for word in words):
+        return [[int(word) for word in words] for words in lines], []
+    names = sorted({word for words in lines for word in words})
+    return [[names.index(word) for word in words] for words in lines], names
+
 
 PADDING = ("[PAD]", "<pad>")
 TEXTS = ("words", "label_names")
 
 
 def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Splits, words and names of labels."""
+    """Reads a text: splits, words and names of labels."""
     if not options.words:
         raise RunError(f"{options.input}: --words names the vocabulary of a text")
     if options.length is not None and options.length < 1 + bool(options.first) + bool(options.last):
@@ -75,7 +132,7 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
 
 
 def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Splits, words and names of labels."""
+    """Reads an .npz: splits, words and names of labels."""
     for name in ("test", "labels", "test_labels", "first", "last", "length"):
         if getattr(options, name) is not None:
             raise RunError(f"--{name.replace('_', '-')} is for texts; an .npz has its own arrays")
@@ -103,7 +160,7 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer tokens", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", help="a text with a sample per line, or an .npz")
     parser.add_argument("--output", metavar="TOKENS.h5", required=True, help="token file to write")
@@ -111,9 +168,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--labels", metavar="FILE", help="a class per line: numbers from 0, or names")
     parser.add_argument("--first", metavar="WORD", help="word in front of each sample ([CLS])")
     parser.add_argument("--last", metavar="WORD", help="word behind each sample ([SEP])")
-    parser.add_argument("--length", type=int, metavar="N", help="cut samples to N tokens")
-    parser.add_argument("--test", metavar="FILE", help="another text: samples for testing")
-    parser.add_argument("--test-labels", metavar="FILE", help="their classes")
+    parser.add_argument("--length", type=int, metavar="N", help="number of tokens to which samples are cut")
+    parser.add_argument("--test", metavar="FILE", help="another text, of samples for testing")
+    parser.add_argument("--test-labels", metavar="FILE", help="classes of the samples for testing, as --labels")
     parser.add_argument("--overwrite", action="store_true", help="replace TOKENS.h5 if it is there")
     return parser.parse_args(arguments)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError
-from fluxformer.part_file import Sink, refuse_place, writing
+from fluxformer.part_file import refuse_place, writing
 from fluxformer.words import check_words
 
 import h5py
 import numpy as np
 
-LARGEST = 2**31 - 2  # of whole numbers, as in the program
+LARGEST = 2**31 - 2  # largest whole number, as in the program
 PER_SAMPLE = ("ids", "features", "lengths", "segments", "labels")
 Samples = dict[str, np.ndarray]
 
@@ -26,14 +26,14 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
     Parameters
     ----------
     images : array
-        [sample, channel, row, column], normalised as the model wants them.
+        Images [sample, channel, row, column], normalised as the model wants them.
     patch : int or (int, int)
         Rows and columns of a patch; what is left over at the edges is cut off.
 
     Returns
     -------
     array
-        [sample, token, number]; the numbers of a patch by channel, row and column.
+        Tokens [sample, token, number]; the numbers of a patch by channel, row and column.
     """
     rows, columns = (patch, patch) if isinstance(patch, int) else patch
     images = np.asarray(images)
@@ -54,17 +54,17 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     Parameters
     ----------
     path : str
-        HDF5 file to write.
+        Path of the HDF5 file.
     ids : array of whole numbers, or list of lists of any length
-        [sample, token]: numbers of words. Lists are padded with 0, and `lengths` follow from them.
+        Numbers of words, [sample, token]. Lists are padded with 0, and `lengths` follow from them.
     features : array of numbers
-        [sample, token, number], instead of `ids`.
+        Numbers that embed each token, [sample, token, number], instead of `ids`.
     lengths : array of whole numbers
-        [sample]: real tokens, 1 or more; all of them if it is not given.
+        Number of real tokens, [sample], 1 or more (default: all tokens).
     segments : as `ids`
-        [sample, token]: the segment of each word, from 0 (which sentence of a pair).
+        Segment of each word, [sample, token], from 0 (which sentence of a pair).
     labels : array of whole numbers
-        [sample]: classes from 0; one class if it is not given.
+        Classes from 0, [sample] (default: a single class).
     words : sequence of str
         The vocabulary, in the order of the numbers.
     label_names : sequence of str
@@ -72,7 +72,7 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     test : mapping
         Samples for testing, by the names above (ids, labels, ...). Without it the same samples serve both.
     overwrite : bool
-        Replace the file if it is there.
+        True: a file that is there is replaced.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
 
 
 def _longest(rows: Any) -> int:
-    """Of lists of samples; 0 for arrays."""
+    """The length of the longest of lists of samples; 0 for arrays."""
     if isinstance(rows, np.ndarray) or not isinstance(rows, Sequence):
         return 0
     return max((len(row) for row in rows if isinstance(row, (Sequence, np.ndarray))), default=0)
@@ -116,7 +116,7 @@ def _padded(what: str, rows: Any, wide: int = 0) -> tuple[np.ndarray, np.ndarray
 
 
 def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int = LARGEST) -> np.ndarray:
-    """Whole numbers of this shape and range."""
+    """An array of whole numbers, which must have this shape and range."""
     array = np.asarray(array)
     if array.dtype.kind not in "iu":
         raise RunError(f"{what} holds {array.dtype}, not whole numbers")
@@ -131,8 +131,8 @@ def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int 
 
 
 def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0) -> Samples:
-    """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. RunError if they do not hold together;
-    `place` is in front of their names in it."""
+    """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. RunError if they
+    do not hold together; it names them with `place` in front."""
     arrays = {name: array for name, array in given.items() if array is not None}
     if unknown := sorted(set(arrays) - set(PER_SAMPLE)):
         raise RunError(f"{place}{unknown[0]} is not one of {', '.join(PER_SAMPLE)}")
@@ -184,16 +184,13 @@ def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str]
                 raise RunError(f"{path}: {place}{name} holds {split[name].max()}, but there are {len(texts)} {what}")
     if len(words) and "ids" not in first:
         raise RunError(f"{path}: words need ids")
-    with writing(path) as stream:
-        sink = Sink(stream)
-        with h5py.File(sink, "w") as file:
-            file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            file.attrs["command_line"] = " ".join(sys.argv)
-            for place, split in splits.items():
-                for name, array in split.items():
-                    file[place + name] = array
-                    sink.check()
-            for name, texts in (("words", words), ("label_names", label_names)):
-                if len(texts):
-                    file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
-        sink.check()
+    with writing(path) as part, h5py.File(part, "w") as file:
+        file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        file.attrs["command_line"] = " ".join(sys.argv)
+        for place, split in splits.items():
+            for name, array in split.items():
+                file[place + name] = array
+                part.check()
+        for name, texts in (("words", words), ("label_names", label_names)):
+            if len(texts):
+                file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())

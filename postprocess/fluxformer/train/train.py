@@ -22,13 +22,13 @@ def kind_of(run: Run) -> str:
 
 
 def by_kind(trainings: list[Run]) -> dict[str, list[Run]]:
-    """Trainings of each kind, as many epochs as all of a kind have."""
+    """Trainings of each kind, cut to as many epochs as all of a kind have."""
     kinds = {name: [run for run in trainings if kind_of(run) == name] for name in MODELS}
     return {name: runs for name, runs in kinds.items() if runs}
 
 
 def course(runs: list[Run], name: str) -> np.ndarray | None:
-    """[seed, epoch] of a measure, or None where it is not known."""
+    """A measure over epochs, [seed, epoch]; None where it is not known."""
     columns = [run.training(name) for run in runs if name in run.trainings]
     if len(columns) < len(runs) or not columns:
         return None
@@ -63,7 +63,7 @@ def _trainings(study: Study) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """The figure of the trainings; none if there are none."""
+    """Draws the figure of the trainings; none if there are none."""
     return [_trainings(study)] if study.trainings else []
 
 

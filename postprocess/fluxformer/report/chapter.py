@@ -1,0 +1,73 @@
+"""A chapter of the report: what it says of one data set, before anything is laid out."""
+
+from __future__ import annotations
+
+from fluxformer.io import Value
+from fluxformer.judging import Verdict
+from fluxformer.report.claims import Claim, Rule
+from fluxformer.report.data import MODELS, Study
+from fluxformer.report.runs import model_rows
+from fluxformer.report.sections import Rows, Section, sections
+from fluxformer.report.style import Drawing
+from fluxformer.report.verdicts import Weighed, column, weigh
+
+SECTIONS = sections()
+
+
+class Chapter:
+    """What the report says of one data set.
+
+    Parameters
+    ----------
+    place : int
+        Number of the data set, from 0.
+    study : Study
+    rule : Rule or None
+        How verdicts are given; None without claims.
+    claims : list of Claim
+
+    Attributes
+    ----------
+    anchor : str
+        Name of the chapter in links.
+    weighed : list of tuple
+        Each claim with its findings.
+    models : list of tuple
+        Rows of the table of models, the first of them headings; the headings alone without models.
+    sections : list of tuple
+        The sections that have something to show: section, figures, rows of the table (none without a table).
+    """
+
+    def __init__(self, place: int, study: Study, rule: Rule | None, claims: list[Claim]) -> None:
+        self.anchor = f"data{place}"
+        self.study = study
+        self.weighed: Weighed = weigh(claims, study, rule) if rule else []
+        self.models: list[tuple[Value, ...]] = model_rows(study)
+        self.sections: list[tuple[Section, list[Drawing], Rows]] = []
+        for section in SECTIONS:
+            drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
+            if drawings or (section.anchor == "models" and self.has_models):
+                comparison = study.of(section.experiment)
+                self.sections.append((section, drawings, section.table(comparison) if section.table and comparison else []))
+
+    @property
+    def has_models(self) -> bool:
+        """True if the table of models has a row besides its headings."""
+        return len(self.models) > 1
+
+    @property
+    def kinds(self) -> list[str]:
+        """The models of MODELS that any comparison of this data set has."""
+        return [name for name in MODELS if any(name in comparison.models for comparison in self.study.comparisons.values())]
+
+
+def tally(chapters: list[Chapter]) -> str:
+    """Counts of the verdicts, in a sentence: of all claims about independently trained models, or of all claims if there are none about those."""
+    every = [one for chapter in chapters for _, findings in chapter.weighed for one in findings]
+    found = [one for one in every if column(one.model) in ("independent", "normed")] or every
+    about = "" if found is every else " about PDE models trained on the labels alone"
+    verdicts = [one.verdict for one in found]
+    counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
+    preliminary = sum(one.preliminary for one in found)
+    return (f"Of {len(verdicts)} findings{about}: {counts}."
+            + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
