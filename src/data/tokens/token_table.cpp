@@ -8,14 +8,13 @@
 
 #include "base/error.hpp"
 #include "data/text/utf8.hpp"
-#include "data/tokens/array_file.hpp"
+#include "data/tokens/hdf5_arrays.hpp"
 
 namespace fluxformer::data {
 namespace {
 
 constexpr int largest_int = std::numeric_limits<int>::max();
-constexpr std::size_t most_words = std::size_t{1}
-                                   << 24U;  // of the memory that a small packed file can ask for
+constexpr std::size_t most_words = std::size_t{1} << 24U;  // of the memory that a small file can ask for
 
 /// Runs `read`; its failure becomes BadInput that names the file.
 template <class Read>
@@ -52,7 +51,7 @@ std::string place_text(std::size_t index, const std::vector<std::size_t>& shape)
 class SplitReader {
  public:
   /// `prefix`: "" or "train/".
-  SplitReader(const ArrayFile& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
+  SplitReader(const Hdf5Arrays& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
     const bool ids = has("ids"), features = has("features");
     if (ids && features) throw BadInput("has both " + called("ids") + " and " + called("features"));
     if (!ids && !features) throw BadInput("has neither " + called("ids") + " nor " + called("features"));
@@ -135,13 +134,13 @@ class SplitReader {
       throw BadInput(called(name) + " is " + shape_text(shape) + ", expected " + shape_text(expected));
   }
 
-  const ArrayFile* file_;
+  const Hdf5Arrays* file_;
   std::string prefix_;
   std::size_t samples_ = 0, tokens_ = 0, inputs_ = 0;
 };
 
 /// The list of words called `name`; empty if there is none.
-std::vector<std::string> words_of(const ArrayFile& file, const std::string& name) {
+std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& name) {
   if (!file.has(name)) return {};
   const auto shape = file.info(name).shape;
   if (shape.size() == 1 && shape[0] > most_words)
@@ -155,7 +154,7 @@ std::vector<std::string> words_of(const ArrayFile& file, const std::string& name
   return words;
 }
 
-TokenTable read(const ArrayFile& file, const std::string& split) {
+TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   const std::string other = split == "train" ? "test" : "train";
   const bool grouped = file.has_group(split) || file.has_group(other);
   if (grouped && !file.has_group(split))
@@ -207,7 +206,11 @@ void require_range(const std::string& called, const std::vector<int>& values,
 
 TokenTable read_token_table(const std::string& path, const std::string& split) {
   if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
-  return blaming(path, [&] { return read(*open_array_file(path), split); });
+  if (path.ends_with(".npz"))
+    throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it by\n    " +
+                   "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
+                   path.substr(0, path.size() - 4) + ".h5'");
+  return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
 }  // namespace fluxformer::data
