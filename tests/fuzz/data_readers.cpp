@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "data/files/gzip_source.hpp"
 #include "data/files/packed_file.hpp"
-#include "data/images/idx_file.hpp"
 #include "data/images/mnist.hpp"
 #include "data/images/omniglot.hpp"
 #include "data/images/png_image.hpp"
