@@ -8,15 +8,23 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/finished_file.hpp"
+#include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_check.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::data {
+namespace {
+
+using io::h5;
+
+/// True if these bytes are a text in UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = [&](std::size_t k) -> std::uint32_t { return static_cast<unsigned char>(text[k]); };
@@ -36,7 +44,44 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-using io::h5;
+/// What an array holds. Other kinds (flags, complex numbers, structures, objects, references) are not read.
+enum class ItemKind { whole, real, text, other };
+
+/// The kind and shape that an array announces.
+struct ArrayInfo {
+  ItemKind kind = ItemKind::other;
+  std::string type;      ///< the kind in words, for messages
+  std::size_t item = 0;  ///< bytes of one item
+  std::vector<std::size_t> shape;
+};
+
+/// The arrays of one HDF5 file. Names have no leading slash: "ids" or "train/ids". Links and datasets that lead to other files are
+/// refused. Not collective. Throws BadInput without the name of the file; an array never announces more numbers than the file can hold.
+class Hdf5Arrays {
+ public:
+  /// Throws BadInput for what is no whole HDF5 file.
+  explicit Hdf5Arrays(const std::string& path);
+  /// The name of an array in messages.
+  std::string called(const std::string& name) const { return "/" + name; }
+  /// True if the file has an array of this name.
+  bool has(const std::string& name) const;
+  /// True if the file has a group of this name.
+  bool has_group(const std::string& group) const;
+  ArrayInfo info(const std::string& name) const;
+  /// The numbers of an array, row-major. A whole number that is no int becomes the nearest one.
+  std::vector<int> whole_numbers(const std::string& name) const;
+  std::vector<float> singles(const std::string& name) const;
+  std::vector<double> doubles(const std::string& name) const;
+  /// The texts of a one-dimensional array.
+  std::vector<std::string> words(const std::string& name) const;
+  /// An attribute of an array; none if it is not there. Throws BadInput if it is not a whole number.
+  std::optional<long> attribute(const std::string& array, const std::string& name) const;
+
+ private:
+  template <class T>
+  std::vector<T> read(const std::string& name, hid_t type) const;
+  io::FileHandle file_;
+};
 
 Hdf5Arrays::Hdf5Arrays(const std::string& path) {
   io::quiet_hdf5();
@@ -108,8 +153,6 @@ std::optional<long> Hdf5Arrays::attribute(const std::string& array, const std::s
   if (const auto* whole = std::get_if<long>(&*value)) return *whole;
   throw BadInput("attribute " + name + " of " + called(array) + " is not a whole number");
 }
-
-namespace {
 
 constexpr int largest_int = std::numeric_limits<int>::max();
 constexpr std::size_t most_words = std::size_t{1} << 24U;  // of the memory that a small file can ask for
