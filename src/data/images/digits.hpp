@@ -11,12 +11,12 @@
 
 namespace fluxformer::data {
 
-/// x to the right, y downwards; a digit fills about [-0.6, 0.6] x [-1, 1].
+/// A point of a pen stroke, x to the right, y downwards; a digit fills about [-0.6, 0.6] x [-1, 1].
 struct PenPoint {
   double x = 0, y = 0;
 };
 
-/// The pen moves in a straight line from point to point.
+/// Points that the pen joins by straight lines.
 using PenStroke = std::vector<PenPoint>;
 
 /// Number of styles of `digit`.
@@ -40,7 +40,7 @@ class Digits final : public ImageDataset {
   std::size_t size() const override { return size_; }
   int classes() const override { return 10; }
   int label(std::size_t index) const override;
-  /// About 40 microseconds: drawn at each call, not cached.
+  /// Draws the image anew at each call, which takes about 40 microseconds.
   void image(std::size_t index, double* out) const override;
 
  private:

@@ -13,7 +13,8 @@
 
 namespace fluxformer::data {
 
-/// One IDX file of unsigned bytes. Not collective. Every member throws BadInput that names the file and says
+/// An IDX file of unsigned bytes, plain or gzip'd: bytes 0 0 0x08 r, then r big-endian sizes of 4 bytes, then the product of the sizes
+/// in bytes. Not collective. Every member throws BadInput that names the file and says
 /// what is wrong with it and what to do.
 class IdxFile {
  public:
@@ -27,7 +28,7 @@ class IdxFile {
   /// Bytes per record.
   std::size_t record_size() const { return record_size_; }
 
-  /// Records first..first+count-1 (count * record_size() bytes). Of a plain file only these are read; a
+  /// Reads records first..first+count-1 (count * record_size() bytes). Of a plain file only these are read; a
   /// compressed one is decompressed to its end, so that its checksum is verified. Throws std::out_of_range
   /// for records that do not exist.
   std::vector<std::uint8_t> read(std::size_t first, std::size_t count) const;

@@ -10,8 +10,8 @@
 
 namespace fluxformer::data {
 
-/// The most frequent word of some texts, and for every word the one that most often follows it (a bigram guess). The lower
-/// index in a tie. Not collective.
+/// Baselines of a model that guesses masked words: the most frequent word (unigram guess), and for every word the one that most
+/// often follows it (bigram guess). The lower index wins a tie. Not collective.
 class WordGuess {
  public:
   /// Counts the words of samples `members` of `data`, whose tokens are words; `allowed` [word] are those that may be
@@ -27,7 +27,7 @@ class WordGuess {
   std::vector<int> followers_;  // [word]; -1: none
 };
 
-/// Picks the class c with the largest
+/// Multinomial naive Bayes: picks the class c with the largest
 ///   log p(c) + sum over words w of n_w log p(w | c),
 ///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
 /// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
@@ -35,7 +35,7 @@ class WordGuess {
 /// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
 class NaiveBayes {
  public:
-  /// alpha > 0, else throws BadInput: 1 is Laplace's smoothing, less is Lidstone's.
+  /// `alpha` is the smoothing: 1 is Laplace's, less is Lidstone's. Throws BadInput unless alpha > 0.
   explicit NaiveBayes(double alpha);
 
   /// Counts the words of `train`: O(tokens + vocabulary * classes). Throws BadInput if its tokens are not

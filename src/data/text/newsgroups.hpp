@@ -40,7 +40,7 @@ inline constexpr std::array<std::string_view, 20> newsgroup_names = {
     "talk.religion.misc",
 };
 
-/// The files below `directory`, or below `directory`/20news: 20news-bydate-train/<group>/<id> and
+/// The posts below `directory`, or below `directory`/20news: 20news-bydate-train/<group>/<id> and
 /// 20news-bydate-test/<group>/<id>, as folders or in 20news-bydate.tar.gz (folders are preferred).
 class NewsgroupFiles {
  public:
@@ -70,17 +70,17 @@ void for_each_word(std::string_view text, const std::function<bool(std::string_v
 // Three parts of a post that give its group away. Without them a classifier has to rely on the text itself.
 // Source of the idea: the argument `remove` of scikit-learn's fetch_20newsgroups.
 
-/// Everything after the first blank line; nothing if there is none.
+/// The part of a post after the first blank line; empty if there is no blank line.
 std::string_view without_header(std::string_view post);
-/// `body` without quoted lines and their introductions: lines that begin with '>' or '|' (blanks before it
+/// The body without quoted lines and their introductions: lines that begin with '>' or '|' (blanks before it
 /// allowed) or with "In article", or contain "writes:", "wrote:", "says:", "said:" or "writes in".
 std::string without_quotes(std::string_view body);
-/// Everything before the last line that is blank or consists of dashes; all of `body` if there is nothing
+/// The part of the body before the last line that is blank or consists of dashes; all of `body` if there is nothing
 /// before it. Blank lines at the ends of `body` do not count. The last paragraph of a post is usually its
 /// signature.
 std::string_view without_footer(std::string_view body);
 
-/// `post` without the parts that are not to be kept: header, footer and quotes are removed in this order. A
+/// The post without the parts that are not to be kept: header, footer and quotes are removed in this order. A
 /// header that is kept is not changed.
 std::string kept_text(std::string_view post, bool headers, bool quotes, bool footers);
 
@@ -106,15 +106,15 @@ class Newsgroups final : public TextDataset {
   struct Contents {
     Vocabulary vocabulary;
     std::vector<int> labels;
-    std::vector<std::size_t> starts;  ///< labels.size() + 1 of them
+    std::vector<std::size_t> starts;  ///< offsets into `words`, [sample], and the end
     std::vector<std::uint32_t> words;
   };
   static Contents load(const DatasetSpec& spec);
   Newsgroups(Contents contents, int longest);
 
   std::vector<int> labels_;           ///< [sample]
-  std::vector<std::size_t> starts_;   ///< [sample], and the end
-  std::vector<std::uint32_t> words_;  ///< those of sample i are starts_[i] .. starts_[i + 1] - 1
+  std::vector<std::size_t> starts_;   ///< offsets into words_, [sample], and the end
+  std::vector<std::uint32_t> words_;  ///< the words of sample i are starts_[i] .. starts_[i + 1] - 1
 };
 
 }  // namespace fluxformer::data

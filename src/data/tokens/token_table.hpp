@@ -18,7 +18,7 @@
 
 namespace fluxformer::data {
 
-/// One split. Arrays are row-major; empty where the file has none.
+/// The samples of one split. Arrays are row-major; empty where the file has none.
 struct TokenTable {
   std::size_t samples = 0;
   int tokens = 0;
