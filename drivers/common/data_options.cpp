@@ -40,7 +40,7 @@ void declare_data_options(Options& options) {
            .role = Role::free});
   declare({.name = "data.file",
            .fallback = std::string(),
-           .doc = "token file: HDF5, or numpy's FILE.npz, with ids or features of the samples",
+           .doc = "token file (HDF5) with ids or features of the samples",
            .when = "data.set = tokens",
            .role = Role::free});
   declare_of_tokens(

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/reductions.hpp"
-#include "data/text/word_guess.hpp"
+#include "data/text/baselines.hpp"
 
 namespace fluxformer {
 

@@ -8,7 +8,7 @@
 
 #include "base/rank_of.hpp"
 #include "base/reductions.hpp"
-#include "data/text/naive_bayes.hpp"
+#include "data/text/baselines.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_stages.hpp"
 #include "model/depth_model.hpp"

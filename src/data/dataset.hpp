@@ -28,15 +28,16 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// Its name in decks (data.set); number of samples of this split.
+  /// The name in decks (data.set).
   virtual std::string name() const = 0;
+  /// Number of samples of this split.
   virtual std::size_t size() const = 0;
   /// Number of labels.
   virtual int classes() const = 0;
-  /// 0..classes() - 1.
+  /// The label of a sample, 0..classes() - 1.
   virtual int label(std::size_t index) const = 0;
 
-  /// Token lattice; a line has tokens_y() = 1.
+  /// Sizes of the token lattice; a line has tokens_y() = 1.
   virtual int tokens_x() const = 0;
   virtual int tokens_y() const = 0;
   /// Numbers per token.
@@ -45,26 +46,26 @@ class Dataset {
   virtual void tokens(std::size_t index, double* out) const = 0;
   /// A random variant of the sample for training, with the same label and length: an image after a random
   /// affine map (see warp_image), a text with a share `strength` of its words replaced by unknown_word(). `strength`
-  /// is in [0, 1]. Only if there are variants.
+  /// is in [0, 1]. To be called only if why_no_variants() is empty.
   virtual void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const = 0;
-  /// "" if there are variants, else why not.
+  /// The reason why the data set has no variants; empty if it has.
   virtual std::string why_no_variants() const { return {}; }
   /// Number of real tokens of a sample; the rest is padding.
   virtual int length(std::size_t index) const;
-  /// Whether there may be padding.
+  /// True if samples may have padding.
   virtual bool padded() const { return vocabulary() > 0; }
 
-  /// 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers; features() = 1, or 2 with
-  /// segments.
+  /// Number of words V. 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers; features() = 1,
+  /// or 2 with segments.
   virtual int vocabulary() const { return 0; }
-  /// S > 0: a token is a word index and a segment, 0..S-1.
+  /// Number of segments S; with S > 0 a token is a word index and a segment, 0..S-1.
   virtual int segments() const { return 0; }
-  /// words()[i] is the word with index i, in UTF-8: vocabulary() words. Passed as `DatasetSpec::words`, they
-  /// give the same indices in another split or a later run. Empty if tokens are no words, or words without names.
+  /// The vocabulary: words()[i] is the word with index i, in UTF-8. Passed as `DatasetSpec::words`, they
+  /// give the same indices in another split or a later run. Empty if tokens are features, or words without names.
   virtual std::vector<std::string> words() const { return {}; }
   /// The index that stands for any other word, "<unk>"; -1: none.
   virtual int unknown_word() const { return -1; }
-  /// Indices that stand for no word in particular: of padding and unknown_word().
+  /// Indices that stand for no word in particular: those of padding and of unknown_word().
   virtual std::vector<int> placeholders() const { return {}; }
 
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }

@@ -12,22 +12,23 @@ namespace fluxformer::data {
 
 inline constexpr std::size_t every_sample = std::numeric_limits<std::size_t>::max();
 
-/// What the model says of its input, where one is given; 0: nothing.
+/// Sizes that a given model has for its input; 0: no such size.
 struct ModelSizes {
-  int vocabulary = 0;  ///< rows of its word table
-  int segments = 0;    ///< rows of its segment table
-  int tokens = 0;      ///< its positions
-  int classes = 0;     ///< outputs of its head
+  int vocabulary = 0;  ///< rows of the word table
+  int segments = 0;    ///< rows of the segment table
+  int tokens = 0;      ///< positions
+  int classes = 0;     ///< outputs of the head
 };
 
-/// The keys data.*. Each set reads those that concern it.
+/// The values of the keys data.*. Each data set reads those that concern it.
 struct DatasetSpec {
   std::string name = "digits";
-  std::string directory{};         ///< of the files; ignored by the built-in sets
-  std::string split = "train";     ///< train | test
-  std::string tokens = "patches";  ///< of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels |
-                                   ///< whole (1 of 784)
-  std::uint64_t seed = 1;          ///< of the built-in sets
+  std::string directory{};      ///< folder of the files; ignored by the built-in sets
+  std::string split = "train";  ///< train | test
+  std::string tokens =
+      "patches";           ///< tokens of an image: patches (7x7 of 4x4 pixels) | rows (28 of 28) | pixels |
+                           ///< whole (1 of 784)
+  std::uint64_t seed = 1;  ///< seed of the built-in sets
   std::size_t at_most = every_sample;  ///< samples kept
 
   int length = 256;          ///< text: tokens of a sample; longer texts are cut, shorter ones padded
@@ -41,8 +42,8 @@ struct DatasetSpec {
                 ///< token file says
 
   std::string file{};  ///< tokens: the token file
-  int cut = 0;         ///< tokens: samples are cut to this many tokens; 0: they are not
-  ModelSizes model{};  ///< tokens: of the model that the samples are for
+  int cut = 0;         ///< tokens: samples are cut to this many tokens; 0: not at all
+  ModelSizes model{};  ///< tokens: sizes of the model that the samples are for
 
   int alphabets = 0;  ///< omniglot: only the first this many alphabets; 0: all
   int classes = 20;   ///< topics: 4, 8, ... 20

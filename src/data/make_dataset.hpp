@@ -16,7 +16,7 @@ namespace fluxformer::data {
 ///                 "omniglot_small1", "omniglot_small2" and "omniglot_evaluation": its other zips
 ///   "20news"      posts of 20 newsgroups, from the tar.gz or its tree in `directory` or `directory`/20news
 ///   "topics"      synthetic texts drawn from `seed`
-///   "tokens"      what another program has made, from the token file `file` (HDF5 or .npz)
+///   "tokens"      what another program has made, from the token file `file` (HDF5)
 /// Only the first `at_most` samples are kept ("20news": that many, evenly spaced). Throws BadInput for an
 /// unknown word, a number out of range and for missing or damaged files, naming the folder and the files it
 /// looked for. Reads files on this rank: wrap it in `collectively` where ranks must agree.

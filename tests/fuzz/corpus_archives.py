@@ -131,39 +131,9 @@ def newsgroups():
             "bytes": tar_of({name: bytes(range(256)) for name in posts})}
 
 
-def tokens_npz():
-    """Token files of numpy: sound ones in many types and versions of the head, and evil ones."""
-    def packed(method=zipfile.ZIP_STORED, **arrays):
-        members = {}
-        for name, (values, version) in arrays.items():
-            stream = io.BytesIO()
-            np.lib.format.write_array(stream, values, version=version, allow_pickle=True)
-            members[name.replace("__", "/") + ".npy"] = stream.getvalue()
-        return zip_of(members, method)
-
-    ids = np.arange(12).reshape(3, 4) % 5
-    some = {"ids": (ids, None), "lengths": (np.array([4, 1, 2]), None), "labels": (np.array([0, 1, 1]), None)}
-    found = {"ids": packed(**some), "deflated": packed(zipfile.ZIP_DEFLATED, **some),
-             "segments": packed(**some, segments=(ids % 2, None)), "columns": packed(ids=(np.asfortranarray(ids), None)),
-             "words": packed(**some, words=(np.array(["<unk>", "the", "ő", "", "of"]), None)),
-             "bytes": packed(**some, words=(np.array([b"a", b"b", b"c", b"de", b"f"]), None)),
-             "objects": packed(ids=(ids.astype(object), None)), "flags": packed(ids=(ids > 1, None)),
-             "structure": packed(ids=(np.zeros((2, 2), [("a", "i4")]), None)), "nothing": packed(ids=(ids[:0], None)),
-             "single": packed(ids=(np.array(3), None)), "nan": packed(features=(np.full((1, 2, 2), np.nan), None)),
-             "splits": packed(train__ids=(ids, None), test__ids=(ids[:2] + 1, None)),
-             "zeros": packed(zipfile.ZIP_DEFLATED, ids=(np.zeros((1 << 10, 1 << 8), "i8"), None))}
-    for version in ((1, 0), (2, 0), (3, 0)):
-        found[f"version{version[0]}"] = packed(ids=(ids, version))
-    for kind in ("i1", "u1", ">i2", "u2", "<i4", ">u8"):
-        found["ids_" + kind.strip("<>")] = packed(ids=(ids.astype(kind), None))
-    for kind in ("f2", ">f4", "f8", "f16"):
-        found["features_" + kind.strip("<>")] = packed(features=(np.linspace(0, 1, 12).reshape(2, 3, 2).astype(kind), None))
-    return found
-
-
 def seeds():
     sound = tars()
-    return {"npz": tokens_npz(), "zip": zips(), "omniglot": omniglots(), "tar": sound, "newsgroups": newsgroups(),
+    return {"zip": zips(), "omniglot": omniglots(), "tar": sound, "newsgroups": newsgroups(),
             "tar_gz": {**{name: gzip.compress(content) for name, content in sound.items()},
                        **{name + "_stored": gzip.compress(sound[name], 0) for name in ("ustar", "gnu", "pax", "sparse")},
                        "no_gzip": sound["ustar"]}}

@@ -1,4 +1,4 @@
-// Files of data sets: IDX, gzip, zip, tar, PNG, npz, HDF5, and the data sets read from them.
+// Files of data sets: IDX, gzip, zip, tar, PNG, HDF5, and the data sets read from them.
 
 #include <zlib.h>
 
@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "data/files/gzip_source.hpp"
 #include "data/files/packed_file.hpp"
-#include "data/images/idx_file.hpp"
 #include "data/images/mnist.hpp"
 #include "data/images/omniglot.hpp"
 #include "data/images/png_image.hpp"
@@ -117,21 +116,13 @@ void read_newsgroups(std::span<const std::uint8_t> bytes) {
   }
 }
 
-void read_tokens(const std::string& file) {
+void read_hdf5_tokens(std::span<const std::uint8_t> bytes) {
   data::DatasetSpec spec;
-  spec.file = file;
+  spec.file = in_file(bytes, "tokens.h5");
   for (const char* split : {"train", "test"}) {
     spec.split = split;
     use_samples(data::TokenFile(spec));
   }
-}
-
-void read_npz_tokens(std::span<const std::uint8_t> bytes) {
-  read_tokens(in_file(bytes, "tokens.npz"));
-}
-
-void read_hdf5_tokens(std::span<const std::uint8_t> bytes) {
-  read_tokens(in_file(bytes, "tokens.h5"));
 }
 
 void read_png(std::span<const std::uint8_t> bytes) {
@@ -151,7 +142,6 @@ std::vector<Reader> data_readers() {
           {"tar", "tar", read_tar, repair_tar},
           {"tar_gz", "tar_gz", read_tar_gz, repair_gzip},
           {"newsgroups", "newsgroups", read_newsgroups, repair_tar},
-          {"tokens_npz", "npz", read_npz_tokens, repair_zip},
           {"tokens_hdf5", "tokens", read_hdf5_tokens, repair_hdf5},
           {"png", "png", read_png, repair_png}};
 }

@@ -138,7 +138,6 @@ def targets():
         Target("a comparison to report", "compared.h5", hdf5["evolve"], ("report", "compared.h5", "--output", "run.report")),
         Target("methods of PETSc in a deck", "small.ini", of_bytes(methods_chosen), ("evolve", "small.ini", *RUN), "run.h5"),
         Target("a token file", "tokens.h5", hdf5["evolve"], ("evolve", "--data.set=tokens", "--data.file=tokens.h5", *SMALL, "--validate")),
-        Target("a token file of numpy", "tokens.npz", plain, ("evolve", "--data.set=tokens", "--data.file=tokens.npz", *SMALL, "--validate")),
         Target("times to predict from", "scaled.h5", hdf5["evolve"], ("predict", "scaled.h5", "two.h5", "--output", "run.figures")),
     ]
 
@@ -191,7 +190,6 @@ class Seeds:
     def _token_files(self):
         ids = np.arange(12).reshape(3, 4) % 5
         arrays = {"ids": ids, "lengths": np.array([4, 1, 2]), "labels": np.array([0, 1, 1]), "words": np.array(["<unk>", "the", "a", "of", "flux"], "S")}
-        np.savez(self._path("tokens.npz"), **arrays)
         with h5py.File(self._path("tokens.h5"), "w") as file:
             for name, values in arrays.items():
                 file[name] = values

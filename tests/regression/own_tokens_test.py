@@ -126,6 +126,18 @@ class Arrays(TokensTest):
         np.savez(self.path("split.npz"), **{"train/ids": [[3, 1]], "test/ids": [[2, 2], [9, 0]], "test/labels": [1, 1]})
         found, _ = self.made_of_text("split.npz")
         self.same(found, train__ids=[[3, 1]], test__ids=[[2, 2], [9, 0]], test__labels=[1, 1], words=VOCABULARY)
+        alone = {f"{part}/{name}": values for part in ("train", "test") for name, values in
+                 (("ids", [[3, 1], [0, 2]]), ("lengths", [1, 2]), ("segments", [[0, 1], [0, 0]]), ("labels", [1, 0]))}
+        np.savez_compressed(self.path("all.npz"), **alone, words=np.array(["a", "b", "gr\u00f6\u00dfe", "d"]), label_names=np.array([b"no", b"yes"]))
+        found, _ = self.made("all.npz")
+        self.same(found, **{name.replace("/", "__"): values for name, values in alone.items()}, words=["a", "b", "gr\u00f6\u00dfe", "d"], label_names=["no", "yes"])
+        np.savez(self.path("train.npz"), **{"train/ids": [[3, 1]]})
+        found, _ = self.made("train.npz")
+        self.same(found, train__ids=[[3, 1]])
+        for kind in ("i1", "u1", ">i2", "u2", "<i4", ">u4", "i8", ">u8"):
+            np.savez(self.path("kind.npz"), ids=np.array([[3, 100], [0, 2]], kind))
+            found, _ = self.made("kind.npz")
+            self.same(found, ids=[[3, 100], [0, 2]])
         for kind, stored in ((np.float16, np.float32), (np.float32, np.float32), (np.float64, np.float64)):
             features = np.random.RandomState(3).standard_normal((2, 3, 4)).astype(kind)
             np.savez(self.path("features.npz"), features=features, lengths=[3, 2])
@@ -183,6 +195,8 @@ class Arrays(TokensTest):
         self.assert_refused(call("tokens", self.path("odd.npz"), "--output", self.output), "masks: not the names of arrays")
         np.savez(self.path("odd.npz"), **{"ids": ids, "train/ids": ids})
         self.assert_refused(call("tokens", self.path("odd.npz"), "--output", self.output), "ids: not the names of arrays")
+        np.savez(self.path("odd.npz"), ids=ids, words=np.array([b"a", b"\xff", b"c", b"d"]))
+        self.assert_refused(call("tokens", self.path("odd.npz"), "--output", self.output), "words is not in UTF-8")
         np.savez(self.path("odd.npz"), ids=ids, words=ids)
         self.assert_refused(call("tokens", self.path("odd.npz"), "--output", self.output), "words holds int64")
         self.assert_refused(call("tokens", self.path("odd.npz"), "--output", self.output, "--length", "3"), "--length is for texts")

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Token files, tokens that another program has made: evolve, train and attention run on them, in HDF5 and in numpy's .npz, and a file
-that does not hold samples is refused by the name of what is wrong in it.
+"""Token files, tokens that another program has made: evolve, train and attention run on them, a file that does not hold samples is
+refused by the name of what is wrong in it, and one of numpy by the command that converts it.
 """
 
 import os
-import shutil
+import subprocess
 import sys
 import unittest
-import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ProgramTest, together, with_attributes, with_value  # noqa: E402
+from program import ROOT, ProgramTest, together, with_attributes, with_value  # noqa: E402
 
 RANDOM = np.random.default_rng(5)
 WORDS = ["the", "ő", "<unk>", "of", "flux"]
@@ -32,15 +31,12 @@ TRAIN = [*MODEL, "--train.epochs=2", "--train.batch=4", "--train.rate=1e-2", "--
 class TokenFiles(ProgramTest):
     def put(self, name, arrays, **how):
         """Writes a token file; returns the arguments that name it."""
-        if name.endswith(".npz"):
-            (np.savez_compressed if how.get("compression") else np.savez)(self.path(name), **arrays)
-        else:
-            with h5py.File(self.path(name), "w") as file:
-                for array, values in arrays.items():
-                    if np.asarray(values).dtype.kind == "U":
-                        file.create_dataset(array, data=list(values), dtype=h5py.string_dtype())
-                    else:
-                        file.create_dataset(array, data=values, **how)
+        with h5py.File(self.path(name), "w") as file:
+            for array, values in arrays.items():
+                if np.asarray(values).dtype.kind == "U":
+                    file.create_dataset(array, data=list(values), dtype=h5py.string_dtype())
+                else:
+                    file.create_dataset(array, data=values, **how)
         return self.of(name)
 
     @staticmethod
@@ -54,9 +50,8 @@ class TokenFiles(ProgramTest):
 
     def test_words_flow_in_as_rows_of_the_table_on_any_number_of_ranks(self):
         self.put("text.h5", TEXT)
-        self.put("text.npz", TEXT)
-        self.put("packed.npz", TEXT, compression=True)
-        runs = [("text.h5", "text", 1), ("text.h5", "two", 2), ("text.h5", "three", 3), ("text.npz", "npz", 3), ("packed.npz", "packed", 1)]
+        self.put("packed.h5", TEXT, compression=True)
+        runs = [("text.h5", "text", 1), ("text.h5", "two", 2), ("text.h5", "three", 3), ("packed.h5", "packed", 1)]
         for file, name, ranks in runs:
             self.run_well("evolve", *self.of(file), *EVOLVE, "--inflow.samples=4", f"--output.file={name}_out.h5", ranks=ranks)
         one = self.open("text_out.h5")
@@ -65,8 +60,7 @@ class TokenFiles(ProgramTest):
         # The inflow is a sum of two numbers; the start has it in every cell.
         np.testing.assert_array_equal(one["field/u"][0], np.broadcast_to(states.swapaxes(0, 1), one["field/u"][0].shape))
         self.assertEqual(model["words"].shape, (5, 8))
-        for name in ("npz", "packed"):
-            np.testing.assert_array_equal(self.open(f"{name}_out.h5")["model/embedding/words"][...], model["words"][...])
+        np.testing.assert_array_equal(self.open("packed_out.h5")["model/embedding/words"][...], model["words"][...])
         for _, name, _ in runs:
             # Sums over tokens are added in the order of the ranks: a few roundings of numbers of size 1.
             np.testing.assert_allclose(self.open(f"{name}_out.h5")["field/u"][...], one["field/u"][...], rtol=0, atol=1e-12)
@@ -86,28 +80,26 @@ class TokenFiles(ProgramTest):
     def test_features_flow_in_through_the_matrix(self):
         for kind in ("f4", "f8", ">f8", "f2"):
             arrays = {**PATCHES, "features": PATCHES["features"].astype(kind)}
-            for name in ("patches.h5", "patches.npz"):
-                self.run_well("evolve", *self.put(name, arrays), *EVOLVE, "--inflow.samples=5")
-                out = h5py.File(self.path("evolve.h5"), "r")
-                model = out["model/embedding"]
-                states = arrays["features"].astype("f8") @ model["W"][...].T + model["b"][...] + model["position"][...]
-                # Sums of three products.
-                np.testing.assert_allclose(out["field/u"][0][0], states.swapaxes(0, 1), rtol=0, atol=1e-14)
-                out.close()
+            self.run_well("evolve", *self.put("patches.h5", arrays), *EVOLVE, "--inflow.samples=5")
+            out = h5py.File(self.path("evolve.h5"), "r")
+            model = out["model/embedding"]
+            states = arrays["features"].astype("f8") @ model["W"][...].T + model["b"][...] + model["position"][...]
+            # Sums of three products.
+            np.testing.assert_allclose(out["field/u"][0][0], states.swapaxes(0, 1), rtol=0, atol=1e-14)
+            out.close()
 
     def test_a_model_is_trained_on_one_file_and_used_on_others(self):
         split = {f"train/{name}": values for name, values in TEXT.items() if name != "words"}
         split |= {"test/ids": TEXT["ids"][:3] % 3, "test/labels": LABELS[:3], "words": TEXT["words"]}
-        for name in ("split.h5", "split.npz"):
-            for ranks in (1, 3):
-                self.run_well("train", *self.put(name, split), *TRAIN, f"--output.file=model{ranks}.h5", ranks=ranks)
-                model = self.open(f"model{ranks}.h5")
-                self.assertEqual([word.decode() for word in model["model/embedding/vocabulary"][...]], WORDS)
-                self.assertEqual(model["model/head/W"].shape, (3, 8))
+        for ranks in (1, 3):
+            self.run_well("train", *self.put("split.h5", split), *TRAIN, f"--output.file=model{ranks}.h5", ranks=ranks)
+            model = self.open(f"model{ranks}.h5")
+            self.assertEqual([word.decode() for word in model["model/embedding/vocabulary"][...]], WORDS)
+            self.assertEqual(model["model/head/W"].shape, (3, 8))
         # Sums over samples are added in the order of the ranks, and Adam divides by roots of small squares.
         np.testing.assert_allclose(self.open("model3.h5")["model/head/W"][...], self.open("model1.h5")["model/head/W"][...], rtol=0, atol=1e-9)
         # Fewer tokens take the first positions; a file without words and labels has those of the model.
-        short = self.put("short.npz", {"ids": TEXT["ids"][:, :4]})
+        short = self.put("short.h5", {"ids": TEXT["ids"][:, :4]})
         self.run_well("evolve", *short, "--model.file=model1.h5", "--inflow.samples=2", "--start.state=inflow", "--evolve.time=1",
                       "--quiet", "--output.file=short_out.h5", ranks=2)
         model = self.open("model1.h5")["model/embedding"]
@@ -154,7 +146,7 @@ class TokenFiles(ProgramTest):
         self.put("ids.h5", {**TEXT, "words": np.array(["a", "b", "c", "d", "e"])})
         self.run_well("train", *self.of("text.h5"), *TRAIN, "--train.augment=0.3")
         self.run_well("train", *self.of("ids.h5"), *TRAIN, "--output.file=model.h5")
-        for file in ("ids.h5", self.put("patches.npz", PATCHES)[1].partition("=")[2]):
+        for file in ("ids.h5", self.put("patches.h5", PATCHES)[1].partition("=")[2]):
             self.assert_refused(self.run_program("train", *self.of(file), *TRAIN, "--train.augment=0.3", ranks=2), "train.augment", file)
         dropped = ["perturbation", *self.of("ids.h5"), "--models.transformer=model.h5", "--samples.count=4", "--quiet"]
         self.run_well(*dropped)
@@ -196,37 +188,31 @@ class TokenFiles(ProgramTest):
                 change(file)
             cases.append((claim, name, [name, part or "/ids holds 4"]))
         self.write("text.h5", "no HDF5\n")
-        self.put("good.npz", TEXT)
-        shutil.copy(self.path("good.npz"), self.path("zip.h5"))
+        np.savez(self.path("zip.npz"), **TEXT)
+        os.rename(self.path("zip.npz"), self.path("zip.h5"))
         self.refuse([*cases, ("a text", "text.h5", ["HDF5 signature"]), ("a zip", "zip.h5", ["HDF5 signature"]),
                      ("nothing", "none.h5", ["no such file"]), ("no name", "", ["data.set = tokens needs data.file"])])
 
-    def test_a_file_of_numpy_that_is_none_of_tokens_is_refused(self):
-        self.put("good.h5", TEXT)
-        shutil.copy(self.path("good.h5"), self.path("hdf5.npz"))
-        self.put("good.npz", TEXT)
-        with open(self.path("good.npz"), "rb") as stream:
-            whole = stream.read()
-        self.write("cut.npz", whole[:-40])
-        self.write("flipped.npz", whole.replace(b"NUMPY", b"NUMPI", 1))
-        arrays = [("objects", {"ids": TEXT["ids"].astype(object)}, "ids holds objects of Python"),
-                  ("columns", {"ids": np.asfortranarray(TEXT["ids"])}, "ids is in Fortran order"),
-                  ("flags", {"ids": TEXT["ids"] > 1}, "ids holds items of numpy's type |b1"),
-                  ("no ids", {"lengths": LENGTHS}, "neither ids nor features"),
-                  ("negative ids", {"ids": -TEXT["ids"] - 1}, "ids holds -"),
-                  ("a length of 7", {"ids": TEXT["ids"], "lengths": LENGTHS + 1}, "lengths holds 7 (sample 2)"),
-                  ("nan", {"features": PATCHES["features"] * np.float32("nan")}, "features holds "),
-                  ("a train split alone", {"train/ids": TEXT["ids"]}, "no test")]
-        cases = [("HDF5", "hdf5.npz", ["not a zip archive"]), ("cut", "cut.npz", ["truncated"]), ("a flipped letter", "flipped.npz", ["flipped.npz"]),
-                 ("a folder", ".npz", ["is not a file"])]
-        os.mkdir(self.path(".npz"))
-        for number, (claim, content, part) in enumerate(arrays):
-            self.put(f"wrong{number}.npz", content)
-            cases.append((claim, f"wrong{number}.npz", [f"wrong{number}.npz", part]))
-        with zipfile.ZipFile(self.path("large.npz"), "w") as file:  # 4 TB announced
-            head = np.lib.format.magic(1, 0) + b"v\0" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (500000, 1000000), }".ljust(117) + b"\n"
-            file.writestr("ids.npy", head)
-        self.refuse([*cases, ("4 TB", "large.npz", ["ids announces 4000"])])
+    def test_files_with_what_is_no_sample_are_refused(self):
+        arrays = [("no ids", {"lengths": LENGTHS}, "neither /ids nor /features"), ("negative ids", {"ids": -TEXT["ids"] - 1}, "/ids holds -"),
+                  ("a length of 7", {"ids": TEXT["ids"], "lengths": LENGTHS + 1}, "/lengths holds 7 (sample 2)"),
+                  ("nan", {"features": PATCHES["features"] * np.float32("nan")}, "/features holds "),
+                  ("a train split alone", {"train/ids": TEXT["ids"]}, "no /test")]
+        for number, (_, content, _) in enumerate(arrays):
+            self.put(f"wrong{number}.h5", content)
+        self.refuse([(claim, f"wrong{number}.h5", [f"wrong{number}.h5", part]) for number, (claim, _, part) in enumerate(arrays)])
+
+    def test_the_refusal_of_a_file_of_numpy_is_the_command_that_converts_it(self):
+        np.savez(self.path("my text.npz"), **TEXT)
+        self.put("text.h5", TEXT)
+        for ranks in (1, 3):
+            end = self.run_program("evolve", *self.of(self.path("my text.npz")), *MODEL, ranks=ranks)
+            self.assert_refused(end, "data.file", "my text.npz")
+        command = end.err.strip().splitlines()[-1].strip()
+        subprocess.run(command, shell=True, cwd=ROOT, check=True, capture_output=True)
+        for name, file in (("converted", self.path("my text.h5")), ("written", "text.h5")):
+            self.run_well("evolve", *self.of(file), *EVOLVE, "--inflow.samples=4", f"--output.file={name}_out.h5")
+        self.assert_same_bits("converted_out.h5", "written_out.h5")
 
 
 if __name__ == "__main__":

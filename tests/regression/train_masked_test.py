@@ -46,9 +46,16 @@ class MaskedTest(TrainTest):
         return self.train(*MASKED, *settings, ranks=ranks)
 
     def tokens(self, **changes):
-        """Writes tokens.npz; returns the arguments that name it."""
-        np.savez(self.path("tokens.npz"), **{**token_file(), **changes})
-        return ("--data.tokens=patches", "--data.set=tokens", "--data.file=tokens.npz")
+        """Writes tokens.h5; returns the arguments that name it."""
+        self.put("tokens.h5", {**token_file(), **changes})
+        return ("--data.tokens=patches", "--data.set=tokens", "--data.file=tokens.h5")
+
+    def put(self, name, arrays):
+        """Writes a token file."""
+        with h5py.File(self.path(name), "w") as file:
+            for array, values in arrays.items():
+                words = values.dtype.kind == "U"
+                file.create_dataset(array, data=list(values) if words else values, dtype=h5py.string_dtype() if words else None)
 
     def vocabulary(self, name):
         return [word.decode() for word in self.open(name)["model/embedding/vocabulary"][...]]
@@ -215,8 +222,8 @@ class Refusals(MaskedTest):
         arrays = token_file()
         del arrays["words"]
         words = {f"train/{name}": values for name, values in arrays.items()} | {f"test/{name}": values for name, values in arrays.items()}
-        np.savez(self.path("untestable.npz"), **{**words, "test/ids": nothing, "words": np.array(WORDS)})
-        np.savez(self.path("empty.npz"), **{**arrays, "ids": nothing, "words": np.array(WORDS)})
+        self.put("untestable.h5", {**words, "test/ids": nothing, "words": np.array(WORDS)})
+        self.put("empty.h5", {**arrays, "ids": nothing, "words": np.array(WORDS)})
         shutil.copy(self.path("classes.h5"), self.path("odd.h5"))
         with h5py.File(self.path("odd.h5"), "r+") as file:
             file["model/head/norm_gain"] = np.ones(8)
@@ -228,8 +235,8 @@ class Refusals(MaskedTest):
             ("train", [objective], ["train.objective = masked", "data.set = digits are not words"]),
             ("train", [*MASKED, "--train.loss=mean_squared_error"], ["train.loss", "masked words are trained with cross_entropy"]),
             ("train", [*MASKED, "--model.file=classes.h5"], ["train.objective = masked", "no word of the model in model.file = classes.h5", "<mask>"]),
-            ("train", [*data[:2], "--data.file=empty.npz", objective, "--train.test_samples=0"], ["train.objective = masked", "training samples have no words"]),
-            ("train", [*data[:2], "--data.file=untestable.npz", objective, "--train.test_samples=0"], ["train.objective = masked", "evaluation have no words"]),
+            ("train", [*data[:2], "--data.file=empty.h5", objective, "--train.test_samples=0"], ["train.objective = masked", "training samples have no words"]),
+            ("train", [*data[:2], "--data.file=untestable.h5", objective, "--train.test_samples=0"], ["train.objective = masked", "evaluation have no words"]),
             ("ablation", [*TOPICS[1:], objective], ["train.objective = masked: the ablation trains classifiers"]),
             ("train", [*TOPICS, "--model.file=odd.h5"], ["odd.h5: /model/head/norm_gain has no place in this model"]),
             ("hessian", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),

@@ -140,19 +140,24 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
     texts: dict[str, list[str]] = {}
     for name in TEXTS:
         array = arrays.pop(name, np.array([], str))
-        if array.dtype.kind != "U" or array.ndim != 1:
+        if array.dtype.kind not in "US" or array.ndim != 1:
             raise RunError(f"{options.input}: {name} holds {array.dtype} of shape {array.shape}, not a list of texts")
+        if array.dtype.kind == "S":
+            try:
+                array = np.char.decode(array, "utf-8")
+            except UnicodeDecodeError as failure:
+                raise RunError(f"{options.input}: {name} is not in UTF-8 ({failure})") from None
         texts[name] = [str(word) for word in array]
         check_words(options.input, texts[name], name, unique=False)
     if options.words:
         if texts["words"]:
             raise RunError(f"{options.input} has words; --words would be others")
         texts["words"] = read_words(options.words)
-    grouped = any(name.startswith(("train/", "test/")) for name in arrays)
-    known = {place + name: (place, name) for place in (("train/", "test/") if grouped else ("",)) for name in PER_SAMPLE}
+    places = [place for place in ("train/", "test/") if any(name.startswith(place) for name in arrays)] or [""]
+    known = {place + name: (place, name) for place in places for name in PER_SAMPLE}
     if unknown := set(arrays) - set(known):
         raise RunError(f"{options.input}: {listed(unknown)}: not the names of arrays; there are {listed((*known, *TEXTS))}")
-    splits: dict[str, dict[str, Any]] = {place: {} for place, _ in known.values()}
+    splits: dict[str, dict[str, Any]] = {place: {} for place in places}
     for name, array in arrays.items():
         place, short = known[name]
         splits[place][short] = array

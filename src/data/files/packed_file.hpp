@@ -14,7 +14,7 @@
 
 namespace fluxformer::data {
 
-/// Goes through an archive in its own order. Not collective. Every member throws BadInput that names the
+/// Reads the files of an archive in the archive's order. Not collective. Every member throws BadInput that names the
 /// archive and says what is wrong with it: not an archive of this kind, truncated, damaged.
 class PackedFile {
  public:
@@ -32,17 +32,17 @@ class PackedFile {
   /// Moves to the next file; false at the end of the intact archive. Folders, links and entries without a
   /// name of their own ("", ".", "/") are skipped.
   bool next();
-  /// Path of the file within the archive, folders separated by '/'; it has at least one of `path_parts`.
+  /// The path of the current file within the archive, folders separated by '/'; it has at least one of `path_parts`.
   const std::string& name() const { return name_; }
-  /// The content of the file, at most `largest` bytes. May be called once per file. Of a zip, only stored and
+  /// The content of the current file, at most `largest` bytes. May be called once per file. From a zip, only stored and
   /// deflated files are read: other packings may announce a dictionary of gigabytes.
   std::string read();
-  /// The next bytes of the file, at most `count`; fewer only at its end, where its checksum has been verified.
+  /// The next bytes of the current file, at most `count`; fewer only at its end, where its checksum has been verified.
   std::size_t read(char* out, std::size_t count);
   /// Throws BadInput with the archive's name, `what` and advice.
   [[noreturn]] void refuse(const std::string& what) const;
 
-  /// Bytes; far more than any post or drawing has. A larger file is refused before memory is allocated for
+  /// Largest file in bytes, far more than any post or drawing has. A larger one is refused before memory is allocated for
   /// it.
   static constexpr std::size_t largest = std::size_t{1} << 24U;
 
@@ -58,7 +58,7 @@ class PackedFile {
 
   std::filesystem::path path_;
   std::string advice_;
-  std::unique_ptr<GzipSource> source_;  ///< of a tar.gz: unlike libarchive it verifies the checksum
+  std::unique_ptr<GzipSource> source_;  ///< the bytes of a tar.gz: unlike libarchive it verifies the checksum
   std::vector<char> portion_;
   std::exception_ptr thrown_;
   std::unique_ptr<archive, Release> reader_;  ///< destroyed before its source

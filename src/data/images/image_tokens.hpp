@@ -4,16 +4,23 @@
 
 #include <string>
 
+#include "base/random.hpp"
 #include "data/dataset.hpp"
 
 namespace fluxformer::data {
+
+/// image[row][column] (28 x 28, ink in [0, 1]) := the image after a random affine map about its centre:
+/// rotation up to 15 degrees, shear up to 0.15, scales within 15 %, shifts up to 2.5 pixels, each times
+/// `strength` in [0, 1]; bilinear between pixels, no ink outside the image. The map depends on `draw` alone.
+/// Not collective.
+void warp_image(const RandomStream& draw, double strength, double* image);
 
 inline constexpr int image_side = 28;
 inline constexpr int image_pixels = image_side * image_side;
 
 enum class TokenLayout { patches, rows, pixels, whole };
 
-/// "patches", "rows", "pixels" or "whole"; throws BadInput for another word.
+/// The layout called "patches", "rows", "pixels" or "whole"; throws BadInput for another word.
 TokenLayout token_layout(const std::string& word);
 
 ///   patches  7 x 7 tokens of 4 x 4 pixels, row-major within a patch
@@ -22,13 +29,13 @@ TokenLayout token_layout(const std::string& word);
 ///   whole    one token of all 784 pixels
 class ImageTokens {
  public:
-  /// Pure arithmetic on indices; holds no image.
+  /// Index arithmetic for one layout; holds no image.
   explicit ImageTokens(TokenLayout layout);
 
   int tokens_x() const { return line_ ? image_side / height_ : image_side / width_; }
   int tokens_y() const { return line_ ? 1 : image_side / height_; }
   int features() const { return width_ * height_; }
-  /// image[row][column] -> out[token][feature], token = y * tokens_x() + x; image_pixels numbers each, no
+  /// Copies image[row][column] to out[token][feature], token = y * tokens_x() + x; image_pixels numbers each, no
   /// overlap.
   void arrange(const double* image, double* out) const;
   /// The inverse of `arrange`.
@@ -54,7 +61,7 @@ class ImageDataset : public Dataset {
   void tokens(std::size_t index, double* out) const final;
   void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const final;
 
-  /// Ink of the image, out[row][column] in [0, 1], row 0 at the top.
+  /// Writes the ink of the image, in [0, 1], to out[row][column], row 0 at the top.
   virtual void image(std::size_t index, double* out) const = 0;
 
  protected:

@@ -3,6 +3,7 @@
 // MNIST from its original IDX files. Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied
 // to document recognition", Proc. IEEE 86(11), 1998.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -11,6 +12,38 @@
 #include "data/images/image_tokens.hpp"
 
 namespace fluxformer::data {
+
+/// An IDX file of unsigned bytes, plain or gzip'd: bytes 0 0 0x08 r, then r big-endian sizes of 4 bytes, then the product of the sizes
+/// in bytes. Not collective. Every member throws BadInput that names the file and says
+/// what is wrong with it and what to do.
+class IdxFile {
+ public:
+  /// Reads and checks the header: an array of `dimensions` axes is expected. The length of a plain file must
+  /// be what the header says; that of a compressed one must be possible for deflate.
+  IdxFile(std::filesystem::path path, int dimensions);
+
+  /// Sizes of the axes, the record axis first.
+  const std::vector<std::size_t>& shape() const { return shape_; }
+  std::size_t records() const { return shape_.front(); }
+  /// Bytes per record.
+  std::size_t record_size() const { return record_size_; }
+
+  /// Reads records first..first+count-1 (count * record_size() bytes). Of a plain file only these are read; a
+  /// compressed one is decompressed to its end, so that its checksum is verified. Throws std::out_of_range
+  /// for records that do not exist.
+  std::vector<std::uint8_t> read(std::size_t first, std::size_t count) const;
+  std::vector<std::uint8_t> read() const { return read(0, records()); }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const;
+  void check_length(bool compressed) const;
+
+  std::filesystem::path path_;
+  std::vector<std::size_t> shape_;
+  std::size_t record_size_ = 1;
+  std::size_t payload_ = 0;  ///< bytes after the header, according to the header
+  std::size_t header_ = 0;   ///< bytes of the header
+};
 
 /// The 60000 training or 10000 test images, one byte per pixel in the memory of every rank.
 class Mnist final : public ImageDataset {

@@ -11,13 +11,13 @@
 
 namespace fluxformer::data {
 
-/// Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
+/// Handwritten characters. Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
 /// same classes: of the 20 drawings of a character, each by a different person, 1 to 16 are for training and
 /// 17 to 20 for testing. Sample i is drawing first + i / classes() of character i % classes().
 class Omniglot final : public ImageDataset {
  public:
   static constexpr int drawings = 20, training_drawings = 16;
-  static constexpr int drawing_side = 105;  ///< pixels
+  static constexpr int drawing_side = 105;  ///< pixels of a side
 
   /// Reads, of `spec.directory` or its folder omniglot, the zip that spec.name stands for:
   ///   omniglot             images_background.zip, 964 characters
@@ -34,19 +34,20 @@ class Omniglot final : public ImageDataset {
   int label(std::size_t index) const override;
   void image(std::size_t index, double* out) const override;
 
-  /// "<alphabet>/<character>" of each class.
+  /// The names "<alphabet>/<character>" of the classes.
   const std::vector<std::string>& characters() const { return characters_; }
 
-  /// Means over boxes of 3.75 x 3.75 pixels, exact in units of 1/225: a box is 15 x 15 quarter pixels.
+  /// Denominator of stored pixels: means over boxes of 3.75 x 3.75 pixels are exact in units of 1/225, since a box is
+  /// 15 x 15 quarter pixels.
   static constexpr int units = 225;
-  /// ink[row][column] of a drawing, 0 or 1 -> [row][column] of the 28 x 28 image, 0..units.
+  /// Shrinks ink[row][column] of a drawing, 0 or 1, to [row][column] of the 28 x 28 image, 0..units.
   static std::vector<std::uint8_t> shrink(const std::vector<std::uint8_t>& ink);
 
  private:
   std::string name_;
   std::vector<std::string> characters_;
   std::size_t size_ = 0;
-  std::vector<std::uint8_t> images_;  ///< [sample][row][column] in 1/units
+  std::vector<std::uint8_t> images_;  ///< pixels in 1/units, [sample][row][column]
 };
 
 }  // namespace fluxformer::data

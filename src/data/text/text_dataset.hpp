@@ -12,7 +12,7 @@
 
 namespace fluxformer::data {
 
-/// Samples are texts of 1 to tokens_x() words; tokens are the indices of their words, followed by padding.
+/// Base of data sets whose samples are texts of 1 to tokens_x() words; tokens are the indices of their words, followed by padding.
 class TextDataset : public Dataset {
  public:
   int tokens_x() const final { return longest_; }
@@ -25,11 +25,11 @@ class TextDataset : public Dataset {
   void tokens(std::size_t index, double* out) const final;
   void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const final;
 
-  /// Indices of the words of a sample: length(index) of them, none of them padding.
+  /// The indices of the words of a sample: length(index) of them, none of them padding.
   virtual std::vector<std::uint32_t> text(std::size_t index) const = 0;
 
  protected:
-  /// `longest`: tokens of every sample, padding included.
+  /// Every sample has `longest` tokens, padding included.
   TextDataset(Vocabulary vocabulary, int longest);
   const Vocabulary& known() const { return vocabulary_; }
 
@@ -38,7 +38,7 @@ class TextDataset : public Dataset {
   int longest_;
 };
 
-/// Checks what `spec` says of every text: length >= 1, vocabulary >= 3, least_count >= 1.
+/// Checks the keys of `spec` that concern every text: length >= 1, vocabulary >= 3, least_count >= 1.
 /// Throws BadInput.
 void check_text(const DatasetSpec& spec);
 

@@ -11,7 +11,7 @@
 
 namespace fluxformer::data {
 
-/// Sample `index` depends on (seed, split, index) alone. classes() consecutive samples, from a multiple of it
+/// Synthetic texts on topics. Sample `index` depends on (seed, split, index) alone. classes() consecutive samples, from a multiple of it
 /// on, contain each class once, in random order. The words are invented syllables, the same for every seed.
 /// Their indices:
 ///   2 .. 1 + C/2   markers: `marker(p, 0)` and `marker(p, 1)` of pair p = 0 .. C/4 - 1
@@ -34,7 +34,7 @@ class Topics final : public TextDataset {
   static constexpr int topic_words = 20, stretch = 16, most_words = 2000, least_words = 500;
   static constexpr double topic_share = 0.25;
 
-  /// spec.classes is 4, 8, ... 20; spec.length at least 16; spec.vocabulary at least least_words, of which at
+  /// Requires: spec.classes is 4, 8, ... 20; spec.length at least 16; spec.vocabulary at least least_words, of which at
   /// most most_words are used; spec.words is empty or equal to words(), but for a "<mask>" at its end.
   /// Throws BadInput otherwise.
   explicit Topics(const DatasetSpec& spec);
@@ -44,14 +44,14 @@ class Topics final : public TextDataset {
   int classes() const override { return classes_; }
   int label(std::size_t index) const override;
   int length(std::size_t index) const override;
-  /// About 5 microseconds per 100 words: drawn at each call, not cached.
+  /// Draws the text anew at each call, which takes about 5 microseconds per 100 words.
   std::vector<std::uint32_t> text(std::size_t index) const override;
 
-  /// Index of marker `which` (0 or 1) of a pair.
+  /// The index of marker `which` (0 or 1) of a pair.
   static std::uint32_t marker(int pair, int which) {
     return static_cast<std::uint32_t>(2 + 2 * pair + which);
   }
-  /// Topic of a class: 3p, 3p + 1, 3p + 2, 3p + 2 for classes 4p to 4p + 3.
+  /// The topic of a class: 3p, 3p + 1, 3p + 2, 3p + 2 for classes 4p to 4p + 3.
   static int topic(int label) { return 3 * (label / 4) + (label % 4 < 2 ? label % 4 : 2); }
   /// The j-th word of a topic, 0 <= j < topic_words.
   std::uint32_t topic_word(int topic, int j) const;

@@ -10,16 +10,16 @@
 
 namespace fluxformer::data {
 
-/// Whether `known`, the words of a model, are these or, of a model that guesses masked words, these and "<mask>".
+/// True if the words of a model, `known`, are `words`, or (of a model that guesses masked words) `words` and "<mask>".
 bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words);
 
 /// Allows lookups by std::string_view in a map of std::string.
 struct WordHash {
-  /// What std::unordered_map asks for.
+  /// Marks the hash as transparent for std::unordered_map.
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
-/// Word -> number.
+/// A map from words to numbers.
 using WordNumbers = std::unordered_map<std::string, std::uint32_t, WordHash, std::equal_to<>>;
 
 /// The words a model knows. Index 0 is padding, 1 stands for every unknown word.
@@ -28,7 +28,8 @@ class Vocabulary {
   static constexpr std::uint32_t pad = 0, unknown = 1;
   static constexpr const char* pad_word = "<pad>";
   static constexpr const char* unknown_word = "<unk>";
-  static constexpr const char* mask_word = "<mask>";  ///< of a model that guesses words; in no text
+  static constexpr const char* mask_word =
+      "<mask>";  ///< the placeholder of a model that guesses words; occurs in no text
 
   /// words[i] gets index i. Throws BadInput unless "<pad>" and "<unk>" come first, at least
   /// one word follows and all differ.
@@ -36,7 +37,7 @@ class Vocabulary {
 
   int size() const { return static_cast<int>(words_.size()); }
   const std::vector<std::string>& words() const { return words_; }
-  /// `unknown` for a word that is not in the vocabulary.
+  /// The index of a word; `unknown` for a word that is not in the vocabulary.
   std::uint32_t index(std::string_view word) const;
 
  private:
@@ -54,12 +55,12 @@ class Lexicon {
   /// The words that occur in the most documents: at most `largest` including <pad> and <unk>, each in at
   /// least `least_count` documents; ties in alphabetical (byte) order. Throws BadInput if no word is left.
   Vocabulary vocabulary(int largest, int least_count) const;
-  /// Index in `vocabulary` of each number.
+  /// The index in `vocabulary` of each number.
   std::vector<std::uint32_t> indices(const Vocabulary& vocabulary) const;
 
  private:
   WordNumbers numbers_;
-  std::vector<const std::string*> words_;  ///< [number]: the keys of numbers_, which do not move
+  std::vector<const std::string*> words_;  ///< keys of numbers_, which do not move, [number]
   std::vector<std::uint32_t> documents_;   ///< [number]
   std::vector<std::uint32_t> last_;        ///< [number]: the last document it was counted in, from 1
   std::uint32_t document_ = 0;

@@ -2,20 +2,160 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <new>
+#include <numeric>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/error.hpp"
-#include "data/text/utf8.hpp"
-#include "data/tokens/array_file.hpp"
+#include "io/from_root.hpp"
+#include "io/hdf5/finished_file.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/hdf5_check.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::data {
 namespace {
 
+using io::h5;
+
+/// True if these bytes are a text in UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = [&](std::size_t k) -> std::uint32_t { return static_cast<unsigned char>(text[k]); };
+    const std::uint32_t first = byte(at++);
+    if (first < 0x80) continue;
+    const std::size_t more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+    if (first < 0xC0 || first > 0xF7 || text.size() - at < more) return false;
+    std::uint32_t letter = first & (0x3FU >> more);
+    for (std::size_t k = 0; k < more; ++k, ++at) {
+      if ((byte(at) & 0xC0U) != 0x80) return false;
+      letter = letter << 6U | (byte(at) & 0x3FU);
+    }
+    // The shortest form, and no half of a pair of UTF-16.
+    static constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    if (letter < least[more] || letter > 0x10FFFF || (letter >= 0xD800 && letter < 0xE000)) return false;
+  }
+  return true;
+}
+
+/// What an array holds. Other kinds (flags, complex numbers, structures, objects, references) are not read.
+enum class ItemKind { whole, real, text, other };
+
+/// The kind and shape that an array announces.
+struct ArrayInfo {
+  ItemKind kind = ItemKind::other;
+  std::string type;      ///< the kind in words, for messages
+  std::size_t item = 0;  ///< bytes of one item
+  std::vector<std::size_t> shape;
+};
+
+/// The arrays of one HDF5 file. Names have no leading slash: "ids" or "train/ids". Links and datasets that lead to other files are
+/// refused. Not collective. Throws BadInput without the name of the file; an array never announces more numbers than the file can hold.
+class Hdf5Arrays {
+ public:
+  /// Throws BadInput for what is no whole HDF5 file.
+  explicit Hdf5Arrays(const std::string& path);
+  /// The name of an array in messages.
+  std::string called(const std::string& name) const { return "/" + name; }
+  /// True if the file has an array of this name.
+  bool has(const std::string& name) const;
+  /// True if the file has a group of this name.
+  bool has_group(const std::string& group) const;
+  ArrayInfo info(const std::string& name) const;
+  /// The numbers of an array, row-major. A whole number that is no int becomes the nearest one.
+  std::vector<int> whole_numbers(const std::string& name) const;
+  std::vector<float> singles(const std::string& name) const;
+  std::vector<double> doubles(const std::string& name) const;
+  /// The texts of a one-dimensional array.
+  std::vector<std::string> words(const std::string& name) const;
+  /// An attribute of an array; none if it is not there. Throws BadInput if it is not a whole number.
+  std::optional<long> attribute(const std::string& array, const std::string& name) const;
+
+ private:
+  template <class T>
+  std::vector<T> read(const std::string& name, hid_t type) const;
+  io::FileHandle file_;
+};
+
+Hdf5Arrays::Hdf5Arrays(const std::string& path) {
+  io::quiet_hdf5();
+  file_ = io::open_finished(path);
+}
+
+bool Hdf5Arrays::has(const std::string& name) const {
+  return io::path_exists(file_, called(name));
+}
+
+bool Hdf5Arrays::has_group(const std::string& group) const {
+  if (!io::path_exists(file_, called(group))) return false;
+  const io::ObjectHandle object(h5(H5Oopen(file_, called(group).c_str(), H5P_DEFAULT), called(group)));
+  return H5Iget_type(object) == H5I_GROUP;
+}
+
+ArrayInfo Hdf5Arrays::info(const std::string& name) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(name));
+  const io::TypeHandle type(h5(H5Dget_type(dataset), called(name)));
+  const auto dims = io::dataset_shape(dataset);
+  ArrayInfo info;
+  info.item = H5Tget_size(type);
+  info.shape = {dims.begin(), dims.end()};
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      info.kind = ItemKind::whole, info.type = "whole numbers";
+      break;
+    case H5T_FLOAT:
+      info.kind = ItemKind::real, info.type = "real numbers";
+      break;
+    case H5T_STRING:
+      info.kind = ItemKind::text, info.type = "texts";
+      break;
+    default:
+      info.type = "neither numbers nor texts";
+  }
+  return info;
+}
+
+template <class T>
+std::vector<T> Hdf5Arrays::read(const std::string& name, hid_t type) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(name));
+  const auto dims = io::dataset_shape(dataset);
+  std::vector<T> values(std::accumulate(dims.begin(), dims.end(), std::size_t{1}, std::multiplies<>()));
+  if (!values.empty()) h5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), called(name));
+  return values;
+}
+
+std::vector<int> Hdf5Arrays::whole_numbers(const std::string& name) const {
+  return read<int>(name, H5T_NATIVE_INT);
+}
+
+std::vector<float> Hdf5Arrays::singles(const std::string& name) const {
+  return read<float>(name, H5T_NATIVE_FLOAT);
+}
+
+std::vector<double> Hdf5Arrays::doubles(const std::string& name) const {
+  return read<double>(name, H5T_NATIVE_DOUBLE);
+}
+
+std::vector<std::string> Hdf5Arrays::words(const std::string& name) const {
+  return io::from_terminated(io::read_words(file_, called(name)));
+}
+
+std::optional<long> Hdf5Arrays::attribute(const std::string& array, const std::string& name) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(array));
+  const auto value = io::read_attribute(dataset, name);
+  if (!value) return {};
+  if (const auto* whole = std::get_if<long>(&*value)) return *whole;
+  throw BadInput("attribute " + name + " of " + called(array) + " is not a whole number");
+}
+
 constexpr int largest_int = std::numeric_limits<int>::max();
-constexpr std::size_t most_words = std::size_t{1}
-                                   << 24U;  // of the memory that a small packed file can ask for
+constexpr std::size_t most_words = std::size_t{1} << 24U;  // of the memory that a small file can ask for
 
 /// Runs `read`; its failure becomes BadInput that names the file.
 template <class Read>
@@ -52,7 +192,7 @@ std::string place_text(std::size_t index, const std::vector<std::size_t>& shape)
 class SplitReader {
  public:
   /// `prefix`: "" or "train/".
-  SplitReader(const ArrayFile& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
+  SplitReader(const Hdf5Arrays& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
     const bool ids = has("ids"), features = has("features");
     if (ids && features) throw BadInput("has both " + called("ids") + " and " + called("features"));
     if (!ids && !features) throw BadInput("has neither " + called("ids") + " nor " + called("features"));
@@ -135,13 +275,13 @@ class SplitReader {
       throw BadInput(called(name) + " is " + shape_text(shape) + ", expected " + shape_text(expected));
   }
 
-  const ArrayFile* file_;
+  const Hdf5Arrays* file_;
   std::string prefix_;
   std::size_t samples_ = 0, tokens_ = 0, inputs_ = 0;
 };
 
 /// The list of words called `name`; empty if there is none.
-std::vector<std::string> words_of(const ArrayFile& file, const std::string& name) {
+std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& name) {
   if (!file.has(name)) return {};
   const auto shape = file.info(name).shape;
   if (shape.size() == 1 && shape[0] > most_words)
@@ -155,7 +295,7 @@ std::vector<std::string> words_of(const ArrayFile& file, const std::string& name
   return words;
 }
 
-TokenTable read(const ArrayFile& file, const std::string& split) {
+TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   const std::string other = split == "train" ? "test" : "train";
   const bool grouped = file.has_group(split) || file.has_group(other);
   if (grouped && !file.has_group(split))
@@ -207,7 +347,11 @@ void require_range(const std::string& called, const std::vector<int>& values,
 
 TokenTable read_token_table(const std::string& path, const std::string& split) {
   if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
-  return blaming(path, [&] { return read(*open_array_file(path), split); });
+  if (path.ends_with(".npz"))
+    throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it by\n    " +
+                   "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
+                   path.substr(0, path.size() - 4) + ".h5'");
+  return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
 }  // namespace fluxformer::data

@@ -18,7 +18,7 @@
 
 namespace fluxformer::data {
 
-/// One split. Arrays are row-major; empty where the file has none.
+/// The samples of one split. Arrays are row-major; empty where the file has none.
 struct TokenTable {
   std::size_t samples = 0;
   int tokens = 0;
@@ -34,8 +34,8 @@ struct TokenTable {
   int classes = 1;        ///< the largest label and one
 };
 
-/// Reads a split ("train" or "test") of an HDF5 file, or of FILE.npz, on this rank. Throws BadInput "data.file = PATH: ..."
-/// that names the array for everything that is not as above.
+/// Reads a split ("train" or "test") of an HDF5 file on this rank. Throws BadInput "data.file = PATH: ..." that names the array for
+/// everything that is not as above, and names the command that converts FILE.npz.
 TokenTable read_token_table(const std::string& path, const std::string& split);
 
 /// Throws BadInput unless all `values` of an array of this shape are from `least` to `most`; `called` is the array.

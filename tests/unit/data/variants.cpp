@@ -8,7 +8,6 @@
 
 #include "data/dataset.hpp"
 #include "data/images/image_tokens.hpp"
-#include "data/images/image_warp.hpp"
 #include "data/make_dataset.hpp"
 
 namespace fluxformer::data {

@@ -27,11 +27,11 @@ inline void write_tree(const std::filesystem::path& folder, const Members& membe
   for (const auto& [name, bytes] : members) write_text(folder / name, bytes);
 }
 
-/// A .zip (.npz) or .tar if the path has that suffix, else a tar.gz.
+/// A .zip or .tar if the path has that suffix, else a tar.gz.
 inline void write_archive(const std::filesystem::path& path, const Members& members) {
   std::filesystem::create_directories(path.parent_path());
   archive* const out = archive_write_new();
-  if (path.extension() == ".zip" || path.extension() == ".npz") {
+  if (path.extension() == ".zip") {
     archive_write_set_format_zip(out);
   } else {
     archive_write_set_format_ustar(out);

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "data/images/digit_strokes.hpp"
 #include "data/make_dataset.hpp"
 
 namespace fluxformer::test {

@@ -1,4 +1,4 @@
-#include "data/images/idx_file.hpp"
+#include "data/images/mnist.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/text/naive_bayes.hpp"
+#include "data/text/baselines.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "data/make_dataset.hpp"
-#include "data/text/newsgroup_files.hpp"
 #include "tests/unit/data/files/archive_writer.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 

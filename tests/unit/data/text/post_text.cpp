@@ -1,4 +1,4 @@
-#include "data/text/post_text.hpp"
+#include "data/text/newsgroups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "data/make_dataset.hpp"
-#include "data/text/naive_bayes.hpp"
+#include "data/text/baselines.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"
 
 namespace fluxformer::test {

@@ -1,6 +1,6 @@
 // Guesses of words against a count of every pair.
 
-#include "data/text/word_guess.hpp"
+#include "data/text/baselines.hpp"
 
 #include <gtest/gtest.h>
 

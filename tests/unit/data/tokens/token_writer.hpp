@@ -1,6 +1,6 @@
 #pragma once
 
-// Small token files, good and bad, in HDF5 and in numpy's .npz.
+// Small token files, good and bad.
 
 #include <hdf5.h>
 
@@ -28,21 +28,6 @@ struct TokenArray {
 };
 using TokenArrays = std::map<std::string, TokenArray>;
 
-/// The head of a .npy file of version 1.0 with this dictionary.
-inline std::string npy_head(const std::string& dictionary) {
-  const std::string text = dictionary + std::string((64 - (dictionary.size() + 11) % 64) % 64, ' ') + "\n";
-  std::string head = "\x93NUMPY";
-  head += '\1', head += '\0';
-  head += static_cast<char>(text.size() % 256), head += static_cast<char>(text.size() / 256);
-  return head + text;
-}
-
-inline std::string npy_dictionary(const std::string& type, const std::vector<hsize_t>& shape) {
-  std::string text;
-  for (const auto extent : shape) text += std::to_string(extent) + (shape.size() == 1 ? "," : ", ");
-  return "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + text + "), }";
-}
-
 inline std::size_t longest(const std::vector<std::string>& words) {
   std::size_t most = 1;
   for (const auto& word : words) most = std::max(most, word.size());
@@ -56,26 +41,6 @@ inline std::string padded(const std::vector<std::string>& words) {
   return bytes;
 }
 
-inline std::string npy_of(const TokenArray& array) {
-  return std::visit(
-      [&](const auto& values) {
-        using T = typename std::decay_t<decltype(values)>::value_type;
-        std::string bytes, type;
-        if constexpr (std::is_same_v<T, std::string>) {
-          bytes = padded(values);
-          type = "|S" + std::to_string(longest(values));
-        } else {
-          bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-          type = (std::is_floating_point_v<T> ? "<f"
-                  : std::is_signed_v<T>       ? "<i"
-                                              : "<u") +
-                 std::to_string(sizeof(T));
-        }
-        return npy_head(npy_dictionary(type, array.shape)) + bytes;
-      },
-      array.values);
-}
-
 template <class T>
 hid_t hdf5_type() {
   if constexpr (std::is_same_v<T, int>) return H5T_NATIVE_INT;
@@ -87,14 +52,8 @@ hid_t hdf5_type() {
   return H5T_NATIVE_DOUBLE;
 }
 
-/// A file of this name that another program may have written: HDF5, or .npz.
+/// A file of this name that another program may have written.
 inline void write_tokens(const std::filesystem::path& path, const TokenArrays& arrays) {
-  if (path.extension() == ".npz") {
-    Members members;
-    for (const auto& [name, array] : arrays) members.emplace_back(name + ".npy", npy_of(array));
-    write_archive(path, members);
-    return;
-  }
   const io::FileHandle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   for (const auto& [name, array] : arrays)
     std::visit(

@@ -2,6 +2,7 @@
 
 // The multinomial naive Bayes classifier: a baseline that only counts words.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,7 +10,24 @@
 
 namespace fluxformer::data {
 
-/// Picks the class c with the largest
+/// Baselines of a model that guesses masked words: the most frequent word (unigram guess), and for every word the one that most
+/// often follows it (bigram guess). The lower index wins a tie. Not collective.
+class WordGuess {
+ public:
+  /// Counts the words of samples `members` of `data`, whose tokens are words; `allowed` [word] are those that may be
+  /// guessed. O(tokens) time and memory.
+  WordGuess(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed);
+  /// The unigram guess.
+  int likeliest() const { return likeliest_; }
+  /// The bigram guess behind `word`; the unigram guess if nothing has followed it.
+  int after(int word) const;
+
+ private:
+  int likeliest_ = 0;
+  std::vector<int> followers_;  // [word]; -1: none
+};
+
+/// Multinomial naive Bayes: picks the class c with the largest
 ///   log p(c) + sum over words w of n_w log p(w | c),
 ///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
 /// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
@@ -17,7 +35,7 @@ namespace fluxformer::data {
 /// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
 class NaiveBayes {
  public:
-  /// alpha > 0, else throws BadInput: 1 is Laplace's smoothing, less is Lidstone's.
+  /// `alpha` is the smoothing: 1 is Laplace's, less is Lidstone's. Throws BadInput unless alpha > 0.
   explicit NaiveBayes(double alpha);
 
   /// Counts the words of `train`: O(tokens + vocabulary * classes). Throws BadInput if its tokens are not
