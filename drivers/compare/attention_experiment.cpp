@@ -39,7 +39,7 @@ struct Matched {
   const std::string& name;
   int heads;  ///< of the Transformer
   const attention::AttentionMeter &trained, &untrained;
-  const std::vector<attention::HeadMatch>&pairs, &pairs_untrained;
+  const attention::HeadMatch &pairs, &pairs_untrained;
 };
 
 class AttentionComparison final : public Comparison {
@@ -184,11 +184,11 @@ void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) 
       return add_layers(found.name, variable, of_layer, record);
     };
     // The null controls have no pairs of heads: the mean over the Transformer's heads.
-    const auto mean_over_heads = [&](double (attention::AttentionMeter::*score)(attention::RowScore, int, int)
+    const auto mean_over_heads = [&](double (attention::AttentionMeter::*of_head)(attention::RowScore, int, int)
                                          const) {
-      return [&found, by, score](int l) {
+      return [&found, by, of_head](int l) {
         double sum = 0;
-        for (int h = 0; h < found.heads; ++h) sum += (found.trained.*score)(by, l, h);
+        for (int h = 0; h < found.heads; ++h) sum += (found.trained.*of_head)(by, l, h);
         return sum / found.heads;
       };
     };
