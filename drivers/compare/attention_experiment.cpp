@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iomanip>
 #include <numeric>
 #include <sstream>
 
 #include "analysis/attention/attention_variables.hpp"
 #include "analysis/attention/layer_attention.hpp"
 #include "base/error.hpp"
+#include "base/missing_value.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
@@ -19,6 +22,25 @@ namespace {
 constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowScore::kl,
                                    attention::RowScore::js, attention::RowScore::tv,
                                    attention::RowScore::centred};
+
+/// The scores that the closing table shows.
+constexpr std::array told_scores = {attention::RowScore::cosine, attention::RowScore::kl,
+                                    attention::RowScore::centred};
+
+/// Sums over seeds of a model's scores and of their margins over the best null, both averaged over layers.
+struct MeanScores {
+  std::string model;
+  int seeds = 0;
+  std::array<double, told_scores.size()> score{}, margin{};
+};
+
+/// A PDE model scored against the Transformer: once as trained, once with untrained weights (a null control).
+struct Matched {
+  const std::string& name;
+  int heads;  ///< of the Transformer
+  const attention::AttentionAccumulator &trained, &untrained;
+  const attention::HeadMatch &pairs, &pairs_untrained;
+};
 
 class AttentionComparison final : public Comparison {
  public:
@@ -35,12 +57,19 @@ class AttentionComparison final : public Comparison {
   /// The Transformers of two seeds.
   void add_ceiling(std::size_t seed, StudyRecord& record) const;
   int layers() const { return first_.spec.layers; }
+  /// Adds a variable over layers and returns its mean.
+  double add_layers(const std::string& name, const io::Variable& variable,
+                    const std::function<double(int)>& of_layer, StudyRecord& record) const;
+  /// Adds the scores of matched heads and of their null controls, over layers and over samples.
+  void add_scores(const Matched& found, StudyRecord& record);
+  /// Adds what concerns single heads of the Transformer and their partners.
+  void add_heads(const Matched& found, StudyRecord& record) const;
 
   const CompareProblem& problem_;
   const Parameters& first_;  // the Transformer of the first seed
   SampleSet matching_;
   std::uint64_t draws_;
-  std::ostringstream summary_;
+  std::vector<MeanScores> told_;  // one entry per PDE model, in the order in which they are measured
 };
 
 AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
@@ -125,73 +154,102 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
   }
   const auto meters = score(problem_.samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
 
-  const int heads = transformer.spec.attention.heads;
-  const auto over_layers = [&](const io::Variable& measure, const auto& value) {
-    std::vector<double> values;
-    values.reserve(layers());
-    for (int l = 0; l < layers(); ++l) values.push_back(value(l));
-    record.add(name, measure, values);
-    return std::accumulate(values.begin(), values.end(), 0.0) / layers();
-  };
-  const auto over_heads = [&](const io::Variable& measure, const auto& value) {
-    std::vector<double> values;
-    for (int l = 0; l < layers(); ++l)
-      for (int h = 0; h < heads; ++h) values.push_back(value(l, h, paired[l][h]));
-    record.add(name, measure, values);
-  };
-  summary_ << (summary_.str().empty() ? "scores (better than the best null by): " : "; ") << name;
+  const Matched found{name, transformer.spec.attention.heads, meters[0], meters[1], paired, paired_untrained};
+  add_scores(found, record);
+  add_heads(found, record);
+}
+
+double AttentionComparison::add_layers(const std::string& name, const io::Variable& variable,
+                                       const std::function<double(int)>& of_layer,
+                                       StudyRecord& record) const {
+  std::vector<double> values;
+  values.reserve(layers());
+  for (int l = 0; l < layers(); ++l) values.push_back(of_layer(l));
+  record.add(name, variable, values);
+  return std::accumulate(values.begin(), values.end(), 0.0) / layers();
+}
+
+void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) {
+  namespace variables = attention::variables;
+  using attention::Against;
+  auto told = std::ranges::find(told_, found.name, &MeanScores::model);
+  if (told == told_.end()) told = told_.insert(told_.end(), {.model = found.name});
+  ++told->seeds;
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     const auto by = all_scores[j];
-    const auto& measure = attention::variables::scores[j];
-    const auto mean_null = [&](bool permuted, int l) {
-      double sum = 0;
-      for (int h = 0; h < heads; ++h)
-        sum += permuted ? meters[0].permuted_score(by, l, h) : meters[0].uniform_score(by, l, h);
-      return sum / heads;
+    const auto& measure = variables::scores[j];
+    const auto add = [&](const io::Variable& variable, const attention::AttentionAccumulator& meter,
+                         Against against, const std::function<double(int)>& of_layer) {
+      record.add(found.name, variables::of_samples(variable), meter.by_sample().of(by, against));
+      return add_layers(found.name, variable, of_layer, record);
     };
-    const auto matched = [&](const attention::AttentionAccumulator& m, const attention::HeadMatch& pairs,
-                             int l) { return attention::matched_score(m, l, pairs[l], by); };
-    const double mean = over_layers(measure, [&](int l) { return matched(meters[0], paired, l); });
-    const std::vector<double> nulls{over_layers(attention::variables::of_uniform_rows(measure),
-                                                [&](int l) { return mean_null(false, l); }),
-                                    over_layers(attention::variables::of_permuted_keys(measure),
-                                                [&](int l) { return mean_null(true, l); }),
-                                    over_layers(attention::variables::of_untrained(measure), [&](int l) {
-                                      return matched(meters[1], paired_untrained, l);
-                                    })};
-    using attention::Against;
-    const auto by_sample = [&](const io::Variable& variable, const attention::AttentionAccumulator& m,
-                               Against against) {
-      record.add(name, attention::variables::of_samples(variable), m.by_sample().of(by, against));
-    };
-    by_sample(measure, meters[0], Against::match);
-    by_sample(attention::variables::of_uniform_rows(measure), meters[0], Against::uniform);
-    by_sample(attention::variables::of_permuted_keys(measure), meters[0], Against::permuted);
-    by_sample(attention::variables::of_untrained(measure), meters[1], Against::match);
-    if (by == attention::RowScore::cosine || by == attention::RowScore::kl ||
-        by == attention::RowScore::centred)
-      summary_ << ' ' << measure.name << ' ' << mean << " (" << std::showpos
-               << attention::margin_over(by, mean, nulls) << std::noshowpos << ')';
+    // The null controls have no pairs of heads: the mean over the Transformer's heads.
+    const auto mean_over_heads =
+        [&](double (attention::AttentionAccumulator::*of_head)(attention::RowScore, int, int) const) {
+          return [&found, by, of_head](int l) {
+            double sum = 0;
+            for (int h = 0; h < found.heads; ++h) sum += (found.trained.*of_head)(by, l, h);
+            return sum / found.heads;
+          };
+        };
+    const double mean = add(measure, found.trained, Against::match, [&](int l) {
+      return attention::matched_score(found.trained, l, found.pairs[l], by);
+    });
+    const std::vector<double> nulls{
+        add(variables::of_uniform_rows(measure), found.trained, Against::uniform,
+            mean_over_heads(&attention::AttentionAccumulator::uniform_score)),
+        add(variables::of_permuted_keys(measure), found.trained, Against::permuted,
+            mean_over_heads(&attention::AttentionAccumulator::permuted_score)),
+        add(variables::of_untrained(measure), found.untrained, Against::match, [&](int l) {
+          return attention::matched_score(found.untrained, l, found.pairs_untrained[l], by);
+        })};
+    if (const auto at = std::ranges::find(told_scores, by); at != told_scores.end()) {
+      told->score[at - told_scores.begin()] += mean;
+      told->margin[at - told_scores.begin()] += attention::margin_over(by, mean, nulls);
+    }
   }
-  over_heads(attention::variables::centred_heads, [&](int l, int t, int p) {
-    return p < 0 ? std::numeric_limits<double>::quiet_NaN()
-                 : meters[0].score(attention::RowScore::centred, l, t, p);
-  });
-  over_heads(attention::variables::matched_head, [](int, int, int p) { return p; });
-  over_heads(attention::variables::entropy_transformer,
-             [&](int l, int t, int) { return meters[0].entropy_t(l, t); });
-  over_heads(attention::variables::entropy, [&](int l, int, int p) {
-    return p < 0 ? std::numeric_limits<double>::quiet_NaN() : meters[0].entropy_p(l, p);
-  });
-  over_heads(attention::variables::flat_rows, [&](int l, int t, int p) {
-    return p < 0 ? 0.0 : static_cast<double>(meters[0].flat_rows(l, t, p));
-  });
-  over_layers(attention::variables::scored_samples,
-              [&](int l) { return static_cast<double>(meters[0].samples(l)); });
+}
+
+void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) const {
+  namespace variables = attention::variables;
+  constexpr double none = missing_value;  // a head without a partner
+  const auto& meter = found.trained;
+  // value(layer, head of the Transformer, its partner or -1)
+  const auto add = [&](const io::Variable& variable, const auto& value) {
+    std::vector<double> values;
+    for (int l = 0; l < layers(); ++l)
+      for (int h = 0; h < found.heads; ++h) values.push_back(value(l, h, found.pairs[l][h]));
+    record.add(found.name, variable, values);
+  };
+  add(variables::centred_heads,
+      [&](int l, int t, int p) { return p < 0 ? none : meter.score(attention::RowScore::centred, l, t, p); });
+  add(variables::matched_head, [](int, int, int p) { return p; });
+  add(variables::entropy_transformer, [&](int l, int t, int) { return meter.entropy_t(l, t); });
+  add(variables::entropy, [&](int l, int, int p) { return p < 0 ? none : meter.entropy_p(l, p); });
+  add(variables::flat_rows, [&](int l, int t, int p) { return p < 0 ? 0.0 : meter.flat_rows(l, t, p); });
+  add_layers(
+      found.name, variables::scored_samples, [&](int l) { return meter.samples(l); }, record);
 }
 
 std::string AttentionComparison::summary() const {
-  return summary_.str();
+  if (told_.empty()) return {};
+  std::ostringstream text;
+  text << "mean over layers and seeds (margin over the best null)\n"
+       << std::left << std::setw(14) << "  model" << std::right;
+  for (const auto by : told_scores)
+    text << std::setw(18)
+         << attention::variables::scores[std::ranges::find(all_scores, by) - all_scores.begin()].name;
+  text << std::fixed << std::setprecision(3);
+  for (const auto& one : told_) {
+    text << '\n' << std::left << std::setw(14) << "  " + one.model << std::right;
+    for (std::size_t j = 0; j < told_scores.size(); ++j) {
+      std::ostringstream cell;
+      cell << std::fixed << std::setprecision(3) << one.score[j] / one.seeds << " (" << std::showpos
+           << one.margin[j] / one.seeds << ')';
+      text << std::setw(18) << cell.str();
+    }
+  }
+  return text.str();
 }
 
 }  // namespace

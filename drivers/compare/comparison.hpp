@@ -21,7 +21,7 @@ class Comparison {
   /// Measures model `name` of the seed with index `seed`; all numbers it adds must be the same on all ranks.
   /// Called seed by seed, the Transformer first. Collective.
   virtual void measure(std::size_t seed, const std::string& name, StudyRecord& record) = 0;
-  /// One line for the end of the run; "" if none.
+  /// The result in a few words or a short table, for the end of the run; "" if there is nothing to say.
   virtual std::string summary() const { return {}; }
 };
 
