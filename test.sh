@@ -36,6 +36,7 @@ esac
 wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 full() { [ "$tier" = full ]; }
 jobs=$(cores)
+if full; then export FLUXFORMER_TIER=full; fi # scripts of tests run more cases on more ranks
 
 build() {
   # shellcheck disable=SC2046 # nothing or one word

@@ -24,6 +24,8 @@
 
 static const char *event, *name, *folder;
 static long left, test;
+static volatile sig_atomic_t handled;  // signals
+static void (*handlers[65])(int);      // of the program
 
 __attribute__((constructor)) static void begin(void) {
   const char *count = getenv("FLUXFORMER_HOLD_COUNT"), *by = getenv("FLUXFORMER_HOLD_BY");
@@ -54,10 +56,13 @@ static void hold(const char* what, const char* path) {
   const int before = errno;
   char wait[4096];
   snprintf(wait, sizeof wait, "%s/wait", folder);
+  int seen = handled;
   for (int begun = 0; access(wait, F_OK) == 0 && kill((pid_t)test, 0) == 0; begun = 1) {
     if (!begun) mark("held");
     const struct timespec a_while = {0, 2000000};
-    if (nanosleep(&a_while, NULL) != 0 && errno == EINTR) mark("woken");
+    nanosleep(&a_while, NULL);
+    if (seen != handled) mark("woken");
+    seen = handled;
   }
   errno = before;
 }
@@ -72,6 +77,21 @@ static void hold(const char* what, const char* path) {
     va_end(rest);                          \
   }
 
+static void count_and_handle(int number) {
+  ++handled;
+  handlers[number](number);
+}
+int sigaction(int number, const struct sigaction* how, struct sigaction* before) {
+  struct sigaction counted;
+  if (left > 0 && how && !(how->sa_flags & SA_SIGINFO) && how->sa_handler != SIG_DFL &&
+      how->sa_handler != SIG_IGN && how->sa_handler != count_and_handle) {
+    handlers[number] = how->sa_handler;
+    counted = *how;
+    counted.sa_handler = count_and_handle;
+    how = &counted;
+  }
+  return NEXT(sigaction)(number, how, before);
+}
 int open(const char* path, int flags, ...) {
   MODE(flags)
   hold("open", path);
