@@ -97,7 +97,7 @@ class Frame(CompareTest):
         self.assertIn("distilled: 2 layers on 4 depth cells, 2 sets of weights", end.out)
 
     def test_a_signal_ends_it_without_a_file(self):
-        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=3000",
+        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=10000",
                              "--output.file=out.h5")
         while "transformer" not in process.stderr.readline():
             self.assertIsNone(process.poll(), "the run ended too early")
