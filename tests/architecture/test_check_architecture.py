@@ -42,7 +42,7 @@ PLANTED = {
     "an HDF5 path outside the variables": ("drivers/b.cpp", 'auto p = "/history/norm";\n', 1, "_variables"),
     "a group's name outside the variables": ("src/io/archive.cpp", '\n\nauto p = "state/" + n;\n', 3, "_variables"),
     "a coordinate's path outside the variables": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "_variables"),
-    "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "Reading"),
+    "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "ReadArray"),
     "a header without #pragma once": ("src/base/bare.hpp", "int a();\n", 1, "pragma"),
     "a comment that is half a sentence": ("src/base/half.hpp", "#pragma once\n/// Of all layers.\nint a();\n", 2, "stand alone"),
     "half a sentence behind a member": ("src/base/half.hpp", "#pragma once\nint a();\nint b;  ///< None if there is none.\n", 3, "stand alone"),
