@@ -51,7 +51,7 @@ class Hold:
         os.remove(self.path("wait"))
 
     def again(self):
-        """Runs that begin from now on are held back, too."""
+        """Runs that begin from now on are held back, too; those that were held before must have ended."""
         for path in glob.glob(self.path("*.*")):
             os.remove(path)
         self.begin()

@@ -85,29 +85,25 @@ def out(name):
 
 def drive_the_chain():
     """Interrupts it by the time limit and by a signal, and skips the two minutes that a requeued job waits."""
-    def restarted(times):
+    chain, hold, after = job["chain"], held["chain"], []
+
+    def goes_on_and_ends(times):
+        site.until(lambda: hold.seen("woken"), "the signal")
+        hold.let_go()
         site.until(lambda: site.job(chain)["JobState"] == "PENDING" and site.job(chain)["Restarts"] == str(times), f"restart {times}")
         after.append(site.job(job["after chain"])["JobState"])
+
+    def restart():
         # Not immediately: slurmd refuses a job in the same second in which it ended.
         site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2")
 
-    def said(what):
-        site.until(lambda: what in log("chain"), what)
-
-    chain, after = job["chain"], []
-    def goes_on():
-        site.until(lambda: hold.seen("woken"), "the signal")
-        hold.let_go()
-
-    hold = held["chain"]
-    said("time is nearly up")
-    goes_on()
+    goes_on_and_ends(1)  # by the time limit
     hold.again()
-    restarted(1)
+    restart()
     site.until(lambda: hold.seen("held"), "the chain's next states")
     site.told("scancel", "--batch", "--signal=USR1", chain)
-    goes_on()
-    restarted(2)
+    goes_on_and_ends(2)
+    restart()
     return after
 
 
